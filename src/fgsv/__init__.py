@@ -1,0 +1,8 @@
+"""Faithful Group Shapley Values: what each group's data is worth, whatever the grouping."""
+
+from fgsv.game import Game, GameError, grouped
+from fgsv.partition import Partition
+
+__version__ = "0.1.0"
+
+__all__ = ["Game", "GameError", "Partition", "grouped"]

@@ -1,0 +1,162 @@
+"""Coalitions: batches of sets of players, held as short lists and drawn by size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Masks = NDArray[np.bool_]
+"""An (m, n) array: row j says which of the n players are in coalition j."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coalitions:
+    """A batch of m coalitions of n players, each the shorter of two lists: its members, or those left out.
+
+    >>> two = Coalitions.from_masks([[True, False, False, False], [True, True, False, True]])
+    >>> two.sizes.tolist(), two.listed.tolist(), two.inverted.tolist()
+    ([1, 3], [0, 2], [False, True])
+    >>> two.masks().sum(axis=1).tolist()
+    [1, 3]
+
+    A game of a million players is asked mostly about small coalitions; lists say so in a few bytes, where an
+    (m, n) array of booleans would move gigabytes.
+    """
+
+    n_players: int
+    listed: NDArray[np.int32]
+    """The listed players, coalition after coalition."""
+    starts: NDArray[np.int64]
+    """Coalition j lists `listed[starts[j]:starts[j + 1]]`; m + 1 entries."""
+    inverted: NDArray[np.bool_]
+    """Where True, the listed players are those left out."""
+
+    def __len__(self) -> int:
+        return len(self.inverted)
+
+    def __getitem__(self, rows: slice) -> Coalitions:
+        """Return consecutive coalitions as a batch of their own, without copying the lists."""
+        first, last, step = rows.indices(len(self))
+        if step != 1:
+            raise ValueError("coalitions are sliced in steps of one")
+        last = max(first, last)
+        starts = self.starts[first : last + 1]
+        return Coalitions(
+            self.n_players,
+            self.listed[starts[0] : starts[-1]],
+            starts - starts[0],
+            self.inverted[first:last],
+        )
+
+    @property
+    def n_listed(self) -> NDArray[np.int64]:
+        """How many players each coalition lists."""
+        return np.diff(self.starts)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many members each coalition has."""
+        return np.where(self.inverted, self.n_players - self.n_listed, self.n_listed)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """For each entry of `listed`, the coalition that lists it."""
+        return np.repeat(np.arange(len(self)), self.n_listed)
+
+    def masks(self) -> Masks:
+        """Return the coalitions as an (m, n) boolean array."""
+        masks = np.zeros((len(self), self.n_players), dtype=bool)
+        masks[self.rows, self.listed] = True
+        masks[self.inverted] ^= True
+        return masks
+
+    def members(self, row: int) -> NDArray[np.int64]:
+        """Return the members of one coalition, in increasing order."""
+        return np.flatnonzero(self[row : row + 1].masks()[0])
+
+    @classmethod
+    def from_masks(cls, masks: ArrayLike) -> Coalitions:
+        """Return the coalitions of an (m, n) boolean array."""
+        masks = np.asarray(masks, dtype=bool)
+        n = masks.shape[1]
+        inverted = 2 * masks.sum(axis=1) > n
+        rows, players = np.nonzero(masks ^ inverted[:, None])
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(masks)))])
+        return cls(n, players.astype(np.int32), starts.astype(np.int64), inverted)
+
+    @classmethod
+    def from_lists(
+        cls, n_players: int, lists: Iterable[NDArray[np.integer]], inverted: ArrayLike
+    ) -> Coalitions:
+        """Return coalitions from one list of players each; all lists of one array may be given as its rows."""
+        lists = list(lists)
+        starts = np.cumsum([0, *(len(players) for players in lists)], dtype=np.int64)
+        listed = np.concatenate(lists) if lists else np.empty(0)
+        return cls(n_players, listed.astype(np.int32), starts, np.asarray(inverted, dtype=bool))
+
+    @classmethod
+    def ends(cls, n_players: int) -> Coalitions:
+        """Return the empty coalition and the full one."""
+        return cls(n_players, np.empty(0, np.int32), np.zeros(3, np.int64), np.array([False, True]))
+
+    @classmethod
+    def of_size(cls, n_players: int, size: int) -> Coalitions:
+        """Return every coalition of one size, in lexicographic order of the shorter list."""
+        short = min(size, n_players - size)
+        count = comb(n_players, short)
+        listed = np.fromiter(
+            (player for players in combinations(range(n_players), short) for player in players),
+            dtype=np.int32,
+            count=count * short,
+        )
+        starts = np.arange(count + 1, dtype=np.int64) * short
+        return cls(n_players, listed, starts, np.full(count, 2 * size > n_players))
+
+    @classmethod
+    def concatenate(cls, batches: Sequence[Coalitions]) -> Coalitions:
+        """Return the coalitions of several batches as one."""
+        offsets = np.cumsum([0, *(len(batch.listed) for batch in batches)])
+        starts = [batch.starts[:-1] + offset for batch, offset in zip(batches, offsets, strict=False)]
+        return cls(
+            batches[0].n_players,
+            np.concatenate([batch.listed for batch in batches]),
+            np.concatenate([*starts, offsets[-1:]]),
+            np.concatenate([batch.inverted for batch in batches]),
+        )
+
+
+def draw_blocks(
+    n_players: int, sizes: NDArray[np.integer], rng: np.random.Generator
+) -> tuple[Coalitions, NDArray[np.int64]]:
+    """Draw one uniform coalition of each given size; those of one size are blocks of random permutations.
+
+    `sizes` (m,) must be sorted, each between 1 and n - 1. Consecutive coalitions of one size cut a permutation
+    into disjoint lists (of members, or of those left out, whichever is shorter), so that together they cover
+    the players evenly. Returns the coalitions and, for each, the number of its permutation: coalitions of
+    different permutations are independent. Only as much of a permutation is drawn as is used.
+    """
+    shorts = np.minimum(sizes, n_players - sizes)
+    distinct, first, counts = np.unique(sizes, return_index=True, return_counts=True)
+    listed = np.empty(int(shorts.sum()), dtype=np.int32)
+    permutation = np.empty(len(sizes), dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(shorts)]).astype(np.int64)
+    n_permutations = 0
+    for row, count in zip(first.tolist(), counts.tolist(), strict=True):
+        short = int(shorts[row])
+        blocks = n_players // short
+        whole, rest = divmod(count, blocks)
+        out = listed[starts[row] : starts[row + count]]
+        if whole:
+            everyone = np.broadcast_to(np.arange(n_players, dtype=np.int32), (whole, n_players))
+            permuted = rng.permuted(everyone, axis=1)
+            out[: whole * blocks * short] = permuted[:, : blocks * short].reshape(-1)
+        if rest:
+            out[whole * blocks * short :] = rng.choice(n_players, rest * short, replace=False)
+        permutation[row : row + count] = n_permutations + np.arange(count) // blocks
+        n_permutations += whole + bool(rest)
+    return Coalitions(n_players, listed, starts, 2 * sizes > n_players), permutation

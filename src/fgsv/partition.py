@@ -1,0 +1,192 @@
+"""Partitions: which group each player belongs to, or which parts of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Players by group: one label each, or an (n, K) matrix of ownership whose rows sum to one.
+
+    >>> clinics = Partition.of(["north", "south", "north", "east"])
+    >>> clinics.names, clinics.sizes.tolist()
+    (('north', 'south', 'east'), [2.0, 1.0, 1.0])
+
+    Groups stand in order of their first appearance (of the mapping's keys; of the matrix's columns).
+    """
+
+    names: tuple[Hashable, ...]
+    ownership: NDArray[np.float64] | None
+    """(n, K) shares of each player, or None where each player belongs to one group."""
+    _codes: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, groups: Any, n_players: int | None = None) -> Partition:
+        """Read labels, a mapping name -> indices, an ownership matrix, or None (each player alone)."""
+        if isinstance(groups, Partition):
+            partition = groups
+        elif groups is None:
+            if n_players is None:
+                raise ValueError(
+                    "groups=None makes each player a group of its own, but the number of players is unknown: "
+                    "give labels, or wrap the callable as fgsv.Game(fn, n_players)"
+                )
+            partition = cls(tuple(range(n_players)), None, np.arange(n_players))
+        elif isinstance(groups, Mapping):
+            partition = _from_mapping(groups, n_players)
+        elif (matrix := _as_matrix(groups)) is not None:
+            partition = _from_ownership(matrix, getattr(groups, "columns", None))
+        else:
+            partition = _from_labels(groups)
+        if n_players is not None and partition.n_players != n_players:
+            raise ValueError(
+                f"groups describes {partition.n_players} players, but the game has {n_players}"
+            )
+        return partition
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are."""
+        return len(self.names)
+
+    @property
+    def n_players(self) -> int:
+        """How many players there are."""
+        rows = self.ownership if self.ownership is not None else self._codes
+        assert rows is not None
+        return len(rows)
+
+    @property
+    def is_disjoint(self) -> bool:
+        """Whether each player belongs to one group alone."""
+        return self._codes is not None
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """For each player the position of its group in `names`."""
+        if self._codes is None:
+            raise ValueError("players are co-owned: they have no single group")
+        return self._codes
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """How many players each group has; shares of co-owned players count as such."""
+        return self.sums(np.ones(self.n_players))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of who is with whom; names do not enter it."""
+        content = self._codes if self._codes is not None else self.ownership
+        assert content is not None
+        return hashlib.sha256(np.ascontiguousarray(content).tobytes()).hexdigest()[:16]
+
+    def sums(self, values: NDArray[np.floating]) -> Floats:
+        """Return the sum over each group of an (n, ...) array, as (K, ...).
+
+        Each sum adds its own players in their order and nothing else, so that no other group's split moves it.
+        """
+        flat = np.asarray(values).reshape(self.n_players, -1)
+        if self.ownership is not None:
+            sums = self.ownership.T @ flat
+        else:
+            assert self._codes is not None
+            sums = np.stack(
+                [np.bincount(self._codes, weights=column, minlength=self.n_groups) for column in flat.T],
+                axis=1,
+            )
+        return sums.reshape(self.n_groups, *np.shape(values)[1:])
+
+    def members(self, group: int) -> NDArray[np.int64]:
+        """Return the players of one group, by its position in `names`."""
+        return np.flatnonzero(self.codes == group)
+
+
+def _as_matrix(groups: Any) -> Floats | None:
+    """Return `groups` as an ownership matrix if it is two-dimensional, else None."""
+    if not hasattr(groups, "shape") and not (len(groups) and isinstance(groups[0], (list, np.ndarray))):
+        return None
+    if len(getattr(groups, "shape", (0, 0))) != 2:
+        return None
+    try:
+        return np.asarray(groups, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"an ownership matrix holds numbers: {error}") from None
+
+
+def _from_labels(groups: Any) -> Partition:
+    labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    if not labels:
+        raise ValueError("groups is empty: expected one label for each player")
+    missing = [i for i, label in enumerate(labels) if label is None or label != label]
+    if missing:
+        raise ValueError(
+            f"groups has {len(missing)} missing labels, the first for player {missing[0]}: "
+            "give every player a group"
+        )
+    codes: dict[Hashable, int] = {}
+    positions = np.fromiter((codes.setdefault(label, len(codes)) for label in labels), np.int64, len(labels))
+    return Partition(tuple(codes), None, positions)
+
+
+def _from_mapping(groups: Mapping[Any, Any], n_players: int | None) -> Partition:
+    if not groups:
+        raise ValueError("groups is empty: expected a mapping of names to indices")
+    lists = []
+    for name, members in groups.items():
+        indices = np.atleast_1d(np.asarray(members))
+        if indices.dtype == bool:
+            indices = np.flatnonzero(indices)
+        if indices.size == 0:
+            raise ValueError(f"group {name!r} has no players")
+        if not np.issubdtype(indices.dtype, np.integer) or indices.min() < 0:
+            raise ValueError(f"group {name!r} must list players by index, 0 to n - 1")
+        lists.append(indices.astype(np.int64))
+    listed = np.concatenate(lists)
+    n = int(listed.max()) + 1 if n_players is None else n_players
+    if listed.max() >= n:
+        raise ValueError(f"groups names player {listed.max()}, but the players are 0 to {n - 1}")
+    counts = np.bincount(listed, minlength=n)
+    if counts.max() > 1:
+        twice = np.flatnonzero(counts > 1)
+        raise ValueError(
+            f"{len(twice)} players are in more than one group, the first is player {twice[0]}; for shared "
+            "ownership give an (n, K) matrix whose rows sum to 1"
+        )
+    if counts.min() == 0:
+        nowhere = np.flatnonzero(counts == 0)
+        raise ValueError(
+            f"{len(nowhere)} players are in no group, the first is player {nowhere[0]}; a group of their own, "
+            "or an (n, K) ownership matrix, says to whom they belong"
+        )
+    codes = np.empty(n, dtype=np.int64)
+    for code, indices in enumerate(lists):
+        codes[indices] = code
+    return Partition(tuple(groups), None, codes)
+
+
+def _from_ownership(matrix: Floats, columns: Any) -> Partition:
+    if matrix.size == 0:
+        raise ValueError("groups is empty: expected an (n, K) ownership matrix")
+    if not np.isfinite(matrix).all() or matrix.min() < 0:
+        raise ValueError("an ownership matrix holds shares between 0 and 1")
+    sums = matrix.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(sums - 1) > 1e-9)
+    if len(wrong):
+        raise ValueError(
+            f"{len(wrong)} rows of the ownership matrix do not sum to 1; the first is player {wrong[0]}, "
+            f"whose shares sum to {sums[wrong[0]]:.6g}"
+        )
+    names = tuple(range(matrix.shape[1])) if columns is None else tuple(columns)
+    if ((matrix == 0) | (matrix == 1)).all():
+        return Partition(names, None, matrix.argmax(axis=1))
+    return Partition(names, matrix)
