@@ -2,7 +2,8 @@
 
 from fgsv.game import Game, GameError, grouped
 from fgsv.partition import Partition
+from fgsv.utilities import utility
 
 __version__ = "0.1.0"
 
-__all__ = ["Game", "GameError", "Partition", "grouped"]
+__all__ = ["Game", "GameError", "Partition", "grouped", "utility"]
