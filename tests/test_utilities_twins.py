@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import fgsv
 from fgsv.coalitions import Coalitions
-from fgsv.utilities import rowsets
+from fgsv.utilities import neighbours, rowsets
 from fgsv.utilities.data import read
 from fgsv.utilities.loop import Loop
 
@@ -52,6 +54,11 @@ CASES = [
     ),
     (LogisticRegression(), LogisticRegression(**CONVERGED), 3),
     (LogisticRegression(C=5), LogisticRegression(C=5, **CONVERGED), 4),
+    (KNeighborsClassifier(), KNeighborsClassifier(), 2),
+    (KNeighborsClassifier(3), KNeighborsClassifier(3), 3),
+    (KNeighborsRegressor(2), KNeighborsRegressor(2), 0),
+    (GaussianNB(), GaussianNB(), 2),
+    (GaussianNB(), GaussianNB(), 3),
 ]
 
 
@@ -62,13 +69,13 @@ def test_twin_agrees_with_scikit_learn(model, converged, n_classes):
     data = make_data(n_classes)
     scoring = {0: REGRESSION, 2: TWO_CLASSES}.get(n_classes, MANY_CLASSES)
     masks = all_sizes(len(data[1]), np.random.default_rng(1))
+    if isinstance(model, GaussianNB):  # after one row scikit-learn divides by a variance of zero
+        masks = masks[masks.sum(axis=1) != 1]
     game = fgsv.utility(model, *data, scoring)
     assert not game.independent_rows
     assert "scikit-learn fit per coalition" not in game.describe()
     # least squares near s = p has scores of a thousand and more: there the tolerance is relative
-    np.testing.assert_allclose(
-        game(masks), one_at_a_time(converged, data, scoring)(masks), rtol=1e-7, atol=1e-6
-    )
+    np.testing.assert_allclose(game(masks), one_at_a_time(converged, data, scoring)(masks), rtol=1e-7, atol=1e-6)
 
 
 @pytest.mark.parametrize(("model", "converged", "n_classes"), CASES[::2], ids=str)
@@ -106,6 +113,35 @@ def test_classes_absent_from_a_coalition_have_probability_zero():
     chance = alone.predict_proba(X_test)
     expected = [np.log(chance[i, c]) if c < 2 else np.log(np.finfo(float).eps) for i, c in enumerate(y_test)]
     np.testing.assert_allclose(game(mask)[0], expected, atol=1e-6)
+
+
+def test_naive_bayes_where_nothing_varies():
+    X, y, X_test, y_test = make_data(2)
+    X[1] = X[0]
+    y[:2] = [0, 1]
+    game = fgsv.utility(GaussianNB(), X, y, X_test, y_test, empty=0.25)
+    one, both = np.eye(60, dtype=bool)[0], np.arange(60) < 2
+    assert game([one, both]).tolist() == [np.mean(y_test == 0), 0.25]
+
+
+@pytest.mark.parametrize("model", [KNeighborsClassifier(4), KNeighborsRegressor(4)])
+def test_neighbours_without_a_table_of_distances(model, monkeypatch):
+    data = make_data(2)
+    masks = all_sizes(60, np.random.default_rng(4))
+    expected = fgsv.utility(model, *data)(masks)
+    monkeypatch.setattr(neighbours, "_TABLE_BYTES", 0)
+    np.testing.assert_allclose(fgsv.utility(model, *data)(masks), expected, atol=1e-12)
+
+
+def test_neighbours_use_all_rows_of_a_small_set():
+    X, y, X_test, y_test = make_data(0)
+    masks = np.arange(60) < np.arange(1, 9)[:, None]
+    batched = fgsv.utility(KNeighborsRegressor(6), X, y, X_test, y_test, "neg_mean_squared_error")(masks)
+    for size in range(1, 9):
+        fitted = KNeighborsRegressor(min(6, size)).fit(X[:size], y[:size])
+        np.testing.assert_allclose(batched[size - 1], -((fitted.predict(X_test) - y_test) ** 2).mean())
+    loop = fgsv.utility(KNeighborsRegressor(6, weights="distance"), X, y, X_test, y_test)
+    assert np.isfinite(loop(masks)).all()
 
 
 def test_small_coalitions_do_not_pay_for_n(monkeypatch):

@@ -84,9 +84,7 @@ def read(
         try:
             classes = np.unique(np.concatenate([y, y_test]))
         except TypeError:
-            raise ValueError(
-                "y and y_test mix labels of several types, such as numbers and strings"
-            ) from None
+            raise ValueError("y and y_test mix labels of several types, such as numbers and strings") from None
     else:
         y, y_test = _read_numbers(y, "y"), _read_numbers(y_test, "y_test")
     X, y, n_rows = _add_padding(X, y, min_size, null, seed)
@@ -138,9 +136,7 @@ def _read_column(y: Any, name: str) -> NDArray[Any]:
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
-        raise ValueError(
-            f"{name} must have one dimension, one label for each row; its shape is {column.shape}"
-        )
+        raise ValueError(f"{name} must have one dimension, one label for each row; its shape is {column.shape}")
     missing = np.flatnonzero(pd.isna(column))
     if len(missing):
         raise ValueError(f"{name} has {len(missing)} missing labels, the first in row {missing[0]}")
@@ -208,9 +204,7 @@ def _add_padding(
     n_rows = X.shape[0]
     if min_size is None:
         if null is not None:
-            raise ValueError(
-                "null says what small sets are padded with; min_size must say up to how many rows"
-            )
+            raise ValueError("null says what small sets are padded with; min_size must say up to how many rows")
         return X, y, n_rows
     if min_size < 1:
         raise ValueError(f"min_size must be at least 1, got {min_size}")

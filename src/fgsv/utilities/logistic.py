@@ -256,9 +256,7 @@ def _two_class_predictions(fitted: NDArray[np.bool_], margins: Floats, needs: fr
         second = np.where(margins >= 0, 1.0, small) / (1 + small)
         first = np.where(margins >= 0, small, 1.0) / (1 + small)
         probabilities = np.stack([first, second], axis=2)
-    return Predictions(
-        fitted, labels=(margins > 0).astype(np.int64), probabilities=probabilities, ranks=margins
-    )
+    return Predictions(fitted, labels=(margins > 0).astype(np.int64), probabilities=probabilities, ranks=margins)
 
 
 def _not_converged(n_left: int) -> str:

@@ -24,9 +24,7 @@ class Loop:
 
     name: ClassVar[str] = "one scikit-learn fit per coalition"
     lists_members: ClassVar[bool] = True
-    bytes_per_set: ClassVar[int] = (
-        CHUNK_BYTES  # so that a chunk is one set, and no more than one model is held
-    )
+    bytes_per_set: ClassVar[int] = CHUNK_BYTES  # so that a chunk is one set, and no more than one model is held
     bytes_per_row: ClassVar[int] = 0
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:

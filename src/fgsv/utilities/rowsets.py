@@ -143,9 +143,7 @@ class Units:
         listed = coalitions.listed.astype(np.int64)
         if self.starts is None or self.rows is None:
             return RowSets(self.n_rows, listed, coalitions.starts, coalitions.inverted)
-        players = RowSets(self.n_rows, self.rows, self.starts, np.zeros(self.n_players, dtype=bool)).take(
-            listed
-        )
+        players = RowSets(self.n_rows, self.rows, self.starts, np.zeros(self.n_players, dtype=bool)).take(listed)
         return RowSets(self.n_rows, players.listed, players.starts[coalitions.starts], coalitions.inverted)
 
 

@@ -117,9 +117,7 @@ SCORES: dict[str, Score] = {
         Score("roc_auc", "classifier", "ranks", _roc_auc),
         Score("roc_auc_ovr", "classifier", "probabilities", _roc_auc_ovr),
         Score("neg_mean_squared_error", "regressor", "values", _neg_mean_squared_error, _negative_squares),
-        Score(
-            "neg_mean_absolute_error", "regressor", "values", _neg_mean_absolute_error, _negative_distances
-        ),
+        Score("neg_mean_absolute_error", "regressor", "values", _neg_mean_absolute_error, _negative_distances),
         Score("r2", "regressor", "values", _r2),
     )
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
 from fgsv.utilities import data as data_module
-from fgsv.utilities import linear, logistic
+from fgsv.utilities import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.data import Data, NullSampler
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.loop import Loop, with_seed
@@ -40,7 +42,14 @@ class Learner(Protocol):
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions: ...  # noqa: D102
 
 
-_TWINS = {Ridge: linear.twin, LinearRegression: linear.twin, LogisticRegression: logistic.twin}
+_TWINS: dict[type, Callable[[Any, Data], Learner | str]] = {
+    Ridge: linear.twin,
+    LinearRegression: linear.twin,
+    LogisticRegression: logistic.twin,
+    KNeighborsClassifier: neighbours.twin,
+    KNeighborsRegressor: neighbours.twin,
+    GaussianNB: naive_bayes.twin,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,9 +228,7 @@ def _read_scoring(
         if len(asked) < len(scoring):
             raise ValueError("scoring names a score twice; a mapping gives outputs names of their own")
     else:
-        raise TypeError(
-            f"scoring must be a name, a scorer, a list or a mapping, got {type(scoring).__name__}"
-        )
+        raise TypeError(f"scoring must be a name, a scorer, a list or a mapping, got {type(scoring).__name__}")
     if not asked:
         raise ValueError("scoring is empty: expected at least one score")
     if per_test_point and len(asked) > 1:
@@ -270,9 +277,7 @@ def _read_test_rows(rows: Any, name: str, n_test: int) -> NDArray[np.int64]:
     rows = np.asarray(rows)
     if rows.dtype == bool:
         if rows.shape != (n_test,):
-            raise ValueError(
-                f"the test rows of {name!r} are a mask of shape {rows.shape}, expected ({n_test},)"
-            )
+            raise ValueError(f"the test rows of {name!r} are a mask of shape {rows.shape}, expected ({n_test},)")
         rows = np.flatnonzero(rows)
     if rows.ndim != 1 or not len(rows):
         raise ValueError(f"the test set of {name!r} is empty")
@@ -285,14 +290,10 @@ def _check_score(model: Any, data: Data, score: Score, truth: NDArray[Any], name
     """Raise an error unless the model can serve the score on this test set."""
     kind = "classifier" if data.n_classes else "regressor"
     if score.kind != kind:
-        raise ValueError(
-            f"scoring: {score.name} is for a {score.kind}, but {type(model).__name__} is a {kind}"
-        )
+        raise ValueError(f"scoring: {score.name} is for a {score.kind}, but {type(model).__name__} is a {kind}")
     ranked = score.need == "ranks" and hasattr(model, "decision_function")
     if score.need in ("probabilities", "ranks") and not ranked and not hasattr(model, "predict_proba"):
-        raise ValueError(
-            f"scoring: {score.name} needs predict_proba, which {type(model).__name__} does not have"
-        )
+        raise ValueError(f"scoring: {score.name} needs predict_proba, which {type(model).__name__} does not have")
     if score.name == "roc_auc" and data.n_classes != 2:
         raise ValueError(f"scoring: roc_auc is for two classes, y has {data.n_classes}; take roc_auc_ovr")
     if score.name.startswith("roc_auc") and len(np.unique(truth)) < data.n_classes:
@@ -325,7 +326,5 @@ def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Ou
 
 
 def _constant_score(output: Output, n_classes: int) -> Floats:
-    whole = replace(
-        output, rows=None
-    )  # the truth is that of the slice already, and so is what is said about it
+    whole = replace(output, rows=None)  # the truth is that of the slice already, and so is what is said about it
     return np.asarray(whole.measure(constant_predictions(output.truth, n_classes))[0])
