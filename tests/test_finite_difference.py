@@ -35,8 +35,8 @@ def test_a_small_threshold_leaves_a_bias():
     result = fgsv.value(game, labels, method="finite_difference", threshold=1, budget=100_000)
     position = result.names.index(True)
     value, stderr = result.values[position], result.stderr[position]
-    assert abs(value - limit) < 4 * stderr
-    assert abs(value - game.shapley[group].sum()) > 20 * stderr
+    assert abs(value - limit) < 4 * stderr + 1e-9
+    assert abs(value - game.shapley[group].sum()) > 20 * stderr + 0.1
 
 
 def test_m1_and_m2_fix_the_evaluations():
