@@ -6,7 +6,7 @@ from fgsv.estimators import METHODS, theorem3
 from fgsv.game import Game, GameError, grouped
 from fgsv.partition import Partition
 from fgsv.run import iterate, value
-from fgsv.utilities import utility
+from fgsv.utilities import KNNVote, Utility, utility
 from fgsv.valuation import Valuation
 
 __version__ = "0.1.0"
@@ -15,7 +15,9 @@ __all__ = [
     "METHODS",
     "Game",
     "GameError",
+    "KNNVote",
     "Partition",
+    "Utility",
     "Valuation",
     "exact",
     "games",
