@@ -1,6 +1,7 @@
 """Faithful Group Shapley Values: what each group's data is worth, whatever the grouping."""
 
 from fgsv import games
+from fgsv.diagnose import diagnose
 from fgsv.enumeration import exact
 from fgsv.estimators import METHODS, theorem3
 from fgsv.game import Game, GameError, grouped
@@ -19,6 +20,7 @@ __all__ = [
     "Partition",
     "Utility",
     "Valuation",
+    "diagnose",
     "exact",
     "games",
     "grouped",
