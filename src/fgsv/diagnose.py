@@ -230,7 +230,7 @@ def _curves(sizes: Ints, drawn: Floats, ends: Floats, n: int, weights: Floats) -
     means = np.einsum("rsd,ksd->rks", weights, seen).reshape(len(weights), -1)
     inner = np.unique(at[at < n])
     place, node = np.log1p(at), np.log1p(inner)
-    width = 0.75 * np.log1p(n) / N_SIZES
+    width = 0.5 * np.log1p(n) / N_SIZES
     curves = np.empty((len(weights), len(inner) + 2))
     curves[:, 0], curves[:, -1] = ends
     for column, centre in enumerate(node, start=1):
