@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from fgsv.utilities import linear, logistic
-from fgsv.utilities.data import Data, NullSampler
+from fgsv.utilities.data import Data, Kind, NullSampler
 from fgsv.utilities.rowsets import RowSets
 from fgsv.utilities.scores import SCORES, Need, Output, Predictions
 from fgsv.utilities.utility import Learner, Utility, build
@@ -113,10 +113,10 @@ def influence(
     coalitions and rough for small ones.
     """
     given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
-    return build(_expansion, *given)
+    return build(Kind.of(model), _expansion, *given)
 
 
-def _expansion(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str]:
+def _expansion(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
     """Return the expansion of a model, or raise an error that says which models and scores have one."""
     if type(model) not in (Ridge, LogisticRegression):
         raise TypeError(f"influence is for Ridge and LogisticRegression, got {type(model).__name__}")
@@ -126,8 +126,8 @@ def _expansion(model: Any, data: Data, scored: Sequence[Output], seed: int) -> t
         if output.score is None:
             raise ValueError(f"scoring: {output.name} is not among the batched scores, {', '.join(SCORES)}")
     if type(model) is Ridge:
-        return _of_ridge(linear.twin(model, data), data), ""
-    return _of_logistic(logistic.twin(model, data), data), ""
+        return _of_ridge(linear.twin(model, data), data), "", model
+    return _of_logistic(logistic.twin(model, data), data), "", model
 
 
 def _of_ridge(fitted: linear.Linear | str, data: Data) -> Influence:

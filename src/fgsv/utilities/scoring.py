@@ -8,21 +8,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from fgsv.utilities.data import Data, take_rows
+from fgsv.utilities.data import Data, Kind, take_rows
 from fgsv.utilities.scores import SCORES, Output, Score, constant_predictions
 
 Floats = NDArray[np.float64]
 
 
 def read_scoring(
-    model: Any, data: Data, scoring: Any, per_test_point: bool, empty: Any
+    kind: Kind, data: Data, scoring: Any, per_test_point: bool, empty: Any
 ) -> tuple[tuple[Output, ...], tuple[str, ...] | None]:
     """Return the outputs that `scoring` asks for, and their names; None for one score without a name."""
     if scoring is None:
-        scoring = "accuracy" if is_classifier(model) else "r2"
+        scoring = "accuracy" if kind.classifier else "r2"
     if isinstance(scoring, str) or callable(scoring):
         asked = {_score_name(scoring): scoring}
     elif isinstance(scoring, Mapping):
@@ -37,7 +36,7 @@ def read_scoring(
         raise ValueError("scoring is empty: expected at least one score")
     if per_test_point and len(asked) > 1:
         raise ValueError("per_test_point=True takes one score, got several")
-    scored = tuple(_read_output(model, data, name, score, per_test_point) for name, score in asked.items())
+    scored = tuple(_read_output(kind, data, name, score, per_test_point) for name, score in asked.items())
     names: tuple[str, ...] | None = tuple(asked)
     if per_test_point:
         names = tuple(str(row) for row in range(len(scored[0].truth)))
@@ -53,7 +52,7 @@ def _score_name(scoring: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _read_output(model: Any, data: Data, name: str, asked: Any, each_point: bool) -> Output:
+def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool) -> Output:
     asked, rows = asked if isinstance(asked, tuple) else (asked, None)
     if rows is not None:
         rows = _read_test_rows(rows, name, len(data.y_test))
@@ -70,7 +69,7 @@ def _read_output(model: Any, data: Data, name: str, asked: Any, each_point: bool
         truth = truth if data.classes is None else data.classes[truth]
         X_test = data.X_test if rows is None else take_rows(data.X_test, rows)
     else:
-        _check_score(model, data, score, truth, name)
+        _check_score(kind, data, score, truth, name)
     if each_point and (score is None or score.points is None):
         pointwise = ", ".join(score.name for score in SCORES.values() if score.points)
         raise ValueError(f"per_test_point=True needs a score that is a mean over test points: {pointwise}")
@@ -90,14 +89,14 @@ def _read_test_rows(rows: Any, name: str, n_test: int) -> NDArray[np.int64]:
     return np.asarray(rows, dtype=np.int64)
 
 
-def _check_score(model: Any, data: Data, score: Score, truth: NDArray[Any], name: str) -> None:
+def _check_score(kind: Kind, data: Data, score: Score, truth: NDArray[Any], name: str) -> None:
     """Raise an error unless the model can serve the score on this test set."""
-    kind = "classifier" if data.n_classes else "regressor"
-    if score.kind != kind:
-        raise ValueError(f"scoring: {score.name} is for a {score.kind}, but {type(model).__name__} is a {kind}")
-    ranked = score.need == "ranks" and hasattr(model, "decision_function")
-    if score.need in ("probabilities", "ranks") and not ranked and not hasattr(model, "predict_proba"):
-        raise ValueError(f"scoring: {score.name} needs predict_proba, which {type(model).__name__} does not have")
+    own = "classifier" if kind.classifier else "regressor"
+    if score.kind != own:
+        raise ValueError(f"scoring: {score.name} is for a {score.kind}, but {kind.name} is a {own}")
+    can = {"probabilities": kind.gives_probabilities, "ranks": kind.gives_ranks}
+    if not can.get(score.need, True):
+        raise ValueError(f"scoring: {score.name} needs predict_proba, which {kind.name} does not have")
     if score.name == "roc_auc" and data.n_classes != 2:
         raise ValueError(f"scoring: roc_auc is for two classes, y has {data.n_classes}; take roc_auc_ovr")
     if score.name.startswith("roc_auc") and len(np.unique(truth)) < data.n_classes:

@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
 from fgsv.utilities import linear, logistic, naive_bayes, neighbours
-from fgsv.utilities.data import Data, NullSampler, read
+from fgsv.utilities.data import Data, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.loop import Loop, with_seed
 from fgsv.utilities.rowsets import RowSets, Units, pad
@@ -182,11 +182,12 @@ def utility(
     is a function of the coalition.
     """
     given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
-    return build(_learner, *given)
+    return build(Kind.of(model), _learner, *given)
 
 
 def build(
-    choose: Callable[[Any, Data, Sequence[Output], int], tuple[Learner, str]],
+    kind: Kind,
+    choose: Callable[[Any, Data, Sequence[Output], int], tuple[Learner, str, Any]],
     model: Any,
     X: Any,
     y: Any,
@@ -200,15 +201,18 @@ def build(
     per_test_point: bool,
     seed: int,
 ) -> Utility:
-    """Read the arguments of `utility`, let `choose` pick the learner, and return the game."""
-    data = read(model, X, y, X_test, y_test, min_size, null, seed)
+    """Read the arguments of `utility`, let `choose` pick the learner, and return the game.
+
+    `choose` returns the learner, why it is no better one, and what to fingerprint it by.
+    """
+    data = read(kind, X, y, X_test, y_test, min_size, null, seed)
     players = Units.of(units, data.n_rows)
-    scored, outputs = read_scoring(model, data, scoring, per_test_point, empty)
-    learner, reason = choose(model, data, scored, seed)
+    scored, outputs = read_scoring(kind, data, scoring, per_test_point, empty)
+    learner, reason, content = choose(model, data, scored, seed)
     identity = fingerprint(
         "utility 1",
         learner.name,
-        getattr(learner, "model", model),
+        content,
         [data.X, data.y, data.X_test, data.y_test, data.classes],
         [players.rows, players.starts, min_size],
         [[output.name, output.scorer, output.rows, output.each_point, output.default] for output in scored],
@@ -216,16 +220,23 @@ def build(
     return Utility(model, learner, reason, scored, players, min_size or 0, outputs, identity)
 
 
-def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str]:
+def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
     """Return the batched twin of a model, or the loop and the reason for it."""
-    loop = Loop(with_seed(model, seed), data)
+    twin = _twin(model, data, scored)
+    if isinstance(twin, str):
+        loop = Loop(with_seed(model, seed), data)
+        return loop, twin, loop.model
+    return twin, "", model
+
+
+def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
+    """Return the batched twin of a model, or the reason why there is none."""
     twin_of = _TWINS.get(type(model))
     if twin_of is None:
-        return loop, f"{type(model).__name__} has no batched twin"
+        return f"{type(model).__name__} has no batched twin"
     if not data.is_dense:
-        return loop, "X is not a dense table of numbers"
+        return "X is not a dense table of numbers"
     for output in scored:
         if output.score is None:
-            return loop, f"{output.name} is not among the batched scores"
-    twin = twin_of(model, data)
-    return (loop, twin) if isinstance(twin, str) else (twin, "")
+            return f"{output.name} is not among the batched scores"
+    return twin_of(model, data)
