@@ -239,9 +239,7 @@ class Valuation:
             "stopped": self.stopped,
             "outputs": None if self.outputs is None else list(self.outputs),
             "names": [_json_name(name) for name in self.names],
-            "groups": _json_array(
-                self.partition.codes if self.partition.is_disjoint else self.partition.ownership
-            ),
+            "groups": _json_array(self.partition.codes if self.partition.is_disjoint else self.partition.ownership),
             "values": self.values.tolist(),
             "stderr": _json_floats(self.stderr),
             "total": np.asarray(self.total).tolist(),
