@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 import fgsv
+from fgsv import cli_bench
 
 app = typer.Typer(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
@@ -12,6 +13,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_bench.app, name="bench")
 
 
 @app.callback()

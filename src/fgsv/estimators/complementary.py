@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fgsv.coalitions import Coalitions
 from fgsv.estimators.method import Draws, Problem
 from fgsv.estimators.sampling import check_round_size, check_shapley, draw_masks, equal_shares
-from fgsv.estimators.strata import Strata
+from fgsv.estimators.strata import Strata, check_unseen
 from fgsv.partition import Partition
 from fgsv.valuation import Estimate
 
@@ -33,10 +33,14 @@ class Complementary:
     round_size: int = 200
     """Evaluations per round."""
 
+    unseen: Literal["skip", "zero"] = "skip"
+    """A mean without any draw is left out with its partner, or is zero, as in the printed formula."""
+
     name: ClassVar[str] = "complementary"
 
     def __post_init__(self) -> None:
         check_round_size(self.round_size)
+        check_unseen(self.unseen)
 
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the evaluations of the first round, the two ends included."""
@@ -53,6 +57,7 @@ class ComplementaryEstimator:
 
     def __init__(self, method: Complementary, problem: Problem) -> None:
         self._problem = problem
+        self._skip = method.unseen == "skip"
         self._n_pairs = max(1, method.round_size // 2)
         self._strata = Strata(problem.n_players, problem.ends.shape[1])
 
@@ -73,7 +78,7 @@ class ComplementaryEstimator:
 
     def estimate(self) -> Estimate:
         """Return the mean over the sizes."""
-        seen = self._strata.counts > 0
-        both = seen & seen[::-1]
-        known = np.where(both[:, :, None], self._strata.means, 0.0)
-        return Estimate(equal_shares(self._problem) + known.sum(axis=0) / self._problem.n_players)
+        means, seen = self._strata.means, self._strata.counts > 0
+        if self._skip:
+            means[~(seen & seen[::-1])] = 0.0
+        return Estimate(equal_shares(self._problem) + means.sum(axis=0) / self._problem.n_players)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from fgsv.estimators.sampling import (
     equal_shares,
     kernel_weights,
 )
-from fgsv.estimators.strata import Strata
+from fgsv.estimators.strata import Strata, check_unseen
 from fgsv.partition import Partition
 from fgsv.valuation import Estimate
 
@@ -40,10 +40,14 @@ class OneForAll:
     round_size: int = 200
     """Evaluations per round, after the first."""
 
+    unseen: Literal["skip", "zero"] = "skip"
+    """A mean without any draw is left out with its partner, or is zero, as in the printed formula."""
+
     name: ClassVar[str] = "one_for_all"
 
     def __post_init__(self) -> None:
         check_round_size(self.round_size)
+        check_unseen(self.unseen)
 
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the evaluations of the first round, sizes 0, 1, n - 1 and n."""
@@ -61,6 +65,7 @@ class OneForAllEstimator:
     def __init__(self, method: OneForAll, problem: Problem) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
         self._problem = problem
+        self._skip = method.unseen == "skip"
         self._round_size = method.round_size
         self._weights = np.sqrt(kernel_weights(n))
         self._weights[:1] = self._weights[-1:] = 0.0  # enumerated
@@ -90,5 +95,7 @@ class OneForAllEstimator:
         """Return equal shares plus the mean differences."""
         inside, outside = self._inside, self._outside
         both = (inside.counts > 0) & (outside.counts[::-1] > 0)
-        differences = np.where(both[:, :, None], inside.means - outside.means[::-1], 0.0)
+        differences = inside.means - outside.means[::-1]
+        if self._skip:
+            differences[~both] = 0.0
         return Estimate(equal_shares(self._problem) + differences.sum(axis=0) / self._problem.n_players)

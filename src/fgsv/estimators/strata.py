@@ -11,6 +11,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+def check_unseen(unseen: str) -> None:
+    """Refuse rules for unseen means that do not exist."""
+    if unseen not in ("skip", "zero"):
+        raise ValueError(f"unseen must be 'skip' or 'zero', got {unseen!r}")
+
+
 class Strata:
     """For each size s = 1..n-1 and player i, the mean of what was added for coalitions of size s with i in them.
 
