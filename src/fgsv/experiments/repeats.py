@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
+from ast import literal_eval
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, parallel_config
 from rich.console import Console
@@ -27,3 +28,14 @@ def versions() -> dict[str, str]:
     """Return the versions that a result depends on."""
     packages = ("numpy", "scipy", "scikit-learn", "joblib")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def read_method(text: str) -> tuple[str, dict[str, Any]]:
+    """Read a method's name and options.
+
+    >>> read_method("kernelshap, paired=True")
+    ('kernelshap', {'paired': True})
+    """
+    name, *pairs = text.split(", ")
+    options = dict(pair.split("=") for pair in pairs)
+    return name, {key: literal_eval(option) for key, option in options.items()}

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import fgsv
 from fgsv.coalitions import Masks
-from fgsv.experiments.repeats import run_all, versions
+from fgsv.experiments.repeats import read_method, run_all, versions
 from fgsv.games import SumOfUnanimity
 
 Floats = NDArray[np.float64]
@@ -36,8 +36,8 @@ LABELS = {
     "kernelshap": "KernelSHAP",
     "unbiased_kernelshap": "Unbiased KernelSHAP",
     "leverageshap": "LeverageSHAP",
-    "complementary, unseen=zero": "Complementary as printed",
-    "one_for_all, unseen=zero": "One-for-All as printed",
+    "complementary, unseen='zero'": "Complementary as printed",
+    "one_for_all, unseen='zero'": "One-for-All as printed",
 }
 """The nine methods, and two of them with the printed formulas' zeros for means that nothing was drawn for yet."""
 CALLED_SLOW = ("group_testing", "kernelshap", "unbiased_kernelshap")
@@ -133,8 +133,7 @@ def converge(task: tuple[int, str, int, Settings]) -> Run:
     checkpoints = step * np.arange(1, N_CHECKPOINTS + 1)
     estimates = np.zeros((N_CHECKPOINTS, N_GROUPS))
     start = time.perf_counter()
-    name, *option = method.split(", ")
-    options: dict[str, Any] = dict(pair.split("=") for pair in option)
+    name, options = read_method(method)
     rounds = fgsv.iterate(
         game,
         groups,
@@ -309,19 +308,21 @@ def figure_class() -> Any:
 def _figures(report: Report, folder: Path) -> None:
     Figure = figure_class()
     sizes: Sequence[int] = list(dict.fromkeys(report.summary["n"]))
-    rows = [("AUCC", "AUCC"), ("ARE", "ARE"), ("seconds_per_evaluation", "seconds per evaluation")]
+    rows = [("AUCC", "AUCC"), ("ARE", "ARE"), ("seconds_per_evaluation", "microseconds per evaluation")]
     figure = Figure(figsize=(4 * len(sizes) + 1, 10), layout="constrained")
     axes: ArrayLike = figure.subplots(len(rows), len(sizes), squeeze=False)
     for column, n in enumerate(sizes):
         table = report.summary[report.summary["n"] == n]
         names = [LABELS[method] for method in table["method"]]
+        colours = [{OURS: "C3", PAPERS: "C0"}.get(method, "0.5") for method in table["method"]]
         for row, (metric, label) in enumerate(rows):
             axis = np.asarray(axes)[row, column]
-            errors = 2 * table[f"{metric}_stderr"] if f"{metric}_stderr" in table else None
-            axis.barh(
-                names, table[metric], xerr=errors, color=["C3", "C0", *["0.7"] * (len(names) - 2)][: len(names)]
-            )
-            axis.set_xscale("log")
+            is_error = f"{metric}_stderr" in table
+            if is_error:
+                axis.errorbar(table[metric], names, xerr=2 * table[f"{metric}_stderr"], fmt="none", color="0.5")
+            axis.scatter(table[metric] * (1 if is_error else 1e6), names, color=colours, zorder=3)
+            axis.set_xscale("log" if is_error else "linear")
+            axis.grid(axis="x", alpha=0.3)
             axis.invert_yaxis()
             axis.set_title(f"n = {n}")
             axis.set_xlabel(label)
