@@ -23,13 +23,17 @@ BASELINES = (
     "permutation",
     "group_testing",
     "complementary",
+    "complementary, unseen='zero'",
     "one_for_all",
+    "one_for_all, unseen='zero'",
     "kernelshap",
     "kernelshap, paired=True",
     "unbiased_kernelshap",
     "unbiased_kernelshap, paired=True",
     "leverageshap",
 )
+COMPLETED = ("complementary", "one_for_all")
+"""Better than published: their printed formulas take a mean that nothing was drawn for as zero."""
 N_PARTITIONS = 200
 
 
@@ -149,9 +153,11 @@ def report(table: pd.DataFrame, problems: dict[str, Case]) -> list[str]:
                 continue
             rivals = {"Algorithm 1": PAPERS} if PAPERS in squares else {}
             baselines = [method for method in squares.index if method in BASELINES]
-            if baselines:
-                best = min(baselines, key=lambda method: squares[method].mean())
-                rivals[f"best baseline ({best})"] = best
+            published = [method for method in baselines if method not in COMPLETED]
+            for label, methods in (("best baseline", baselines), ("best baseline as published", published)):
+                if methods:
+                    best = min(methods, key=lambda method: squares[method].mean())
+                    rivals[f"{label} ({best})"] = best
             for label, rival in rivals.items():
                 value, low, high = ratio(squares[rival], squares[OURS])
                 lines.append(

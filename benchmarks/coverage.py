@@ -33,7 +33,7 @@ def game_of(name: str) -> Any:
     if name == "ridge":
         X, coefficients = rng.normal(size=(120, 5)), rng.normal(size=5)
         y = X @ coefficients + rng.normal(size=120)
-        return fgsv.utility(Ridge(alpha=1e-3), X[:20], y[:20], X[20:], y[20:], "neg_mean_squared_error")
+        return fgsv.utility(Ridge(alpha=0.01), X[:20], y[:20], X[20:], y[20:], "neg_mean_squared_error")
     if name == "accuracy":
         X = rng.normal(size=(218, 4))
         y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=218) > 0
