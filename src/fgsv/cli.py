@@ -6,6 +6,7 @@ import typer
 
 import fgsv
 from fgsv.cli_reproduce import reproduce
+from fgsv import cli_bench
 
 app = typer.Typer(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
@@ -13,6 +14,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_bench.app, name="bench")
 
 
 app.add_typer(reproduce, name="reproduce")
