@@ -89,7 +89,7 @@ class Evaluator:
         n_jobs: int | None = None,
         on_error: str | float = "raise",
         timeout: float | None = None,
-        ledger: str | Path | None = None,
+        ledger: str | Path | Ledger | None = None,
         settings: dict[str, Any] | None = None,
     ) -> None:
         self.game = game
@@ -107,13 +107,16 @@ class Evaluator:
         self._n_asked = 0
         self._workers = _Workers(game, n_jobs, timeout)
         self._call_size = self._workers.count
-        self._ledger = None if ledger is None else Ledger(ledger)
+        self._ledger = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+        self._is_own = self._ledger is not ledger
+        self._run: int | None = None
         if self._ledger is not None:
             try:
                 self._number = self._ledger.game(game)
-                self._run = self._ledger.begin_run(self._number, settings or {})
+                if not self._ledger.read_only:
+                    self._run = self._ledger.begin_run(self._number, settings or {})
             except BaseException:
-                self._ledger.close()
+                self._close()
                 raise
 
     def __enter__(self) -> Evaluator:
@@ -122,12 +125,17 @@ class Evaluator:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._workers.stop()
-        if self._ledger is not None:
-            if isinstance(error, Exception):
-                self.stopped = f"failed: {type(error).__name__}: {error}"
-            with self._ledger as ledger:
-                if not isinstance(error, LedgerError):
-                    ledger.end_run(self._run, self.stopped, self._n_asked)
+        if isinstance(error, Exception):
+            self.stopped = f"failed: {type(error).__name__}: {error}"
+        try:
+            if self._ledger is not None and self._run is not None and not isinstance(error, LedgerError):
+                self._ledger.end_run(self._run, self.stopped, self._n_asked)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._ledger is not None and self._is_own:
+            self._ledger.close()
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of a round, in its order."""
@@ -155,17 +163,17 @@ class Evaluator:
         rows = [split(batch.packed) for batch in batches]
         known: dict[bytes, Row] = {}
         claimed: set[bytes] = set()
-        missing: list[bytes] = []
+        missing: list[list[bytes]] = []
         for batch in rows:
             found = ledger.find_rows(self._number, batch)
             known |= {row: seen for row, seen in found.items() if not self._again(seen.failure)}
             new = [row for row in dict.fromkeys(batch) if row not in known and row not in claimed]
             claimed.update(new)
             if new:
-                missing.append(join(new))
-        fresh = self._evaluated([_Batch(unpack(self.game.n_players, packed)) for packed in missing])
-        for packed, outcome in zip(missing, fresh, strict=True):
-            known |= by_row(packed, outcome)
+                missing.append(new)
+        fresh = self._evaluated([_Batch(unpack(self.game.n_players, join(new))) for new in missing])
+        for new, outcome in zip(missing, fresh, strict=True):
+            known |= dict(zip(new, by_row(range(len(new)), outcome), strict=True))
         return [_joined([known[row] for row in batch]) for batch in rows]
 
     def _again(self, failure: object) -> bool:
@@ -206,7 +214,7 @@ class Evaluator:
                 if outcome.values.shape[1] == 0 and len(batch) > 1:
                     rows = [_Batch(batch.coalitions[row : row + 1]) for row in range(len(batch))]
                     singles = self._workers.attempt(rows)
-                    parts = [next(iter(by_row(r.packed, o).values())) for r, o in zip(rows, singles, strict=True)]
+                    parts = [part for single in singles for part in by_row([0], single)]
                     outcomes[i] = replace(_joined(parts), trace=outcome.trace)
         return outcomes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 import fgsv
+from fgsv import cli_ledger
 
 app = typer.Typer(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
@@ -17,6 +18,10 @@ app = typer.Typer(
 @app.callback()
 def _root() -> None:
     """Keep `fgsv COMMAND` the form of every call."""
+
+
+app.add_typer(cli_ledger.app, name="ledger")
+app.command()(cli_ledger.verify)
 
 
 @app.command()

@@ -8,7 +8,7 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ CREATE TABLE batch (
     replicate INTEGER NOT NULL, coalitions BLOB NOT NULL, "values" BLOB NOT NULL,
     seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL);
 CREATE TABLE entry (
-    key BLOB PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batch) WITHOUT ROWID;
+    key BLOB PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batch, row INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, settings TEXT NOT NULL,
     versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, stopped TEXT, n_evaluations INTEGER,
@@ -56,6 +56,10 @@ _COLUMNS = {
 
 class LedgerError(RuntimeError):
     """A ledger that cannot be read, written or trusted. What it holds is left as it is."""
+
+
+class NotRecorded(LedgerError):
+    """A game that is known from a ledger alone was asked what the ledger does not hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +247,14 @@ class Ledger:
                     f"{self.path} is damaged; it is left as it is. Records written: {written}; found: {found}"
                 )
 
+    def check_entries(self) -> None:
+        """Raise a `LedgerError` unless each coalition of games with independent rows can be found by itself."""
+        for number, game in self.games():
+            for batch in self.batches(number) if game.independent_rows else ():
+                rows = split(batch.coalitions)
+                if len(self.find_rows(number, rows, batch.replicate)) != len(set(rows)):
+                    raise LedgerError(f"{self.path} is damaged: coalitions of batch {batch.id} cannot be found")
+
     # Games and their evaluations
 
     def game(self, game: Game) -> int:
@@ -278,22 +290,22 @@ class Ledger:
     def find_rows(self, game: int, rows: Sequence[bytes], replicate: int = 0) -> dict[bytes, Row]:
         """Return the outcome of each coalition that was evaluated, in whatever batch; for independent rows."""
         keys = {self._key(game, replicate, row): row for row in rows}
-        places: dict[int, list[bytes]] = {}
+        places: dict[int, list[tuple[bytes, int]]] = {}
+        found: dict[bytes, Row] = {}
         with self._explained("read"):
             marks = ", ".join("?" * len(keys))
-            for key, batch in self._db.execute(f"SELECT * FROM entry WHERE key IN ({marks})", list(keys)):
-                places.setdefault(batch, []).append(key)
-            found = {}
-            for batch, found_keys in places.items():
+            for key, batch, row in self._db.execute(f"SELECT * FROM entry WHERE key IN ({marks})", list(keys)):
+                places.setdefault(batch, []).append((keys[key], row))
+            for batch, wanted in places.items():
                 columns = next(self._read("batch", "WHERE id = ?", batch), None)
-                if columns is None:
-                    raise LedgerError(f"{self.path} is damaged: an entry points to a batch that is not there")
-                record = _batch(columns)
-                recorded = by_row(record.coalitions, record.outcome)
-                for key in found_keys:
-                    if keys[key] not in recorded:
-                        raise LedgerError(f"{self.path} is damaged: an entry points to another batch")
-                    found[keys[key]] = recorded[keys[key]]
+                recorded = [] if columns is None else split(columns[4])
+                for coalition, row in wanted:
+                    if recorded[row : row + 1] != [coalition]:
+                        raise LedgerError(f"{self.path} is damaged: an entry points to another coalition")
+                assert columns is not None
+                outcome = _batch(columns).outcome
+                rows_of = by_row([row for _, row in wanted], outcome)
+                found |= {coalition: one for (coalition, _), one in zip(wanted, rows_of, strict=True)}
         return found
 
     def record(
@@ -319,8 +331,11 @@ class Ledger:
                     known = (self._add("batch", *columns),)
                 if by_row:
                     self._db.executemany(
-                        "INSERT OR REPLACE INTO entry VALUES (?, ?)",
-                        [(self._key(game, replicate, row), known[0]) for row in split(coalitions)],
+                        "INSERT OR REPLACE INTO entry VALUES (?, ?, ?)",
+                        [
+                            (self._key(game, replicate, row), known[0], i)
+                            for i, row in enumerate(split(coalitions))
+                        ],
                     )
 
     def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
@@ -344,6 +359,14 @@ class Ledger:
         """Enter a run and return its number."""
         with self._transaction():
             return self._add("run", game, json.dumps(settings), json.dumps(versions()), _now(), None, None, None)
+
+    def add_run(self, game: int, run: dict[str, Any]) -> None:
+        """Enter a run of another ledger, as `runs` returned it there, unless it is here already."""
+        columns = [game, json.dumps(run["settings"]), json.dumps(run["versions"])]
+        columns += [run[name] for name in ("started", "ended", "stopped", "n_evaluations")]
+        with self._transaction():
+            if not any(list(known[1:]) == columns for known in self._read("run")):
+                self._add("run", *columns)
 
     def end_run(self, run: int, stopped: str, n_evaluations: int) -> None:
         """Enter how a run ended. One that was killed has no end."""
@@ -381,17 +404,16 @@ def _batch(columns: tuple[Any, ...]) -> Batch:
     return Batch(number, game, replicate, coalitions, outcome)
 
 
-def by_row(coalitions: bytes, outcome: Outcome) -> dict[bytes, Row]:
-    """Return what each coalition of a packed batch came to."""
-    rows = split(coalitions)
+def by_row(rows: Iterable[int], outcome: Outcome) -> list[Row]:
+    """Return what these coalitions of a batch came to, each by itself."""
     failed = {row: text for text, numbers in outcome.failures.items() for row in numbers}
-    seconds = outcome.seconds / len(rows)
-    return {row: Row(outcome.values[i], seconds, failed.get(i)) for i, row in enumerate(rows)}
+    seconds = outcome.seconds / len(outcome.values)
+    return [Row(outcome.values[row], seconds, failed.get(row)) for row in rows]
 
 
 def _recorded(fingerprint: str, n_players: int, outputs: str | None, independent_rows: int) -> Game:
     def refuse(masks: object) -> Any:
-        raise LedgerError("this game is known from a ledger alone, and the ledger does not hold what is asked")
+        raise NotRecorded("this game is known from a ledger alone, and the ledger does not hold what is asked")
 
     names = None if outputs is None else tuple(json.loads(outputs))
     return Game(refuse, n_players, names, fingerprint, bool(independent_rows))

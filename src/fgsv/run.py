@@ -17,6 +17,7 @@ from fgsv.backends import Evaluator, default_batch_size
 from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
 from fgsv.estimators import Covariance, Method, Problem, as_method
+from fgsv.ledger import Ledger
 from fgsv.semivalue import Semivalue, as_semivalue
 from fgsv.stopping import rules
 from fgsv.valuation import Estimate, Valuation
@@ -58,7 +59,7 @@ def _rounds(
     cost: Callable[[NDArray[np.int64]], ArrayLike] | None = None,
     batch_size: int | None = None,
     n_jobs: int | None = None,
-    ledger: str | Path | None = None,
+    ledger: str | Path | Ledger | None = None,
     on_error: str | float = "raise",
     timeout: float | None = None,
     **options: Any,
@@ -69,13 +70,13 @@ def _rounds(
     method = as_method(method, options)
     weights = as_semivalue(semivalue)
     stop_rules = rules(max_seconds=max_seconds, stderr=stderr, precision=precision, confidence=confidence)
-    least = method.least(n, partition)
     if budget is None:
         # without any rule a run must end; with a target the budget only guards against an unreachable one
-        budget = max(least, DEFAULT_BUDGET if not stop_rules else 50 * DEFAULT_BUDGET)
+        budget = max(method.least(n, partition), DEFAULT_BUDGET if not stop_rules else 50 * DEFAULT_BUDGET)
     asked = method
     if isinstance(method, Covariance) and n < 40 and 2**n <= budget:
         method = Enumeration()
+    least = method.least(n, partition)
     if budget < least:
         raise ValueError(f"method {method.name!r} needs a budget of at least {least} evaluations, got {budget}")
     if seed < 0:
