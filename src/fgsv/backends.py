@@ -46,7 +46,7 @@ BATCH_BYTES = 2**24
 TRIES = 3
 """How often a batch is evaluated whose worker dies."""
 GRACE = 5.0
-"""Seconds past its timeout after which a batch that does not listen is ended with its process."""
+"""Seconds past its timeout, or as long as it again, after which a batch that does not listen is ended."""
 CALL_SECONDS = 1.0
 """How long a call should take, about: what a killed run loses at the most, unless one batch takes longer."""
 MOST_BATCHES = 64
@@ -187,7 +187,7 @@ class Evaluator:
             size = len(batches) if self._ledger is None else self._call_size
             call = batches[len(outcomes) : len(outcomes) + size]
             start = time.monotonic()
-            done = [self._of_one_width(outcome) for outcome in self._attempted(call)]
+            done = self._attempted(call)
             if self._ledger is not None:
                 records = [(batch.packed, outcome) for batch, outcome in zip(call, done, strict=True)]
                 self._ledger.record(self._number, records, by_row=self.game.independent_rows)
@@ -208,12 +208,12 @@ class Evaluator:
 
     def _attempted(self, batches: list[_Batch]) -> list[Outcome]:
         """Evaluate batches; one of independent rows that fails is evaluated again row by row."""
-        outcomes = self._workers.attempt(batches)
+        outcomes = list(map(self._of_one_width, self._workers.attempt(batches)))
         if self.game.independent_rows:
             for i, (batch, outcome) in enumerate(zip(batches, outcomes, strict=True)):
                 if outcome.values.shape[1] == 0 and len(batch) > 1:
                     rows = [_Batch(batch.coalitions[row : row + 1]) for row in range(len(batch))]
-                    singles = self._workers.attempt(rows)
+                    singles = map(self._of_one_width, self._workers.attempt(rows))
                     parts = [part for single in singles for part in by_row([0], single)]
                     outcomes[i] = replace(_joined(parts), trace=outcome.trace)
         return outcomes
@@ -337,7 +337,7 @@ def _deadline(seconds: float | None) -> Iterator[None]:
         raise _Late
 
     before = signal.signal(signal.SIGALRM, late)
-    faulthandler.dump_traceback_later(seconds + GRACE, exit=True)
+    faulthandler.dump_traceback_later(seconds + min(seconds, GRACE), exit=True)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
@@ -371,12 +371,14 @@ class _Workers:
         self._timeout = timeout
         self._parallel: Parallel | None = None
         self._folder: Path | None = None
-        backend, _ = get_active_backend()
-        alone = effective_n_jobs(n_jobs) == 1 and isinstance(backend, _OF_THIS_MACHINE)
-        here = n_jobs == 1 or alone
+        backend, configured = get_active_backend()
+        is_cluster = type(backend) not in _OF_THIS_MACHINE
+        if is_cluster and n_jobs is None and configured is None:
+            n_jobs = -1  # whoever chose a cluster means all of it
+        here = n_jobs == 1 or (effective_n_jobs(n_jobs) == 1 and not is_cluster)
         self.count = 1 if here else effective_n_jobs(n_jobs)
         self._shared = getattr(backend, "supports_sharedmem", False)
-        if timeout is not None and (here or not isinstance(backend, LokyBackend)):
+        if timeout is not None and (here or type(backend) is not LokyBackend):
             raise ValueError(
                 "timeout needs process workers of this machine, which can be ended: give n_jobs=2 or more, "
                 "with joblib's default back end"

@@ -300,7 +300,7 @@ class Ledger:
                 columns = next(self._read("batch", "WHERE id = ?", batch), None)
                 recorded = [] if columns is None else split(columns[4])
                 for coalition, row in wanted:
-                    if recorded[row : row + 1] != [coalition]:
+                    if not isinstance(row, int) or recorded[row : row + 1] != [coalition]:
                         raise LedgerError(f"{self.path} is damaged: an entry points to another coalition")
                 assert columns is not None
                 outcome = _batch(columns).outcome
