@@ -182,7 +182,7 @@ class Ledger:
         """Turn SQLite's errors into ones that say what happened and what is left."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError) as error:  # the latter where SQLite quotes a damaged schema
             raise LedgerError(f"cannot {doing} the ledger {self.path}: {_reason(error)}") from error
 
     def _commit(self) -> None:
@@ -434,7 +434,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _reason(error: sqlite3.Error) -> str:
+def _reason(error: Exception) -> str:
     """Return what an SQLite error means to somebody whose run it stopped."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -445,6 +445,6 @@ def _reason(error: sqlite3.Error) -> str:
         return f"the file or its folder cannot be written ({error})"
     if code == sqlite3.SQLITE_NOTADB:
         return "it is not a ledger, or its first page is damaged. It is left as it is"
-    if code == sqlite3.SQLITE_CORRUPT:
+    if code == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeError):
         return f"it is damaged or cut short ({error}). It is left as it is: restore a copy"
     return f"{error}. All earlier calls are in the file"
