@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "fgsv"
 LAYERS = [
-    {"coalitions", "partition", "semivalue"},
+    {"coalitions", "packing", "partition", "semivalue"},
     {"game"},
     {"valuation"},
     {"enumeration", "games", "utilities", "estimators", "stopping", "ledger", "backends"},

@@ -7,6 +7,7 @@ import typer
 import fgsv
 from fgsv.cli_reproduce import reproduce
 from fgsv import cli_bench
+from fgsv import cli_ledger
 
 app = typer.Typer(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
@@ -23,6 +24,10 @@ app.add_typer(reproduce, name="reproduce")
 @app.callback()
 def _root() -> None:
     """Keep `fgsv COMMAND` the form of every call."""
+
+
+app.add_typer(cli_ledger.app, name="ledger")
+app.command()(cli_ledger.verify)
 
 
 @app.command()

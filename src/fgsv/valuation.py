@@ -226,8 +226,15 @@ class Valuation:
         more = "" if self.partition.n_groups <= 60 else f"\n... {self.partition.n_groups} groups in all"
         return (
             f"{table}{more}\n{self.method}: {self.n_evaluations} evaluations; {self.stopped}"
-            f"; U(N) - U(0) = {np.array2string(np.asarray(self.total), precision=6)}"
+            f"; U(N) - U(0) = {np.array2string(np.asarray(self.total), precision=6)}{self._failures()}"
         )
+
+    def _failures(self) -> str:
+        failures = self.info.get("failures")
+        if not failures:
+            return ""
+        kinds = ", ".join(f"{count} {kind}" for kind, count in failures["kinds"].items())
+        return f"\n{failures['coalitions']} evaluations failed and count as {failures['counted_as']:g}: {kinds}"
 
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file; `Valuation.load` reads it back, bit for bit."""
