@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fgsv.partition import Partition
     from fgsv.planning import plan
     from fgsv.run import iterate, value
+    from fgsv.utilities import utility
     from fgsv.valuation import Valuation
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "payout",
     "plan",
     "theorem3",
+    "utility",
     "value",
 ]
 
@@ -43,6 +45,7 @@ _HOMES = {
     "iterate": "fgsv.run",
     "plan": "fgsv.planning",
     "theorem3": "fgsv.estimators",
+    "utility": "fgsv.utilities",
     "value": "fgsv.run",
 }
 
