@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fgsv import games, payout
+    from fgsv import games, payout, plots
     from fgsv.enumeration import exact
     from fgsv.estimators import METHODS, theorem3
     from fgsv.game import Game, GameError, grouped
@@ -28,6 +28,7 @@ __all__ = [
     "iterate",
     "payout",
     "plan",
+    "plots",
     "theorem3",
     "utility",
     "value",

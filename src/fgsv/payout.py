@@ -211,6 +211,13 @@ def round_to(ideal: Sequence[Fraction], whole: Decimal, unit: Decimal) -> tuple[
     return tuple((count * unit).quantize(unit) for count in floors)
 
 
+def check_money(currency: str, *, unit: Money | None = None, **sums: Money | None) -> None:
+    """Raise an error unless each sum is money in whole units of the currency."""
+    smallest = _unit(currency, unit)
+    for name, amount in sums.items():
+        _money(amount, smallest, name)
+
+
 def _apply(
     policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]
 ) -> list[Fraction]:

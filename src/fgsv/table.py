@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
@@ -327,7 +327,7 @@ def _marked(column: pd.Series[Any], name: str) -> tuple[NDArray[np.bool_], str]:
 def _partition(
     labels: NDArray[Any], is_test: NDArray[np.bool_], units: NDArray[Any] | None, name: str, notes: list[str]
 ) -> Partition:
-    """Return who owns which player; who has no training rows stays in the list, with none."""
+    """Return who owns which player, in the order of the file; who has no training rows stays, with none."""
     training = labels[~is_test]
     if units is not None:
         # players stand in the order in which their units first appear
@@ -340,10 +340,10 @@ def _partition(
                 f"{units[first[crossing[0]]]!r}. A unit is one player and has one owner"
             )
         training = training[first]
-    partition = Partition.of(training)
-    without = [label for label in dict.fromkeys(labels.tolist()) if label not in set(partition.names)]
-    if partition.n_groups + len(without) < 2:
+    codes_of = {label: code for code, label in enumerate(dict.fromkeys(labels.tolist()))}
+    if len(codes_of) < 2:
         raise TableError(f"column {name!r} has one group only, {labels[0]!r}: there is nobody to share with")
+    without = [str(label) for label in codes_of if label not in set(training)]
     if without:
-        notes.append(f"without training rows, so without value: {', '.join(map(str, without[:10]))}")
-    return replace(partition, names=(*partition.names, *without))
+        notes.append(f"without training rows, so without value: {', '.join(without[:10])}")
+    return Partition(tuple(codes_of), None, np.array([codes_of[label] for label in training], dtype=np.int64))

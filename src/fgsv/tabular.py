@@ -1,9 +1,12 @@
-"""Models by name, and the game of a data set."""
+"""From a file to a game: what `fgsv value` opens, in one call."""
 
 from __future__ import annotations
 
+import platform
 import sys
+from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,100 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
 from fgsv.preprocess import recognise_columns, transformer
-from fgsv.table import Dataset, TableError, Task
+from fgsv.table import Dataset, TableError, Task, prepare, read
 
 NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A game over the players of a file, and the words that say what it is."""
+
+    game: Any
+    dataset: Dataset
+    settings: dict[str, Any]
+    """What a report needs to say, and another person to check, what was valued."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What was decided on the way, in plain words."""
+        return list(self.settings["notes"])
+
+
+def open_file(
+    path: str | Path,
+    *,
+    group: str,
+    target: str,
+    unit: str | None = None,
+    test: str | Path | None = None,
+    test_fraction: float = 0.25,
+    test_by: str | None = None,
+    model: str | None = None,
+    metric: str | None = None,
+    task: Task | None = None,
+    group_missing: str | None = None,
+    ignore: str = "",
+    refit_preprocessing: bool = False,
+    encoding: str = "utf-8",
+    seed: int = 0,
+) -> Job:
+    """Read a file and return the game of its rows: `fgsv.value(job.game, job.dataset.partition)` values it.
+
+    `group` and `ignore` name columns, several with commas between; `metric` may name several scores likewise.
+    """
+    groups, ignored = _names(group), _names(ignore)
+    if test is not None and test_by is not None:
+        raise TableError("the test rows come from --test or from --test-by, not from both")
+    text = [*groups, *([unit] if unit else [])]
+    table = read(path, text=text, encoding=encoding)
+    tested = None if test is None else read(test, text=text, encoding=encoding)
+    dataset = prepare(
+        table,
+        group=groups,
+        target=target,
+        unit=unit,
+        test=tested,
+        test_by=test_by,
+        test_fraction=test_fraction,
+        group_missing=group_missing,
+        ignore=ignored,
+        task=task or task_of(model),
+        seed=seed,
+    )
+    game, notes = game_of(dataset, model, metric, refit=refit_preprocessing, seed=seed)
+    settings = {
+        "file": table.name,
+        "sha256": table.sha256,
+        "test_file": None if tested is None else tested.name,
+        "test_sha256": None if tested is None else tested.sha256,
+        "rows": len(dataset.features),
+        "test_rows": len(dataset.test_features),
+        "columns": {"group": groups, "target": target, "unit": unit, "ignored": ignored},
+        "task": dataset.task,
+        "model": repr(game.model),
+        "metric": metric or ("accuracy" if dataset.task == "classification" else "r2"),
+        "game": game.fingerprint,
+        "notes": [*dataset.notes, *notes],
+        "versions": versions(),
+    }
+    return Job(game, dataset, settings)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    packages = ("fgsv", "numpy", "scipy", "scikit-learn", "pandas")
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except ModuleNotFoundError:  # a source tree that is not installed
+            found[package] = import_module(package).__version__
+    return found
+
+
+def _names(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def task_of(name: str | None) -> Task | None:
