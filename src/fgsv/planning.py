@@ -12,7 +12,7 @@ import pandas as pd
 from fgsv.run import iterate
 from fgsv.valuation import Valuation
 
-PILOT = 512
+PILOT = 2048
 PILOT_SECONDS = 20.0
 BUDGETS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
