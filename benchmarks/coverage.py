@@ -165,8 +165,6 @@ def main() -> None:
     table = pd.DataFrame(rows)
     print(table.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
     print("coverage: of nominal 95% intervals, pooled over four groups (coverage_stderr: its standard error)")
-    print(
-        "group_z, player_z: the largest |mean error| over its standard error; if unbiased, 99% are below chance_z"
-    )
+    print("group_z, player_z: the largest |mean error| over its standard error; if unbiased, 99% are below chance_z")
     arguments.out.mkdir(parents=True, exist_ok=True)
     table.to_csv(arguments.out / "coverage.csv", index=False)

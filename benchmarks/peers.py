@@ -165,9 +165,7 @@ PEERS = {
     "shapiq kADDSHAP, order 2": Peer(
         run_shapiq, _shapiq("kADDSHAP", max_order=2, pairing_trick=True), slow=True, most_players=64
     ),
-    "shapiq ProxySPEX": Peer(
-        run_shapiq, _shapiq("ProxySPEX", index="SV", max_order=1), slow=True, most_players=64
-    ),
+    "shapiq ProxySPEX": Peer(run_shapiq, _shapiq("ProxySPEX", index="SV", max_order=1), slow=True, most_players=64),
 }
 OURS = "fgsv default"
 

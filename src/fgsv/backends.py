@@ -262,9 +262,7 @@ def _policy(on_error: str | float) -> float | None:
     if on_error == "raise":
         return None
     if isinstance(on_error, str) or not np.isfinite(on_error):
-        raise ValueError(
-            f'on_error must be "raise" or a finite number that stands for a failure, got {on_error!r}'
-        )
+        raise ValueError(f'on_error must be "raise" or a finite number that stands for a failure, got {on_error!r}')
     return float(on_error)
 
 
@@ -426,9 +424,7 @@ class _Workers:
             return self._sent(batches)
         except GameError:
             raise
-        except (
-            Exception
-        ):  # what goes wrong in a batch is an outcome: here a worker died, of which batch is unknown
+        except Exception:  # what goes wrong in a batch is an outcome: here a worker died, of which batch is unknown
             self._restart()
             return [self._alone(batch) for batch in batches]
 
@@ -485,9 +481,7 @@ def _attempt_in_thread(game: Game, coalitions: Coalitions) -> Outcome:
         return attempt(game, coalitions)
 
 
-def _attempt_in_worker(
-    place: _Place, packed: bytes, timeout: float | None, pickled: bytes | None
-) -> Outcome | None:
+def _attempt_in_worker(place: _Place, packed: bytes, timeout: float | None, pickled: bytes | None) -> Outcome | None:
     """Evaluate a batch in a worker process, or return None where the game cannot be fetched."""
     game = _games.get(place.folder)
     if game is None:

@@ -218,6 +218,12 @@ class Valuation:
             frame["points"] = frame["points"].astype(int)
         return frame
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the values with their intervals and return the matplotlib axes; needs `fgsv[plots]`."""
+        from fgsv import plots
+
+        return plots.values(self, ax)
+
     def __repr__(self) -> str:
         frame = self.to_frame().drop(columns=["share_low", "share_high"], errors="ignore")
         if len(frame) > 60:
