@@ -1,0 +1,1 @@
+"""Utilities: from data and a model to a game."""
