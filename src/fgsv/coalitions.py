@@ -90,9 +90,7 @@ class Coalitions:
         return cls(n, players.astype(np.int32), starts.astype(np.int64), inverted)
 
     @classmethod
-    def from_lists(
-        cls, n_players: int, lists: Iterable[NDArray[np.integer]], inverted: ArrayLike
-    ) -> Coalitions:
+    def from_lists(cls, n_players: int, lists: Iterable[NDArray[np.integer]], inverted: ArrayLike) -> Coalitions:
         """Return coalitions from one list of players each; all lists of one array may be given as its rows."""
         lists = list(lists)
         starts = np.cumsum([0, *(len(players) for players in lists)], dtype=np.int64)
@@ -141,7 +139,7 @@ def draw_blocks(
     different permutations are independent. Only as much of a permutation is drawn as is used.
     """
     shorts = np.minimum(sizes, n_players - sizes)
-    distinct, first, counts = np.unique(sizes, return_index=True, return_counts=True)
+    _, first, counts = np.unique(sizes, return_index=True, return_counts=True)
     listed = np.empty(int(shorts.sum()), dtype=np.int32)
     permutation = np.empty(len(sizes), dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(shorts)]).astype(np.int64)

@@ -47,6 +47,8 @@ class Game:
     """How many coalitions the game likes to be asked for at once."""
     evaluate_lists: Callable[[Coalitions], ArrayLike] | None = None
     """An entry that takes `Coalitions` as they are, for games that do not want to see n booleans a coalition."""
+    grouped_by: Partition | None = None
+    """Where the players are themselves groups (`grouped`), the partition that made them so."""
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -66,8 +68,7 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
     """Return `game` as a `Game`; n is its own, or `n_players` where a plain callable does not know."""
     if not callable(game):
         raise TypeError(
-            "game must be callable, from an (m, n) boolean array to m numbers; "
-            f"got {type(game).__name__}"
+            f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}"
         )
     own = getattr(game, "n_players", None)
     if own is None and n_players is None:
@@ -79,7 +80,9 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
     if isinstance(game, Game):
         return game
     said = {name: getattr(game, name) for name in _OPTIONAL if hasattr(game, name)}
-    return Game(game, int(n_players if own is None else own), **said)
+    n = own if own is not None else n_players
+    assert n is not None
+    return Game(game, int(n), **said)
 
 
 def evaluate(game: Game, coalitions: Coalitions) -> Floats:
@@ -100,8 +103,7 @@ def checked(answer: ArrayLike, coalitions: Coalitions) -> Floats:
         raise GameError(f"the game returned something that is not numbers: {error}") from error
     if values.ndim not in (1, 2) or len(values) != m or values.size == 0:
         raise GameError(
-            f"the game returned an array of shape {values.shape} for {m} coalitions; "
-            f"expected ({m},) or ({m}, q)"
+            f"the game returned an array of shape {values.shape} for {m} coalitions; expected ({m},) or ({m}, q)"
         )
     values = values.reshape(m, -1)
     finite = np.isfinite(values).all(axis=1)
@@ -148,4 +150,5 @@ def grouped(game: Any, groups: Any) -> Game:
         fingerprint=None if inner.fingerprint is None else f"{inner.fingerprint}/{partition.fingerprint}",
         independent_rows=inner.independent_rows,
         batch_size=inner.batch_size,
+        grouped_by=partition,
     )

@@ -49,9 +49,7 @@ class Partition:
         else:
             partition = _from_labels(groups)
         if n_players is not None and partition.n_players != n_players:
-            raise ValueError(
-                f"groups describes {partition.n_players} players, but the game has {n_players}"
-            )
+            raise ValueError(f"groups describes {partition.n_players} players, but the game has {n_players}")
         return partition
 
     @property

@@ -1,0 +1,118 @@
+"""The sum of unanimity games: the benchmark of the paper's section 4.1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.coalitions import Masks
+
+Floats = NDArray[np.float64]
+
+_ROWS = 16  # coalitions handled together: their bitsets stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class SumOfUnanimity:
+    """U(S) = sum of alpha_j over the sets A_j that S contains (paper, section 4.1).
+
+    Each of the `n_sets` sets (n^2 by default) has a uniform random size from 1 to n and uniform random members;
+    alpha_j is the mean over its members of (i mod 4) / 4, players counted from 0.
+
+    >>> game = SumOfUnanimity(8, seed=0)
+    >>> full = game(np.ones((1, 8), dtype=bool))[0]
+    >>> bool(abs(full - game.shapley.sum()) < 1e-9)
+    True
+    """
+
+    n: int
+    n_sets: int | None = None
+    seed: int = 0
+
+    @property
+    def n_players(self) -> int:
+        """How many players there are."""
+        return self.n
+
+    @property
+    def fingerprint(self) -> str:
+        """What distinguishes this game from others of its kind."""
+        return f"sum-of-unanimity/{self.n}/{len(self.sets)}/{self.seed}"
+
+    @cached_property
+    def sets(self) -> Masks:
+        """(d, n) members of each set A_j, smallest sets first."""
+        rng = np.random.default_rng(self.seed)
+        d = self.n**2 if self.n_sets is None else self.n_sets
+        sizes = np.sort(rng.integers(1, self.n + 1, size=d))
+        first = np.arange(self.n) < sizes[:, None]
+        return rng.permuted(first, axis=1)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """(d,) the coefficients alpha_j."""
+        return self.sets @ (np.arange(self.n) % 4 / 4) / self.sets.sum(axis=1)
+
+    @cached_property
+    def shapley(self) -> Floats:
+        """(n,) true Shapley values: each set divides its coefficient equally among its members."""
+        return (self.weights / self.sets.sum(axis=1)) @ self.sets
+
+    def __call__(self, masks: Masks) -> Floats:
+        """Evaluate (m, n) coalitions, several tens of microseconds each at n = 256."""
+        masks = np.asarray(masks, dtype=bool)
+        sizes = masks.sum(axis=1)
+        order = np.argsort(sizes, kind="stable")
+        absent = np.packbits(~masks[order], axis=1)
+        values = np.empty(len(masks))
+        for start in range(0, len(masks), _ROWS):
+            rows = order[start : start + _ROWS]
+            values[rows] = self._evaluate(absent[start : start + _ROWS], int(sizes[rows[-1]]))
+        return values
+
+    def _evaluate(self, absent: NDArray[np.uint8], size: int) -> Floats:
+        """Evaluate coalitions of at most `size` members from the packed bits of their absent players."""
+        # A set is broken when it has an absent member: the union, over the absent players, of the sets that have
+        # them. Eight players at a time are looked up in a table; larger sets than the coalition need no look.
+        n_words = -(-int(np.searchsorted(self._set_sizes, size, side="right")) // 64)
+        if n_words == 0:
+            return np.zeros(len(absent))
+        broken = np.zeros((len(absent), n_words), dtype=np.uint64)
+        for table, players in zip(self._broken_by, absent.T, strict=True):
+            broken |= table[:, :n_words][players]
+        intact = (~broken).view(np.uint8)
+        row, byte = np.nonzero(intact)
+        contained: Floats = self._byte_weights[byte, intact[row, byte]]
+        return np.bincount(row, contained, minlength=len(absent))
+
+    @cached_property
+    def _set_sizes(self) -> NDArray[np.int64]:
+        return self.sets.sum(axis=1)
+
+    @cached_property
+    def _broken_by(self) -> list[NDArray[np.uint64]]:
+        """For each eight players a (256, d / 64) table: the sets with a member among each subset of them."""
+        d = len(self.sets)
+        has = np.zeros((-(-self.n // 8) * 8, -(-d // 64) * 64), dtype=bool)
+        has[: self.n, :d] = self.sets.T
+        by_player = np.packbits(has, axis=1).view(np.uint64)
+        tables = []
+        for block in range(0, len(has), 8):
+            table = np.zeros((256, by_player.shape[1]), dtype=np.uint64)
+            for bit in range(8):  # packbits puts the first player in the highest bit
+                player = by_player[block + 7 - bit]
+                np.bitwise_or(table[: 1 << bit], player, out=table[1 << bit : 2 << bit])
+            tables.append(table)
+        return tables
+
+    @cached_property
+    def _byte_weights(self) -> Floats:
+        """(d / 8, 256): the total coefficient of each subset of eight neighbouring sets."""
+        d = len(self.sets)
+        padded = np.zeros(-(-d // 64) * 64)
+        padded[:d] = self.weights
+        bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+        return padded.reshape(-1, 8) @ bits.T

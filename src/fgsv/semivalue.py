@@ -1,0 +1,100 @@
+"""Semivalues: how much each size of coalition counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, gammaln
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Beta:
+    """Beta(a, b) semivalues; Beta(1, 1) is Shapley, and a larger `a` gives small coalitions more weight.
+
+    The weight of one coalition of s others is p(s) = B(s + b, n - 1 - s + a) / B(a, b).
+    """
+
+    a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        if not (self.a > 0 and self.b > 0):
+            raise ValueError(f"Beta semivalues need positive parameters, got a={self.a}, b={self.b}")
+
+    def log_weights(self, n_players: int) -> Floats:
+        """Return log p(s) for s = 0..n-1."""
+        s = np.arange(n_players)
+        return np.asarray(betaln(s + self.b, n_players - 1 - s + self.a) - betaln(self.a, self.b))
+
+
+@dataclass(frozen=True)
+class Banzhaf:
+    """The Banzhaf value: every coalition counts the same, p(s) = 2^(1 - n). It gives up efficiency."""
+
+    def log_weights(self, n_players: int) -> Floats:
+        """Return log p(s) for s = 0..n-1."""
+        return np.full(n_players, (1 - n_players) * np.log(2.0))
+
+
+Semivalue = Beta | Banzhaf
+SHAPLEY = Beta(1.0, 1.0)
+
+
+def as_semivalue(semivalue: str | Semivalue) -> Semivalue:
+    """Read "shapley", "banzhaf", "beta(a, b)", or a `Beta` or `Banzhaf` as it is."""
+    if isinstance(semivalue, (Beta, Banzhaf)):
+        return semivalue
+    name = semivalue.strip().lower()
+    if name == "shapley":
+        return SHAPLEY
+    if name == "banzhaf":
+        return Banzhaf()
+    if name.startswith("beta(") and name.endswith(")"):
+        parts = name[5:-1].split(",")
+        try:
+            return Beta(*map(float, parts))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"cannot read semivalue {semivalue!r}: {error}") from None
+    raise ValueError(f"unknown semivalue {semivalue!r}: expected 'shapley', 'banzhaf' or 'beta(a, b)'")
+
+
+@dataclass(frozen=True)
+class SizeWeights:
+    """The covariance form of a semivalue with weights p: what size s = 1..n-1 contributes.
+
+    With S uniform among the subsets of size s,
+
+        phi(i) = p(n-1) U(N) - p(0) U(0) + sum_s { gain(s) E[(1{i in S} - s/n) U(S)] + drift(s) E[U(S)] }
+
+    where gain(s) = C(n, s) (p(s-1) + p(s)) and drift(s) = C(n, s) (p(s-1) s - p(s) (n - s)) / n. For Shapley
+    gain(s) = n / (s (n - s)) and drift is zero: the design's equation (1).
+    """
+
+    gain: Floats
+    """(n - 1,)"""
+    drift: Floats
+    """(n - 1,); None of it for Shapley."""
+    full: float
+    """p(n - 1)"""
+    empty: float
+    """p(0)"""
+
+    @classmethod
+    def of(cls, semivalue: Semivalue, n_players: int) -> SizeWeights:
+        """Return the weights of a semivalue among n players."""
+        n, s = n_players, np.arange(1, n_players)
+        if semivalue == SHAPLEY:  # exactly, without the rounding of logarithms
+            return cls(n / (s * (n - s)), np.zeros(n - 1), 1 / n, 1 / n)
+        log_p = semivalue.log_weights(n)
+        log_choose = gammaln(n + 1) - gammaln(s + 1) - gammaln(n - s + 1)
+        joined, left = np.exp(log_choose + log_p[:-1]), np.exp(log_choose + log_p[1:])
+        return cls(
+            joined + left,
+            (joined * s - left * (n - s)) / n,
+            float(np.exp(log_p[-1])),
+            float(np.exp(log_p[0])),
+        )
