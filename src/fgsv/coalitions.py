@@ -9,6 +9,7 @@ from math import comb
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 
 Masks = NDArray[np.bool_]
 """An (m, n) array: row j says which of the n players are in coalition j."""
@@ -126,6 +127,12 @@ class Coalitions:
             np.concatenate([*starts, offsets[-1:]]),
             np.concatenate([batch.inverted for batch in batches]),
         )
+
+
+def log_choose(n: ArrayLike, k: ArrayLike) -> NDArray[np.float64]:
+    """Return the logarithm of the binomial coefficient C(n, k), for arrays."""
+    n, k = np.asarray(n), np.asarray(k)
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 def draw_blocks(

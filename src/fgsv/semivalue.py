@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, gammaln
+from scipy.special import betaln
+
+from fgsv.coalitions import log_choose
 
 Floats = NDArray[np.float64]
 
@@ -90,8 +92,7 @@ class SizeWeights:
         if semivalue == SHAPLEY:  # exactly, without the rounding of logarithms
             return cls(n / (s * (n - s)), np.zeros(n - 1), 1 / n, 1 / n)
         log_p = semivalue.log_weights(n)
-        log_choose = gammaln(n + 1) - gammaln(s + 1) - gammaln(n - s + 1)
-        joined, left = np.exp(log_choose + log_p[:-1]), np.exp(log_choose + log_p[1:])
+        joined, left = np.exp(log_choose(n, s) + log_p[:-1]), np.exp(log_choose(n, s) + log_p[1:])
         return cls(
             joined + left,
             (joined * s - left * (n - s)) / n,

@@ -8,15 +8,17 @@ from base64 import b64decode, b64encode
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from fgsv.game import Game
 from fgsv.partition import Partition
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 SCHEMA = 1
@@ -141,7 +143,7 @@ class Valuation:
         """Return half the width of each value's interval."""
         if not 0 < confidence < 1:
             raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
-        quantile = float(student.ppf((1 + confidence) / 2, self.degrees_of_freedom))
+        quantile = float(stdtrit(self.degrees_of_freedom, (1 + confidence) / 2))
         return np.asarray(self.stderr * quantile)
 
     def shares(self) -> Floats:
@@ -193,6 +195,8 @@ class Valuation:
 
     def to_frame(self, confidence: float = 0.95) -> pd.DataFrame:
         """Return a table: a row for each group (and output), with value, error and, where defined, share."""
+        import pandas as pd
+
         shared = bool(np.all(self.total > 0))
         values = np.atleast_2d(self.values.T).T
         columns = self.outputs or (None,)

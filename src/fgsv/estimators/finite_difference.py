@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
-from fgsv.coalitions import Coalitions, Masks
+from fgsv.coalitions import Coalitions, Masks, log_choose
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY
@@ -95,7 +94,8 @@ def _samples(n: int, s0: int, threshold: int) -> _Samples:
             s1 = np.arange(max(0, s + s0 - n), min(s, s0) + 1)
             sizes.append(np.full(len(s1), s))
             overlaps.append(s1)
-            coefficients.append(hypergeom.pmf(s1, n, s0, s) * n / (n - s) * (s1 / s - s0 / n))
+            probability = np.exp(log_choose(s0, s1) + log_choose(n - s0, s - s1) - log_choose(n, s))
+            coefficients.append(probability * n / (n - s) * (s1 / s - s0 / n))
             n_single += len(s1)
         large = np.arange(threshold, n)
         sizes.append(large)

@@ -85,8 +85,8 @@ class SumOfUnanimity:
             broken |= table[:, :n_words][players]
         intact = (~broken).view(np.uint8)
         row, byte = np.nonzero(intact)
-        contained: Floats = self._byte_weights[byte, intact[row, byte]]
-        return np.bincount(row, contained, minlength=len(absent))
+        contained = self._byte_weights[byte, intact[row, byte]]
+        return np.bincount(row, contained, minlength=len(absent)).astype(float, copy=False)
 
     @cached_property
     def _set_sizes(self) -> NDArray[np.int64]:

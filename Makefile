@@ -1,0 +1,40 @@
+# Two commands do everything: `make demo` and `make test`. Both make .venv first, from python3 and the network.
+PYTHON ?= python3
+PY := .venv/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test test-long lint docs clean
+
+demo: .venv/fgsv
+	$(PY) -m fgsv demo --out fgsv-demo --force
+
+test: .venv/test
+	.venv/bin/ruff check src tests benchmarks
+	.venv/bin/ruff format --check src tests benchmarks
+	.venv/bin/mypy
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
+
+test-long: .venv/test
+	OMP_NUM_THREADS=1 $(PY) -m pytest -m long
+
+docs: .venv/test
+	.venv/bin/mkdocs build --strict
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --upgrade pip
+
+.venv/fgsv: .venv/bin/python pyproject.toml
+	$(PY) -m pip install --quiet --editable '.[report]'
+	touch $@
+
+# torch first and pinned: what depends on it must not choose another build
+.venv/test: .venv/bin/python pyproject.toml constraints.txt
+	$(PY) -m pip install --quiet --constraint constraints.txt torch
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[all]' --group test
+	touch $@ .venv/fgsv
+
+include benchmarks.mk
+
+clean:
+	rm -rf .venv .venv-peers fgsv-demo bench-out site .mypy_cache .ruff_cache .pytest_cache

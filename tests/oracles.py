@@ -1,0 +1,45 @@
+"""Slow and obviously right: what the package computes, by the definitions."""
+
+from itertools import combinations
+from math import comb, factorial
+
+import numpy as np
+
+
+def value_of(game, members, n):
+    masks = np.zeros((1, n), dtype=bool)
+    masks[0, list(members)] = True
+    return np.asarray(game(masks))[0]
+
+
+def shapley(game, n):
+    """Return the Shapley values by the paper's Eq. (1), term by term."""
+    values = []
+    for i in range(n):
+        others = [j for j in range(n) if j != i]
+        total = 0.0
+        for s in range(n):
+            weight = factorial(s) * factorial(n - s - 1) / factorial(n)
+            for subset in combinations(others, s):
+                total = total + weight * (value_of(game, (*subset, i), n) - value_of(game, subset, n))
+        values.append(total)
+    return np.array(values)
+
+
+def mean_utility(game, n, group, size, overlap):
+    """mu(s1 / s; s, s0, n) of the paper: the mean of U over sets with `overlap` members in the group."""
+    others = [j for j in range(n) if j not in set(group)]
+    sets = [
+        (*inside, *outside)
+        for inside in combinations(group, overlap)
+        for outside in combinations(others, size - overlap)
+    ]
+    return np.mean([value_of(game, members, n) for members in sets], axis=0)
+
+
+def hypergeometric(k, n, s0, s):
+    return comb(s0, k) * comb(n - s0, s - k) / comb(n, s)
+
+
+def overlaps(n, s0, s):
+    return range(max(0, s + s0 - n), min(s, s0) + 1)

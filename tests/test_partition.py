@@ -1,0 +1,64 @@
+"""Groups in every form that users give them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+from fgsv import Partition
+
+
+def test_groups_stand_in_order_of_first_appearance():
+    assert Partition.of(["b", "a", "b"]).names == ("b", "a")
+    assert Partition.of(np.array([3, 1, 3])).names == (3, 1)
+    assert Partition.of(pd.Series(["x", "y"], dtype="category")).names == ("x", "y")
+    assert Partition.of({"late": [2], "early": [0, 1]}).names == ("late", "early")
+    assert Partition.of([("a", 1), ("a", 2)]).names == (("a", 1), ("a", 2))
+
+
+def test_every_form_describes_the_same_groups():
+    labels = Partition.of(["a", "b", "a"])
+    mapping = Partition.of({"a": [0, 2], "b": [1]})
+    matrix = Partition.of(pd.DataFrame({"a": [1, 0, 1], "b": [0, 1, 0]}))
+    for other in (mapping, matrix):
+        assert other.names == labels.names
+        np.testing.assert_array_equal(other.codes, labels.codes)
+
+
+def test_a_point_can_be_owned_half_and_half(random_game):
+    game = random_game(3)
+    players = fgsv.exact(game, range(3)).values
+    shared = fgsv.exact(game, np.array([[1, 0], [0.5, 0.5], [0, 1]])).values
+    np.testing.assert_allclose(shared, [players[0] + players[1] / 2, players[2] + players[1] / 2], atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([], "empty"),
+        ({}, "empty"),
+        (["a", "b"], "2 players, but the game has 3"),
+        (["a", None, "b"], "1 missing labels, the first for player 1"),
+        (["a", float("nan"), "b"], "missing labels"),
+        ({"a": [0, 1], "b": [1, 2]}, "player 1; for shared ownership give"),
+        ({"a": [0], "b": [2]}, "no group, the first is player 1"),
+        ({"a": [0, 1, 2], "b": []}, "'b' has no players"),
+        ({"a": [0, 1, 2, 3]}, "names player 3"),
+        (np.array([[0.5, 0.4], [1, 0], [0, 1]]), "player 0, whose shares sum to 0.9"),
+        (np.array([[1.5, -0.5], [1, 0], [0, 1]]), "between 0 and 1"),
+        (np.array([["a"], ["b"], ["c"]]), "holds numbers"),
+    ],
+)
+def test_bad_groups_are_named_before_anything_is_evaluated(groups, message):
+    def never(masks):
+        raise AssertionError("evaluated")
+
+    with pytest.raises(ValueError, match=message):
+        fgsv.value(fgsv.Game(never, 3), groups)
+
+
+def test_sums_of_a_group_do_not_see_the_others():
+    values = np.random.default_rng(0).normal(size=(1000, 2))
+    whole = Partition.of(["a"] * 300 + ["b"] * 700).sums(values)
+    split = Partition.of(["a"] * 300 + ["b"] * 350 + ["c"] * 350).sums(values)
+    np.testing.assert_array_equal(whole[0], split[0])

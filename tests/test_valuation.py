@@ -1,0 +1,100 @@
+"""What a valuation offers: regrouping, shares, tables, files."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.games import Airport, SumOfUnanimity
+
+
+@pytest.fixture(scope="module")
+def result():
+    return fgsv.value(SumOfUnanimity(24), ["a", "b", "b"] * 8, budget=2000, seed=1)
+
+
+def test_values_are_sums_of_player_values(result):
+    np.testing.assert_array_equal(result.values, fgsv.Partition.of(["a", "b", "b"] * 8).sums(result.player_values))
+    assert result.values.sum() == pytest.approx(result.total, rel=1e-12)
+
+
+def test_regrouping_is_a_run_with_other_groups(result):
+    other = np.arange(24) // 5
+    regrouped = result.regroup(other)
+    direct = fgsv.value(SumOfUnanimity(24), other, budget=2000, seed=1)
+    np.testing.assert_array_equal(regrouped.values, direct.values)
+    np.testing.assert_array_equal(regrouped.stderr, direct.stderr)
+    assert regrouped.names == direct.names
+
+
+def test_splitting_a_group_moves_nobody_else(result):
+    split = result.regroup(["a", "b", "c"] * 8)
+    assert split.values[0] == result.values[0]
+    assert split.stderr[0] == result.stderr[0]
+    assert split.values[1:].sum() == pytest.approx(result.values[1], rel=1e-12)
+
+
+def test_regrouping_is_refused_where_it_would_lie():
+    game = SumOfUnanimity(12)
+    with pytest.raises(ValueError, match="regrouped GSV is not"):
+        fgsv.exact(fgsv.grouped(game, np.arange(12) % 3)).regroup([0, 0, 1])
+    with pytest.raises(ValueError, match="one group at a time"):
+        fgsv.value(game, np.arange(12) % 3, method="finite_difference").regroup([0] * 12)
+
+
+def test_a_grouped_game_keeps_the_names():
+    assert fgsv.exact(fgsv.grouped(Airport([1, 2, 4]), ["x", "y", "y"])).names == ("x", "y")
+
+
+def test_intervals_hold_the_value_in_their_middle(result):
+    low, high = result.interval(0.9).T
+    np.testing.assert_allclose((low + high) / 2, result.values)
+    assert (result.interval(0.99)[:, 0] < low).all()
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        result.interval(95)
+
+
+def test_shares_sum_to_one_and_need_something_to_share(result):
+    assert result.shares().sum() == pytest.approx(1, abs=1e-12)
+    nothing = fgsv.exact(lambda masks: -1.0 * masks.sum(axis=1), ["a", "b"])
+    with pytest.raises(ValueError, match=r"positive U\(N\) - U\(0\), but it is -2"):
+        nothing.shares()
+    assert "share" not in nothing.to_frame()
+
+
+@pytest.mark.parametrize("groups", [["a", "b", "b"] * 8, np.full((24, 2), 0.5), {("x", 1): range(24)}])
+def test_a_saved_valuation_is_loaded_bit_for_bit(tmp_path, groups):
+    game = SumOfUnanimity(24)
+    for made in (
+        fgsv.value(game, groups, budget=500),
+        fgsv.value(fgsv.Game(lambda masks: np.stack([game(masks), masks.sum(axis=1)], 1), 24), groups, budget=500),
+    ):
+        made.save(tmp_path / "run.json")
+        loaded = fgsv.Valuation.load(tmp_path / "run.json")
+        for name in ("values", "stderr", "total", "player_values", "deviations"):
+            np.testing.assert_array_equal(getattr(loaded, name), getattr(made, name))
+        assert repr(loaded) == repr(made)
+        np.testing.assert_array_equal(loaded.regroup(range(24)).stderr, made.regroup(range(24)).stderr)
+
+
+def test_errors_that_are_not_known_survive_the_file(tmp_path):
+    made = fgsv.value(SumOfUnanimity(24), ["a", "b"] * 12, method="finite_difference", budget=400)
+    made.save(tmp_path / "run.json")
+    np.testing.assert_array_equal(fgsv.Valuation.load(tmp_path / "run.json").stderr, made.stderr)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"schema": 99}', "\x00"])
+def test_a_file_of_another_kind_is_refused(tmp_path, text):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"other.json (is not a saved valuation|has schema)"):
+        fgsv.Valuation.load(path)
+
+
+def test_the_table_has_a_row_for_each_group(result):
+    frame = result.to_frame()
+    assert list(frame.columns) == ["group", "points", "value", "stderr", "share", "share_low", "share_high"]
+    assert frame["points"].tolist() == [8, 16]
+    assert json.loads(frame.to_json())["group"] == {"0": "a", "1": "b"}
+    assert "a" in repr(result)
