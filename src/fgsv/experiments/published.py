@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from math import factorial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fgsv.coalitions import Masks
+from fgsv.enumeration import exact
 from fgsv.experiments.royalties import Floats, Royalties, clipped, figure, text, write_csv, write_json
+from fgsv.game import Game
 
 LARGE, SMALL = "large", "small"
 BRAND_SIZE, LARGE_SIZE, SMALL_SIZE = 30, 20, 10
@@ -129,29 +131,19 @@ def _members(name: str, utilities: PublishedUtilities) -> frozenset[str]:
 
 
 def group_shapley_values(utilities: PublishedUtilities, players: tuple[str, ...]) -> Floats:
-    """Return the exact GSV of groups, (prompts, players, images), from the table of group coalitions.
-
-    GSV(k) = sum over S without k of |S|! (K - |S| - 1)! / K! [U(S + k) - U(S)], over the K given players.
-    """
+    """Return the exact GSV of groups, (prompts, players, images), from the table of group coalitions."""
     position = {coalition: row for row, coalition in enumerate(utilities.coalitions)}
-    halves = {
-        player: frozenset((player + LARGE, player + SMALL))
-        if player in utilities.split_brands
-        else frozenset((player,))
-        for player in players
-    }
-    count = len(players)
-    values = np.zeros((len(utilities.prompts), count, utilities.group.shape[-1]))
-    for bits in product((False, True), repeat=count):
-        inside = [player for player, bit in zip(players, bits, strict=True) if bit]
-        members = frozenset[str]().union(*(halves[player] for player in inside))
-        size = len(inside)
-        for k, player in enumerate(players):
-            if bits[k]:
-                weight = factorial(size - 1) * factorial(count - size) / factorial(count)
-                without = utilities.group[:, position[members - halves[player]]]
-                values[:, k] += weight * (utilities.group[:, position[members]] - without)
-    return values
+    parts = [_members(player, utilities) for player in players]
+
+    def utility(masks: Masks) -> Floats:
+        rows = [
+            position[frozenset[str]().union(*(parts[k] for k in np.flatnonzero(mask)))] for mask in masks
+        ]
+        return np.moveaxis(utilities.group[:, rows], 1, 0).reshape(len(masks), -1)
+
+    values = exact(Game(utility, len(players))).player_values
+    assert values is not None
+    return np.moveaxis(values.reshape(len(players), len(utilities.prompts), -1), 0, 1)
 
 
 def finite_difference_values(utilities: PublishedUtilities, players: tuple[str, ...]) -> Floats:

@@ -133,6 +133,15 @@ class AdaptedUNet:
         return named
 
 
+def merge(adapted: AdaptedUNet, weights: torch.Tensor) -> None:
+    """Add one adapter, (P,), to the frozen weights of the UNet for good."""
+    named = adapted.named(weights)
+    with torch.no_grad():
+        for name, layer in adapted.layers.items():
+            product = named[f"{name}.lora_B.weight"] @ named[f"{name}.lora_A.weight"]
+            layer.base.weight += (layer.scaling * product).to(layer.base.weight.dtype)
+
+
 def adapt(
     unet: torch.nn.Module, *, rank: int = 8, alpha: float = 8.0, targets: Sequence[str] = TARGETS
 ) -> AdaptedUNet:

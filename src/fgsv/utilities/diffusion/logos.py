@@ -176,11 +176,11 @@ def draw_logos(per_brand: int = 30, size: int = 64, seed: int = 0, brands: Seque
 
 def _view(mark: Mark, size: int, rng: np.random.Generator) -> Images:
     """Draw one view of a mark: the mark, placed and turned, over a pale background, under uneven light."""
-    image_module, filters = _pillow("Image"), 2
-    side = size * filters  # drawn at twice the size and reduced, for smooth edges
+    image_module = _pillow("Image")
+    side = 4 * size  # drawn large and reduced, for smooth edges
     logo = _mark(mark, side)
-    angle, scale = rng.uniform(-12, 12), rng.uniform(0.82, 1.0)
-    shift = rng.uniform(-0.05, 0.05, size=2) * side
+    angle, scale = rng.uniform(-8, 8), rng.uniform(0.88, 1.0)
+    shift = rng.uniform(-0.04, 0.04, size=2) * side
     placed = image_module.new("RGBA", (side, side), (0, 0, 0, 0))
     small = logo.resize((int(side * scale),) * 2, image_module.Resampling.BICUBIC)
     corner = tuple(int((side - small.width) / 2 + offset) for offset in shift)
