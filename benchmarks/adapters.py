@@ -144,9 +144,7 @@ def measure(name: str, dtype: torch.dtype, options: argparse.Namespace) -> list[
     words = str(dtype).removeprefix("torch.")
     print(f"\n{name} UNet, {size:.1f}M parameters, {words}; large matrix product {rate / 1e12:.1f} TFLOP/s")
     print(f"peft, one at a time: {one * 1e3:.2f} ms a step, {1 / one:.1f} adapters a second")
-    print(
-        f"{'variant':>24}{'B':>6}{'ms a step':>12}{'adapters/s':>12}{'ratio':>8}{'matrix rate':>13}{'GiB':>7}"
-    )
+    print(f"{'variant':>24}{'B':>6}{'ms a step':>12}{'adapters/s':>12}{'ratio':>8}{'matrix rate':>13}{'GiB':>7}")
     rows = []
     del single
     for variant in options.variants.split(","):

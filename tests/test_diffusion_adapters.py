@@ -42,9 +42,7 @@ def peft_model(unet, weights, adapted, rank=8, alpha=8):
     """Return a peft model that starts from one adapter of a stack."""
     config = peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(TARGETS))
     model = peft.inject_adapter_in_model(config, copy.deepcopy(unet))
-    state = {
-        name.replace(".weight", ".default.weight"): weight for name, weight in adapted.named(weights).items()
-    }
+    state = {name.replace(".weight", ".default.weight"): weight for name, weight in adapted.named(weights).items()}
     missing = model.load_state_dict(state, strict=False)
     assert not missing.unexpected_keys
     return model

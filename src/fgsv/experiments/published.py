@@ -106,8 +106,7 @@ def read_published(path: str | Path) -> PublishedUtilities:
     absent = [
         parts
         for bits in product((False, True), repeat=len(utilities.parts))
-        if (parts := frozenset(p for p, bit in zip(utilities.parts, bits, strict=True) if bit))
-        not in coalitions
+        if (parts := frozenset(p for p, bit in zip(utilities.parts, bits, strict=True) if bit)) not in coalitions
     ]
     if absent:
         raise ValueError(f"{path}: {len(absent)} group coalitions are missing, for one {sorted(absent[0])}")
@@ -136,9 +135,7 @@ def group_shapley_values(utilities: PublishedUtilities, players: tuple[str, ...]
     parts = [_members(player, utilities) for player in players]
 
     def utility(masks: Masks) -> Floats:
-        rows = [
-            position[frozenset[str]().union(*(parts[k] for k in np.flatnonzero(mask)))] for mask in masks
-        ]
+        rows = [position[frozenset[str]().union(*(parts[k] for k in np.flatnonzero(mask)))] for mask in masks]
         return np.moveaxis(utilities.group[:, rows], 1, 0).reshape(len(masks), -1)
 
     values = exact(Game(utility, len(players))).player_values

@@ -28,11 +28,14 @@ class Royalties:
     stderr: Floats
     """(prompts, players) standard errors of the shares; zero where nothing was sampled."""
 
-    def nested(self, what: str = "shares") -> dict[str, dict[str, float]]:
-        """Return prompt -> player -> share, or the same of `stderr`."""
+    def nested(self, what: str = "shares") -> dict[str, dict[str, float | None]]:
+        """Return prompt -> player -> share, or the same of `stderr`; None where there is nothing to share."""
         table: Floats = getattr(self, what)
         return {
-            prompt: {player: float(number) for player, number in zip(self.players, row, strict=True)}
+            prompt: {
+                player: float(number) if np.isfinite(number) else None
+                for player, number in zip(self.players, row, strict=True)
+            }
             for prompt, row in zip(self.prompts, table, strict=True)
         }
 
@@ -54,7 +57,8 @@ def clipped(values: Floats) -> Floats:
 
 def linear(values: Floats) -> Floats:
     """Return values over their sum, over the last axis; negative shares stay, splitting changes nothing."""
-    shares: Floats = values / values.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares: Floats = values / values.sum(axis=-1, keepdims=True)
     return shares
 
 
@@ -168,9 +172,7 @@ def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
             bottom = 0.0
             for k, colour in zip(parts, ("#d9772b", "#f2b880"), strict=False):
                 share = split.shares[q, k]
-                axis.bar(
-                    position, share, 0.38, bottom=bottom, yerr=split.stderr[q, k], color=colour, capsize=2
-                )
+                axis.bar(position, share, 0.38, bottom=bottom, yerr=split.stderr[q, k], color=colour, capsize=2)
                 bottom += share
         axis.axhline(0, color="black", linewidth=0.6)
         axis.set_ylabel(prompt, fontsize=9)

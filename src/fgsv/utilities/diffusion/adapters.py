@@ -120,6 +120,13 @@ class AdaptedUNet:
         finally:
             self.bind(None)
 
+    def without_adapters(self) -> torch.nn.Module:
+        """Put the plain linear layers back, and return the UNet."""
+        for name, layer in self.layers.items():
+            parent, _, child = name.rpartition(".")
+            setattr(self.unet.get_submodule(parent), child, layer.base)
+        return self.unet
+
     def named(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return one adapter's (P,) weights by peft's names: `...to_q.lora_A.weight` and `lora_B`."""
         named = {}

@@ -86,7 +86,7 @@ class TrainingData:
 def fine_tune(
     model: DiffusionModel, adapted: AdaptedUNet, data: TrainingData, masks: Masks, settings: Settings
 ) -> torch.Tensor:
-    """Train one adapter for each row of (B, n) masks, all at once, and return their (B, P) weights in that order.
+    """Train one adapter for each row of (B, n) masks, all at once, and return their (B, P) weights.
 
     Costs epochs * ceil(s / batch) steps for the largest coalition; coalitions that are done leave the batch.
     An empty coalition's adapter stays as it was drawn, which changes nothing.
@@ -124,10 +124,10 @@ def fine_tune(
 class DiffusionGame:
     """U(S): the log-likelihood of given images under the model fine-tuned on S, one output for each prompt.
 
-    `latents` (n, C, H, W) and `prompts` (n) are the players; `generated` (q, k, C, H, W) are the latents of k images
-    for each of the q `queries`, prompts by name -> text. A coalition costs one training, which serves all prompts,
-    and 2 q r T samples of the UNet for r trajectories of T steps. B coalitions are trained at once; without
-    `adapters_at_once`, as many as fit the free memory of the GPU.
+    `latents` (n, C, H, W) and `prompts` (n) are the players; `generated` (q, k, C, H, W) are the latents of k
+    images for each of the q `queries`, prompts by name -> text. A coalition costs one training, which serves
+    all prompts, and 2 q r T samples of the UNet for r trajectories of T steps. B coalitions are trained at
+    once; without `adapters_at_once`, as many as fit the free memory of the GPU.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class DiffusionGame:
         return "diffusion-" + digest.hexdigest()[:32]
 
     def cost(self, sizes: NDArray[np.int64]) -> ArrayLike:
-        """Return the relative cost of a coalition: UNet samples, with a backward pass as another forward one."""
+        """Return the cost of a coalition in samples of the UNet; a backward pass counts as another forward."""
         settings = self.settings
         trained = 2 * settings.batch * n_steps(np.asarray(sizes), settings.epochs, settings.batch)
         sampled = 2 * len(self._noise.start) * settings.denoising_steps
@@ -245,9 +245,7 @@ class DiffusionGame:
     def _draw(
         self, weights: torch.Tensor | None, process: ReverseProcess, noise: Noise, prompts: torch.Tensor
     ) -> torch.Tensor:
-        return sample(
-            self.adapted, weights, process, noise, prompts, self._queries[-1], self.settings.guidance
-        )
+        return sample(self.adapted, weights, process, noise, prompts, self._queries[-1], self.settings.guidance)
 
     def _train_some(self, count: int) -> None:
         """Take a training step of `count` adapters, to see what memory it takes."""

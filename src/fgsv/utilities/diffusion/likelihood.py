@@ -1,4 +1,4 @@
-"""Reverse diffusion for a stack of adapters at once, and the log-likelihood of images that follows from it."""
+"""Reverse diffusion for a stack of adapters at once, and the log-likelihood of images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fgsv.utilities.diffusion.adapters import AdaptedUNet
 
 @dataclass(frozen=True, eq=False)
 class ReverseProcess:
-    """A DDPM scheduler's reverse steps as numbers: x_prev = (from_x0 * x0 + from_x * x) + deviation * noise."""
+    """A DDPM scheduler's reverse steps as numbers: from_x0 * x_0 + from_x * x_t + deviation * noise."""
 
     timesteps: tuple[int, ...]
     """Falling; the last one leads to x_0."""
@@ -53,9 +53,7 @@ class ReverseProcess:
                 )
             )
         signal, noise, from_x0, from_x, deviation = (tuple(column) for column in zip(*rows, strict=True))
-        return cls(
-            tuple(timesteps), signal, noise, from_x0, from_x, deviation, str(config.prediction_type)
-        )
+        return cls(tuple(timesteps), signal, noise, from_x0, from_x, deviation, str(config.prediction_type))
 
     @property
     def last_variance(self) -> float:
@@ -85,9 +83,7 @@ class Noise:
     """(n_steps - 1, q * r, C, H, W): what is added at each step but the last."""
 
     @classmethod
-    def draw(
-        cls, n: int, n_steps: int, shape: tuple[int, int, int], seed: int, device: torch.device
-    ) -> Noise:
+    def draw(cls, n: int, n_steps: int, shape: tuple[int, int, int], seed: int, device: torch.device) -> Noise:
         """Draw the noise of n trajectories on the CPU, so that it is the same on every device."""
         generator = torch.Generator().manual_seed(seed)
         start = torch.randn(n, *shape, generator=generator)
@@ -110,9 +106,10 @@ def sample(
 ) -> torch.Tensor:
     """Return the means of x_0 at the end of each trajectory, (B, n, C, H, W), for each of B adapters.
 
-    `prompts` (n, tokens, d) holds the text embedding of each trajectory, `unconditional` (tokens, d) the empty
-    prompt's. `weights` (B, P), or None for the model without adapters (then B = 1). Each step costs 2 B n samples
-    of the UNet (B n without guidance): prediction = unconditional + guidance * (conditional - unconditional).
+    `prompts` (n, tokens, d) holds the text embedding of each trajectory, `unconditional` (tokens, d) the
+    empty prompt's. `weights` (B, P), or None for the model without adapters (then B = 1). Each step costs 2 B
+    n samples of the UNet (B n without guidance): prediction = unconditional + guidance * (conditional -
+    unconditional).
     """
     n_adapters, n = 1 if weights is None else len(weights), len(prompts)
     shape = noise.start.shape[1:]
@@ -138,12 +135,14 @@ def sample(
 def log_likelihood(means: torch.Tensor, images: torch.Tensor, variance: float) -> torch.Tensor:
     """Return the mean log-likelihood of the images of each prompt, (B, q), in nats per latent dimension.
 
-    `means` (B, q, r, C, H, W) are the means of x_0 of r trajectories, `images` (q, k, C, H, W) generated latents:
+    `means` (B, q, r, C, H, W) are the means of x_0 of r trajectories, `images` (q, k, C, H, W) generated
+    latents:
 
         log p(x) = log [ 1/r sum over j of N(x; mean_j, variance I) ], averaged over the k images
 
-    The sum is over full densities, by log-sum-exp; only the result is divided by C H W, a constant factor that no
-    share feels. In float64: with hundreds of dimensions and a small variance the densities span thousands of nats.
+    The sum is over full densities, by log-sum-exp; only the result is divided by C H W, a constant factor
+    that no share feels. In float64: with hundreds of dimensions and a small variance the densities span
+    thousands of nats.
     """
     n_trajectories, dimensions = means.shape[2], images[0, 0].numel()
     centres, points = means.double().flatten(3), images.double().flatten(2)

@@ -160,10 +160,11 @@ MARKS = (
 
 
 def draw_logos(per_brand: int = 30, size: int = 64, seed: int = 0, brands: Sequence[str] | None = None) -> Logos:
-    """Draw logos of 27 brands, `per_brand` of each: one shape, colour and word mark for a brand, in many views.
+    """Draw logos of 27 brands, `per_brand` views of each brand's one shape, colour and word mark.
 
     Views differ in position, scale, rotation, light and background. An image depends on (seed, brand, number)
-    alone, so that more images or fewer brands leave the others as they are. They are not the brands' own logos.
+    alone, so that more images or fewer brands leave the others as they are. They are not the brands' own
+    logos.
     """
     marks = [mark for mark in MARKS if brands is None or mark.brand in brands]
     images = [
@@ -186,7 +187,7 @@ def _view(mark: Mark, size: int, rng: np.random.Generator) -> Images:
     corner = tuple(int((side - small.width) / 2 + offset) for offset in shift)
     placed.paste(small, corner)
     placed = placed.rotate(angle, image_module.Resampling.BICUBIC)
-    background = image_module.new("RGBA", (side, side), tuple(rng.integers(215, 256, 3).tolist()) + (255,))
+    background = image_module.new("RGBA", (side, side), (*rng.integers(215, 256, 3).tolist(), 255))
     background.alpha_composite(placed)
     pixels = np.asarray(background.convert("RGB").resize((size, size), image_module.Resampling.BOX), float)
     across, down = np.meshgrid(np.linspace(-1, 1, size), np.linspace(-1, 1, size))
@@ -264,10 +265,17 @@ def _shape(pen: Any, shape: str, colour: str, side: int) -> None:
                 pen.pieslice(box(0.08, 0.1, 0.92, 0.94), 180 + 30 * k, 210 + 30 * k, fill=fill)
         case "chevrons":
             for y in (0.1, 0.38):
-                polygon((0.5, y), (0.84, y + 0.24), (0.84, y + 0.36), (0.5, y + 0.13), (0.16, y + 0.36), (0.16, y + 0.24))
+                polygon(
+                    (0.5, y),
+                    (0.84, y + 0.24),
+                    (0.84, y + 0.36),
+                    (0.5, y + 0.13),
+                    (0.16, y + 0.36),
+                    (0.16, y + 0.24),
+                )
         case "wave":
-            top = [(x, 0.36 + 0.1 * math.sin(7 * x)) for x in np.linspace(0.08, 0.92, 24)]
-            polygon(*top, *[(x, y + 0.14) for x, y in reversed(top)])
+            crest = [(x, 0.36 + 0.1 * math.sin(7 * x)) for x in np.linspace(0.08, 0.92, 24)]
+            polygon(*crest, *[(x, y + 0.14) for x, y in reversed(crest)])
         case "arrow":
             polygon((0.16, 0.32), (0.5, 0.32), (0.5, 0.14), (0.86, 0.4), (0.5, 0.66), (0.5, 0.48), (0.16, 0.48))
         case "triangle":

@@ -42,9 +42,10 @@ def room_for(
     asked: int | None,
     most: Room,
 ) -> Room:
-    """Return how much to handle at once: what was asked for or, on a GPU, what fits, and never more than `most`.
+    """Return how much to handle at once: what was asked for or, on a GPU, what fits; never above `most`.
 
-    `train(B)` trains B adapters for a step and `draw(r)` draws r short trajectories; on a GPU both are measured.
+    `train(B)` trains B adapters for a step and `draw(r)` draws r short trajectories; on a GPU both are
+    measured.
     """
     if asked is not None and asked < 1:
         raise ValueError(f"adapters_at_once must be at least 1, got {asked}")

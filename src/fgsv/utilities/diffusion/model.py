@@ -22,7 +22,7 @@ CHUNK = 64
 
 @dataclass(frozen=True, eq=False)
 class DiffusionModel:
-    """The parts of a latent diffusion model with text conditioning, as diffusers and transformers define them."""
+    """The parts of a latent diffusion model with text conditioning, of diffusers and transformers."""
 
     unet: Any
     vae: Any
@@ -159,7 +159,7 @@ class SmallModel:
 
 
 def build_model(sizes: SmallModel, seed: int = 0) -> DiffusionModel:
-    """Build a model with random weights: autoencoder, UNet and text encoder of Stable Diffusion's classes, small.
+    """Build a model with random weights of Stable Diffusion's own classes, but small.
 
     The tokenizer spells words letter by letter; the noise schedule is Stable Diffusion's.
     """

@@ -16,8 +16,9 @@ Ints = NDArray[np.int64]
 class TrainingPlan:
     """The batches of B coalitions, whose numbers of steps fall from one to the next; T is the most steps.
 
-    An epoch runs through a coalition's members in the order of one permutation of all players, so coalitions that
-    share members see them in the same order, and with the same noise where that depends on (epoch, player).
+    An epoch runs through a coalition's members in the order of one permutation of all players, so coalitions
+    that share members see them in the same order, and with the same noise where that depends on (epoch,
+    player).
     """
 
     n_steps: Ints

@@ -34,7 +34,7 @@ class Pretraining:
 def train_autoencoder(
     model: DiffusionModel, images: Images, settings: Pretraining, report: Report | None = None
 ) -> None:
-    """Train the autoencoder in place on (n, height, width, 3) images, and set its scale to that of its latents."""
+    """Train the autoencoder in place on images, and set its scale to that of its latents."""
     vae, device = model.vae.train().requires_grad_(True), model.device
     pixels = _pixels(images, device)
     optimiser = torch.optim.AdamW(vae.parameters(), lr=settings.autoencoder_rate, weight_decay=0.0)
@@ -63,7 +63,7 @@ def train_denoiser(
     settings: Pretraining,
     report: Report | None = None,
 ) -> None:
-    """Train the UNet and the text encoder in place to predict the noise in the images' latents, given prompts."""
+    """Train the UNet and the text encoder in place to predict the noise in latents, given prompts."""
     device = model.device
     parts = torch.nn.ModuleList([model.unet, model.text_encoder]).train().requires_grad_(True)
     latents = model.encode(images)
@@ -92,9 +92,7 @@ def train_denoiser(
     parts.eval().requires_grad_(False)
 
 
-def _batches(
-    n: int, batch: int, steps: int, generator: torch.Generator
-) -> Iterator[tuple[int, torch.Tensor]]:
+def _batches(n: int, batch: int, steps: int, generator: torch.Generator) -> Iterator[tuple[int, torch.Tensor]]:
     """Yield (step, rows): shuffled passes over n rows, cut into batches."""
     batch = min(batch, n)
     left = torch.empty(0, dtype=torch.long)
@@ -106,7 +104,7 @@ def _batches(
 
 
 def _set_rate(optimiser: torch.optim.Optimizer, rate: float, step: int, steps: int) -> None:
-    """Warm up over the first twentieth, then fall to zero along a cosine, which stands in for averaged weights."""
+    """Warm up over a twentieth, then fall to zero along a cosine, which stands in for averaged weights."""
     warm = max(1, steps // 20)
     factor = min((step + 1) / warm, 0.5 + 0.5 * float(np.cos(np.pi * step / steps)))
     for group in optimiser.param_groups:
