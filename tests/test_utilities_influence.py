@@ -45,9 +45,7 @@ def test_first_order(model, n_classes, score):
 
 def test_everything_a_utility_can_do():
     X, y, X_test, y_test = make_data(2)
-    game = influence(
-        LogisticRegression(), X, y, X_test, y_test, ["accuracy", "roc_auc"], units=np.arange(120) // 2
-    )
+    game = influence(LogisticRegression(), X, y, X_test, y_test, ["accuracy", "roc_auc"], units=np.arange(120) // 2)
     assert game.n_players == 60
     assert "first-order" in game.describe()
     assert game.fingerprint != fgsv.utility(LogisticRegression(), X, y, X_test, y_test).fingerprint

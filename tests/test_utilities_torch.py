@@ -93,14 +93,10 @@ def test_replicates_are_averaged():
 
 def test_it_is_a_game_and_leaves_no_trace():
     data = make_data()
-    module = torch.nn.Sequential(
-        torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(8, 2)
-    )
+    module = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(8, 2))
     before = {name: value.clone() for name, value in module.state_dict().items()}
     state = torch.get_rng_state()
-    game = torch_utility(
-        module, *data, ["accuracy", "roc_auc"], optimizer=SGD, n_steps=5, units=np.arange(40) // 4
-    )
+    game = torch_utility(module, *data, ["accuracy", "roc_auc"], optimizer=SGD, n_steps=5, units=np.arange(40) // 4)
     result = fgsv.value(game, budget=200)
     assert result.values.shape == (10, 2)
     assert "torch module" in game.describe()

@@ -137,9 +137,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     for line, method in zip(panels, ("GSV", "FGSV"), strict=True):
         for panel, (variable, categories) in zip(line, CATEGORIES.items(), strict=True):
             for colour, category in zip(colours, categories, strict=False):
-                chosen = table[
-                    (table.method == method) & (table.variable == variable) & (table.category == category)
-                ]
+                chosen = table[(table.method == method) & (table.variable == variable) & (table.category == category)]
                 places = np.arange(len(chosen))
                 panel.plot(places, chosen["mean"], color=colour, marker="o", markersize=4, label=category)
                 low, high = chosen["mean"] - chosen.sd, chosen["mean"] + chosen.sd

@@ -27,9 +27,7 @@ def make_game(seed: int = 0) -> fgsv.Utility:
     labels = rng.integers(0, 2, size=N_TRAIN + N_TEST)
     X = rng.normal(size=(N_TRAIN + N_TEST, 2)) + np.outer(6 * labels - 3, [1, 0])
     train, test = slice(N_TRAIN), slice(N_TRAIN, None)
-    return fgsv.utility(
-        LogisticRegression(), X[train], labels[train], X[test], labels[test], "accuracy", empty=0.5
-    )
+    return fgsv.utility(LogisticRegression(), X[train], labels[train], X[test], labels[test], "accuracy", empty=0.5)
 
 
 def make_groups(n_groups: int) -> list[str]:

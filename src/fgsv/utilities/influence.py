@@ -142,9 +142,7 @@ def _of_ridge(fitted: linear.Linear | str, data: Data) -> Influence:
     weights = np.asarray(np.linalg.solve(hessian + np.diag(penalty), known.T @ target[: data.n_rows]), dtype=float)
     gradients = rows * (rows @ weights - target)[:, None]
     codes = np.zeros(len(rows), dtype=np.int64)
-    return _assemble(
-        gradients, hessian, penalty, weights[None], fitted.X_test[:, first:], codes, data, fitted.y_mean
-    )
+    return _assemble(gradients, hessian, penalty, weights[None], fitted.X_test[:, first:], codes, data, fitted.y_mean)
 
 
 def _of_logistic(fitted: logistic.Logistic | str, data: Data) -> Influence:
@@ -166,9 +164,7 @@ def _of_logistic(fitted: logistic.Logistic | str, data: Data) -> Influence:
     curvature = chance[:, :, None] * (np.eye(n_free) - chance[:, None, :])
     hessian = np.einsum("nab,ni,nj->aibj", curvature[known], rows[known], rows[known], optimize=True)
     if n_free > 1:  # all intercepts may move together; the gradients have no part in that direction
-        hessian += np.einsum(
-            "ab,ij->aibj", np.ones((n_free, n_free)), np.diag((fitted.penalty == 0).astype(float))
-        )
+        hessian += np.einsum("ab,ij->aibj", np.ones((n_free, n_free)), np.diag((fitted.penalty == 0).astype(float)))
     hessian = hessian.reshape(n_free * width, n_free * width)
     return _assemble(
         gradients, hessian, np.tile(fitted.penalty, n_free), weights, fitted.X_test, fitted.codes, data, 0.0

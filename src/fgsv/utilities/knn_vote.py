@@ -52,9 +52,7 @@ class KNNVote:
         columns = {"y": np.asarray(self.y), "y_test": np.asarray(self.y_test)}
         for name, table in tables.items():
             if table.ndim != 2 or not len(table):
-                raise ValueError(
-                    f"{name} must have two dimensions and at least one row, its shape is {table.shape}"
-                )
+                raise ValueError(f"{name} must have two dimensions and at least one row, its shape is {table.shape}")
             if not np.isfinite(table).all():
                 raise ValueError(f"{name} holds missing or infinite numbers")
             labels = columns[name.replace("X", "y")]
