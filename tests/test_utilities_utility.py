@@ -1,8 +1,10 @@
 """What fgsv.utility promises whatever the model: scores, units, defaults, padding and errors."""
 
+import doctest
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -318,3 +320,8 @@ def test_padded_sets_serve_the_paper_s_second_algorithm_and_the_default_method_a
     second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
     # its approximation is biased; what it finds is near, and padding is what makes small sets usable
     assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()
+
+
+def test_the_documentation_is_true():
+    page = Path(__file__).parent.parent / "docs" / "utilities.md"
+    assert doctest.testfile(str(page), module_relative=False).failed == 0
