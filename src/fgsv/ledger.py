@@ -289,6 +289,8 @@ class Ledger:
 
     def find_rows(self, game: int, rows: Sequence[bytes], replicate: int = 0) -> dict[bytes, Row]:
         """Return the outcome of each coalition that was evaluated, in whatever batch; for independent rows."""
+        if not rows:
+            return {}
         keys = {self._key(game, replicate, row): row for row in rows}
         places: dict[int, list[tuple[bytes, int]]] = {}
         found: dict[bytes, Row] = {}

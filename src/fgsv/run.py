@@ -13,10 +13,10 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgsv.backends import Evaluator, default_batch_size
 from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
 from fgsv.estimators import Covariance, Method, Problem, as_method
+from fgsv.evaluation import Evaluator, default_batch_size
 from fgsv.ledger import Ledger
 from fgsv.semivalue import Semivalue, as_semivalue
 from fgsv.stopping import rules
