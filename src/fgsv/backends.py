@@ -161,9 +161,7 @@ class Workers:
             raise ValueError(f"timeout must be positive, got {timeout}")
         if not here:
             # a cluster looks after its own workers
-            following = (
-                {"initializer": _follow, "initargs": (os.getpid(),)} if type(backend) is LokyBackend else {}
-            )
+            following = {"initializer": _follow, "initargs": (os.getpid(),)} if type(backend) is LokyBackend else {}
             self._parallel = Parallel(n_jobs, batch_size=1, pre_dispatch="all", max_nbytes=None, **following)
 
     def start(self) -> None:
@@ -178,11 +176,14 @@ class Workers:
                     f"the game cannot be sent to other processes ({type(error).__name__}: {error}); evaluate it "
                     'in this one (n_jobs=1), or in threads (joblib.parallel_config(backend="threading"))'
                 ) from error
-            self._folder = Path(tempfile.mkdtemp(prefix="fgsv-"))
-            # a process that outlives a killed driver removes the folder then: it holds the data
-            resource_tracker.register(str(self._folder), "folder")
-            (self._folder / "game").write_bytes(self._pickled)
+            self._lay_out()
         self._parallel.__enter__()
+
+    def _lay_out(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="fgsv-"))
+        # a process that outlives a killed driver removes the folder then: it holds the data
+        resource_tracker.register(str(self._folder), "folder")
+        (self._folder / "game").write_bytes(self._pickled)
 
     def stop(self) -> None:
         """Let the workers go, and remove what was laid out for them."""
@@ -204,9 +205,7 @@ class Workers:
             return self._sent(batches)
         except GameError:
             raise
-        except (
-            Exception
-        ):  # what goes wrong in a batch is an outcome: here a worker died, of which batch is unknown
+        except Exception:  # what goes wrong in a batch is an outcome: here a worker died, of which batch is unknown
             self._restart()
             return [self._alone(batch) for batch in batches]
 

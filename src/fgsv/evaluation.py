@@ -229,9 +229,7 @@ def _policy(on_error: str | float) -> float | None:
     if on_error == "raise":
         return None
     if isinstance(on_error, str) or not np.isfinite(on_error):
-        raise ValueError(
-            f'on_error must be "raise" or a finite number that stands for a failure, got {on_error!r}'
-        )
+        raise ValueError(f'on_error must be "raise" or a finite number that stands for a failure, got {on_error!r}')
     return float(on_error)
 
 

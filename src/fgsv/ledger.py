@@ -334,10 +334,7 @@ class Ledger:
                 if by_row:
                     self._db.executemany(
                         "INSERT OR REPLACE INTO entry VALUES (?, ?, ?)",
-                        [
-                            (self._key(game, replicate, row), known[0], i)
-                            for i, row in enumerate(split(coalitions))
-                        ],
+                        [(self._key(game, replicate, row), known[0], i) for i, row in enumerate(split(coalitions))],
                     )
 
     def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
@@ -382,8 +379,7 @@ class Ledger:
         with self._explained("read"):
             runs = [dict(zip(names, columns, strict=True)) for columns in self._read("run", "ORDER BY id")]
         return [
-            {**run, "settings": json.loads(run["settings"]), "versions": json.loads(run["versions"])}
-            for run in runs
+            {**run, "settings": json.loads(run["settings"]), "versions": json.loads(run["versions"])} for run in runs
         ]
 
 

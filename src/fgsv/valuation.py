@@ -218,6 +218,12 @@ class Valuation:
             frame["points"] = frame["points"].astype(int)
         return frame
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the values with their intervals and return the matplotlib axes; needs `fgsv[plots]`."""
+        from fgsv import plots
+
+        return plots.values(self, ax)
+
     def __repr__(self) -> str:
         frame = self.to_frame().drop(columns=["share_low", "share_high"], errors="ignore")
         if len(frame) > 60:
@@ -246,9 +252,7 @@ class Valuation:
             "stopped": self.stopped,
             "outputs": None if self.outputs is None else list(self.outputs),
             "names": [_json_name(name) for name in self.names],
-            "groups": _json_array(
-                self.partition.codes if self.partition.is_disjoint else self.partition.ownership
-            ),
+            "groups": _json_array(self.partition.codes if self.partition.is_disjoint else self.partition.ownership),
             "values": self.values.tolist(),
             "stderr": _json_floats(self.stderr),
             "total": np.asarray(self.total).tolist(),

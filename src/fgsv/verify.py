@@ -115,10 +115,7 @@ def verify_records(
     found: list[Difference] = []
     for record in records:
         answer = attempt(game, unpack(game.n_players, record.coalitions))
-        if (
-            set(answer.failures) != set(record.outcome.failures)
-            or answer.values.shape != record.outcome.values.shape
-        ):
+        if set(answer.failures) != set(record.outcome.failures) or answer.values.shape != record.outcome.values.shape:
             found.append(Difference(f"batch {record.id}", _words(record), answer.failures or "values"))
             continue
         with np.errstate(invalid="ignore"):

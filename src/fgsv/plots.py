@@ -1,0 +1,139 @@
+"""Plots: matplotlib axes of values, shares, convergence, attacks and prudence. None of them calls `show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fgsv.valuation import Valuation
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+# From Okabe and Ito's palette, which colour-blind readers can tell apart.
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
+SERIES = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9")
+MOST_GROUPS = 40
+
+
+def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
+    """Draw each group's value with its interval; negative values in another colour."""
+    ax = _axes(ax, valuation.partition.n_groups)
+    _dots(ax, valuation, valuation.values, valuation.half_width(confidence), negative=True)
+    ax.set_xlabel(f"faithful value, with {confidence:.0%} intervals")
+    return ax
+
+
+def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
+    """Draw each group's share of U(N) - U(0) in percent, with its interval."""
+    ax = _axes(ax, valuation.partition.n_groups)
+    bounds = 100 * valuation.share_interval(confidence)
+    _dots(ax, valuation, 100 * valuation.shares(), (bounds[..., 1] - bounds[..., 0]) / 2, negative=True)
+    ax.set_xlabel(f"share in percent, with {confidence:.0%} intervals")
+    return ax
+
+
+def convergence(rounds: Valuation | Iterable[Valuation], ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
+    """Draw the widest interval of a value against the evaluations, both on logarithmic axes.
+
+    Give the rounds of `fgsv.iterate`, or a valuation whose `info` has the history of a run of the command line.
+    """
+    ax = _axes(ax, 8)
+    if isinstance(rounds, Valuation):
+        history = rounds.info.get("history")
+        if not history:
+            raise ValueError("this valuation keeps no history: give the rounds of fgsv.iterate instead")
+        points = [(count, width) for count, width in history if width]
+        ax.set_ylabel("widest half-width of a share")
+    else:
+        points = [(each.n_evaluations, float(np.max(each.half_width(confidence)))) for each in rounds]
+        ax.set_ylabel("widest half-width of a value")
+    evaluations, widths = np.array(points).T
+    ax.loglog(evaluations, widths, color=BLUE, marker=".", label="this run")
+    reference = widths[-1] * np.sqrt(evaluations[-1] / evaluations)
+    ax.loglog(evaluations, reference, color=GREY, linestyle="--", label="1 / square root of evaluations")
+    ax.set_xlabel("evaluations")
+    ax.legend(frameon=False)
+    return ax
+
+
+def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw what splitting earns each provider under GSV, with intervals, and under FGSV: nothing.
+
+    `gains` is the table of `fgsv.audit.shell_companies`: group, way, gain, gain_low, gain_high.
+    """
+    names = list(dict.fromkeys(gains["group"]))
+    ways = list(dict.fromkeys(gains["way"]))
+    ax = _axes(ax, len(names) * max(1, len(ways)) / 2)
+    for number, way in enumerate(ways):
+        rows = gains[gains["way"] == way]
+        places = np.array([names.index(name) for name in rows["group"]], dtype=float)
+        places += (number - (len(ways) - 1) / 2) * 0.6 / max(1, len(ways))
+        reach = np.abs(rows[["gain_low", "gain_high"]].to_numpy(float).T - rows["gain"].to_numpy(float))
+        colour = SERIES[number % len(SERIES)]
+        ax.errorbar(100 * rows["gain"], places, xerr=100 * reach, fmt="o", color=colour, label=f"GSV, split {way}")
+    ax.axvline(0, color=GREY, linewidth=1, label="FGSV: nothing, however it is split")
+    ax.set_yticks(range(len(names)), [str(name) for name in names])
+    ax.invert_yaxis()
+    ax.set_xlabel("gain in percentage points of all shares")
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def prudence(diagnosis: Any, ax: Axes | None = None) -> Axes:
+    """Draw the mean utility by size of coalition with its band, from `fgsv.diagnose`.
+
+    Where it bends down (grows ever more slowly) a group gains by splitting under GSV; FGSV is indifferent.
+    """
+    ax = _axes(ax, 8)
+    frame = diagnosis.by_size
+    ax.plot(frame["size"], frame["mean"], color=BLUE, label="mean utility")
+    if {"low", "high"} <= set(frame.columns):
+        ax.fill_between(frame["size"], frame["low"], frame["high"], color=BLUE, alpha=0.2, label="band")
+    ax.set_xlabel("size of the coalition")
+    ax.set_ylabel("utility")
+    ax.legend(frameon=False)
+    return ax
+
+
+def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any, *, negative: bool) -> None:
+    """Draw a dot with an interval for each group; several outputs stand side by side."""
+    names = [str(name) for name in valuation.names]
+    columns = np.asarray(centres).reshape(len(names), -1)
+    reaches = np.nan_to_num(np.asarray(reach).reshape(columns.shape))
+    shown = min(len(names), MOST_GROUPS)
+    outputs = valuation.outputs or ("",)
+    for number, output in enumerate(outputs):
+        places = np.arange(shown) + (number - (len(outputs) - 1) / 2) * 0.6 / len(outputs)
+        colours = [SERIES[number % len(SERIES)]] * shown
+        if negative and len(outputs) == 1:
+            colours = [ORANGE if value < 0 else BLUE for value in columns[:shown, number]]
+        low, high = (
+            columns[:shown, number] - reaches[:shown, number],
+            columns[:shown, number] + reaches[:shown, number],
+        )
+        ax.hlines(places, low, high, colors=colours, linewidth=2)
+        ax.scatter(columns[:shown, number], places, c=colours, zorder=3, label=output or None)
+    ax.axvline(0, color=GREY, linewidth=1)
+    ax.set_yticks(range(shown), names[:shown])
+    ax.invert_yaxis()
+    if len(outputs) > 1:
+        ax.legend(frameon=False)
+    if shown < len(names):
+        ax.set_title(f"the first {shown} of {len(names)} groups", loc="left", fontsize="small")
+
+
+def _axes(ax: Axes | None, rows: float) -> Axes:
+    """Return the axes that were given, or new ones tall enough for so many rows."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'fgsv[plots]'") from None
+    # Figure instead of pyplot: nothing is kept alive, and no window system is needed
+    figure = Figure(figsize=(7, float(np.clip(1.2 + 0.32 * rows, 3, 14))), layout="constrained")
+    return figure.add_subplot()

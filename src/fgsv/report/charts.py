@@ -1,0 +1,88 @@
+"""Charts of the report, as Vega-Lite specifications."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from fgsv.plots import BLUE, GREY, ORANGE, SERIES
+
+MOST_GROUPS = 60
+STEP = 22
+
+
+def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
+    """Return dots with intervals for each group; a page may put other rows into the data set of this name."""
+    alt = _altair()
+    frame = frame.rename(columns={"share_low": "low", "share_high": "high"})
+    if len(frame) > MOST_GROUPS:
+        frame = frame.loc[frame["share"].abs().nlargest(MOST_GROUPS).index]
+    faceted = "output" in frame
+    values = frame.drop(columns=["points", "value", "stderr"]).to_dict("records")
+    data = alt.InlineData(values=values) if name is None else alt.InlineData(values=values, name=name)
+    y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
+    sign = alt.condition("datum.share < 0", alt.value(ORANGE), alt.value(BLUE))
+    tooltip = [alt.Tooltip("group:N")] + [alt.Tooltip(f"{name}:Q", format=".2%") for name in ("share", "low", "high")]
+    base = alt.Chart(data).encode(y=y, color=sign, tooltip=tooltip)
+    if faceted:
+        base = base.encode(color=alt.Color("output:N", scale=alt.Scale(range=list(SERIES))), yOffset="output:N")
+    x = alt.X("low:Q", title="share", axis=alt.Axis(format="%"))
+    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=GREY).encode(x="zero:Q")
+    chart = (
+        zero
+        + base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
+        + base.mark_circle(size=70, opacity=1).encode(x="share:Q")
+    )
+    return _finished(chart, height=alt.Step(STEP))
+
+
+def convergence_chart(history: list[list[float]]) -> dict[str, Any]:
+    """Return the widest half-width of a share against the evaluations, on logarithmic axes."""
+    alt = _altair()
+    rows = [{"evaluations": count, "half_width": width} for count, width in history]
+    chart = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(color=BLUE, point=True)
+        .encode(
+            x=alt.X("evaluations:Q", scale=alt.Scale(type="log", nice=False), title="evaluations"),
+            y=alt.Y(
+                "half_width:Q",
+                scale=alt.Scale(type="log", nice=False),
+                title="widest half-width",
+                axis=alt.Axis(format="%"),
+            ),
+            tooltip=["evaluations:Q", alt.Tooltip("half_width:Q", format=".2%")],
+        )
+    )
+    return _finished(chart, height=220)
+
+
+def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what each way of splitting earns each group under GSV; under FGSV it is the line at zero."""
+    alt = _altair()
+    chosen = list(dict.fromkeys(row["group"] for row in attacks))[:MOST_GROUPS]
+    rows = [row for row in attacks if row["group"] in chosen]
+    y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
+    colour = alt.Color("way:N", scale=alt.Scale(range=list(SERIES)), legend=alt.Legend(orient="top", title="split"))
+    base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, yOffset="way:N", color=colour)
+    x = alt.X("gain_low:Q", title="gain under GSV, in shares", axis=alt.Axis(format="%"))
+    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=GREY).encode(x="zero:Q")
+    dots = base.mark_circle(size=50, opacity=1).encode(
+        x="gain:Q", tooltip=["group:N", "way:N", alt.Tooltip("gain:Q", format=".2%")]
+    )
+    return _finished(zero + base.mark_rule().encode(x=x, x2="gain_high:Q") + dots, height=alt.Step(2 * STEP))
+
+
+def _finished(chart: Any, height: Any) -> dict[str, Any]:
+    """Return the specification of a chart that is as wide as its place in the page."""
+    chart = chart.properties(width="container", height=height, autosize={"type": "fit-x", "contains": "padding"})
+    return dict(chart.configure_view(stroke=None).configure_axis(labelFontSize=12, titleFontSize=12).to_dict())
+
+
+def _altair() -> Any:
+    try:
+        import altair
+    except ImportError:
+        raise ImportError("the report needs altair: pip install 'fgsv[report]'") from None
+    return altair

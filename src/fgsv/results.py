@@ -1,0 +1,87 @@
+"""Results: the files of a finished valuation, written last and by rename, never over another one in silence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fgsv.payout import Payout
+from fgsv.valuation import Valuation
+
+INTERRUPTED = "interrupted"
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Raise an error where a folder holds a finished valuation; an interrupted one may be replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file: --out names a folder")
+    finished = folder / "valuation.json"
+    if force or not finished.exists():
+        return
+    try:
+        stopped = json.loads(finished.read_text(encoding="utf-8"))["stopped"]
+    except (ValueError, KeyError, TypeError):
+        stopped = "unreadable"
+    if stopped != INTERRUPTED:
+        raise FileExistsError(f"{folder} holds a finished valuation: say --force to replace it, or another --out")
+
+
+def write(folder: Path, valuations: Mapping[str, Valuation], payout: Payout | None, report: str | None) -> list[Path]:
+    """Write report.html, valuation.csv and, last of all, valuation.json; return the paths.
+
+    With several groupings the first has these names; column C's files are valuation-C.csv and valuation-C.json.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    if report is not None:
+        written.append(_replace(folder / "report.html", report))
+    for number, (column, valuation) in reversed(list(enumerate(valuations.items()))):
+        stem = "valuation" if number == 0 else f"valuation-{_file_name(column)}"
+        frame = table_of(valuation, payout if number == 0 else None)
+        written.append(_replace(folder / f"{stem}.csv", to_csv(frame)))
+        valuation.save(folder / f"{stem}.json")
+        written.append(folder / f"{stem}.json")
+    return written
+
+
+def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:
+    """Return the table of a valuation, with the payments where there are any."""
+    frame = valuation.to_frame(confidence)
+    if payout is not None and valuation.outputs is None:
+        frame["payout"] = pd.Series(list(payout.payments), dtype=object)
+    return frame
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    r"""Return a table as CSV whose text no spreadsheet takes for a formula.
+
+    >>> to_csv(pd.DataFrame({"group": ["=cmd()", "north"], "value": [-1.0, 2.0]}))
+    "group,value\n'=cmd(),-1.0\nnorth,2.0\n"
+    """
+    safe = frame.copy()
+    for name in frame.columns:
+        if frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name]):
+            safe[name] = frame[name].map(harmless)
+    return str(safe.to_csv(index=False, lineterminator="\n"))
+
+
+def harmless(cell: Any) -> Any:
+    """Return text that a spreadsheet would run as a formula with an apostrophe in front; all else as it is."""
+    if isinstance(cell, str) and cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return "'" + cell
+    return cell
+
+
+def _replace(path: Path, text: str) -> Path:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8", newline="")
+    part.replace(path)
+    return path
+
+
+def _file_name(column: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in column)

@@ -1,0 +1,191 @@
+"""From a file to a game: what `fgsv value` opens, in one call."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import is_classifier, is_regressor
+from sklearn.pipeline import make_pipeline
+
+from fgsv.preprocess import recognise_columns, transformer
+from fgsv.table import Dataset, TableError, Task, prepare, read
+
+NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A game over the players of a file, and the words that say what it is."""
+
+    game: Any
+    dataset: Dataset
+    settings: dict[str, Any]
+    """What a report needs to say, and another person to check, what was valued."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What was decided on the way, in plain words."""
+        return list(self.settings["notes"])
+
+
+def open_file(
+    path: str | Path,
+    *,
+    group: str,
+    target: str,
+    unit: str | None = None,
+    test: str | Path | None = None,
+    test_fraction: float = 0.25,
+    test_by: str | None = None,
+    model: str | None = None,
+    metric: str | None = None,
+    task: Task | None = None,
+    group_missing: str | None = None,
+    ignore: str = "",
+    refit_preprocessing: bool = False,
+    encoding: str = "utf-8",
+    seed: int = 0,
+) -> Job:
+    """Read a file and return the game of its rows: `fgsv.value(job.game, job.dataset.partition)` values it.
+
+    `group` and `ignore` name columns, several with commas between; `metric` may name several scores likewise.
+    """
+    groups, ignored = _names(group), _names(ignore)
+    if test is not None and test_by is not None:
+        raise TableError("the test rows come from --test or from --test-by, not from both")
+    text = [*groups, *([unit] if unit else [])]
+    table = read(path, text=text, encoding=encoding)
+    tested = None if test is None else read(test, text=text, encoding=encoding)
+    dataset = prepare(
+        table,
+        group=groups,
+        target=target,
+        unit=unit,
+        test=tested,
+        test_by=test_by,
+        test_fraction=test_fraction,
+        group_missing=group_missing,
+        ignore=ignored,
+        task=task or task_of(model),
+        seed=seed,
+    )
+    game, notes = game_of(dataset, model, metric, refit=refit_preprocessing, seed=seed)
+    settings = {
+        "file": table.name,
+        "sha256": table.sha256,
+        "test_file": None if tested is None else tested.name,
+        "test_sha256": None if tested is None else tested.sha256,
+        "rows": len(dataset.features),
+        "test_rows": len(dataset.test_features),
+        "columns": {"group": groups, "target": target, "unit": unit, "ignored": ignored},
+        "task": dataset.task,
+        "model": repr(game.model),
+        "metric": metric or ("accuracy" if dataset.task == "classification" else "r2"),
+        "game": game.fingerprint,
+        "notes": [*dataset.notes, *notes],
+        "versions": versions(),
+    }
+    return Job(game, dataset, settings)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    packages = ("fgsv", "numpy", "scipy", "scikit-learn", "pandas")
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except ModuleNotFoundError:  # a source tree that is not installed
+            found[package] = import_module(package).__version__
+    return found
+
+
+def _names(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def task_of(name: str | None) -> Task | None:
+    """Return the task that a model's name implies, or None where it serves both."""
+    return {"logistic": "classification", "ridge": "regression"}.get(name or "")  # type: ignore[return-value]
+
+
+def model_of(name: str | None, task: Task, seed: int) -> Any:
+    """Return the scikit-learn model of this name: one of `NAMES`, or `package.module:object`.
+
+    >>> model_of("ridge", "regression", seed=0)
+    Ridge()
+    """
+    if name is not None and ":" in name:
+        return _imported(name, task)
+    classes = task == "classification"
+    name = name or ("logistic" if classes else "ridge")
+    if name == "logistic":
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression()
+    if name == "ridge":
+        from sklearn.linear_model import Ridge
+
+        return Ridge()
+    if name == "knn":
+        from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+        return KNeighborsClassifier() if classes else KNeighborsRegressor()
+    if name == "hgb":
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+        return (HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor)(random_state=seed)
+    if name == "mlp":
+        from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+        return (MLPClassifier if classes else MLPRegressor)((32,), max_iter=200, random_state=seed)
+    raise TableError(f"unknown model {name!r}: expected one of {', '.join(NAMES)}, or package.module:object")
+
+
+def _imported(name: str, task: Task) -> Any:
+    module, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:  # a command's path has the script's folder, not the one it is called from
+        sys.path.insert(0, here)
+    try:
+        model = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise TableError(f"model {name!r} cannot be imported: {error}") from None
+    if isinstance(model, type) or not hasattr(model, "fit"):
+        model = model()
+    fits = is_classifier(model) if task == "classification" else is_regressor(model)
+    if not fits:
+        raise TableError(f"model {name!r} ({type(model).__name__}) does not serve a {task}")
+    return model
+
+
+def game_of(
+    dataset: Dataset, model: str | None, metric: str | None, *, refit: bool = False, seed: int = 0
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the utility of a data set, and what was decided on the way, in plain words.
+
+    Columns become numbers once, from the features of all training rows, or for each coalition anew (`refit`).
+    """
+    from fgsv.utilities import utility
+
+    columns = recognise_columns(dataset.features)
+    learner = model_of(model, dataset.task, seed)
+    into_numbers = transformer(columns)
+    if refit:
+        learner = make_pipeline(into_numbers, learner)
+        X, X_test = dataset.features, dataset.test_features
+        how = "preprocessing is fitted anew for each coalition"
+    else:
+        X = into_numbers.fit_transform(dataset.features)
+        X_test = into_numbers.transform(dataset.test_features)
+        how = "preprocessing is fitted once, without labels, on all training rows"
+    metrics = None if metric is None else metric.split(",")
+    scoring = metrics[0] if metrics is not None and len(metrics) == 1 else metrics
+    game = utility(learner, X, dataset.target, X_test, dataset.test_target, scoring, units=dataset.units, seed=seed)
+    return game, (f"features: {columns.describe()}", how, *game.describe().splitlines())

@@ -1,0 +1,257 @@
+"""Data: training and test rows, read and checked before any model is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+import sklearn
+from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_regressor
+
+Floats = NDArray[np.float64]
+NullSampler = Callable[[Any, Any, int, np.random.Generator], tuple[Any, Any]]
+"""(X, y, size, rng) -> `size` rows of X and their labels, which say nothing about the task."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the arguments are checked against: what a model is, and what it can take and give."""
+
+    name: str
+    classifier: bool
+    takes_missing: bool = False
+    takes_tensors: bool = False
+    """Whether X may have more than two dimensions, as images have."""
+    gives_probabilities: bool = True
+    gives_ranks: bool = True
+
+    @classmethod
+    def of(cls, model: Any) -> Kind:
+        """Return the kind of a scikit-learn classifier or regressor; anything else is an error."""
+        _check_model(model)
+        return cls(
+            type(model).__name__,
+            is_classifier(model),
+            takes_missing=_takes_missing(model),
+            gives_probabilities=hasattr(model, "predict_proba"),
+            gives_ranks=hasattr(model, "decision_function") or hasattr(model, "predict_proba"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Training rows, padding rows after them, and test rows.
+
+    For a classifier `y` and `y_test` are positions in `classes`; for a regression they are numbers.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    X_test: Any
+    y_test: NDArray[Any]
+    classes: NDArray[Any] | None
+    n_rows: int
+    """How many of the training rows are data; those after them are padding."""
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are; 0 for a regression."""
+        return 0 if self.classes is None else len(self.classes)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The training labels as a model sees them."""
+        return self.y if self.classes is None else self.classes[self.y]
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether X is a table of numbers, which the batched models want."""
+        return not scipy.sparse.issparse(self.X) and not non_numeric_columns(self.X)
+
+    def features(self) -> tuple[Floats, Floats]:
+        """Return the training rows, padding included, and the test rows as arrays of floats."""
+        return np.asarray(self.X, dtype=float), np.asarray(self.X_test, dtype=float)
+
+
+def read(
+    kind: Kind,
+    X: Any,
+    y: Any,
+    X_test: Any,
+    y_test: Any,
+    min_size: int | None,
+    null: str | NullSampler | None,
+    seed: int,
+) -> Data:
+    """Read the arguments of `fgsv.utility` and add the padding; an error says what cannot be trained on."""
+    X, X_test = _read_table(kind, X, "X"), _read_table(kind, X_test, "X_test")
+    y, y_test = _read_column(y, "y"), _read_column(y_test, "y_test")
+    for table, column, name in ((X, y, ""), (X_test, y_test, "_test")):
+        if table.shape[0] != len(column):
+            raise ValueError(f"y{name} has {len(column)} labels, but X{name} has {table.shape[0]} rows")
+    if X.shape[0] == 0:
+        raise ValueError("X has no rows")
+    if X_test.shape[0] == 0:
+        raise ValueError("the test set is empty: X_test has no rows")
+    _check_columns(X, X_test)
+    _check_missing(kind, X, "X")
+    _check_missing(kind, X_test, "X_test")
+    classes = None
+    if kind.classifier:
+        if len(np.unique(y)) < 2:
+            raise ValueError(f"y has one class only, {y[0]!r}: a classifier needs two")
+        try:
+            classes = np.unique(np.concatenate([y, y_test]))
+        except TypeError:
+            raise ValueError("y and y_test mix labels of several types, such as numbers and strings") from None
+    else:
+        y, y_test = _read_numbers(y, "y"), _read_numbers(y_test, "y_test")
+    X, y, n_rows = _add_padding(X, y, min_size, null, seed)
+    if classes is not None:
+        if not np.isin(y, classes).all():
+            raise ValueError("the null sampler returned labels that are not classes of y")
+        y, y_test = np.searchsorted(classes, y), np.searchsorted(classes, y_test)
+    return Data(X, y, X_test, y_test, classes, n_rows)
+
+
+def _check_model(model: Any) -> None:
+    if isinstance(model, type):
+        raise TypeError(f"model must be an instance, such as {model.__name__}(), not the class")
+    if not hasattr(model, "fit") or not hasattr(model, "get_params"):
+        raise TypeError(
+            "model must be a scikit-learn estimator with fit and get_params, "
+            f"got {type(model).__name__}; other trainings go into a callable of your own, see fgsv.Game"
+        )
+    if not is_classifier(model) and not is_regressor(model):
+        raise TypeError(f"model must be a classifier or a regressor, {type(model).__name__} is neither")
+
+
+def take_rows(X: Any, rows: NDArray[np.integer]) -> Any:
+    """Return some rows of an array, data frame or sparse matrix."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def non_numeric_columns(X: Any) -> list[str]:
+    """Return the names of the columns that do not hold numbers."""
+    if isinstance(X, pd.DataFrame):
+        kinds = [(str(name), dtype) for name, dtype in X.dtypes.items()]
+        return [name for name, dtype in kinds if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf"]
+    return [] if X.dtype.kind in "biuf" else [f"all of dtype {X.dtype}"]
+
+
+def _read_table(kind: Kind, X: Any, name: str) -> Any:
+    if scipy.sparse.issparse(X):
+        return X.tocsr()
+    if not isinstance(X, pd.DataFrame):
+        X = np.asarray(X)
+    if X.ndim < 2 or (X.ndim > 2 and not kind.takes_tensors):
+        raise ValueError(f"{name} must have two dimensions, rows and columns; its shape is {X.shape}")
+    return X
+
+
+def _read_column(y: Any, name: str) -> NDArray[Any]:
+    column = np.asarray(y)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, one label for each row; its shape is {column.shape}")
+    missing = np.flatnonzero(pd.isna(column))
+    if len(missing):
+        raise ValueError(f"{name} has {len(missing)} missing labels, the first in row {missing[0]}")
+    return column
+
+
+def _read_numbers(column: NDArray[Any], name: str) -> Floats:
+    try:
+        numbers = column.astype(float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must hold numbers for a regression, its dtype is {column.dtype}") from None
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} holds infinite numbers")
+    return numbers
+
+
+def _check_columns(X: Any, X_test: Any) -> None:
+    if X.shape[1:] != X_test.shape[1:]:
+        count, other = ("x".join(map(str, table.shape[1:])) for table in (X, X_test))
+        raise ValueError(f"X has {count} columns, but X_test has {other}")
+    if isinstance(X, pd.DataFrame) and isinstance(X_test, pd.DataFrame):
+        different = [str(a) for a, b in zip(X.columns, X_test.columns, strict=True) if a != b]
+        if different:
+            raise ValueError(f"X and X_test differ in their columns, first in {different[0]!r}")
+
+
+def _check_missing(kind: Kind, X: Any, name: str) -> None:
+    """Raise an error that names the columns with missing values, where the model cannot take them."""
+    if kind.takes_missing:
+        return
+    if scipy.sparse.issparse(X):
+        missing = np.unique(X.indices[pd.isna(X.data)])
+    else:
+        missing = np.flatnonzero(np.asarray(pd.isna(X)).reshape(*X.shape[:2], -1).any(axis=(0, 2)))
+    if len(missing):
+        names = [repr(X.columns[j]) if isinstance(X, pd.DataFrame) else str(j) for j in missing[:5]]
+        raise ValueError(
+            f"{name} has missing values in column {', '.join(names)}{', ...' if len(missing) > 5 else ''}, "
+            f"which {kind.name} cannot take: fill them in, or put an imputer into a pipeline"
+        )
+
+
+def _takes_missing(model: Any) -> bool:
+    """Return whether a model, or a pipeline up to its first imputer, takes missing values."""
+    steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
+    for step in steps:
+        if step is None or isinstance(step, str):
+            continue
+        if "impute" in type(step).__module__ or hasattr(step, "transformers"):
+            return True
+        if not _allows_nan(step):
+            return False
+    return True
+
+
+def _allows_nan(step: Any) -> bool:
+    if hasattr(sklearn.utils, "get_tags"):
+        return bool(sklearn.utils.get_tags(step).input_tags.allow_nan)
+    return bool(step._get_tags()["allow_nan"])
+
+
+def _add_padding(
+    X: Any, y: NDArray[Any], min_size: int | None, null: str | NullSampler | None, seed: int
+) -> tuple[Any, NDArray[Any], int]:
+    """Append `min_size` rows that say nothing about the task, drawn once; sets take the first they need."""
+    n_rows = X.shape[0]
+    if min_size is None:
+        if null is not None:
+            raise ValueError("null says what small sets are padded with; min_size must say up to how many rows")
+        return X, y, n_rows
+    if min_size < 1:
+        raise ValueError(f"min_size must be at least 1, got {min_size}")
+    if null is None or null == "shuffle":
+        null = shuffled
+    if not callable(null):
+        raise ValueError(f"null must be 'shuffle' or a callable (X, y, size, rng) -> (X, y), got {null!r}")
+    X_null, y_null = null(X, y, min_size, np.random.default_rng(seed))
+    y_null = np.asarray(y_null)
+    if X_null.shape != (min_size, *X.shape[1:]) or y_null.shape != (min_size,):
+        raise ValueError(
+            f"the null sampler returned X of shape {X_null.shape} and y of shape {y_null.shape}; "
+            f"expected {(min_size, *X.shape[1:])} and {(min_size,)}"
+        )
+    if scipy.sparse.issparse(X):
+        X = scipy.sparse.vstack([X, X_null]).tocsr()
+    elif isinstance(X, pd.DataFrame):
+        X = pd.concat([X, X_null], ignore_index=True)
+    else:
+        X = np.concatenate([X, X_null])
+    return X, np.concatenate([y, y_null]), n_rows
+
+
+def shuffled(X: Any, y: Any, size: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Draw rows of the data with the labels of other rows: features and labels as they are, but unrelated."""
+    return take_rows(X, rng.integers(len(y), size=size)), y[rng.integers(len(y), size=size)]

@@ -1,0 +1,88 @@
+"""Any scikit-learn model, one fit for each row set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+from fgsv.utilities.data import Data, take_rows
+from fgsv.utilities.rowsets import CHUNK_BYTES, RowSets
+from fgsv.utilities.scores import Need, Predictions
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A scikit-learn estimator or pipeline, cloned and fitted for each set, one after the other."""
+
+    model: Any
+    data: Data
+
+    name: ClassVar[str] = "one scikit-learn fit per coalition"
+    lists_members: ClassVar[bool] = True
+    bytes_per_set: ClassVar[int] = CHUNK_BYTES  # so that a chunk is one set, and no more than one model is held
+    bytes_per_row: ClassVar[int] = 0
+
+    def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
+        """Fit the one set of a chunk, its rows in increasing order, and ask the model what is needed."""
+        (rows,) = [np.sort(sets.explicit().listed)]
+        model = _with_neighbours(clone(self.model), len(rows))
+        labels = self.data.labels[rows]
+        try:
+            model.fit(take_rows(self.data.X, rows), labels)
+        except ValueError as error:
+            # models that need two classes say so; any other error is the user's to see
+            if self.data.n_classes and len(np.unique(labels)) == 1 and "class" in str(error):
+                return Predictions(np.zeros(1, dtype=bool))
+            raise
+        return Predictions(
+            np.ones(1, dtype=bool),
+            values=self._values(model) if "values" in needs else None,
+            labels=self._labels(model) if "labels" in needs else None,
+            probabilities=self._probabilities(model) if "probabilities" in needs else None,
+            ranks=self._ranks(model) if "ranks" in needs else None,
+            estimators=(model,),
+        )
+
+    def _values(self, model: Any) -> NDArray[np.float64]:
+        return np.asarray(model.predict(self.data.X_test), dtype=float).reshape(1, -1)
+
+    def _labels(self, model: Any) -> NDArray[np.int64]:
+        assert self.data.classes is not None
+        codes: NDArray[np.int64] = np.searchsorted(self.data.classes, model.predict(self.data.X_test))
+        return codes[None]
+
+    def _probabilities(self, model: Any) -> NDArray[np.float64]:
+        assert self.data.classes is not None
+        known = np.searchsorted(self.data.classes, model.classes_)
+        probabilities = np.zeros((1, len(self.data.y_test), self.data.n_classes))
+        probabilities[0][:, known] = model.predict_proba(self.data.X_test)
+        return probabilities
+
+    def _ranks(self, model: Any) -> NDArray[np.float64]:
+        if hasattr(model, "decision_function") and len(model.classes_) == 2:
+            return np.asarray(model.decision_function(self.data.X_test), dtype=float)[None]
+        return self._probabilities(model)[:, :, 1]
+
+
+def _with_neighbours(model: Any, size: int) -> Any:
+    """Let a nearest neighbours model, alone or at the end of a pipeline, use min(k, size) neighbours."""
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    if isinstance(last, KNeighborsClassifier | KNeighborsRegressor) and last.n_neighbors > size:
+        last.set_params(n_neighbors=size)
+    return model
+
+
+def with_seed(model: Any, seed: int) -> Any:
+    """Return a clone whose random parts draw from one seed, the same for every coalition."""
+    model = clone(model)
+    unset = {
+        name: seed
+        for name, value in model.get_params().items()
+        if name.split("__")[-1] == "random_state" and not isinstance(value, int | np.integer)
+    }
+    return model.set_params(**unset)

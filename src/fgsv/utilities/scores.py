@@ -1,0 +1,173 @@
+"""Scores: how good the predictions of many models are, by scikit-learn's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Need = Literal["values", "labels", "probabilities", "ranks", "estimators"]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What m models say about t test points: those fields that were asked for."""
+
+    fitted: NDArray[np.bool_]
+    """(m,), False where the model cannot be fitted to the set, or makes no predictions after it."""
+    values: Floats | None = None
+    """(m, t) predictions of a regression."""
+    labels: Ints | None = None
+    """(m, t) predicted classes, as positions among all classes."""
+    probabilities: Floats | None = None
+    """(m, t, C) probabilities of all classes; those absent from a set have 0."""
+    ranks: Floats | None = None
+    """(m, t) numbers that order the test points by how likely the second of two classes is."""
+    estimators: tuple[Any, ...] = ()
+    """The m fitted scikit-learn models, for scorers that want to see them."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of predictions against the truth, larger is better."""
+
+    name: str
+    kind: Literal["classifier", "regressor"]
+    need: Need
+    whole: Callable[[Any, Any, int], Floats]
+    """(m, t, ...) predictions, (t,) truth, number of classes -> (m,)."""
+    points: Callable[[Any, Any], Floats] | None = None
+    """(m, t, ...) predictions, (t,) truth -> (m, t), where the whole is the mean over test points."""
+
+
+def _right(labels: Ints, truth: Ints) -> Floats:
+    return np.asarray(labels == truth, dtype=float)
+
+
+def _accuracy(labels: Ints, truth: Ints, n_classes: int) -> Floats:
+    return np.asarray(np.count_nonzero(labels == truth, axis=1) / len(truth))
+
+
+def _balanced_accuracy(labels: Ints, truth: Ints, n_classes: int) -> Floats:
+    counts = np.bincount(truth, minlength=n_classes)
+    weights = (1 / (np.maximum(counts, 1) * np.count_nonzero(counts)))[truth]
+    return np.asarray((labels == truth) @ weights)
+
+
+def _log_likelihood(probabilities: Floats, truth: Ints) -> Floats:
+    chosen = np.take_along_axis(probabilities, truth[None, :, None], axis=2)[:, :, 0]
+    epsilon = np.finfo(float).eps
+    return np.log(np.clip(chosen, epsilon, 1 - epsilon))
+
+
+def _neg_log_loss(probabilities: Floats, truth: Ints, n_classes: int) -> Floats:
+    return np.asarray(_log_likelihood(probabilities, truth).mean(axis=1))
+
+
+def _area(ranks: Floats, positive: NDArray[np.bool_]) -> Floats:
+    """Return the area under the ROC curve of each row: the chance that a positive outranks a negative."""
+    n_positive = int(positive.sum())
+    n_negative = len(positive) - n_positive
+    above = rankdata(ranks, axis=1)[:, positive].sum(axis=1) - n_positive * (n_positive + 1) / 2
+    return np.asarray(above / (n_positive * n_negative))
+
+
+def _roc_auc(ranks: Floats, truth: Ints, n_classes: int) -> Floats:
+    return _area(ranks, truth == 1)
+
+
+def _roc_auc_ovr(probabilities: Floats, truth: Ints, n_classes: int) -> Floats:
+    areas = [_area(probabilities[:, :, code], truth == code) for code in range(n_classes)]
+    return np.asarray(np.mean(areas, axis=0))
+
+
+def _negative_squares(values: Floats, truth: Floats) -> Floats:
+    return np.asarray(-((values - truth) ** 2))
+
+
+def _neg_mean_squared_error(values: Floats, truth: Floats, n_classes: int) -> Floats:
+    errors = values - truth
+    return np.asarray(-np.einsum("mt,mt->m", errors, errors) / len(truth))
+
+
+def _r2(values: Floats, truth: Floats, n_classes: int) -> Floats:
+    return np.asarray(1 + _neg_mean_squared_error(values, truth, n_classes) / truth.var())
+
+
+def _negative_distances(values: Floats, truth: Floats) -> Floats:
+    return -np.abs(values - truth)
+
+
+def _neg_mean_absolute_error(values: Floats, truth: Floats, n_classes: int) -> Floats:
+    return np.asarray(_negative_distances(values, truth).mean(axis=1))
+
+
+SCORES: dict[str, Score] = {
+    score.name: score
+    for score in (
+        Score("accuracy", "classifier", "labels", _accuracy, _right),
+        Score("balanced_accuracy", "classifier", "labels", _balanced_accuracy),
+        Score("neg_log_loss", "classifier", "probabilities", _neg_log_loss, _log_likelihood),
+        Score("roc_auc", "classifier", "ranks", _roc_auc),
+        Score("roc_auc_ovr", "classifier", "probabilities", _roc_auc_ovr),
+        Score("neg_mean_squared_error", "regressor", "values", _neg_mean_squared_error, _negative_squares),
+        Score("neg_mean_absolute_error", "regressor", "values", _neg_mean_absolute_error, _negative_distances),
+        Score("r2", "regressor", "values", _r2),
+    )
+}
+"""Scores that are computed for many models at once; other scikit-learn scorers see model after model."""
+
+
+def constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:
+    """Return what the best constant says: the mean of the test labels, or their commonest class."""
+    fitted = np.ones(1, dtype=bool)
+    if not n_classes:
+        return Predictions(fitted, values=np.full((1, len(truth)), truth.mean()))
+    counts = np.bincount(truth, minlength=n_classes)
+    prior = np.broadcast_to(counts / len(truth), (1, len(truth), n_classes))
+    labels = np.full((1, len(truth)), counts.argmax(), dtype=np.int64)
+    return Predictions(fitted, labels=labels, probabilities=prior, ranks=np.zeros((1, len(truth))))
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """One output of a utility, or one for each test point: a score on the test set or on a slice of it."""
+
+    name: str
+    score: Score | None
+    scorer: Any
+    """A scikit-learn scorer, called as `scorer(estimator, X, y)`, where there is no `score`."""
+    rows: Ints | None
+    """The test rows of the slice; None for all of them."""
+    truth: NDArray[Any]
+    """What the score compares with on those rows: class positions, numbers, or the labels for a scorer."""
+    X_test: Any
+    """The test rows a scorer sees."""
+    n_classes: int
+    each_point: bool
+    default: Floats
+    """(q,) what is returned where the model cannot be fitted or scored."""
+
+    @property
+    def need(self) -> Need:
+        """Which field of the predictions it reads."""
+        return "estimators" if self.score is None else self.score.need
+
+    def measure(self, predictions: Predictions) -> Floats:
+        """Return the score of m models as (m, 1), or (m, t) where each test point is an output."""
+        if self.score is None:
+            scores = [self.scorer(model, self.X_test, self.truth) for model in predictions.estimators]
+            return np.array(scores, dtype=float).reshape(len(predictions.fitted), 1)
+        said = getattr(predictions, self.score.need)
+        if self.rows is not None:
+            said = said[:, self.rows]
+        if self.each_point:
+            assert self.score.points is not None
+            return self.score.points(said, self.truth)
+        return self.score.whole(said, self.truth, self.n_classes)[:, None]

@@ -1,0 +1,242 @@
+"""Utilities: data, a model and a score make a game of the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+from fgsv.coalitions import Coalitions
+from fgsv.game import GameError, describe
+from fgsv.utilities import linear, logistic, naive_bayes, neighbours
+from fgsv.utilities.data import Data, Kind, NullSampler, read
+from fgsv.utilities.fingerprint import fingerprint
+from fgsv.utilities.loop import Loop, with_seed
+from fgsv.utilities.rowsets import RowSets, Units, pad
+from fgsv.utilities.scores import Need, Output, Predictions
+from fgsv.utilities.scoring import read_scoring
+
+Floats = NDArray[np.float64]
+
+
+class Learner(Protocol):
+    """A model that is fitted to many row sets and predicts the test points after each."""
+
+    name: ClassVar[str]
+    lists_members: ClassVar[bool]
+    """Whether a set costs its members; else it costs the shorter of its two lists."""
+
+    @property
+    def bytes_per_set(self) -> int: ...  # noqa: D102
+    @property
+    def bytes_per_row(self) -> int: ...  # noqa: D102
+    def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions: ...  # noqa: D102
+
+
+_TWINS: dict[type, Callable[[Any, Data], Learner | str]] = {
+    Ridge: linear.twin,
+    LinearRegression: linear.twin,
+    LogisticRegression: logistic.twin,
+    KNeighborsClassifier: neighbours.twin,
+    KNeighborsRegressor: neighbours.twin,
+    GaussianNB: naive_bayes.twin,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Utility:
+    """A game whose players are training rows, or units of them, and whose value is a model's score.
+
+    Made by `fgsv.utility`; call it with an (m, n) boolean array, or `evaluate_lists` with `Coalitions`.
+    """
+
+    model: Any
+    learner: Learner
+    reason: str
+    """Why there is no batched twin; empty where there is one."""
+    scored: tuple[Output, ...]
+    units: Units
+    min_size: int
+    outputs: tuple[str, ...] | None
+    fingerprint: str | None
+
+    @property
+    def n_players(self) -> int:
+        """How many players there are: rows, or units."""
+        return self.units.n_players
+
+    @property
+    def independent_rows(self) -> bool:
+        """Whether each coalition is evaluated by itself, the same bits in any batch."""
+        return isinstance(self.learner, Loop)
+
+    @property
+    def batch_size(self) -> int:
+        """How many coalitions are best asked for at once."""
+        return 16 if self.independent_rows else 2048
+
+    @cached_property
+    def defaults(self) -> Floats:
+        """(q,) what a coalition is worth that the model cannot be fitted to, the empty one for example."""
+        return np.concatenate([output.default for output in self.scored])
+
+    def __call__(self, masks: ArrayLike) -> Floats:
+        """Evaluate the coalitions that the rows of an (m, n) boolean array describe: (m,), or (m, q)."""
+        masks = np.asarray(masks, dtype=bool)
+        if masks.ndim != 2 or masks.shape[1] != self.n_players:
+            raise ValueError(f"expected an (m, {self.n_players}) boolean array, got shape {masks.shape}")
+        return self.evaluate_lists(Coalitions.from_masks(masks))
+
+    def evaluate_lists(self, coalitions: Coalitions) -> Floats:
+        """Evaluate coalitions given as lists: (m,), or (m, q) where the utility has several outputs.
+
+        Small coalitions cost what they hold, not n; memory is bounded by `rowsets.CHUNK_BYTES`.
+        """
+        sets = self.units.row_sets(coalitions)
+        if self.min_size:
+            sets = pad(sets, self.min_size)
+        values = np.tile(self.defaults, (len(sets), 1))
+        nonempty = np.flatnonzero(sets.sizes > 0)
+        needs = frozenset(output.need for output in self.scored)
+        sets = sets.take(nonempty)
+        lengths = sets.sizes if self.learner.lists_members else sets.n_listed
+        for chunk in sets.chunks(lengths, self.learner.bytes_per_set, self.learner.bytes_per_row):
+            try:
+                predictions = self.learner.predict(sets.take(chunk), needs)
+                if not predictions.fitted.any():
+                    continue
+                scores = np.concatenate([output.measure(predictions) for output in self.scored], axis=1)
+            except Exception as error:
+                if not self.independent_rows:
+                    raise
+                where = describe(coalitions, int(nonempty[chunk[0]]))
+                raise GameError(f"{type(self.model).__name__} failed on {where}: {error}") from error
+            values[nonempty[chunk[predictions.fitted]]] = scores[predictions.fitted]
+        return values[:, 0] if self.outputs is None else values
+
+    def describe(self) -> str:
+        """Say in words what is evaluated, and how."""
+        rows = self.units.n_rows
+        players = f"{rows} rows" if self.n_players == rows else f"{self.n_players} units of {rows} rows"
+        path = self.learner.name + (f" ({self.reason})" if self.reason else "")
+        first = self.scored[0]
+        names = ", ".join(output.name for output in self.scored)
+        each = f" at each of {len(first.truth)} test points" if first.each_point else ""
+        lines = [f"{self.model!r}: {path}", f"players: {players}", f"score: {names}{each}"]
+        if self.min_size:
+            lines.append(f"sets of fewer than {self.min_size} rows are padded with rows that say nothing")
+        if len(self.defaults) <= 5:
+            worth = ", ".join(f"{value:.6g}" for value in self.defaults)
+            lines.append(f"worth of a set the model cannot be fitted to: {worth}")
+        return "\n".join(lines)
+
+
+def utility(
+    model: Any,
+    X: Any,
+    y: Any,
+    X_test: Any,
+    y_test: Any,
+    scoring: Any = None,
+    *,
+    units: Any = None,
+    empty: Any = None,
+    min_size: int | None = None,
+    null: str | NullSampler | None = None,
+    per_test_point: bool = False,
+    seed: int = 0,
+) -> Utility:
+    """Return the game in which a coalition of training rows is worth the score of a model trained on them.
+
+    >>> import numpy as np
+    >>> from sklearn.linear_model import Ridge
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> game = utility(Ridge(), X[:3], X[:3, 0], X, X[:, 0], scoring="neg_mean_squared_error")
+    >>> game([[False, False, False], [True, True, True]]).round(3).tolist()
+    [-1.25, -0.167]
+
+    `model`: any scikit-learn classifier, regressor or pipeline. Ridge, LinearRegression, LogisticRegression
+    (l2), KNeighbors models and GaussianNB are trained for thousands of coalitions at once; any other is
+    cloned and fitted for each. `game.describe()` says which.
+
+    `X`, `X_test`: numpy, pandas or sparse. `units`: one label a row; the rows of a unit are one player.
+
+    `scoring`: a scikit-learn name (default: accuracy or r2), a scorer, several in a list, or a mapping from
+    names of outputs to a score or to (score, test rows), the rows as a mask or as indices. With
+    `per_test_point` the score at each test point is an output of its own.
+
+    `empty`: what a set is worth that the model cannot be fitted to, one number or one for each output: the
+    empty set, and sets of one class where the model needs two. By default the score of the best constant.
+
+    `min_size`, `null`: sets of fewer rows are filled up with rows that say nothing of the task, drawn once:
+    data with shuffled labels, or what a callable (X, y, size, rng) -> (X, y) returns.
+
+    `seed`: for that draw, and for models whose `random_state` is not set: one for all coalitions, so that U
+    is a function of the coalition.
+    """
+    given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
+    return build(Kind.of(model), _learner, *given)
+
+
+def build(
+    kind: Kind,
+    choose: Callable[[Any, Data, Sequence[Output], int], tuple[Learner, str, Any]],
+    model: Any,
+    X: Any,
+    y: Any,
+    X_test: Any,
+    y_test: Any,
+    scoring: Any,
+    units: Any,
+    empty: Any,
+    min_size: int | None,
+    null: str | NullSampler | None,
+    per_test_point: bool,
+    seed: int,
+) -> Utility:
+    """Read the arguments of `utility`, let `choose` pick the learner, and return the game.
+
+    `choose` returns the learner, why it is no better one, and what to fingerprint it by.
+    """
+    data = read(kind, X, y, X_test, y_test, min_size, null, seed)
+    players = Units.of(units, data.n_rows)
+    scored, outputs = read_scoring(kind, data, scoring, per_test_point, empty)
+    learner, reason, content = choose(model, data, scored, seed)
+    identity = fingerprint(
+        "utility 1",
+        learner.name,
+        content,
+        [data.X, data.y, data.X_test, data.y_test, data.classes],
+        [players.rows, players.starts, min_size],
+        [[output.name, output.scorer, output.rows, output.each_point, output.default] for output in scored],
+    )
+    return Utility(model, learner, reason, scored, players, min_size or 0, outputs, identity)
+
+
+def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
+    """Return the batched twin of a model, or the loop and the reason for it."""
+    twin = _twin(model, data, scored)
+    if isinstance(twin, str):
+        loop = Loop(with_seed(model, seed), data)
+        return loop, twin, loop.model
+    return twin, "", model
+
+
+def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
+    """Return the batched twin of a model, or the reason why there is none."""
+    twin_of = _TWINS.get(type(model))
+    if twin_of is None:
+        return f"{type(model).__name__} has no batched twin"
+    if not data.is_dense:
+        return "X is not a dense table of numbers"
+    for output in scored:
+        if output.score is None:
+            return f"{output.name} is not among the batched scores"
+    return twin_of(model, data)

@@ -1,0 +1,162 @@
+"""Attacks: what they earn under GSV is what GSV says, under FGSV nothing, and copies are found and undone."""
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import Ridge
+
+import fgsv
+from fgsv.audit import audit, close_calls, policy_gains, shell_companies
+from fgsv.copies import find_copies, rows_in_both
+
+LABELS = [0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
+
+
+@pytest.fixture(scope="module")
+def game():
+    return fgsv.games.SumOfUnanimity(12)
+
+
+def gsv_gain(game, labels, group, part):
+    """Return what splitting `part` off a group earns under GSV, from two exact computations."""
+    before = fgsv.exact(fgsv.grouped(game, labels))
+    shells = ["shell" if i in part else label for i, label in enumerate(labels)]
+    after = fgsv.exact(fgsv.grouped(game, shells))
+    whole = before.values[before.names.index(group)]
+    parts = after.values[after.names.index(group)] + after.values[after.names.index("shell")]
+    return (parts - whole) / before.total
+
+
+def test_gains_are_those_of_the_group_shapley_value(game):
+    table = shell_companies(game, LABELS, ways=["evenly"], budget=10_000)
+    members = [[i for i, label in enumerate(LABELS) if label == group] for group in range(4)]
+    expected = [gsv_gain(game, LABELS, group, members[group][::2]) for group in range(4)]
+    np.testing.assert_allclose(table["gain"], expected, atol=1e-12)
+    np.testing.assert_allclose(table["gain_low"], table["gain_high"])  # enumerated: no error
+
+
+def test_sampled_gains_have_honest_intervals():
+    labels = list(range(14))
+    labels += [0] * 6
+    game = fgsv.games.SumOfUnanimity(20, seed=3)
+    truth = shell_companies(game, labels, ways=["evenly"], budget=2**20)
+    inside = []
+    for seed in range(40):
+        row = shell_companies(game, labels, ways=["evenly"], budget=14 * 160, seed=seed).iloc[0]
+        inside.append(row["gain_low"] <= truth["gain"][0] <= row["gain_high"])
+    assert np.mean(inside) >= 0.8
+
+
+def test_the_search_finds_at_least_what_the_plain_ways_find(game):
+    rng = np.random.default_rng(0)
+    table = shell_companies(game, LABELS, classes=rng.integers(0, 2, 12), budget=20_000)
+    best = table[table["way"] != "worst found"].groupby("group")["gain"].max()
+    worst = table[table["way"] == "worst found"].set_index("group")["gain"]
+    for group in ("0", "2", "3"):
+        assert worst[group] >= best[group] - 1e-12
+
+
+def test_a_concave_game_rewards_splitting_and_faithful_values_do_not():
+    def game(masks):
+        return np.sqrt(masks.sum(axis=1))
+
+    table = shell_companies(game, LABELS, ways=["evenly", "at random"])
+    assert (table["gain"] > 0).all()
+    result = fgsv.value(game, LABELS, budget=2000)
+    found = audit(game, result, budget=2000)
+    document = found.to_dict()
+    assert len(document["gsv"]) == 4
+    assert document["n_evaluations"] > 0
+    assert sum(row["gsv_share"] for row in document["gsv"]) == pytest.approx(1)
+
+
+def test_audit_needs_something_to_share():
+    with pytest.raises(ValueError, match="must be positive"):
+        shell_companies(lambda masks: -masks.sum(axis=1), LABELS)
+    with pytest.raises(ValueError, match="unknown way"):
+        shell_companies(lambda masks: masks.sum(axis=1), LABELS, ways=["sideways"])
+
+
+def test_policies_can_be_gamed_but_the_linear_one_not(game):
+    result = fgsv.value(lambda masks: masks @ np.array([10.0, -4, 6]), ["a", "a", "b"])
+    linear = policy_gains(result, 100)
+    assert all(abs(gain) <= Decimal("0.02") for gain in linear["gain"])
+    clipped = policy_gains(result, 100, clip=True)
+    losses = clipped[clipped["way"] == "losses apart"]
+    assert losses["gain"].tolist() == [Decimal("12.50")]
+    floored = policy_gains(result, 100, floor=10)
+    assert floored["gain"].max() > 1
+
+
+def test_close_calls_are_named(game):
+    rough = fgsv.value(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], budget=130)
+    assert "and" in close_calls(rough)[0]
+    assert close_calls(fgsv.exact(game, LABELS)) == []
+
+
+def market(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4))
+    y = X @ [1.0, 2.0, -1.0, 0.5] + 0.1 * rng.normal(size=60)
+    return X, y, np.repeat(["a", "b", "c"], 20)
+
+
+def test_exact_and_near_copies_are_found():
+    X, y, groups = market()
+    noisy = X[20:25] + 1e-3
+    found = find_copies(
+        np.vstack([X, X[:7], noisy]), np.concatenate([y, y[:7], y[20:25]]), [*groups, *["thief"] * 12]
+    )
+    assert found.table.to_dict("records") == [
+        {"holder": "thief", "of": "a", "exact": 7, "near": 0},
+        {"holder": "thief", "of": "b", "exact": 0, "near": 5},
+    ]
+    assert found.n_copies == 12
+    np.testing.assert_array_equal(np.flatnonzero(~found.kept), np.arange(60, 72))
+
+
+def test_honest_points_are_no_copies():
+    X, y, groups = market()
+    assert find_copies(X, y, groups).n_copies == 0
+    # a dense cloud of honest points is not all copies of each other
+    rng = np.random.default_rng(1)
+    dense = rng.uniform(size=(5000, 2))
+    found = find_copies(dense, rng.normal(size=5000), rng.integers(0, 5, 5000))
+    assert found.n_copies < 100
+    # equal features with another class are no copies
+    assert find_copies([[1.0], [1.0], [2.0]], ["x", "y", "x"], ["a", "b", "c"]).n_copies == 0
+
+
+def test_one_may_hold_a_row_twice():
+    found = find_copies([[1.0], [1.0], [5.0]], [0, 0, 1], ["a", "a", "b"])
+    assert found.n_copies == 0
+    assert "equal to another row of the same provider" in found.notes[0]
+
+
+def test_the_remedy_undoes_copying():
+    X, y, groups = market()
+    X_test, y_test, _ = market(1)
+
+    def valued(X, y, owners):
+        game = fgsv.utility(Ridge(), X, y, X_test, y_test, scoring="neg_mean_squared_error")
+        return fgsv.value(game, owners, budget=2000, seed=0)
+
+    honest = valued(X[:50], y[:50], groups[:50])
+    X_attacked, y_attacked = np.vstack([X[:50], X[:10]]), np.concatenate([y[:50], y[:10]])
+    owners = [*groups[:50], *["c"] * 10]
+    found = find_copies(X_attacked, y_attacked, owners)
+    first = valued(X_attacked[found.kept], y_attacked[found.kept], found.remedy("first"))
+    np.testing.assert_array_equal(first.values, honest.values)
+    shared = valued(X_attacked[found.kept], y_attacked[found.kept], found.remedy("share"))
+    np.testing.assert_allclose(shared.player_values, honest.player_values)
+    half = honest.player_values[:10].sum() / 2
+    np.testing.assert_allclose(shared.values, honest.values + [-half, 0, half])
+    with pytest.raises(ValueError, match="'first' or 'share'"):
+        found.remedy("last")
+
+
+def test_test_rows_in_training_are_counted():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", "b", "c"]})
+    assert rows_in_both(frame, [0, 1, 0], frame.iloc[[0, 1]], [0, 0]) == 1

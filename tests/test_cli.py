@@ -1,0 +1,294 @@
+"""The command line as a new user meets it: files in, tables out, one line for each mistake."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+
+import fgsv
+from fgsv import cli, console, results
+
+
+def providers(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = (X[:, 0] + 0.3 * rng.normal(size=n) > 0).astype(int)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+    frame["provider"] = np.array(["north", "south", "east", "west"])[np.arange(n) % 4]
+    frame["site"] = np.array(["old", "new"])[np.arange(n) % 2]
+    return frame
+
+
+@pytest.fixture
+def train(tmp_path):
+    path = tmp_path / "train.csv"
+    providers().to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def fgsv_command(capsys):
+    """Run a command and return its exit code, output and errors."""
+
+    def run(*arguments):
+        try:
+            cli.main([str(argument) for argument in arguments])
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+COLUMNS = ["--group", "provider", "--target", "y", "--ignore", "site"]
+
+
+def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
+    out = tmp_path / "out"
+    code, text, notes = fgsv_command(
+        "value", train, *COLUMNS, "--budget", 1500, "--payout", "1000", "--currency", "EUR", "--out", out
+    )
+    assert code == 0, notes
+    for word in ("north", "south", "east", "west", "points", "value", "± stderr", "share", "payout"):
+        assert word in text
+    assert "classification" in notes
+    assert "plan: about 1,500 evaluations" in notes
+    frame = pd.read_csv(out / "valuation.csv")
+    assert list(frame.columns) == [
+        "group", "points", "value", "stderr", "share", "share_low", "share_high", "payout",
+    ]  # fmt: skip
+    assert frame["payout"].sum() == pytest.approx(1000)
+    loaded = fgsv.Valuation.load(out / "valuation.json")
+    assert loaded.settings["columns"]["group"] == ["provider"]
+    assert len(loaded.settings["sha256"]) == 64
+    assert loaded.info["history"][-1][0] == loaded.n_evaluations
+    np.testing.assert_allclose(loaded.values, frame["value"])
+
+
+def test_the_same_command_gives_the_same_bytes(fgsv_command, train, tmp_path):
+    for folder in ("one", "two"):
+        code, _, _ = fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / folder)
+        assert code == 0
+    for name in ("valuation.json", "valuation.csv"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_several_group_columns_from_one_run(fgsv_command, train, tmp_path):
+    out = tmp_path / "out"
+    code, text, _ = fgsv_command(
+        "value", train, "--group", "provider,site", "--target", "y", "--budget", 600, "--out", out
+    )
+    assert code == 0
+    assert "old" in text
+    first = fgsv.Valuation.load(out / "valuation.json")
+    second = fgsv.Valuation.load(out / "valuation-site.json")
+    assert second.names == ("old", "new")
+    # sites are made of whole providers here
+    assert second.values.sum() == pytest.approx(first.values.sum())
+    assert second.values[0] == pytest.approx(first.values[0] + first.values[2])
+
+
+def test_json_is_json_and_nothing_else(fgsv_command, train):
+    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 600, "--payout", 10, "--json")
+    assert code == 0
+    assert notes == ""
+    document = json.loads(text)
+    assert [row["group"] for row in document["groupings"]["provider"]] == ["north", "south", "east", "west"]
+    assert sum(float(row["payout"]) for row in document["payout"]["payments"]) == pytest.approx(10)
+    code, text, _ = fgsv_command("version", "--json")
+    assert json.loads(text) == {"fgsv": fgsv.__version__}
+
+
+def test_regression_units_and_refitted_preprocessing(fgsv_command, tmp_path):
+    frame = providers(40)
+    frame["y"] = frame["a"] * 2 + frame["b"]
+    frame["patient"] = np.arange(40) // 8 * 4 + np.arange(40) % 4
+    frame["kind"] = np.where(frame["c"] > 0, "x", "y")
+    path = tmp_path / "r.csv"
+    frame.to_csv(path, index=False)
+    code, text, _ = fgsv_command(
+        "value", path, *COLUMNS, "--unit", "patient", "--refit-preprocessing", "--budget", 60, "--json",
+        "--metric", "neg_mean_squared_error",
+    )  # fmt: skip
+    assert code == 0
+    document = json.loads(text)
+    assert any(note.startswith("regression") for note in document["notes"])
+    assert any("anew for each coalition" in note for note in document["notes"])
+    assert sum(row["points"] for row in document["groupings"]["provider"]) == 15
+
+
+def test_a_model_of_ones_own(fgsv_command, train, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "from sklearn.naive_bayes import GaussianNB\nmodel = GaussianNB()\nnumber = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--model", "mine:model")
+    assert code == 0
+    assert "GaussianNB" in notes
+    for wrong in ("mine:nothing", "nothing:model", "guess"):
+        code, _, notes = fgsv_command("value", train, *COLUMNS, "--model", wrong)
+        assert code == 2
+        assert "model" in notes
+
+
+def test_plan_and_payout(fgsv_command, train, tmp_path):
+    code, text, _ = fgsv_command("plan", train, *COLUMNS)
+    assert code == 0
+    assert "minutes" in text
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--json")
+    widths = [row["half_width"] for row in json.loads(text)["plan"]]
+    assert widths == sorted(widths, reverse=True)
+    fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / "o")
+    saved = tmp_path / "o" / "valuation.json"
+    code, text, _ = fgsv_command("payout", saved, "--amount", "100.00", "--json")
+    assert code == 0
+    assert json.loads(text)["faithful"] is True
+    code, text, notes = fgsv_command("payout", saved, "--amount", "100.00", "--clip")
+    assert code == 0
+    assert "not faithful" in text + notes
+
+
+def test_a_finished_valuation_is_not_replaced_in_silence(fgsv_command, train, tmp_path):
+    command = ["value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o"]
+    assert fgsv_command(*command)[0] == 0
+    before = (tmp_path / "o" / "valuation.json").read_bytes()
+    code, _, notes = fgsv_command(*command, "--seed", 1)
+    assert code == 2
+    assert "--force" in notes
+    assert (tmp_path / "o" / "valuation.json").read_bytes() == before
+    assert fgsv_command(*command, "--seed", 1, "--force")[0] == 0
+    assert (tmp_path / "o" / "valuation.json").read_bytes() != before
+    assert not list((tmp_path / "o").glob("*.part"))
+    code, _, notes = fgsv_command(*command[:-1], train)
+    assert (code, "is a file" in notes) == (2, True)
+
+
+class Interrupting:
+    """A game that is interrupted by Ctrl-C at its tenth batch."""
+
+    n_players = 12
+
+    def __init__(self, after):
+        self.left = after
+
+    def __call__(self, masks):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return masks.sum(axis=1) ** 0.5 + masks[:, 0]
+
+
+def test_ctrl_c_keeps_what_was_evaluated(tmp_path):
+    valuation = console.run(Interrupting(10), None, budget=3000, quiet=True)
+    assert valuation.stopped == results.INTERRUPTED
+    assert 2 < valuation.n_evaluations < 3000
+    results.write(tmp_path, {"player": valuation}, None, None)
+    results.check_folder(tmp_path, force=False)  # an interrupted valuation may be replaced
+    with pytest.raises(KeyboardInterrupt):
+        console.run(Interrupting(1), None, budget=3000, quiet=True)
+
+
+def test_names_are_harmless_everywhere(fgsv_command, tmp_path):
+    frame = providers()
+    frame["provider"] = frame["provider"].replace(
+        {"north": "=cmd()", "south": "<script>alert(1)</script>", "east": "\x1b[31mred", "west": "[bold]"}
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    code, text, _ = fgsv_command("value", tmp_path / "a.csv", *COLUMNS, "--budget", 300, "--out", tmp_path / "o")
+    assert code == 0
+    assert "\x1b" not in text
+    assert "[bold]" in text
+    names = pd.read_csv(tmp_path / "o" / "valuation.csv")["group"].tolist()
+    assert "'=cmd()" in names
+    assert fgsv.Valuation.load(tmp_path / "o" / "valuation.json").names[0] == "=cmd()"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["value", "nothing.csv", *COLUMNS], "no file"),
+        (["value", "TRAIN", "--group", "providr", "--target", "y"], "did you mean 'provider'"),
+        (["value", "TRAIN", "--group", "provider"], "--target"),
+        (["value", "TRAIN", *COLUMNS, "--max-time", "soon"], "90s, 10m or 2h"),
+        (["value", "TRAIN", *COLUMNS, "--metric", "accurracy"], "accurracy"),
+        (["value", "TRAIN", *COLUMNS, "--payout", "12.345"], "whole number of units"),
+        (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be positive"),
+        (["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"], "not from both"),
+        (["payout", "TRAIN", "--amount", "1"], "not a saved valuation"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, arguments, words):
+    code, text, notes = fgsv_command(*[train if argument == "TRAIN" else argument for argument in arguments])
+    assert code == 2
+    assert words in notes
+    assert "Traceback" not in notes + text
+    if notes.startswith("error"):
+        assert len(notes.strip().splitlines()) == 1
+
+
+def test_debug_shows_the_traceback(train):
+    with pytest.raises(ValueError, match="no file"):
+        cli.main(["value", "nothing.csv", *COLUMNS, "--debug"])
+
+
+def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, train, monkeypatch):
+    monkeypatch.setattr(console, "run", lambda *_, **__: pytest.fail("the run began"))
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--payout", "12.345")
+    assert (code, "whole number" in notes) == (2, True)
+
+
+def test_durations():
+    assert [cli.parse_duration(text) for text in (None, "90", "90s", "10m", "2h")] == [None, 90, 90, 600, 7200]
+
+
+def test_the_demo_has_what_it_promises():
+    from fgsv import demo
+
+    hospitals, test = demo.tables()
+    assert hospitals["hospital"].nunique() == 10
+    aurora = hospitals[hospitals["hospital"] == "Aurora"].drop(columns="hospital")
+    iris = hospitals[hospitals["hospital"] == "Iris"].drop(columns="hospital")
+    assert len(iris.merge(aurora.drop_duplicates())) == len(iris)
+    assert set(test.columns) == set(hospitals.columns) - {"hospital"}
+    pd.testing.assert_frame_equal(demo.tables()[0], hospitals)
+
+
+def test_the_demo_runs(fgsv_command, tmp_path):
+    code, text, notes = fgsv_command("demo", "--out", tmp_path / "d", "--budget", 500)
+    assert code == 0, notes
+    for word in ("Aurora", "Iris", "points", "value", "± stderr", "share", "payout"):
+        assert word in text
+    assert {"valuation.json", "valuation.csv"} <= {path.name for path in (tmp_path / "d").iterdir()}
+
+
+def commands(group, prefix=()):
+    for command in group.registered_commands:
+        name = command.name or command.callback.__name__.replace("_", "-")
+        yield (*prefix, name), command.callback
+    for sub in group.registered_groups:
+        yield from commands(sub.typer_instance, (*prefix, sub.name or sub.typer_instance.info.name))
+
+
+def test_every_command_has_an_example_in_its_help():
+    found = dict(commands(cli.app))
+    assert {("value",), ("plan",), ("payout",), ("demo",)} <= set(found)
+    for name, callback in found.items():
+        assert f"Example: fgsv {' '.join(name)}" in (callback.__doc__ or ""), name
+    assert isinstance(typer.main.get_command(cli.app).name, (str, type(None)))
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom fgsv.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'numpy', 'pandas', 'sklearn', 'scipy', 'matplotlib', 'torch'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -1,0 +1,221 @@
+"""Money: it adds up, it is exact, and under the default policy splitting earns nothing."""
+
+from decimal import Decimal
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+import fgsv
+from fgsv import payout
+from fgsv.partition import Partition
+from fgsv.valuation import Valuation
+
+values_lists = st.lists(st.floats(-1, 10).map(lambda x: round(x, 6)), min_size=1, max_size=12)
+amounts = st.integers(1, 10**9).map(lambda cents: Decimal(cents) / 100)
+
+
+def valuation_of(player_values, groups=None, deviations=None, outputs=None):
+    players = np.asarray(player_values, dtype=float)
+    partition = Partition.of(groups, len(players))
+    total = players.sum(axis=0)
+    base = Valuation(
+        partition=Partition.of(None, len(players)),
+        values=players,
+        stderr=np.zeros_like(players),
+        total=total,
+        player_values=players,
+        deviations=np.zeros((2, len(players), max(1, players[0].size)), np.float32)
+        if deviations is None
+        else np.asarray(deviations, dtype=np.float32),
+        degrees_of_freedom=31,
+        method="covariance",
+        n_evaluations=2,
+        stopped="test",
+        outputs=outputs,
+    )
+    return base.regroup(partition)
+
+
+@settings(deadline=None)
+@given(values_lists, amounts)
+def test_parts_add_up_and_each_moves_by_less_than_a_cent(values, amount):
+    assume(sum(values) > 1e-3)
+    result = payout.split(valuation_of(values), amount)
+    assert sum(result.payments) == amount
+    total = sum(map(Fraction, values))
+    for value, paid in zip(values, result.payments, strict=True):
+        assert abs(Fraction(paid) - Fraction(amount) * Fraction(value) / total) < Fraction(1, 100)
+        assert paid == paid.quantize(Decimal("0.01"))
+
+
+@settings(deadline=None)
+@given(values_lists, amounts, st.data())
+def test_splitting_moves_nobody_by_more_than_rounding(values, amount, data):
+    assume(sum(values) > 1e-2 and len(values) > 2)
+    labels = data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)))
+    part = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+    assume(0 in labels)
+    split = [(label, p and label == 0) for label, p in zip(labels, part, strict=True)]
+    before = payout.split(valuation_of(values, labels), amount)
+    after = payout.split(valuation_of(values, split), amount)
+    ideal_before = dict(zip(before.names, before.shares, strict=True))
+    ideal_after: dict[int, float] = {}
+    for (label, _), share in zip(after.names, after.shares, strict=True):
+        ideal_after[label] = ideal_after.get(label, 0.0) + share
+    for label, share in ideal_before.items():
+        assert ideal_after[label] == pytest.approx(share, abs=1e-9)
+    assert before.is_faithful
+
+
+@settings(deadline=None)
+@given(values_lists, st.integers(1, 10**6), st.floats(0, 1), st.floats(1, 3))
+def test_floor_and_cap_hold_and_parts_still_add_up(values, cents, low, high):
+    assume(sum(values) > 1e-2)
+    amount, n = Decimal(cents) / 100, len(values)
+    floor = Decimal(int(cents * low / n)) / 100
+    cap = Decimal(int(cents * high / n) + 1) / 100
+    positive = sum(value > 0 for value in values)
+    if floor * (n - positive) + cap * positive < amount:
+        with pytest.raises(ValueError, match="raise the cap"):
+            payout.split(valuation_of(values), amount, floor=floor, cap=cap)
+        return
+    result = payout.split(valuation_of(values), amount, floor=floor, cap=cap)
+    assert sum(result.payments) == amount
+    assert min(result.payments) >= floor
+    assert max(result.payments) <= cap
+    assert not result.is_faithful
+    assert any("not faithful" in note for note in result.notes)
+
+
+@settings(deadline=None)
+@given(values_lists, amounts)
+def test_clipping_pays_nobody_below_zero(values, amount):
+    assume(sum(values) > 1e-2)
+    result = payout.split(valuation_of(values), amount, clip=True)
+    assert sum(result.payments) == amount
+    assert min(result.payments) >= 0
+    assert "not faithful" in result.policy.describe()
+
+
+@settings(deadline=None)
+@given(st.lists(st.fractions(min_value=-100, max_value=100), min_size=1, max_size=20))
+def test_largest_remainder_is_a_rounding(parts):
+    assume(sum(parts) > 0)
+    whole = Decimal(int(sum(parts) * 1000)) / 1000
+    parts = [part * Fraction(whole) / sum(parts) for part in parts]
+    rounded = payout.round_to(parts, whole, Decimal("0.001"))
+    assert sum(rounded) == whole
+    assert all(abs(Fraction(a) - b) < Fraction(1, 1000) for a, b in zip(rounded, parts, strict=True))
+
+
+def test_clipping_can_be_gamed_as_documented():
+    # members +10 and -4 against a rival at 6: half when whole, 62.5% when split
+    whole = payout.split(valuation_of([10, -4, 6], ["a", "a", "b"]), 100, clip=True)
+    split = payout.split(valuation_of([10, -4, 6], ["a1", "a2", "b"]), 100, clip=True)
+    assert whole.payments[0] == Decimal("50.00")
+    assert split.payments[0] + split.payments[1] == Decimal("62.50")
+
+
+def test_negative_values_are_charged_by_default():
+    assert payout.split(valuation_of([3, -1]), "100.00").payments == (Decimal("150.00"), Decimal("-50.00"))
+
+
+def test_units_of_currencies():
+    assert payout.split(valuation_of([1, 1, 1]), 100, "JPY").payments == (34, 33, 33)
+    assert payout.split(valuation_of([1, 1, 1]), "1", "KWD").payments[0] == Decimal("0.334")
+    assert payout.split(valuation_of([1, 2]), "1.00", "CHF", unit="0.05").payments == (
+        Decimal("0.35"),
+        Decimal("0.65"),
+    )
+
+
+def test_intervals_are_those_of_the_shares():
+    deviations = np.random.default_rng(0).normal(size=(8, 4, 1)) / 20
+    deviations -= deviations.mean(axis=1, keepdims=True)
+    result = valuation_of([1, 2, 3, 4], deviations=deviations)
+    paid = payout.split(result, 1000)
+    expected = result.share_interval(0.95) * 1000
+    np.testing.assert_allclose([float(x) for x in paid.low], expected[:, 0], atol=0.0100001)
+    np.testing.assert_allclose([float(x) for x in paid.high], expected[:, 1], atol=0.0100001)
+    # far from zero, clipping changes nothing, and the scenarios find the same interval
+    clipped = payout.split(result, 1000, clip=True)
+    np.testing.assert_allclose([float(x) for x in clipped.low], expected[:, 0], atol=12)
+    np.testing.assert_allclose([float(x) for x in clipped.high], expected[:, 1], atol=12)
+    bounded = payout.split(result, 1000, floor=100)
+    assert all(low >= 100 for low in bounded.low)
+
+
+def test_several_outputs_are_paid_from_their_own_amounts():
+    values = np.array([[1.0, 3.0], [1.0, 1.0]])
+    deviations = np.zeros((1, 2, 2))
+    deviations[0] = [[0.1, -0.2], [-0.1, 0.2]]
+    result = valuation_of(values, deviations=deviations, outputs=("red", "blue"))
+    paid = payout.split(result, {"red": 100, "blue": 200})
+    assert paid.payments == (Decimal("200.00"), Decimal("100.00"))
+    # 100/2 * 0.1 - 200/4 * 0.2 = -5: errors of outputs that offset each other do so
+    quantile = 2.0395  # t with 31 degrees of freedom
+    assert float(paid.high[0]) == pytest.approx(200 + 5 * quantile, abs=0.02)
+    np.testing.assert_allclose(payout.royalty_shares(result), [[0.5, 0.75], [0.5, 0.25]])
+    with pytest.raises(ValueError, match="an amount for each"):
+        payout.split(result, 100)
+    with pytest.raises(ValueError, match="name each output once"):
+        payout.split(result, {"red": 1, "green": 2})
+
+
+def test_royalty_shares_of_gsv_are_not_faithful():
+    game = fgsv.games.Airport([1, 2, 4])
+    gsv = fgsv.value(fgsv.grouped(game, ["a", "b", "b"]))
+    assert any("Group Shapley" in note for note in payout.split(gsv, 100).notes)
+    np.testing.assert_allclose(payout.royalty_shares(gsv), gsv.shares())
+    clipped = payout.royalty_shares(valuation_of([3, -1]), clip=True)
+    np.testing.assert_allclose(clipped, [1, 0])
+
+
+def test_estimates_that_miss_the_total_are_scaled_and_say_so():
+    game = fgsv.games.SumOfUnanimity(16)
+    result = fgsv.value(game, [i % 4 for i in range(16)], method="finite_difference", budget=4000)
+    paid = payout.split(result, 1000)
+    assert sum(paid.payments) == 1000
+    assert any("scaled" in note for note in paid.notes)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "words"),
+    [
+        ({"amount": 100.0}, TypeError, "never a float"),
+        ({"amount": True}, TypeError, "int, str or Decimal"),
+        ({"amount": "ten"}, ValueError, "a number such as"),
+        ({"amount": "nan"}, ValueError, "finite"),
+        ({"amount": "0.001"}, ValueError, "whole number of units"),
+        ({"amount": 0}, ValueError, "must be positive"),
+        ({"amount": -5}, ValueError, "negative"),
+        ({"amount": 10**30}, ValueError, "digits"),
+        ({"amount": 100, "currency": "euro"}, ValueError, "three capital letters"),
+        ({"amount": 100, "unit": 0}, ValueError, "unit must be positive"),
+        ({"amount": 100, "floor": 60}, ValueError, "floor"),
+        ({"amount": 100, "cap": 40}, ValueError, "raise the cap"),
+        ({"amount": 100, "floor": 30, "cap": 20}, ValueError, "cap"),
+    ],
+)
+def test_bad_arguments(kwargs, error, words):
+    with pytest.raises(error, match=words):
+        payout.split(valuation_of([1, 2]), **kwargs)
+
+
+def test_nothing_to_share_explains_itself():
+    for values in ([-1, -2], [1, -1]):
+        with pytest.raises(ValueError, match="nothing to share"):
+            payout.split(valuation_of(values), 100)
+        with pytest.raises(ValueError, match="nothing to share"):
+            payout.royalty_shares(valuation_of(values))
+
+
+def test_frame_and_words():
+    result = payout.split(valuation_of([1, 2], ["a", "b"]), 100, clip=True)
+    frame = result.to_frame()
+    assert list(frame["payout"]) == [Decimal("33.33"), Decimal("66.67")]
+    assert "not faithful" in repr(result)
+    assert result.to_dict()["payments"][0]["payout"] == "33.33"

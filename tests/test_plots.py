@@ -1,0 +1,53 @@
+"""Every plot returns axes that show the numbers it was given."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def valuation():
+    return fgsv.value(fgsv.games.SumOfUnanimity(16), [f"g{i % 4}" for i in range(16)], budget=400, seed=1)
+
+
+def test_values_and_shares(valuation):
+    ax = valuation.plot()
+    np.testing.assert_allclose(ax.collections[-1].get_offsets()[:, 0], valuation.values)
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(valuation.names)
+    ax = fgsv.plots.shares(valuation)
+    np.testing.assert_allclose(ax.collections[-1].get_offsets()[:, 0], 100 * valuation.shares())
+
+
+def test_given_axes_are_used_and_returned(valuation):
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    assert fgsv.plots.values(valuation, ax) is ax
+    assert valuation.plot(ax=ax) is ax
+
+
+def test_convergence(valuation):
+    rounds = list(fgsv.iterate(fgsv.games.SumOfUnanimity(16), None, budget=400, seed=1))
+    ax = fgsv.plots.convergence(rounds)
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), [each.n_evaluations for each in rounds])
+    with pytest.raises(ValueError, match=r"fgsv\.iterate"):
+        fgsv.plots.convergence(valuation)
+
+
+def test_attack():
+    gains = pd.DataFrame(
+        {"group": ["a", "b"], "way": "evenly", "gain": [0.1, 0.2], "gain_low": [0.0, 0.1], "gain_high": [0.2, 0.3]}
+    )
+    ax = fgsv.plots.attack(gains)
+    assert ax.lines[0].get_xdata().tolist() == pytest.approx([10, 20])
+
+
+def test_many_groups_and_outputs():
+    many = fgsv.value(lambda masks: np.stack([masks.sum(1), masks[:, 0]], 1), list(range(60)), budget=200)
+    ax = many.plot()
+    assert "first 40 of 60" in ax.get_title(loc="left")
+    assert ax.get_legend() is not None
