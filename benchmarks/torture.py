@@ -28,7 +28,7 @@ import fgsv
 from fgsv.evaluation import CALL_SECONDS
 from fgsv.ledger import Ledger
 
-WORKERS, BUDGET, BATCH, N = 2, 1500, 16, 24
+WORKERS, BATCH, N = 2, 16, 24
 
 
 class Slow:
@@ -73,7 +73,7 @@ def drive(arguments: argparse.Namespace) -> None:
     game = Slow(arguments.log, arguments.seconds, arguments.rows)
     result = fgsv.value(
         game,
-        budget=BUDGET,
+        budget=arguments.evaluations,
         batch_size=BATCH,
         n_jobs=arguments.workers,
         ledger=arguments.ledger or None,
@@ -117,10 +117,10 @@ def alive(processes: set[int]) -> set[int]:
 class Campaign:
     """Kills until there are enough of them, and what came of it."""
 
-    def __init__(self, folder: Path, seed: int, seconds: float) -> None:
+    def __init__(self, folder: Path, seed: int, options: list[str]) -> None:
         self.folder = folder
         self.random = random.Random(seed)
-        self.seconds = seconds
+        self.options = options
         self.counts: Counter[str] = Counter()
         self.environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder / "tmp")}
         (folder / "tmp").mkdir()
@@ -128,7 +128,7 @@ class Campaign:
     def start(self, ledger: str, log: Path, result: Path, rows: bool, workers: int) -> subprocess.Popen[bytes]:
         """Start a driver."""
         command = [sys.executable, __file__, "--drive", "--ledger", ledger, "--log", str(log)]
-        command += ["--result", str(result), "--seconds", str(self.seconds), "--workers", str(workers)]
+        command += ["--result", str(result), "--workers", str(workers), *self.options]
         command += ["--rows"] if rows else []
         return subprocess.Popen(command, env=self.environment, stderr=subprocess.DEVNULL)
 
@@ -194,11 +194,12 @@ class Campaign:
         self.counts["lost"] += len(committed - held)
 
 
-def campaign(kills: int, seed: int, seconds: float, limit: float) -> int:
+def campaign(kills: int, seed: int, seconds: float, evaluations: int, limit: float) -> int:
     """Run the campaign and print what came of it; return the exit code."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        state = Campaign(Path(folder), seed, seconds)
+        options = ["--seconds", str(seconds), "--evaluations", str(evaluations)]
+        state = Campaign(Path(folder), seed, options)
         expected = {rows: state.undisturbed(rows) for rows in (False, True)}
         number = 0
         while state.counts["kills"] < kills and time.monotonic() - start < limit:
@@ -232,6 +233,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=1200, help="seconds after which no further run is started")
     parser.add_argument("--seconds", type=float, default=0.02, help="what a batch takes")
+    parser.add_argument("--evaluations", type=int, default=1500, help="of a run")
     parser.add_argument("--drive", action="store_true", help="be the driver that is killed")
     for name in ("ledger", "log", "result"):
         parser.add_argument(f"--{name}", default="")
@@ -241,7 +243,8 @@ def main() -> None:
     if arguments.drive:
         drive(arguments)
     else:
-        sys.exit(campaign(arguments.kills, arguments.seed, arguments.seconds, arguments.limit))
+        a = arguments
+        sys.exit(campaign(a.kills, a.seed, a.seconds, a.evaluations, a.limit))
 
 
 if __name__ == "__main__":
