@@ -207,7 +207,7 @@ def campaign(kills: int, seed: int, seconds: float, evaluations: int, limit: flo
             digest, most = expected[rows]
             state.resumed(number, min(10, kills - state.counts["kills"]), rows, digest, most)
             number += 1
-        time.sleep(1)
+        time.sleep(2)
         left = [path.name for path in (Path(folder) / "tmp").iterdir()]
     report = {
         "kills": state.counts["kills"],
@@ -216,7 +216,7 @@ def campaign(kills: int, seed: int, seconds: float, evaluations: int, limit: flo
         "commits lost": state.counts["lost"],
         "batches evaluated twice": state.counts["twice"],
         "orphans": state.counts["orphans"],
-        "folders left": len(left),
+        "folders left": left,
         "seconds": round(time.monotonic() - start, 1),
     }
     print(json.dumps(report))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import pickle
+import secrets
 import shutil
 import signal
 import sys
@@ -79,7 +80,9 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
     except LedgerError:
         raise  # a game known from a ledger alone does not fail, the ledger does
     except Exception as error:
-        text = f"raised: {type(error).__name__}: {error}, in a batch of {m}, for {describe(coalitions, 0)}"
+        words = str(error)[:500]
+        text = f"raised: {type(error).__name__}: {words}, in a batch of {m}, of which the first is "
+        text += describe(coalitions, 0)
         return failed(m, text, time.perf_counter() - start, traceback.format_exc())
     seconds = time.perf_counter() - start
     try:
@@ -145,6 +148,7 @@ class Workers:
         self._timeout = timeout
         self._parallel: Parallel | None = None
         self._folder: Path | None = None
+        self._started = False
         backend, configured = get_active_backend()
         is_cluster = type(backend) not in _OF_THIS_MACHINE
         if is_cluster and n_jobs is None and configured is None:
@@ -178,16 +182,18 @@ class Workers:
                 ) from error
             self._lay_out()
         self._parallel.__enter__()
+        self._started = True
 
     def _lay_out(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="fgsv-"))
-        # a process that outlives a killed driver removes the folder then: it holds the data
+        # announced before it is made, to a process that outlives a killed driver and then removes it: it holds the data
+        self._folder = Path(tempfile.gettempdir()) / f"fgsv-{secrets.token_hex(8)}"
         resource_tracker.register(str(self._folder), "folder")
+        self._folder.mkdir(mode=0o700)
         (self._folder / "game").write_bytes(self._pickled)
 
     def stop(self) -> None:
         """Let the workers go, and remove what was laid out for them."""
-        if self._parallel is not None:
+        if self._parallel is not None and self._started:
             self._parallel.__exit__(None, None, None)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)

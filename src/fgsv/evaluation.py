@@ -72,35 +72,39 @@ class Evaluator:
         ] = {}  # what was looked up or evaluated row by row, to be found without the file
         self._workers = Workers(game, n_jobs, timeout)
         self._call_size = self._workers.count
-        self._ledger = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
-        self._is_own = self._ledger is not ledger
+        self._given = ledger
+        self._settings = settings or {}
+        self._ledger: Ledger | None = None
         self._run: int | None = None
-        if self._ledger is not None:
-            try:
-                self._number = self._ledger.game(game)
-                if not self._ledger.read_only:
-                    self._run = self._ledger.begin_run(self._number, settings or {})
-            except BaseException:
-                self._close()
-                raise
 
     def __enter__(self) -> Evaluator:
-        self._workers.start()
+        try:
+            if self._given is not None:
+                self._begin(self._given)
+            self._workers.start()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
         return self
+
+    def _begin(self, given: str | Path | Ledger) -> None:
+        self._ledger = given if isinstance(given, Ledger) else Ledger(given)
+        self._number = self._ledger.game(self.game)
+        if not self._ledger.read_only:
+            self._run = self._ledger.begin_run(self._number, self._settings)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._workers.stop()
-        if isinstance(error, Exception):
+        if isinstance(error, KeyboardInterrupt):
+            self.stopped = "interrupted"
+        elif isinstance(error, Exception):
             self.stopped = f"failed: {type(error).__name__}: {error}"
         try:
             if self._ledger is not None and self._run is not None and not isinstance(error, LedgerError):
                 self._ledger.end_run(self._run, self.stopped, self._n_asked)
         finally:
-            self._close()
-
-    def _close(self) -> None:
-        if self._ledger is not None and self._is_own:
-            self._ledger.close()
+            if self._ledger is not None and self._ledger is not self._given:
+                self._ledger.close()
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of a round, in its order."""
@@ -118,10 +122,16 @@ class Evaluator:
 
     def _remembered(self, ledger: Ledger, batches: list[PackedBatch]) -> list[Outcome]:
         """Return the outcomes from the ledger where it has the whole batch, the others evaluated."""
-        known = [ledger.find(self._number, batch.packed) for batch in batches]
-        known = [outcome if outcome and not self._again(outcome.failures) else None for outcome in known]
-        fresh = iter(self._evaluated([batch for batch, seen in zip(batches, known, strict=True) if not seen]))
-        return [seen or next(fresh) for seen in known]
+        known: dict[bytes, Outcome] = {}
+        missing: dict[bytes, PackedBatch] = {}
+        for batch in batches:
+            outcome = ledger.find(self._number, batch.packed)
+            if outcome is not None and not self._again(outcome.failures):
+                known[batch.packed] = outcome
+            else:
+                missing[batch.packed] = batch  # once, where a round has the same batch twice
+        known |= zip(missing, self._evaluated(list(missing.values())), strict=True)
+        return [known[batch.packed] for batch in batches]
 
     def _remembered_rows(self, ledger: Ledger, batches: list[PackedBatch]) -> list[Outcome]:
         """Return the outcomes row by row from the ledger, each missing row evaluated once."""
