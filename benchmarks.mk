@@ -1,0 +1,23 @@
+# Benchmarks: each prints its tables and writes them to bench-out. Times are for two cores.
+.PHONY: bench bench-sou bench-coverage bench-scale bench-peers
+
+bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baselines and the default method
+	$(PY) -m benchmarks accuracy
+
+bench-sou: .venv/test  ## the paper's Figures 2 and 5
+	$(PY) -m fgsv bench sou --n 64 128 256 --budget 20000 --repeats 30 --out bench-out/sou
+
+bench-coverage: .venv/test  ## coverage of the intervals, and unbiasedness
+	$(PY) -m benchmarks coverage
+
+bench-scale: .venv/test  ## evaluations, seconds and memory up to a million players
+	$(PY) -m benchmarks scale
+
+bench-peers: .venv-peers/installed  ## pyDVL and shapiq on the same games
+	.venv-peers/bin/python -m benchmarks peers
+
+# pyDVL needs numpy 1, so that peers have a virtual environment of their own
+.venv-peers/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --editable . 'pydvl==0.10.0' 'shapiq==1.4.1' lightgbm
+	touch $@

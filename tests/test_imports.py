@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "fgsv"
 LAYERS = [
-    {"coalitions", "partition", "semivalue"},
+    {"coalitions", "packing", "partition", "semivalue"},
     {"game"},
     {"valuation"},
     {"enumeration", "games", "utilities", "estimators", "stopping", "ledger", "backends"},
@@ -42,9 +42,7 @@ def imported(tree):
                 yield from (f"fgsv.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"], ids=str
-)
+@pytest.mark.parametrize("path", [path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py"], ids=str)
 def test_a_module_imports_nothing_above_it(path):
     own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     tree = ast.parse(path.read_text())

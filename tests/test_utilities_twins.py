@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.utilities import neighbours, rowsets
-from fgsv.utilities.data import read
+from fgsv.utilities.data import Kind, read
 from fgsv.utilities.loop import Loop
 
 REGRESSION = ["neg_mean_squared_error", "neg_mean_absolute_error", "r2"]
@@ -38,7 +38,7 @@ def one_at_a_time(model, data, scoring, **settings):
     """Return the same utility on the scikit-learn path."""
     game = fgsv.utility(model, *data, scoring, **settings)
     padding = (settings.get("min_size"), settings.get("null"), settings.get("seed", 0))
-    return replace(game, learner=Loop(model, read(model, *data, *padding)))
+    return replace(game, learner=Loop(model, read(Kind.of(model), *data, *padding)))
 
 
 CASES = [

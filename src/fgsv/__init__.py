@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fgsv import games, payout, plots
+    from fgsv.diagnosis import diagnose
     from fgsv.enumeration import exact
     from fgsv.estimators import METHODS, theorem3
     from fgsv.game import Game, GameError, grouped
     from fgsv.partition import Partition
     from fgsv.planning import plan
     from fgsv.run import iterate, value
-    from fgsv.utilities import utility
+    from fgsv.utilities import KNNVote, Utility, utility
     from fgsv.valuation import Valuation
 
 __version__ = "0.1.0"
@@ -20,8 +21,11 @@ __all__ = [
     "METHODS",
     "Game",
     "GameError",
+    "KNNVote",
     "Partition",
+    "Utility",
     "Valuation",
+    "diagnose",
     "exact",
     "games",
     "grouped",
@@ -39,8 +43,11 @@ _HOMES = {
     "METHODS": "fgsv.estimators",
     "Game": "fgsv.game",
     "GameError": "fgsv.game",
+    "KNNVote": "fgsv.utilities",
     "Partition": "fgsv.partition",
+    "Utility": "fgsv.utilities",
     "Valuation": "fgsv.valuation",
+    "diagnose": "fgsv.diagnosis",
     "exact": "fgsv.enumeration",
     "grouped": "fgsv.game",
     "iterate": "fgsv.run",

@@ -72,9 +72,7 @@ def audit(
     """
     partition = valuation.partition
     if not partition.is_disjoint:
-        raise ValueError(
-            "the audit of shell companies needs players with one owner each; ownership is shared here"
-        )
+        raise ValueError("the audit of shell companies needs players with one owner each; ownership is shared here")
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget + 1
     part = everything if everything <= budget else budget // 2
     group_values = value(grouped(game, partition), budget=max(part, 100), seed=seed)

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import fgsv
+from fgsv import cli_bench, cli_ledger
+from fgsv.cli_reproduce import reproduce
 
 if TYPE_CHECKING:
     from fgsv.payout import Payout
@@ -32,6 +34,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(cli_bench.app, name="bench")
+app.add_typer(reproduce, name="reproduce")
+app.add_typer(cli_ledger.app, name="ledger")
 
 File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet.", show_default=False)]
 Group = Annotated[str, typer.Option(help="Column that says whose row it is; several with commas between.")]
@@ -363,6 +368,9 @@ def demo(
     arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
     arguments += ["--audit", "--audit-budget", "3000", "--out", str(out)]
     app([*arguments, *(["--force"] if force else []), *(["--json"] if as_json else [])])
+
+
+app.command()(cli_ledger.verify)
 
 
 def finish(

@@ -30,8 +30,6 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         a, b = (each.get(name, np.nan) for each in shares)
         reach = norm.ppf((1 + confidence) / 2) * np.hypot(*(each.get(name, np.nan) for each in errors))
         difference = b - a
-        rows.append(
-            [name, a, b, difference, difference - reach, difference + reach, bool(abs(difference) > reach)]
-        )
+        rows.append([name, a, b, difference, difference - reach, difference + reach, bool(abs(difference) > reach)])
     columns = ["group", "share_a", "share_b", "difference", "difference_low", "difference_high", "clear"]
     return pd.DataFrame(rows, columns=columns)

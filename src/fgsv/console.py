@@ -157,9 +157,7 @@ def run(
     return replace(valuation, info=valuation.info | {"history": [list(point) for point in _thinned(history)]})
 
 
-def expected(
-    plan: Plan | None, budget: int | None, precision: float | None, max_seconds: float | None
-) -> int | None:
+def expected(plan: Plan | None, budget: int | None, precision: float | None, max_seconds: float | None) -> int | None:
     """Return how many evaluations a run will take, by the first of its limits; None where nothing is known."""
     limits = [] if budget is None else [budget]
     if plan is not None and precision is not None:

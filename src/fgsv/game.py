@@ -87,16 +87,18 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
 
 def evaluate(game: Game, coalitions: Coalitions) -> Floats:
     """Evaluate a batch and check the answer: (m, q) finite floats, or a `GameError` that names the coalition."""
+    return checked(ask(game, coalitions), coalitions)
+
+
+def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
+    """Return a game's answer to a batch as it is."""
     if game.evaluate_lists is not None:
-        answer: ArrayLike = game.evaluate_lists(coalitions)
-    else:
-        answer = game.function(coalitions.masks())
-    return checked(answer, coalitions)
+        return game.evaluate_lists(coalitions)
+    return game.function(coalitions.masks())
 
 
-def checked(answer: ArrayLike, coalitions: Coalitions) -> Floats:
-    """Return a game's answer as (m, q) floats, or raise a `GameError` that says what is wrong with it."""
-    m = len(coalitions)
+def shaped(answer: ArrayLike, m: int) -> Floats:
+    """Return a game's answer for m coalitions as (m, q) floats, or raise a `GameError` where it is not."""
     try:
         values = np.asarray(answer, dtype=float)
     except (TypeError, ValueError) as error:
@@ -105,7 +107,12 @@ def checked(answer: ArrayLike, coalitions: Coalitions) -> Floats:
         raise GameError(
             f"the game returned an array of shape {values.shape} for {m} coalitions; expected ({m},) or ({m}, q)"
         )
-    values = values.reshape(m, -1)
+    return values.reshape(m, -1)
+
+
+def checked(answer: ArrayLike, coalitions: Coalitions) -> Floats:
+    """Return a game's answer as (m, q) finite floats, or raise a `GameError` that says what is wrong with it."""
+    values = shaped(answer, len(coalitions))
     finite = np.isfinite(values).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))

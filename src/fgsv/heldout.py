@@ -36,9 +36,7 @@ class Folds:
 def folds_of(metric: str, y_test: NDArray[Any], *, n_folds: int = FOLDS, seed: int = 0) -> Folds:
     """Cut the test rows at random into folds of equal size, as far as their number allows."""
     if metric not in MEANS:
-        raise ValueError(
-            f"the error from the test rows needs a score that is a mean over them: {', '.join(MEANS)}"
-        )
+        raise ValueError(f"the error from the test rows needs a score that is a mean over them: {', '.join(MEANS)}")
     if len(y_test) < 2 * n_folds:
         raise ValueError(f"the error from the test rows needs at least {2 * n_folds} of them, got {len(y_test)}")
     order = np.random.default_rng([seed, 2]).permutation(len(y_test))

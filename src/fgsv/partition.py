@@ -128,8 +128,7 @@ def _from_labels(groups: Any) -> Partition:
     missing = [i for i, label in enumerate(labels) if label is None or label != label]
     if missing:
         raise ValueError(
-            f"groups has {len(missing)} missing labels, the first for player {missing[0]}: "
-            "give every player a group"
+            f"groups has {len(missing)} missing labels, the first for player {missing[0]}: give every player a group"
         )
     codes: dict[Hashable, int] = {}
     positions = np.fromiter((codes.setdefault(label, len(codes)) for label in labels), np.int64, len(labels))

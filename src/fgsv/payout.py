@@ -218,9 +218,7 @@ def check_money(currency: str, *, unit: Money | None = None, **sums: Money | Non
         _money(amount, smallest, name)
 
 
-def _apply(
-    policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]
-) -> list[Fraction]:
+def _apply(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> list[Fraction]:
     """Return the exact payments, before rounding, of (K, q) values: rational, so nothing is lost on the way."""
     parts = [Fraction(0)] * len(values)
     for output, (amount, total) in enumerate(zip(amounts, scale, strict=True)):
@@ -407,9 +405,7 @@ def _check_bounds(policy: Policy, whole: Decimal, n_groups: int) -> None:
     if floor is not None and (floor < 0 or floor * n_groups > whole):
         raise ValueError(f"a floor of {floor} for each of {n_groups} groups must lie between 0 and {whole} in all")
     if cap is not None and cap * n_groups < whole:
-        raise ValueError(
-            f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in all: raise the cap"
-        )
+        raise ValueError(f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in all: raise the cap")
     if floor is not None and cap is not None and floor > cap:
         raise ValueError(f"the floor {floor} is above the cap {cap}")
 

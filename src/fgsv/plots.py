@@ -36,9 +36,7 @@ def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
     return ax
 
 
-def convergence(
-    rounds: Valuation | Iterable[Valuation], ax: Axes | None = None, *, confidence: float = 0.95
-) -> Axes:
+def convergence(rounds: Valuation | Iterable[Valuation], ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
     """Draw the widest interval of a value against the evaluations, both on logarithmic axes.
 
     Give the rounds of `fgsv.iterate`, or a valuation whose `info` has the history of a run of the command line.

@@ -83,9 +83,7 @@ def transformer(columns: Columns) -> ColumnTransformer:
         ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
         ("scale", StandardScaler()),
     ]
-    words = OneHotEncoder(
-        max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist", sparse_output=False
-    )
+    words = OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist", sparse_output=False)
     return ColumnTransformer(
         [
             ("numbers", Pipeline([("floats", ToFloats()), *numeric]), list(columns.numbers)),

@@ -5,17 +5,19 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, wraps
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fgsv.backends import Evaluator, default_batch_size
 from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
 from fgsv.estimators import Covariance, Method, Problem, as_method
-from fgsv.game import Game, evaluate
+from fgsv.ledger import Ledger
 from fgsv.semivalue import Semivalue, as_semivalue
 from fgsv.stopping import rules
 from fgsv.valuation import Estimate, Valuation
@@ -25,8 +27,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_BUDGET = 20_000
-BATCH_SIZE = 256
-BATCH_BYTES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +34,14 @@ class _Progress:
     """Where a run stands after a round; the valuation is computed when it is asked for."""
 
     estimate: Callable[[], Estimate]
-    as_valuation: Callable[..., Valuation]
+    as_valuation: Callable[[Estimate, str], Valuation]
     n_evaluations: int
     seconds: float
     stopped: str = "not stopped"
 
     @cached_property
     def valuation(self) -> Valuation:
-        return self.as_valuation(self.estimate(), n_evaluations=self.n_evaluations, stopped=self.stopped)
+        return self.as_valuation(self.estimate(), self.stopped)
 
 
 def _rounds(
@@ -58,6 +58,10 @@ def _rounds(
     semivalue: str | Semivalue = "shapley",
     cost: Callable[[NDArray[np.int64]], ArrayLike] | None = None,
     batch_size: int | None = None,
+    n_jobs: int | None = None,
+    ledger: str | Path | Ledger | None = None,
+    on_error: str | float = "raise",
+    timeout: float | None = None,
     **options: Any,
 ) -> Iterator[_Progress]:
     start = time.monotonic()
@@ -66,62 +70,92 @@ def _rounds(
     method = as_method(method, options)
     weights = as_semivalue(semivalue)
     stop_rules = rules(max_seconds=max_seconds, stderr=stderr, precision=precision, confidence=confidence)
-    least = method.least(n, partition)
     if budget is None:
         # without any rule a run must end; with a target the budget only guards against an unreachable one
-        budget = max(least, DEFAULT_BUDGET if not stop_rules else 50 * DEFAULT_BUDGET)
+        budget = max(method.least(n, partition), DEFAULT_BUDGET if not stop_rules else 50 * DEFAULT_BUDGET)
+    asked = method
     if isinstance(method, Covariance) and n < 40 and 2**n <= budget:
         method = Enumeration()
+    least = method.least(n, partition)
     if budget < least:
         raise ValueError(f"method {method.name!r} needs a budget of at least {least} evaluations, got {budget}")
     if seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
+    cost = cost or game.cost
+    rows = batch_size or game.batch_size or default_batch_size(n)
+    # all that the values depend on besides the game and the groups: `fgsv verify` runs again from these
+    settings = {
+        "method": asked.name,
+        "options": asdict(asked),  # type: ignore[call-overload]
+        "semivalue": str(weights),
+        "seed": int(seed),
+        "batch_size": rows,
+        "cost": None if cost is None else np.asarray(cost(np.arange(1, n)), float).tolist(),
+        "budget": int(budget),
+        "rules": [str(rule) for rule in stop_rules],
+        "on_error": on_error,
+        "timeout": timeout,
+        "fingerprint": game.fingerprint,
+    }
 
-    def evaluated(coalitions: Coalitions) -> Floats:
-        return _evaluate(game, coalitions, batch_size or game.batch_size)
+    with Evaluator(
+        game,
+        batch_size=rows,
+        n_jobs=n_jobs,
+        on_error=on_error,
+        timeout=timeout,
+        ledger=ledger,
+        settings=settings,
+    ) as evaluated:
+        ends = evaluated(Coalitions.ends(n))
+        estimator = method.start(Problem(n, ends, partition, weights, cost))
 
-    ends = evaluated(Coalitions.ends(n))
-    estimator = method.start(Problem(n, ends, partition, weights, cost or game.cost))
+        def progress_after(n_evaluations: int) -> _Progress:
+            failures = evaluated.summary()
 
-    def as_valuation(estimate: Estimate, *, n_evaluations: int, stopped: str) -> Valuation:
-        return Valuation.of(
-            estimate,
-            partition,
-            game=game,
-            method=method.name,
-            ends=ends,
-            n_evaluations=n_evaluations,
-            stopped=stopped,
-            seed=seed,
-        )
+            def as_valuation(estimate: Estimate, stopped: str) -> Valuation:
+                return Valuation.of(
+                    replace(estimate, info=estimate.info | failures),
+                    partition,
+                    game=game,
+                    method=method.name,
+                    ends=ends,
+                    n_evaluations=n_evaluations,
+                    stopped=stopped,
+                    seed=seed,
+                    settings=settings,
+                )
 
-    progress: _Progress | None = None
-    n_evaluations = 2
-    for number in range(2**62):
-        draws = estimator.draw(np.random.default_rng([seed, number]))
-        if draws is None:
-            stopped = "nothing is left to draw"
-            break
-        if n_evaluations + len(draws.coalitions) > budget:
-            stopped = f"budget of {budget} reached"
-            break
-        if progress is not None:
-            yield progress
-        try:
-            estimator.update(draws, evaluated(draws.coalitions))
-        except KeyboardInterrupt:
-            if progress is None:
-                raise
-            stopped = "interrupted"
-            break
-        n_evaluations += len(draws.coalitions)
-        progress = _Progress(estimator.estimate, as_valuation, n_evaluations, time.monotonic() - start)
-        reasons = [reason for rule in stop_rules if (reason := rule.met(progress))]
-        if n_evaluations >= least and reasons:
-            stopped = "; ".join(reasons)
-            break
-    progress = progress or _Progress(estimator.estimate, as_valuation, n_evaluations, time.monotonic() - start)
-    yield replace(progress, stopped=stopped)
+            return _Progress(estimator.estimate, as_valuation, n_evaluations, time.monotonic() - start)
+
+        progress: _Progress | None = None
+        n_evaluations = 2
+        for number in range(2**62):
+            draws = estimator.draw(np.random.default_rng([seed, number]))
+            if draws is None:
+                stopped = "nothing is left to draw"
+                break
+            if n_evaluations + len(draws.coalitions) > budget:
+                stopped = f"budget of {budget} reached"
+                break
+            if progress is not None:
+                yield progress
+            try:
+                values = evaluated(draws.coalitions)
+            except KeyboardInterrupt:
+                if progress is None:
+                    raise
+                stopped = "interrupted"
+                break
+            estimator.update(draws, values)
+            n_evaluations += len(draws.coalitions)
+            progress = progress_after(n_evaluations)
+            reasons = [reason for rule in stop_rules if (reason := rule.met(progress))]
+            if n_evaluations >= least and reasons:
+                stopped = "; ".join(reasons)
+                break
+        evaluated.stopped = stopped
+    yield replace(progress or progress_after(n_evaluations), stopped=stopped)
 
 
 def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
@@ -165,9 +199,3 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
         pass
     assert last is not None
     return last.valuation
-
-
-def _evaluate(game: Game, coalitions: Coalitions, batch_size: int | None) -> Floats:
-    """Evaluate a round in batches of bounded memory, cut by their number of rows alone."""
-    rows = batch_size or max(1, min(BATCH_SIZE, BATCH_BYTES // game.n_players))
-    return np.concatenate([evaluate(game, coalitions[i : i + rows]) for i in range(0, len(coalitions), rows)])

@@ -27,6 +27,9 @@ class Beta:
         if not (self.a > 0 and self.b > 0):
             raise ValueError(f"Beta semivalues need positive parameters, got a={self.a}, b={self.b}")
 
+    def __str__(self) -> str:
+        return "shapley" if self == SHAPLEY else f"beta({self.a!r}, {self.b!r})"
+
     def log_weights(self, n_players: int) -> Floats:
         """Return log p(s) for s = 0..n-1."""
         s = np.arange(n_players)
@@ -36,6 +39,9 @@ class Beta:
 @dataclass(frozen=True)
 class Banzhaf:
     """The Banzhaf value: every coalition counts the same, p(s) = 2^(1 - n). It gives up efficiency."""
+
+    def __str__(self) -> str:
+        return "banzhaf"
 
     def log_weights(self, n_players: int) -> Floats:
         """Return log p(s) for s = 0..n-1."""

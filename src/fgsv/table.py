@@ -128,9 +128,7 @@ def _read_text(path: Path, content: bytes, text: Sequence[str], encoding: str) -
         twice = next(name for name in names if names.count(name) > 1)
         raise TableError(f"{path} has two columns named {twice!r}: rename one")
     try:
-        return pd.read_csv(
-            io.StringIO(decoded), sep=separator, dtype=dict.fromkeys(text, object), low_memory=False
-        )
+        return pd.read_csv(io.StringIO(decoded), sep=separator, dtype=dict.fromkeys(text, object), low_memory=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise TableError(f"{path} is not a table: {str(error).strip()}") from None
 

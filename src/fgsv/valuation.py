@@ -232,8 +232,15 @@ class Valuation:
         more = "" if self.partition.n_groups <= 60 else f"\n... {self.partition.n_groups} groups in all"
         return (
             f"{table}{more}\n{self.method}: {self.n_evaluations} evaluations; {self.stopped}"
-            f"; U(N) - U(0) = {np.array2string(np.asarray(self.total), precision=6)}"
+            f"; U(N) - U(0) = {np.array2string(np.asarray(self.total), precision=6)}{self._failures()}"
         )
+
+    def _failures(self) -> str:
+        failures = self.info.get("failures")
+        if not failures:
+            return ""
+        kinds = ", ".join(f"{count} {kind}" for kind, count in failures["kinds"].items())
+        return f"\n{failures['coalitions']} evaluations failed and count as {failures['counted_as']:g}: {kinds}"
 
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file; `Valuation.load` reads it back, bit for bit."""
@@ -245,9 +252,7 @@ class Valuation:
             "stopped": self.stopped,
             "outputs": None if self.outputs is None else list(self.outputs),
             "names": [_json_name(name) for name in self.names],
-            "groups": _json_array(
-                self.partition.codes if self.partition.is_disjoint else self.partition.ownership
-            ),
+            "groups": _json_array(self.partition.codes if self.partition.is_disjoint else self.partition.ownership),
             "values": self.values.tolist(),
             "stderr": _json_floats(self.stderr),
             "total": np.asarray(self.total).tolist(),

@@ -5,13 +5,27 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from fgsv.estimators.complementary import Complementary
 from fgsv.estimators.covariance import Covariance
 from fgsv.estimators.finite_difference import FiniteDifference, theorem3
+from fgsv.estimators.group_testing import GroupTesting
+from fgsv.estimators.kernelshap import KernelSHAP
+from fgsv.estimators.leverageshap import LeverageSHAP
 from fgsv.estimators.method import Draws, Estimator, Method, Problem
+from fgsv.estimators.one_for_all import OneForAll
+from fgsv.estimators.permutation import Permutation
+from fgsv.estimators.unbiased_kernelshap import UnbiasedKernelSHAP
 
 METHODS: dict[str, type[Method]] = {
     "covariance": Covariance,
     "finite_difference": FiniteDifference,
+    "permutation": Permutation,
+    "group_testing": GroupTesting,
+    "complementary": Complementary,
+    "one_for_all": OneForAll,
+    "kernelshap": KernelSHAP,
+    "unbiased_kernelshap": UnbiasedKernelSHAP,
+    "leverageshap": LeverageSHAP,
 }
 
 __all__ = ["METHODS", "Covariance", "Draws", "Estimator", "Method", "Problem", "as_method", "theorem3"]

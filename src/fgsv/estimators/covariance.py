@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import comb
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from threadpoolctl import threadpool_limits
 
 from fgsv.coalitions import Coalitions, draw_blocks
+from fgsv.estimators import surrogate
+from fgsv.estimators.history import History
 from fgsv.estimators.method import Draws, Problem
-from fgsv.estimators.sizes import SizeStatistics
+from fgsv.estimators.sizes import mean_and_spread
+from fgsv.estimators.surrogate import Surrogate
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, SizeWeights
 from fgsv.valuation import Estimate
@@ -19,169 +25,364 @@ from fgsv.valuation import Estimate
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-N_REPLICATES = 32
-PILOT = 128
-GROWTH = 2.0
+N_STREAMS = 4
+N_REPLICATES = 8
+"""In each stream; the standard errors rest on all of them."""
+PARTS = N_STREAMS * N_REPLICATES
+GROWTH = 4
 """An epoch ends when the draws of the run have grown by this factor."""
-FRESHNESS = 1.5
-"""How much more a draw of an epoch counts than one of the epoch before, whose allocation was worse."""
-EXPLORE = 0.1
+FRESHNESS = 2.0
+"""How much more a draw counts than one of the epoch before, whose allocation and surrogate were worse."""
+EXPLORE = 0.05
 """The part of the draws whose sizes do not depend on what was seen."""
+REFIT = 1.5
+"""The surrogate is fitted again when the draws have grown by this factor."""
 DENSE_PLAYERS = 4096
 ROUND_ENTRIES = 2**28
 
 
 @dataclass(frozen=True)
 class Covariance:
-    """Estimate every player's value from the covariance of membership and utility (DESIGN, equation 1)."""
+    """Estimate every player's value from the covariance of membership and utility (DESIGN, equation 1).
 
+        SV(i) = [U(N) - U(0)]/n + sum_{s=1}^{n-1} n/(s(n-s)) E[(1{i in S} - s/n) U(S)],   S uniform of size s
+
+    Unbiased. Costs what it is given: O(log^2 n) evaluations for a given error, whatever the number of groups.
+    """
+
+    surrogate: bool = True
+    """Whether to learn a model of the utility and average only what it misses (up to 1024 players)."""
     round_size: int | None = None
-    """Evaluations per round; by default a sixteenth of the draws so far, at least 32."""
+    """Evaluations per round, rounded to a multiple of 4; by default a sixteenth of the draws so far, at least 32."""
 
     name: ClassVar[str] = "covariance"
 
+    def __post_init__(self) -> None:
+        if self.round_size is not None and self.round_size < N_STREAMS:
+            raise ValueError(f"round_size must be at least {N_STREAMS}, got {self.round_size}")
+
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the evaluations that the first estimate takes, the two ends included."""
-        return 2 if n_players == 1 else 2 + (self.round_size or N_REPLICATES)
+        return 2 if n_players == 1 else 2 + self.draws_per_round(0, n_players)
+
+    def draws_per_round(self, n_draws: int, n_players: int) -> int:
+        """Return the size of the next round after so many draws."""
+        if self.round_size is not None:
+            return self.round_size // N_STREAMS * N_STREAMS
+        most = max(1, min(256, ROUND_ENTRIES // (n_players * PARTS)))
+        return PARTS * min(most, max(1, n_draws // (16 * PARTS)))
 
     def start(self, problem: Problem) -> CovarianceEstimator:
         """Return an estimator with nothing evaluated but the ends."""
-        return CovarianceEstimator(problem, self.round_size)
+        return CovarianceEstimator(self, problem)
 
 
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What is fixed for one epoch before its first draw."""
+@dataclass(eq=False)
+class _Epoch:
+    """One fixed allocation of sizes, and the sums of what was drawn with it, in streams that correct each other."""
 
     allocation: Floats
     """(n - 1,): the probability q(s) of each size; zero where the size is enumerated."""
+    beta: Floats
+    """(q,): the proxy's coefficient; what is estimated by sampling is U - beta * proxy."""
     intercept: Floats
-    """(n - 1, q): h(s), subtracted from the utilities of size s; its expectation is added back exactly."""
+    """(n - 1, q): h(s), the mean of that at each size, from what came before the epoch."""
+    spread: Floats
+    """(n - 1, q): its standard deviation about h, likewise."""
+    first: int
+    """The number of rows of the history before the epoch."""
+    surrogate: Surrogate | None
     known: Floats
-    """(n, q): what needs no sampling in this epoch."""
+    """(n, q): what needs no sampling, the surrogate's values among it."""
+    sums: Floats
+    """(PARTS, n, q): weighted sums of the residuals."""
+    counts: Floats
+    """(PARTS,): draws."""
+    residuals: list[Floats]
+    fitted: int = 0
+    """Rows of the history when the surrogate was fitted."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """What an epoch adds up to."""
+
+    mass: float
+    """Draws."""
+    totals: Floats
+    """(n, q): their estimates."""
+    betas: Floats
+    """(q,): their coefficients of the proxy."""
+    deviations: NDArray[np.float32]
+    """(PARTS, n, q)"""
 
 
 class CovarianceEstimator:
-    """Epochs of growing length; in each a fixed allocation of sizes and a fixed control variate.
+    """Epochs of growing length, each with a fixed allocation and streams that cross-fit a surrogate.
 
-    Both are chosen from what came before the epoch, so that given the past every draw is unbiased; so is their
-    average, whose weights are fixed beforehand too. One accumulator holds the weighted sum of all draws.
+    The allocation and the weight of an epoch are fixed before its first draw, and what is subtracted in a stream is
+    learned from earlier epochs and from the other streams: given those, every draw is unbiased. An estimate rests on
+    the current epoch and on the one before it; earlier ones knew little, and would add more noise than they remove.
     """
 
-    def __init__(self, problem: Problem, round_size: int | None) -> None:
+    def __init__(self, settings: Covariance, problem: Problem) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
-        self._n = n
-        self._ends = problem.ends
-        self._round_size = round_size
+        self._settings, self._n, self._ends, self._proxy = settings, n, problem.ends, problem.proxy
         self._efficient = problem.semivalue == SHAPLEY
         self._weights = SizeWeights.of(problem.semivalue, n)
         self._sizes = np.arange(1, n)
-        self._cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(self._sizes), float)
-        self._constant = self._weights.full * problem.ends[1] - self._weights.empty * problem.ends[0]
-        self._seen = SizeStatistics(n, q)
+        cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(self._sizes), dtype=float)
+        self._base = self._weights.gain * np.sqrt(self._sizes * (n - self._sizes)) / np.sqrt(cost)
+        self._learning = settings.surrogate and 4 <= n <= surrogate.MOST_PLAYERS
+        self._history = History(n, q, keep_masks=self._learning)
+        self._exact = np.zeros((2, n, q))  # what the enumerated sizes contribute, for U and for the proxy
+        self._enumerated = np.zeros(n - 1, dtype=bool)
+        self._to_enumerate: list[int] = []
         self._n_draws = 0
-        self._epoch_end = PILOT
-        self._freshness = 1.0
-        self._mass = 0.0
-        self._totals = np.zeros((n, q))
-        self._replicates = np.zeros((N_REPLICATES, n, q), dtype=np.float32)
-        self._replicate_mass = np.zeros(N_REPLICATES)
-        self._n_permutations = 0
-        self._plan = self._first_plan()
+        self._n_permutations = np.zeros(N_STREAMS, dtype=np.int64)
+        self._end = PARTS
+        self._before = _Sums(0.0, np.zeros((n, q)), np.zeros(q), np.zeros((PARTS, n, q), dtype=np.float32))
+        if n > 1:
+            straight = problem.ends[0] + np.outer(self._sizes / n, problem.ends[1] - problem.ends[0])
+            self._epoch = self._open(np.zeros(q), straight, np.ones((n - 1, q)), np.ones((n - 1, q)))
 
-    def _first_plan(self) -> _Plan:
-        q = self._ends.shape[1]
-        return _Plan(self._allocate(np.ones((self._n - 1, 1))), np.zeros((self._n - 1, q)), np.zeros((self._n, q)))
+    def draw(self, rng: np.random.Generator) -> Draws | None:
+        """Draw a round: in each stream sizes systematically from the allocation, subsets in balanced blocks."""
+        if self._enumerated.all():
+            return None
+        if self._to_enumerate:
+            return Draws(Coalitions.concatenate([Coalitions.of_size(self._n, s) for s in self._to_enumerate]))
+        count = self._settings.draws_per_round(self._n_draws, self._n) // N_STREAMS
+        cumulative = np.cumsum(self._epoch.allocation)
+        batches, parts = [], []
+        for stream in range(N_STREAMS):
+            quantiles = (np.arange(count) + rng.random()) / count * cumulative[-1]
+            sizes = np.minimum(1 + np.searchsorted(cumulative, quantiles, side="right"), self._n - 1)
+            coalitions, permutation = draw_blocks(self._n, sizes, rng)
+            replicate = (self._n_permutations[stream] + permutation) % N_REPLICATES
+            self._n_permutations[stream] += permutation[-1] + 1
+            batches.append(coalitions)
+            parts.append(stream * N_REPLICATES + replicate)
+        return Draws(Coalitions.concatenate(batches), np.concatenate(parts))
+
+    def update(self, draws: Draws, values: Floats) -> None:
+        """Take in a round: every coalition of some sizes, or draws of the current epoch."""
+        proxies = np.zeros_like(values) if self._proxy is None else self._proxy.evaluate(draws.coalitions)
+        if draws.plan is None:
+            self._take_enumerated(draws.coalitions, values, proxies)
+            self._next_epoch()
+            return
+        self._history.add(draws.coalitions, values, proxies, draws.plan)
+        self._n_draws += len(values)
+        with threadpool_limits(1, "blas"):  # the bits of a matrix product depend on the number of threads
+            if self._learning and 0 < REFIT * max(self._epoch.first, self._epoch.fitted) <= len(self._history):
+                self._refit()
+            else:
+                self._add(draws.coalitions, values - self._epoch.beta * proxies, draws.plan)
+        if self._n_draws >= self._end:
+            self._close()
+
+    def estimate(self) -> Estimate:
+        """Return the player values and the deviations of the replicates."""
+        constant = self._weights.full * self._ends[1] - self._weights.empty * self._ends[0]
+        if self._enumerated.all():
+            return Estimate(constant + self._exact[0], exact=True, efficient=self._efficient)
+        before, now = self._before, self._summed()
+        mass = before.mass + FRESHNESS * now.mass
+        totals = before.totals + FRESHNESS * now.totals
+        deviations = before.deviations + np.float32(FRESHNESS) * now.deviations
+        deviations *= np.float32(np.sqrt(N_REPLICATES / (N_REPLICATES - 1)) / mass)
+        if self._proxy is not None and self._proxy.deviations is not None:
+            beta = (before.betas + FRESHNESS * now.betas) / mass
+            deviations = np.concatenate([deviations, self._proxy.deviations * beta.astype(np.float32)])
+        return Estimate(
+            constant + totals / mass,
+            deviations,
+            degrees_of_freedom=PARTS - N_STREAMS,
+            efficient=self._efficient,
+        )
+
+    # --- epochs
+
+    def _open(self, beta: Floats, intercept: Floats, spread: Floats, residual_spread: Floats) -> _Epoch:
+        n, q = self._exact.shape[1:]
+        epoch = _Epoch(
+            self._allocate(residual_spread),
+            beta,
+            intercept,
+            spread,
+            first=len(self._history),
+            surrogate=None,
+            known=np.zeros((n, q)),
+            sums=np.zeros((PARTS, n, q)),
+            counts=np.zeros(PARTS),
+            residuals=[],
+        )
+        epoch.known = self._known(epoch)
+        return epoch
+
+    def _close(self) -> None:
+        """End the epoch, and see which sizes are worth to be enumerated before the next one."""
+        self._before = self._summed()
+        self._end *= GROWTH
+        _, _, _, residual_spread = self._curves()
+        planned = (GROWTH - 1) * self._n_draws
+        for short in range(1, self._n // 2 + 1):
+            if comb(self._n, short) > planned:
+                break
+            for size in sorted({short, self._n - short}):
+                expected = planned * self._allocate(residual_spread)[size - 1]
+                if not self._enumerated[size - 1] and comb(self._n, short) <= expected:
+                    self._to_enumerate.append(size)
+        if not self._to_enumerate:
+            self._next_epoch()
+
+    def _next_epoch(self) -> None:
+        if not self._enumerated.all():
+            self._epoch = self._open(*self._curves())
+
+    def _summed(self) -> _Sums:
+        """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream."""
+        epoch = self._epoch
+        count = epoch.counts.sum()
+        by_stream = epoch.counts.reshape(N_STREAMS, N_REPLICATES)
+        fraction = by_stream / np.maximum(by_stream.sum(axis=1, keepdims=True), 1)
+        deviations = np.empty(epoch.sums.shape, dtype=np.float32)
+        for stream in range(N_STREAMS):
+            parts = slice(stream * N_REPLICATES, (stream + 1) * N_REPLICATES)
+            total = epoch.sums[parts].sum(axis=0)
+            deviations[parts] = epoch.sums[parts] - fraction[stream][:, None, None] * total
+        return _Sums(count, epoch.sums.sum(axis=0) + count * epoch.known, count * epoch.beta, deviations)
+
+    def _curves(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the proxy's coefficient, the mean and spread by size, and the spread of what is left over."""
+        history = self._history
+        beta = np.zeros(self._ends.shape[1])
+        if self._proxy is not None:
+            beta = _coefficient(history, self._base)
+        values = history.values - beta * history.proxies
+        intercept, spread = mean_and_spread(self._n, history.sizes, values)
+        residual_spread = spread
+        if self._epoch.surrogate is not None:
+            drawn = history.sizes[self._epoch.first :][history.parts[self._epoch.first :] >= 0]
+            _, residual_spread = mean_and_spread(self._n, drawn, np.concatenate(self._epoch.residuals))
+        return beta, intercept, spread, residual_spread
 
     def _allocate(self, spread: Floats) -> Floats:
-        """Return q(s) proportional to gain(s) r(s) sqrt(s (n - s)) / sqrt(cost), part of it without r.
+        """Return q(s), proportional to gain(s) r(s) sqrt(s (n - s)) / sqrt(cost), a little of it without r.
 
         Several outputs count equally, each in units of its own error.
         """
-        s, n = self._sizes, self._n
-        base = self._weights.gain * np.sqrt(s * (n - s)) / np.sqrt(self._cost)
+        base = np.where(self._enumerated, 0.0, self._base)
         best = base[:, None] * spread
         best = np.sqrt(((best / best.sum(axis=0)) ** 2).mean(axis=1))
         return EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum()
 
-    def draw(self, rng: np.random.Generator) -> Draws | None:
-        """Draw a round: sizes systematically from the epoch's allocation, subsets in balanced blocks."""
-        if self._n == 1:
-            return None
-        if self._n_draws >= self._epoch_end:
-            self._next_epoch()
-        count = self._round_size or _round_size(self._n_draws, self._n)
-        quantiles = (np.arange(count) + rng.random()) / count
-        cumulative = np.cumsum(self._plan.allocation)
-        sizes = 1 + np.searchsorted(cumulative / cumulative[-1], quantiles, side="right")
-        coalitions, permutation = draw_blocks(self._n, np.minimum(sizes, self._n - 1), rng)
-        replicate = (self._n_permutations + permutation) % N_REPLICATES
-        self._n_permutations += int(permutation[-1]) + 1
-        return Draws(coalitions, replicate)
+    # --- what a round adds
 
-    def _next_epoch(self) -> None:
-        self._epoch_end = int(self._epoch_end * GROWTH)
-        self._freshness *= FRESHNESS
-        intercept, spread = self._seen.fit()
-        q = self._ends.shape[1]
-        known = np.broadcast_to(self._weights.drift @ intercept, (self._n, q))
-        self._plan = _Plan(self._allocate(spread), intercept, known)
+    def _add(self, coalitions: Coalitions, values: Floats, parts: Ints) -> None:
+        """Add the weighted residuals of draws of the epoch to its sums."""
+        epoch, sizes = self._epoch, coalitions.sizes
+        if epoch.surrogate is None:
+            residuals = values - epoch.intercept[sizes - 1]
+        else:
+            residuals = values - epoch.surrogate.predict(coalitions.masks(), sizes, parts // N_REPLICATES)
+        scale = 1 / epoch.allocation[sizes - 1]
+        gains = scale * self._weights.gain[sizes - 1]
+        shifts = scale * self._weights.drift[sizes - 1] - gains * sizes / self._n
+        added = _sums_by_part(coalitions, gains[:, None] * residuals, shifts[:, None] * residuals, parts)
+        for part, sums in added:
+            epoch.sums[part] += sums
+        epoch.counts += np.bincount(parts, minlength=PARTS)
+        epoch.residuals.append(residuals)
 
-    def update(self, draws: Draws, values: Floats) -> None:
-        """Add the weighted residuals of a round to the accumulators."""
-        plan, sizes = self._plan, draws.coalitions.sizes
-        self._seen.add(sizes, values)
-        residuals = values - plan.intercept[sizes - 1]
-        weights = self._freshness / plan.allocation[sizes - 1]
-        shifts = weights * (self._weights.drift - self._weights.gain * self._sizes / self._n)[sizes - 1]
-        gains = weights * self._weights.gain[sizes - 1]
-        parts = sums_by_part(
-            draws.coalitions, gains[:, None] * residuals, shifts[:, None] * residuals, draws.plan, N_REPLICATES
+    def _refit(self) -> None:
+        """Fit the surrogate to everything so far, and correct all draws of the epoch with it anew."""
+        epoch, history = self._epoch, self._history
+        values = history.values - epoch.beta * history.proxies
+        owners = history.parts // N_REPLICATES
+        owners[: epoch.first] = -1
+        others = [owners != stream for stream in range(N_STREAMS)]
+        intercepts = [mean_and_spread(self._n, history.sizes[rows], values[rows])[0] for rows in others]
+        rows = history.sample(int(surrogate.MOST_POINTS / max(1.0, np.sqrt(self._ends.shape[1] / 4))))
+        epoch.surrogate = surrogate.cross_fit(
+            history.masks(rows),
+            history.sizes[rows],
+            values[rows],
+            owners[rows],
+            np.stack(intercepts),
+            epoch.spread,
         )
-        for replicate, part in enumerate(parts):
-            self._replicates[replicate] += part
-            self._totals += part
-        count = len(sizes)
-        self._totals += self._freshness * count * plan.known
-        self._mass += self._freshness * count
-        self._replicate_mass += self._freshness * np.bincount(draws.plan, minlength=N_REPLICATES)
-        self._n_draws += count
+        epoch.fitted = len(history)
+        epoch.known = self._known(epoch)
+        epoch.sums[:] = 0
+        epoch.counts[:] = 0
+        epoch.residuals.clear()
+        for coalitions, values, proxies, parts in history.draws_since(epoch.first):
+            self._add(coalitions, values - epoch.beta * proxies, parts)
 
-    def estimate(self) -> Estimate:
-        """Return the player values and the deviations of the replicates."""
-        mass = max(self._mass, 1.0)
-        values = self._constant + self._totals / mass
-        shares = self._replicate_mass / mass
-        deviations = self._replicates - (shares[:, None, None] * (values - self._constant) * mass)
-        deviations *= np.sqrt(N_REPLICATES / (N_REPLICATES - 1)) / mass
-        return Estimate(
-            values,
-            deviations.astype(np.float32),
-            degrees_of_freedom=N_REPLICATES - 1,
-            efficient=self._efficient,
-        )
+    def _known(self, epoch: _Epoch) -> Floats:
+        """Return (n, q): the enumerated sizes, the closed form of what is subtracted, and the proxy's values."""
+        sampled = ~self._enumerated
+        known = self._exact[0] - epoch.beta * self._exact[1]
+        if epoch.surrogate is not None:
+            known = known + epoch.surrogate.player_values(self._weights, sampled)
+        else:
+            known = known + (self._weights.drift * sampled) @ epoch.intercept
+        if self._proxy is not None:
+            ends = self._weights.full * self._proxy.ends[1] - self._weights.empty * self._proxy.ends[0]
+            known = known + epoch.beta * (self._proxy.values - ends)
+        return known
+
+    def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
+        """Add the exact contribution of whole sizes, which need no sampling from now on."""
+        sizes = coalitions.sizes
+        self._history.add(coalitions, values, proxies, np.full(len(sizes), -1))
+        share = 1 / np.array([comb(self._n, int(size)) for size in sizes])
+        gains = share * self._weights.gain[sizes - 1]
+        shifts = share * self._weights.drift[sizes - 1] - gains * sizes / self._n
+        for exact, utilities in zip(self._exact, (values, proxies), strict=True):
+            # the mean of a size cancels; without it the sums lose fewer digits
+            centred = utilities - _means(sizes, utilities)
+            one = np.zeros(len(sizes), dtype=np.int64)
+            [(_, sums)] = _sums_by_part(coalitions, gains[:, None] * centred, shifts[:, None] * centred, one)
+            exact += sums + (share * self._weights.drift[sizes - 1]) @ (utilities - centred)
+        self._enumerated[np.array(self._to_enumerate) - 1] = True
+        self._to_enumerate = []
 
 
-def _round_size(n_draws: int, n_players: int) -> int:
-    most = max(1, ROUND_ENTRIES // (n_players * N_REPLICATES))
-    return N_REPLICATES * min(most, max(1, min(n_draws // (16 * N_REPLICATES), 256)))
+def _means(sizes: Ints, values: Floats) -> Floats:
+    """Return for each row the mean of the rows of its size."""
+    _, inverse, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    return np.stack([np.bincount(inverse, column)[inverse] / counts[inverse] for column in values.T], axis=1)
 
 
-def sums_by_part(coalitions: Coalitions, gains: Floats, shifts: Floats, part: Ints, n_parts: int) -> Floats:
-    """Return, for each part of the coalitions, the (n, q) sums over them of gains * 1{i in S} + shifts."""
-    m, n, q = len(coalitions), coalitions.n_players, gains.shape[1]
-    one_hot = csr_matrix((np.ones(m), part, np.arange(m + 1)), shape=(m, n_parts)).T
+def _coefficient(history: History, base: Floats) -> Floats:
+    """Return the (q,) coefficient of the proxy that leaves the least variance within sizes."""
+    n = len(base) + 1
+    utilities = history.values - mean_and_spread(n, history.sizes, history.values)[0][history.sizes - 1]
+    proxies = history.proxies - mean_and_spread(n, history.sizes, history.proxies)[0][history.sizes - 1]
+    weights = base[history.sizes - 1, None]
+    return (weights * utilities * proxies).sum(axis=0) / np.maximum((weights * proxies**2).sum(axis=0), 1e-300)
+
+
+def _sums_by_part(coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints) -> Iterator[tuple[int, Floats]]:
+    """Yield for each part the (n, q) sum over its coalitions of gains * 1{i in S} + shifts."""
+    m, n = len(coalitions), coalitions.n_players
+    listed = np.where(coalitions.inverted[:, None], -gains, gains)
+    everyone = np.where(coalitions.inverted[:, None], gains, 0.0) + shifts
     members = csr_matrix((np.ones(len(coalitions.listed)), coalitions.listed, coalitions.starts), shape=(m, n))
-    inverted = coalitions.inverted[:, None]
-    listed = np.where(inverted, -gains, gains)
-    sums = np.empty((n_parts, n, q))
-    sums[:] = (one_hot @ (shifts + np.where(inverted, gains, 0.0)))[:, None, :]
+    n_parts = int(parts.max()) + 1
     if n <= DENSE_PLAYERS:
         masks = members.toarray()
-        for output in range(q):
-            sums[:, :, output] += (one_hot.multiply(listed[:, output])).tocsr() @ masks
+        pick = csr_matrix((np.ones(m), parts, np.arange(m + 1)), shape=(m, n_parts)).T.tocsr()
+        constant = pick @ everyone
+        sums = np.empty((n_parts, n, gains.shape[1]))
+        for output in range(gains.shape[1]):
+            weighted = csr_matrix((listed[pick.indices, output], pick.indices, pick.indptr), shape=pick.shape)
+            sums[:, :, output] = weighted @ masks + constant[:, output, None]
+        yield from enumerate(sums)
     else:
-        for number in range(n_parts):
-            rows = np.flatnonzero(part == number)
-            sums[number] += members[rows].T @ listed[rows]
-    return sums
+        for part in range(n_parts):
+            rows = np.flatnonzero(parts == part)
+            yield part, members[rows].T @ listed[rows] + everyone[rows].sum(axis=0)

@@ -183,8 +183,9 @@ class FiniteDifferenceEstimator:
         with np.errstate(divide="ignore", invalid="ignore"):
             of_mean = self._squares / (self._count * (self._count - 1))[:, None]
         spread = self._coefficient[:, None] ** 2 * of_mean
-        for group in np.unique(self._group):
-            mine = self._group == group
+        first = np.searchsorted(self._group, np.arange(n_groups + 1))  # the samples of a group stand together
+        for group in range(n_groups):
+            mine = slice(first[group], first[group + 1])
             if self._count[mine].all():
                 values[group] += terms[mine].sum(axis=0)
             variance[group] = spread[mine].sum(axis=0) if (self._count[mine] > 1).all() else np.nan

@@ -18,6 +18,20 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
+class Proxy:
+    """A cheap game that resembles the one to be valued, and whose own values are known."""
+
+    evaluate: Callable[[Coalitions], Floats]
+    """(m,) coalitions -> (m, q)"""
+    ends: Floats
+    """(2, q)"""
+    values: Floats
+    """(n, q): its players' values."""
+    deviations: NDArray[np.float32] | None
+    """(R, n, q): their error, where they are estimates."""
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """What is to be estimated."""
 
@@ -29,6 +43,7 @@ class Problem:
     semivalue: Semivalue = SHAPLEY
     cost: Callable[[NDArray[np.int64]], ArrayLike] | None = None
     """(k,) sizes -> (k,) relative costs of one evaluation."""
+    proxy: Proxy | None = None
 
 
 @dataclass(frozen=True, eq=False)

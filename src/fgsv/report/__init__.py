@@ -132,9 +132,7 @@ def _summary(valuation: Valuation) -> str:
     totals = ", ".join(f"{total:.4g}" for total in np.atleast_1d(valuation.total))
     ends = settings.get("ends")
     scores = f" (from {ends[0]:.4g} with nobody's to {ends[1]:.4g} with everybody's)" if ends else ""
-    return (
-        f"{what}.{how} Together their data is worth {totals}{scores}; this page says who brought which part of it."
-    )
+    return f"{what}.{how} Together their data is worth {totals}{scores}; this page says who brought which part of it."
 
 
 def _rows(valuation: Valuation, confidence: float, payout: dict[str, Any] | None) -> list[dict[str, Any]]:

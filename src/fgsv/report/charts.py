@@ -23,9 +23,7 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
     data = alt.InlineData(values=values) if name is None else alt.InlineData(values=values, name=name)
     y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
     sign = alt.condition("datum.share < 0", alt.value(ORANGE), alt.value(BLUE))
-    tooltip = [alt.Tooltip("group:N")] + [
-        alt.Tooltip(f"{name}:Q", format=".2%") for name in ("share", "low", "high")
-    ]
+    tooltip = [alt.Tooltip("group:N")] + [alt.Tooltip(f"{name}:Q", format=".2%") for name in ("share", "low", "high")]
     base = alt.Chart(data).encode(y=y, color=sign, tooltip=tooltip)
     if faceted:
         base = base.encode(color=alt.Color("output:N", scale=alt.Scale(range=list(SERIES))), yOffset="output:N")
@@ -66,9 +64,7 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
     chosen = list(dict.fromkeys(row["group"] for row in attacks))[:MOST_GROUPS]
     rows = [row for row in attacks if row["group"] in chosen]
     y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
-    colour = alt.Color(
-        "way:N", scale=alt.Scale(range=list(SERIES)), legend=alt.Legend(orient="top", title="split")
-    )
+    colour = alt.Color("way:N", scale=alt.Scale(range=list(SERIES)), legend=alt.Legend(orient="top", title="split"))
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, yOffset="way:N", color=colour)
     x = alt.X("gain_low:Q", title="gain under GSV, in shares", axis=alt.Axis(format="%"))
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=GREY).encode(x="zero:Q")

@@ -39,9 +39,7 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
     has_players = not aggregate_only and fits and valuation.partition.is_disjoint
     if has_players:
         owner = valuation.partition.codes
-        words = (
-            "The replicates are stored with 16 bits, which changes an interval by less than a thousandth of it."
-        )
+        words = "The replicates are stored with 16 bits, which changes an interval by less than a thousandth of it."
     else:
         sums = valuation.partition.sums
         deviations = np.stack([sums(each.astype(float)) for each in deviations])

@@ -18,6 +18,31 @@ NullSampler = Callable[[Any, Any, int, np.random.Generator], tuple[Any, Any]]
 """(X, y, size, rng) -> `size` rows of X and their labels, which say nothing about the task."""
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What the arguments are checked against: what a model is, and what it can take and give."""
+
+    name: str
+    classifier: bool
+    takes_missing: bool = False
+    takes_tensors: bool = False
+    """Whether X may have more than two dimensions, as images have."""
+    gives_probabilities: bool = True
+    gives_ranks: bool = True
+
+    @classmethod
+    def of(cls, model: Any) -> Kind:
+        """Return the kind of a scikit-learn classifier or regressor; anything else is an error."""
+        _check_model(model)
+        return cls(
+            type(model).__name__,
+            is_classifier(model),
+            takes_missing=_takes_missing(model),
+            gives_probabilities=hasattr(model, "predict_proba"),
+            gives_ranks=hasattr(model, "decision_function") or hasattr(model, "predict_proba"),
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """Training rows, padding rows after them, and test rows.
@@ -54,7 +79,7 @@ class Data:
 
 
 def read(
-    model: Any,
+    kind: Kind,
     X: Any,
     y: Any,
     X_test: Any,
@@ -64,8 +89,7 @@ def read(
     seed: int,
 ) -> Data:
     """Read the arguments of `fgsv.utility` and add the padding; an error says what cannot be trained on."""
-    check_model(model)
-    X, X_test = _read_table(X, "X"), _read_table(X_test, "X_test")
+    X, X_test = _read_table(kind, X, "X"), _read_table(kind, X_test, "X_test")
     y, y_test = _read_column(y, "y"), _read_column(y_test, "y_test")
     for table, column, name in ((X, y, ""), (X_test, y_test, "_test")):
         if table.shape[0] != len(column):
@@ -75,10 +99,10 @@ def read(
     if X_test.shape[0] == 0:
         raise ValueError("the test set is empty: X_test has no rows")
     _check_columns(X, X_test)
-    _check_missing(model, X, "X")
-    _check_missing(model, X_test, "X_test")
+    _check_missing(kind, X, "X")
+    _check_missing(kind, X_test, "X_test")
     classes = None
-    if is_classifier(model):
+    if kind.classifier:
         if len(np.unique(y)) < 2:
             raise ValueError(f"y has one class only, {y[0]!r}: a classifier needs two")
         try:
@@ -95,8 +119,7 @@ def read(
     return Data(X, y, X_test, y_test, classes, n_rows)
 
 
-def check_model(model: Any) -> None:
-    """Raise an error unless the model is a scikit-learn classifier or regressor."""
+def _check_model(model: Any) -> None:
     if isinstance(model, type):
         raise TypeError(f"model must be an instance, such as {model.__name__}(), not the class")
     if not hasattr(model, "fit") or not hasattr(model, "get_params"):
@@ -121,12 +144,12 @@ def non_numeric_columns(X: Any) -> list[str]:
     return [] if X.dtype.kind in "biuf" else [f"all of dtype {X.dtype}"]
 
 
-def _read_table(X: Any, name: str) -> Any:
+def _read_table(kind: Kind, X: Any, name: str) -> Any:
     if scipy.sparse.issparse(X):
         return X.tocsr()
     if not isinstance(X, pd.DataFrame):
         X = np.asarray(X)
-    if X.ndim != 2:
+    if X.ndim < 2 or (X.ndim > 2 and not kind.takes_tensors):
         raise ValueError(f"{name} must have two dimensions, rows and columns; its shape is {X.shape}")
     return X
 
@@ -154,27 +177,28 @@ def _read_numbers(column: NDArray[Any], name: str) -> Floats:
 
 
 def _check_columns(X: Any, X_test: Any) -> None:
-    if X.shape[1] != X_test.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} columns, but X_test has {X_test.shape[1]}")
+    if X.shape[1:] != X_test.shape[1:]:
+        count, other = ("x".join(map(str, table.shape[1:])) for table in (X, X_test))
+        raise ValueError(f"X has {count} columns, but X_test has {other}")
     if isinstance(X, pd.DataFrame) and isinstance(X_test, pd.DataFrame):
         different = [str(a) for a, b in zip(X.columns, X_test.columns, strict=True) if a != b]
         if different:
             raise ValueError(f"X and X_test differ in their columns, first in {different[0]!r}")
 
 
-def _check_missing(model: Any, X: Any, name: str) -> None:
+def _check_missing(kind: Kind, X: Any, name: str) -> None:
     """Raise an error that names the columns with missing values, where the model cannot take them."""
-    if _takes_missing(model):
+    if kind.takes_missing:
         return
     if scipy.sparse.issparse(X):
         missing = np.unique(X.indices[pd.isna(X.data)])
     else:
-        missing = np.flatnonzero(np.asarray(pd.isna(X)).any(axis=0))
+        missing = np.flatnonzero(np.asarray(pd.isna(X)).reshape(*X.shape[:2], -1).any(axis=(0, 2)))
     if len(missing):
         names = [repr(X.columns[j]) if isinstance(X, pd.DataFrame) else str(j) for j in missing[:5]]
         raise ValueError(
             f"{name} has missing values in column {', '.join(names)}{', ...' if len(missing) > 5 else ''}, "
-            f"which {type(model).__name__} cannot take: fill them in, or put an imputer into a pipeline"
+            f"which {kind.name} cannot take: fill them in, or put an imputer into a pipeline"
         )
 
 
@@ -214,10 +238,10 @@ def _add_padding(
         raise ValueError(f"null must be 'shuffle' or a callable (X, y, size, rng) -> (X, y), got {null!r}")
     X_null, y_null = null(X, y, min_size, np.random.default_rng(seed))
     y_null = np.asarray(y_null)
-    if X_null.shape != (min_size, X.shape[1]) or y_null.shape != (min_size,):
+    if X_null.shape != (min_size, *X.shape[1:]) or y_null.shape != (min_size,):
         raise ValueError(
             f"the null sampler returned X of shape {X_null.shape} and y of shape {y_null.shape}; "
-            f"expected {(min_size, X.shape[1])} and {(min_size,)}"
+            f"expected {(min_size, *X.shape[1:])} and {(min_size,)}"
         )
     if scipy.sparse.issparse(X):
         X = scipy.sparse.vstack([X, X_null]).tocsr()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,8 @@ def _add(digest: Any, part: Any) -> None:
         _add(digest, ["class", part.__module__, part.__qualname__])
     elif hasattr(part, "get_params"):
         _add(digest, ["estimator", type(part), _changed_parameters(part)])
+    elif isinstance(part, partial):
+        _add(digest, ["partial", part.func, part.args, part.keywords])
     elif hasattr(part, "_score_func"):  # what sklearn.metrics.make_scorer returns
         _add(digest, ["scorer", part._score_func, part._sign, part._kwargs, part._response_method])
     elif hasattr(part, "__code__"):

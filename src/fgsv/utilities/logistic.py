@@ -63,6 +63,21 @@ class Logistic:
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit every set that has two classes and predict the test points; the other sets are not fitted."""
+        weights = self.fit(sets)
+        present = sets.counts(self.codes, self.n_classes) > 0
+        fitted = present.sum(axis=1) > 1
+        if self.n_classes == 2:
+            return two_class_predictions(fitted, weights[:, 1] @ self.X_test.T, needs)
+        scores = self.X_test @ weights.transpose(0, 2, 1)
+        scores[np.broadcast_to(~present[:, None, :], scores.shape)] = -np.inf
+        return Predictions(
+            fitted,
+            labels=scores.argmax(axis=2) if "labels" in needs else None,
+            probabilities=softmax(scores) if "probabilities" in needs else None,
+        )
+
+    def fit(self, sets: RowSets) -> Floats:
+        """Return (m, C, d) weights: 0 for absent classes, for the first of two, and where there is one class."""
         present = sets.counts(self.codes, self.n_classes) > 0
         n_present = present.sum(axis=1)
         width = self.design.shape[1]
@@ -79,16 +94,7 @@ class Logistic:
             target = codes[:, :, None] == np.arange(self.n_classes)
             start = self._start(sets.take(many)) * present[many][:, :, None]
             weights[many] = _fit_many(rows, counted, target, present[many], self.penalty, start)
-        if self.n_classes == 2:
-            margins = weights[:, 1] @ self.X_test.T
-            return _two_class_predictions(two, margins, needs)
-        scores = self.X_test @ weights.transpose(0, 2, 1)
-        scores[np.broadcast_to(~present[:, None, :], scores.shape)] = -np.inf
-        return Predictions(
-            n_present > 1,
-            labels=scores.argmax(axis=2) if "labels" in needs else None,
-            probabilities=_softmax(scores) if "probabilities" in needs else None,
-        )
+        return weights
 
     def _rows(self, sets: RowSets) -> tuple[_Gathered | _Shared, Floats, NDArray[np.int64]]:
         """Return the rows of the sets, with (m, L) weights 0 or 1 that say which count, and their classes."""
@@ -155,7 +161,7 @@ def _fit_many(
     margins = np.stack([rows.margins(w[:, a]) for a in range(n_classes)], axis=2)
     active = np.arange(len(w))
     for _ in range(MAX_STEPS):
-        probability = _softmax(margins + absent)
+        probability = softmax(margins + absent)
         errors = (probability - target) * counted[:, :, None]
         gradient = np.stack([rows.sums(errors[:, :, a]) for a in range(n_classes)], axis=1) + penalty * w
         hessian = fixed.copy()
@@ -244,12 +250,14 @@ def _safe_length(change: Floats) -> Floats:
     return np.log1p(change) / np.maximum(change, 1e-300) * (change > 1e-12) + (change <= 1e-12)
 
 
-def _softmax(scores: Floats) -> Floats:
+def softmax(scores: Floats) -> Floats:
+    """(m, t, C) scores -> probabilities of the C classes."""
     exponents = np.exp(scores - scores.max(axis=2, keepdims=True))
     return np.asarray(exponents / exponents.sum(axis=2, keepdims=True))
 
 
-def _two_class_predictions(fitted: NDArray[np.bool_], margins: Floats, needs: frozenset[Need]) -> Predictions:
+def two_class_predictions(fitted: NDArray[np.bool_], margins: Floats, needs: frozenset[Need]) -> Predictions:
+    """(m, t) margins of the second class over the first -> labels, ranks and, if needed, probabilities."""
     probabilities = None
     if "probabilities" in needs:
         small = np.exp(-np.abs(margins))

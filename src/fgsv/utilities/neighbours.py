@@ -123,17 +123,22 @@ def twin(model: Any, data: Data) -> Neighbours | str:
         return f"weights is {model.weights!r}"
     if not (model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)) or model.metric_params:
         return "the distance is not Euclidean"
+    return neighbours(data, int(model.n_neighbors))
+
+
+def neighbours(data: Data, n_neighbours: int) -> Neighbours:
+    """Return the nearest neighbours of the test rows among the training rows, ready to be asked."""
     X, X_test = data.features()
     order, place = None, None
     if 8 * X.shape[0] * X_test.shape[0] <= _TABLE_BYTES:
-        order, place = distance_order(X, X_test)
+        order, place = _distance_order(X, X_test)
     # about the mean, so that the distances lose no digits where there is no table
     shift = X.mean(axis=0)
     said = np.append(data.y, -1) if data.n_classes else np.append(data.y, 0.0)
-    return Neighbours(X - shift, X_test - shift, said, data.n_classes, int(model.n_neighbors), order, place)
+    return Neighbours(X - shift, X_test - shift, said, data.n_classes, n_neighbours, order, place)
 
 
-def distance_order(X: Floats, X_test: Floats) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _distance_order(X: Floats, X_test: Floats) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return (t, n + 1) rows by distance from each test point, and the place of each row in that order."""
     n_rows, n_test = len(X), len(X_test)
     order = np.full((n_test, n_rows + 1), n_rows, dtype=np.int32)

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
-from fgsv.utilities import data as data_module
 from fgsv.utilities import linear, logistic, naive_bayes, neighbours
-from fgsv.utilities.data import Data, NullSampler
+from fgsv.utilities.data import Data, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.loop import Loop, with_seed
 from fgsv.utilities.rowsets import RowSets, Units, pad
-from fgsv.utilities.scores import SCORES, Need, Output, Predictions, Score, constant_predictions
+from fgsv.utilities.scores import Need, Output, Predictions
+from fgsv.utilities.scoring import read_scoring
 
 Floats = NDArray[np.float64]
 
@@ -183,14 +181,38 @@ def utility(
     `seed`: for that draw, and for models whose `random_state` is not set: one for all coalitions, so that U
     is a function of the coalition.
     """
-    data = data_module.read(model, X, y, X_test, y_test, min_size, null, seed)
+    given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
+    return build(Kind.of(model), _learner, *given)
+
+
+def build(
+    kind: Kind,
+    choose: Callable[[Any, Data, Sequence[Output], int], tuple[Learner, str, Any]],
+    model: Any,
+    X: Any,
+    y: Any,
+    X_test: Any,
+    y_test: Any,
+    scoring: Any,
+    units: Any,
+    empty: Any,
+    min_size: int | None,
+    null: str | NullSampler | None,
+    per_test_point: bool,
+    seed: int,
+) -> Utility:
+    """Read the arguments of `utility`, let `choose` pick the learner, and return the game.
+
+    `choose` returns the learner, why it is no better one, and what to fingerprint it by.
+    """
+    data = read(kind, X, y, X_test, y_test, min_size, null, seed)
     players = Units.of(units, data.n_rows)
-    scored, outputs = _read_scoring(model, data, scoring, per_test_point, empty)
-    learner, reason = _learner(model, data, scored, seed)
+    scored, outputs = read_scoring(kind, data, scoring, per_test_point, empty)
+    learner, reason, content = choose(model, data, scored, seed)
     identity = fingerprint(
         "utility 1",
         learner.name,
-        getattr(learner, "model", model),
+        content,
         [data.X, data.y, data.X_test, data.y_test, data.classes],
         [players.rows, players.starts, min_size],
         [[output.name, output.scorer, output.rows, output.each_point, output.default] for output in scored],
@@ -198,133 +220,23 @@ def utility(
     return Utility(model, learner, reason, scored, players, min_size or 0, outputs, identity)
 
 
-def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str]:
+def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
     """Return the batched twin of a model, or the loop and the reason for it."""
-    loop = Loop(with_seed(model, seed), data)
+    twin = _twin(model, data, scored)
+    if isinstance(twin, str):
+        loop = Loop(with_seed(model, seed), data)
+        return loop, twin, loop.model
+    return twin, "", model
+
+
+def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
+    """Return the batched twin of a model, or the reason why there is none."""
     twin_of = _TWINS.get(type(model))
     if twin_of is None:
-        return loop, f"{type(model).__name__} has no batched twin"
+        return f"{type(model).__name__} has no batched twin"
     if not data.is_dense:
-        return loop, "X is not a dense table of numbers"
+        return "X is not a dense table of numbers"
     for output in scored:
         if output.score is None:
-            return loop, f"{output.name} is not among the batched scores"
-    twin = twin_of(model, data)
-    return (loop, twin) if isinstance(twin, str) else (twin, "")
-
-
-def _read_scoring(
-    model: Any, data: Data, scoring: Any, per_test_point: bool, empty: Any
-) -> tuple[tuple[Output, ...], tuple[str, ...] | None]:
-    """Return the outputs that `scoring` asks for, and their names; None for one score without a name."""
-    if scoring is None:
-        scoring = "accuracy" if is_classifier(model) else "r2"
-    if isinstance(scoring, str) or callable(scoring):
-        asked = {_score_name(scoring): scoring}
-    elif isinstance(scoring, Mapping):
-        asked = {str(name): score for name, score in scoring.items()}
-    elif isinstance(scoring, Sequence):
-        asked = {_score_name(score): score for score in scoring}
-        if len(asked) < len(scoring):
-            raise ValueError("scoring names a score twice; a mapping gives outputs names of their own")
-    else:
-        raise TypeError(f"scoring must be a name, a scorer, a list or a mapping, got {type(scoring).__name__}")
-    if not asked:
-        raise ValueError("scoring is empty: expected at least one score")
-    if per_test_point and len(asked) > 1:
-        raise ValueError("per_test_point=True takes one score, got several")
-    scored = tuple(_read_output(model, data, name, score, per_test_point) for name, score in asked.items())
-    names: tuple[str, ...] | None = tuple(asked)
-    if per_test_point:
-        names = tuple(str(row) for row in range(len(scored[0].truth)))
-    elif isinstance(scoring, str) or callable(scoring):
-        names = None
-    return _with_defaults(scored, empty, data), names
-
-
-def _score_name(scoring: Any) -> str:
-    if isinstance(scoring, str):
-        return scoring
-    function = getattr(scoring, "_score_func", scoring)
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _read_output(model: Any, data: Data, name: str, asked: Any, each_point: bool) -> Output:
-    asked, rows = asked if isinstance(asked, tuple) else (asked, None)
-    if rows is not None:
-        rows = _read_test_rows(rows, name, len(data.y_test))
-    score = SCORES.get(asked) if isinstance(asked, str) else None
-    truth = data.y_test if rows is None else data.y_test[rows]
-    X_test: Any = None
-    scorer: Any = asked
-    if score is None:
-        if isinstance(asked, str) and asked not in get_scorer_names():
-            raise ValueError(f"scoring={asked!r} is not a score; batched scores are {', '.join(SCORES)}")
-        if not isinstance(asked, str) and not callable(asked):
-            raise TypeError(f"the score of {name!r} must be a name or a scorer, got {type(asked).__name__}")
-        scorer = get_scorer(asked) if isinstance(asked, str) else asked
-        truth = truth if data.classes is None else data.classes[truth]
-        X_test = data.X_test if rows is None else data_module.take_rows(data.X_test, rows)
-    else:
-        _check_score(model, data, score, truth, name)
-    if each_point and (score is None or score.points is None):
-        pointwise = ", ".join(score.name for score in SCORES.values() if score.points)
-        raise ValueError(f"per_test_point=True needs a score that is a mean over test points: {pointwise}")
-    return Output(name, score, scorer, rows, truth, X_test, data.n_classes, each_point, np.empty(0))
-
-
-def _read_test_rows(rows: Any, name: str, n_test: int) -> NDArray[np.int64]:
-    rows = np.asarray(rows)
-    if rows.dtype == bool:
-        if rows.shape != (n_test,):
-            raise ValueError(f"the test rows of {name!r} are a mask of shape {rows.shape}, expected ({n_test},)")
-        rows = np.flatnonzero(rows)
-    if rows.ndim != 1 or not len(rows):
-        raise ValueError(f"the test set of {name!r} is empty")
-    if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_test:
-        raise ValueError(f"the test rows of {name!r} must be a mask or indices from 0 to {n_test - 1}")
-    return np.asarray(rows, dtype=np.int64)
-
-
-def _check_score(model: Any, data: Data, score: Score, truth: NDArray[Any], name: str) -> None:
-    """Raise an error unless the model can serve the score on this test set."""
-    kind = "classifier" if data.n_classes else "regressor"
-    if score.kind != kind:
-        raise ValueError(f"scoring: {score.name} is for a {score.kind}, but {type(model).__name__} is a {kind}")
-    ranked = score.need == "ranks" and hasattr(model, "decision_function")
-    if score.need in ("probabilities", "ranks") and not ranked and not hasattr(model, "predict_proba"):
-        raise ValueError(f"scoring: {score.name} needs predict_proba, which {type(model).__name__} does not have")
-    if score.name == "roc_auc" and data.n_classes != 2:
-        raise ValueError(f"scoring: roc_auc is for two classes, y has {data.n_classes}; take roc_auc_ovr")
-    if score.name.startswith("roc_auc") and len(np.unique(truth)) < data.n_classes:
-        raise ValueError(f"scoring: {name} needs every class among its test labels")
-    if score.name == "r2" and truth.var() == 0:
-        raise ValueError(f"scoring: {name} needs test labels that differ")
-
-
-def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Output, ...]:
-    """Return the outputs with what each is worth where the model cannot be fitted."""
-    sizes = [len(output.truth) if output.each_point else 1 for output in scored]
-    if isinstance(empty, Mapping):
-        unknown = [name for name in empty if name not in {output.name for output in scored}]
-        if unknown or len(empty) < len(scored):
-            raise ValueError(f"empty must give a number for each of {[output.name for output in scored]}")
-        empty = [empty[output.name] for output in scored]
-    if empty is not None:
-        try:
-            numbers = np.broadcast_to(np.asarray(empty, dtype=float), (sum(sizes),))
-        except (TypeError, ValueError):
-            raise ValueError(f"empty must be one number, or one for each of {sum(sizes)} outputs") from None
-        if not np.isfinite(numbers).all():
-            raise ValueError("empty must be finite")
-        cuts = np.split(numbers, np.cumsum(sizes)[:-1])
-        return tuple(replace(output, default=cut) for output, cut in zip(scored, cuts, strict=True))
-    opaque = [output.name for output in scored if output.score is None]
-    if opaque:
-        raise ValueError(f"say what a set is worth without a model, empty=..., for the score {opaque[0]!r}")
-    return tuple(replace(output, default=_constant_score(output, data.n_classes)) for output in scored)
-
-
-def _constant_score(output: Output, n_classes: int) -> Floats:
-    whole = replace(output, rows=None)  # the truth is that of the slice already, and so is what is said about it
-    return np.asarray(whole.measure(constant_predictions(output.truth, n_classes))[0])
+            return f"{output.name} is not among the batched scores"
+    return twin_of(model, data)

@@ -1,0 +1,314 @@
+"""Diagnostics: how a game behaves with the size of its coalitions, from a small budget of evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fgsv.coalitions import Coalitions
+from fgsv.enumeration import read_players
+from fgsv.game import Game, evaluate
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+N_SIZES = 16
+N_RESAMPLES = 200
+EVALUATIONS_PER_DRAW = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """An exponent b, fitted to a quantity that falls with the size s as c s^b, and its standard error."""
+
+    exponent: float
+    stderr: float
+    scale: float
+    """The constant c."""
+    sizes: Ints
+    """The sizes it is fitted to."""
+
+    def verdict(self, needed: float) -> str:
+        """Say whether the exponent is at most `needed`, as far as two standard errors can tell."""
+        if not np.isfinite(self.exponent):
+            return "unclear"
+        if self.exponent + 2 * self.stderr < needed:
+            return "yes"
+        return "no" if self.exponent - 2 * self.stderr > needed else "unclear"
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What a game looks like by size of coalition; made by `fgsv.diagnose`."""
+
+    by_size: pd.DataFrame
+    """For each size: mean utility, smoothed, with a band of two standard errors; deletion and second-order
+    differences, their mean and 99th percentile."""
+    split_gains: pd.DataFrame
+    """For each group, what splitting it into halves is predicted to add to its GSV, with a 95% interval."""
+    deletion: Slope
+    """Exponent of the mean change when one player leaves; O(1/s) is an exponent of -1 or less."""
+    second_order: Slope
+    """Exponent of the mean second-order difference; Algorithm 1 assumes less than -3/2."""
+    second_order_extreme: Slope
+    """The same for the 99th percentile: the assumption is about the worst case."""
+    n_evaluations: int
+    seed: int
+
+    @property
+    def assumption_met(self) -> str:
+        """Whether second-order differences fall faster than s^(-3/2), as Algorithm 1 assumes: yes, no, unclear."""
+        return self.second_order_extreme.verdict(-1.5)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table by size."""
+        return self.by_size.copy()
+
+    def __repr__(self) -> str:
+        def number(value: float) -> str:
+            return f"{value:.4g}"
+
+        gains = self.split_gains.to_string(index=False, float_format=number)
+        lines = [
+            self.by_size.to_string(index=False, float_format=number),
+            "",
+            "predicted gain of a group that splits in two under GSV:",
+            gains,
+            "",
+            f"deletion differences fall as s^{self.deletion.exponent:.2f} (± {self.deletion.stderr:.2f})",
+            f"second-order differences fall as s^{self.second_order.exponent:.2f} "
+            f"(± {self.second_order.stderr:.2f}), their 99th percentile as "
+            f"s^{self.second_order_extreme.exponent:.2f} (± {self.second_order_extreme.stderr:.2f})",
+            f"faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
+            f"{self.n_evaluations} evaluations, seed {self.seed}",
+        ]
+        return "\n".join(lines)
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw mean utility, deletion and second-order differences by size; save where a path is given."""
+        from fgsv.experiments.results import pyplot
+
+        plt = pyplot()
+        figure, panels = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+        table = self.by_size
+        panels[0].fill_between(table["size"], table.low, table.high, alpha=0.25, linewidth=0, color="#1b6ca8")
+        panels[0].plot(table["size"], table.smoothed, color="#1b6ca8", label="smoothed, with a band")
+        panels[0].plot(table["size"], table["mean"], "o", markersize=4, color="black", label="mean")
+        panels[0].set(title="mean utility", xlabel="size", xscale="log")
+        panels[0].legend(frameon=False, fontsize=8)
+        for panel, name, slope, title in (
+            (panels[1], "deletion", self.deletion, "deletion differences"),
+            (panels[2], "second_order", self.second_order, "second-order differences"),
+        ):
+            for column, colour, label in (
+                (f"{name}_mean", "#1b6ca8", "mean"),
+                (f"{name}_99", "#d9822b", "99th percentile"),
+            ):
+                shown = table[table[column] > 0]
+                panel.plot(shown["size"], shown[column], "o", markersize=4, color=colour, label=label)
+            line = slope.scale * slope.sizes**slope.exponent
+            panel.plot(slope.sizes, line, color="#1b6ca8", linewidth=1, label=f"size^{slope.exponent:.2f}")
+            panel.set(title=title, xlabel="size", xscale="log", yscale="log")
+            panel.legend(frameon=False, fontsize=8)
+        for panel in panels:
+            panel.spines[["top", "right"]].set_visible(False)
+        if path is not None:
+            figure.savefig(path, dpi=150)
+            plt.close(figure)
+        return figure
+
+
+def diagnose(game: Any, groups: Any = None, *, budget: int = 6_000, seed: int = 0, output: int = 0) -> Diagnosis:
+    """Return how a game behaves with the size of coalitions, and what that means for splitting and Algorithm 1.
+
+    >>> import fgsv
+    >>> from fgsv.games import SumOfUnanimity
+    >>> fgsv.diagnose(SumOfUnanimity(32), budget=1_000).n_evaluations
+    938
+
+    At 16 sizes s, draw a coalition S of size s and four other players z1, z1', z2, z2', and evaluate
+
+        deletion       |U(S + z1) - U(S)|
+        second order   |U(S + z1 + z1') - U(S + z1 + z2) - U(S + z1' + z2') + U(S + z2 + z2')|
+
+    (the paper's definition 3 and assumption 2): six evaluations a draw. The mean utility by size predicts what
+    a group gains under GSV by splitting into halves, as if all players were alike (proposition 1); where
+    `groups` is None, for four groups of equal size. `output` picks one of several outputs.
+    """
+    game, partition = read_players(game, groups)
+    n = game.n_players
+    if n < 6:
+        raise ValueError(f"diagnose needs at least 6 players, the game has {n}")
+    sizes = _sizes(n)
+    n_draws = (budget - 2) // (EVALUATIONS_PER_DRAW * len(sizes))
+    if n_draws < 2:
+        least = 2 * EVALUATIONS_PER_DRAW * len(sizes) + 2
+        raise ValueError(f"diagnose needs a budget of at least {least} evaluations for {n} players, got {budget}")
+    rng = np.random.default_rng(seed)
+    coalitions = Coalitions.concatenate([Coalitions.ends(n), *_draws(n, sizes, n_draws, rng)])
+    values = _evaluate(game, coalitions)[:, output]
+    ends, drawn = values[:2], values[2:].reshape(len(sizes), n_draws, EVALUATIONS_PER_DRAW)
+    weights = rng.multinomial(n_draws, np.full(n_draws, 1 / n_draws), size=(N_RESAMPLES, len(sizes))) / n_draws
+    weights = np.concatenate([np.full((1, len(sizes), n_draws), 1 / n_draws), weights])
+
+    deletion = np.abs(drawn[:, :, 1] - drawn[:, :, 0])
+    second = np.abs(drawn[:, :, 2] - drawn[:, :, 3] - drawn[:, :, 4] + drawn[:, :, 5])
+    nodes, curves = _curves(sizes, drawn, ends, n, weights)
+    smoothed = np.stack([np.interp(np.log1p(sizes), np.log1p(nodes), curve) for curve in curves])
+    error = smoothed[1:].std(axis=0, ddof=1)
+    by_size = pd.DataFrame(
+        {
+            "size": sizes,
+            "mean": drawn[:, :, 0].mean(axis=1),
+            "smoothed": smoothed[0],
+            "low": smoothed[0] - 2 * error,
+            "high": smoothed[0] + 2 * error,
+            "deletion_mean": deletion.mean(axis=1),
+            "deletion_99": np.quantile(deletion, 0.99, axis=1),
+            "second_order_mean": second.mean(axis=1),
+            "second_order_99": np.quantile(second, 0.99, axis=1),
+        }
+    )
+    group_names, group_sizes = [str(name) for name in partition.names], partition.sizes.astype(np.int64)
+    if groups is None:
+        group_names, group_sizes = ["one of four equal groups"], _four(n)
+    return Diagnosis(
+        by_size,
+        _split_gains(group_names, group_sizes, nodes, curves),
+        _slope(sizes, np.einsum("rsd,sd->rs", weights, deletion), deletion),
+        _slope(sizes, np.einsum("rsd,sd->rs", weights, second), second),
+        _slope(sizes, _resampled_quantiles(second, weights), second),
+        len(coalitions),
+        seed,
+    )
+
+
+def _four(n: int) -> Ints:
+    return np.array([len(part) for part in np.array_split(np.arange(n), 4)], dtype=np.int64)
+
+
+def _sizes(n: int) -> Ints:
+    """Return sizes from 1 to n - 4, closest together at the small end."""
+    return np.unique(np.rint(np.geomspace(1, n - 4, N_SIZES)).astype(np.int64))
+
+
+def _draws(n: int, sizes: Ints, n_draws: int, rng: np.random.Generator) -> list[Coalitions]:
+    """Return the six coalitions of each draw at each size, as lists of members or, where shorter, of the rest."""
+    added = ((), (0,), (0, 1), (0, 2), (1, 3), (2, 3))  # of the players z1, z1', z2, z2' in this order
+    batches = []
+    for size in sizes.tolist():
+        large = 2 * size > n
+        lists = []
+        for _ in range(n_draws):
+            chosen = rng.choice(n, n - size if large else size + 4, replace=False)
+            four, rest = chosen[:4], chosen[4:]
+            for taken in added:
+                kept = [z for z in range(4) if (z in taken) != large]
+                lists.append(np.concatenate([four[kept], rest]))
+        batches.append(Coalitions.from_lists(n, lists, np.full(len(lists), large)))
+    return batches
+
+
+def _evaluate(game: Game, coalitions: Coalitions) -> Floats:
+    step = game.batch_size or 256
+    return np.concatenate([evaluate(game, coalitions[i : i + step]) for i in range(0, len(coalitions), step)])
+
+
+def _curves(sizes: Ints, drawn: Floats, ends: Floats, n: int, weights: Floats) -> tuple[Ints, Floats]:
+    """Return nodes between 0 and n and (1 + R, nodes) smoothed mean utilities: of the sample and of resamples.
+
+    A draw says something about the sizes s, s + 1 and s + 2. The smoother is a local line in log(1 + s); the
+    ends are known.
+    """
+    at = np.concatenate([sizes, sizes + 1, sizes + 2])
+    seen = np.stack([drawn[:, :, 0], drawn[:, :, 1], drawn[:, :, 2:].mean(axis=2)])
+    means = np.einsum("rsd,ksd->rks", weights, seen).reshape(len(weights), -1)
+    inner = np.unique(at[at < n])
+    place, node = np.log1p(at), np.log1p(inner)
+    width = 0.5 * np.log1p(n) / N_SIZES
+    curves = np.empty((len(weights), len(inner) + 2))
+    curves[:, 0], curves[:, -1] = ends
+    for column, centre in enumerate(node, start=1):
+        kernel = np.exp(-0.5 * ((place - centre) / width) ** 2)
+        offset = place - centre
+        first, second = kernel @ offset, kernel @ offset**2
+        line = kernel * (second - offset * first)
+        curves[:, column] = means @ (line / line.sum())
+    return np.concatenate([[0], inner, [n]]), curves
+
+
+def _slope(sizes: Ints, quantity: Floats, differences: Floats) -> Slope:
+    """Fit log(quantity) to log(size) for the sample, row 0, and its resamples.
+
+    The exponent is one for large sizes: the smallest are left out. A size counts by the number of draws that
+    differ at all, which are few at large sizes where a score has steps, as accuracy does.
+    """
+    used = (sizes >= max(4, sizes[-1] ** 0.4)) & (quantity[0] > 0)
+    if used.sum() < 3:
+        return Slope(np.nan, np.nan, np.nan, sizes[used])
+    weights = np.count_nonzero(differences[used], axis=1) / np.count_nonzero(differences[used])
+    x = np.log(sizes[used])
+    centred = (x - weights @ x) * weights
+    seen = (quantity[:, used] > 0).all(axis=1)
+    y = np.log(quantity[seen][:, used])
+    exponents = y @ centred / (x @ centred)
+    scale = float(np.exp(y[0] @ weights - exponents[0] * (weights @ x)))
+    stderr = float(exponents[1:].std(ddof=1)) if len(exponents) > 2 else np.nan
+    return Slope(float(exponents[0]), stderr, scale, sizes[used])
+
+
+def _resampled_quantiles(differences: Floats, weights: Floats) -> Floats:
+    """Return the 99th percentile of (sizes, draws) differences in each resample: (1 + R, sizes)."""
+    order = np.argsort(differences, axis=1)
+    ranked = np.take_along_axis(differences, order, axis=1)
+    reached = np.cumsum(np.take_along_axis(weights, order[None], axis=2), axis=2)
+    return np.asarray(
+        np.take_along_axis(ranked[None], (reached >= 0.99 - 1e-12).argmax(axis=2)[:, :, None], axis=2)[..., 0]
+    )
+
+
+def _split_gains(names: Sequence[str], sizes: Ints, nodes: Ints, curves: Floats) -> pd.DataFrame:
+    """Return the predicted gain of splitting each named group into halves, from the curves of mean utility."""
+    rows = []
+    for position, name in enumerate(names):
+        size = int(sizes[position])
+        if size < 2:
+            continue
+        others = np.delete(sizes, position)
+        halves = (size // 2, size - size // 2)
+        gains = -_expected_gsv(size, others, nodes, curves)
+        for half, rest in (halves, halves[::-1]):
+            gains = gains + _expected_gsv(half, np.append(others, rest), nodes, curves)
+        error = gains[1:].std(ddof=1)
+        row = {"group": name, "players": size, "gain": gains[0], "low": gains[0] - 1.96 * error}
+        rows.append({**row, "high": gains[0] + 1.96 * error})
+    return pd.DataFrame(rows, columns=["group", "players", "gain", "low", "high"])
+
+
+def _expected_gsv(size: int, others: Ints, nodes: Ints, curves: Floats) -> Floats:
+    """Return the GSV of a group of `size` players beside other groups, if utility were the curve at the total.
+
+    With x uniform in (0, 1) and each other group in with probability x, the expected gain of joining is the
+    Shapley value; Gauss-Legendre nodes integrate the polynomial in x exactly.
+    """
+    n = int(others.sum()) + size
+    points, point_weights = np.polynomial.legendre.leggauss(len(others) // 2 + 1)
+    chance = np.zeros(n + 1)
+    for x, weight in zip((points + 1) / 2, point_weights / 2, strict=True):
+        totals = np.zeros(n + 1)
+        totals[0] = 1
+        for other in others.tolist():
+            moved = x * totals[: n + 1 - other]
+            totals *= 1 - x
+            totals[other:] += moved
+        chance += weight * totals
+    reached = np.flatnonzero(chance)
+    curve = np.stack(
+        [np.interp(np.log1p(np.stack([reached, reached + size])), np.log1p(nodes), row) for row in curves]
+    )
+    return np.asarray((curve[:, 1] - curve[:, 0]) @ chance[reached])

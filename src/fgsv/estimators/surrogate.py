@@ -1,0 +1,223 @@
+"""A model of the utility that is learned from the draws, and whose player values are known in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+
+from fgsv.coalitions import Masks, log_choose
+from fgsv.semivalue import SizeWeights
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+MOST_PLAYERS = 1024
+"""Beyond it the closed form costs more than the surrogate is worth."""
+MOST_POINTS = 8192
+"""Coalitions that a surrogate is fitted to, at most: time and memory grow with their square."""
+
+# The kernel's shape was chosen once, on sums of unanimity games and on regressions; the optimum is flat, and
+# fitting it to each game by marginal likelihood did worse.
+_DECAY = 3.0
+_LENGTH = 1.3
+_LIFT = 2.0
+_NUGGET = 0.02
+_CLIP = 8.0
+_BLOCK = 512
+
+
+@dataclass(frozen=True, eq=False)
+class SetKernel:
+    """A covariance between the utilities of two coalitions, from their sizes and their overlap alone.
+
+        k(S, T) = sqrt((A_ss - 1) (A_tt - 1)) / (A_st - z)
+
+    where z is the correlation of the two indicator vectors, A_st = a [(1 + e) c_s c_t - d_s d_t], and c_s, d_s are
+    cosh and sinh of logit(s/n) / 2l. As a power series in z it has interactions of every order d, with weights that
+    fall like a^-d; utilities of similar sizes resemble each other; k(S, S) = 1.
+    """
+
+    n: int
+    c: Floats
+    """(n - 1,) for the sizes 1..n-1, as are d and g; sqrt(a (1 + e)) c_s of the formula."""
+    d: Floats
+    """sqrt(a) d_s of the formula."""
+    g: Floats
+    """1 / sqrt(A_ss - 1)"""
+
+    @classmethod
+    @lru_cache(maxsize=8)
+    def of(cls, n: int) -> SetKernel:
+        """Return the kernel for n players."""
+        s = np.arange(1, n)
+        half = np.log(s / (n - s)) / (2 * _LENGTH)
+        c, d = np.cosh(half) * np.sqrt(_DECAY * (1 + _LIFT / n)), np.sinh(half) * np.sqrt(_DECAY)
+        return cls(n, c, d, 1 / np.sqrt(c**2 - d**2 - 1))
+
+    def features(self, masks: Masks, sizes: Ints, sign: int) -> Singles:
+        """Return (m, n + 2) rows; the product of one with sign 1 and one with sign -1 is 1 / k."""
+        g = self.g[sizes - 1]
+        rows = np.empty((len(sizes), self.n + 2), dtype=np.float32)
+        scale = sign * g / np.sqrt(sizes * (self.n - sizes) / self.n)
+        np.multiply(masks, scale[:, None], out=rows[:, : self.n], casting="unsafe")
+        rows[:, : self.n] -= (scale * sizes / self.n).astype(np.float32)[:, None]
+        rows[:, self.n] = self.c[sizes - 1] * g
+        rows[:, self.n + 1] = sign * self.d[sizes - 1] * g
+        return rows
+
+    def __call__(self, left: Singles, right: Singles) -> Singles:
+        """Return the (m, M) kernel between rows with sign 1 and rows with sign -1."""
+        kernel = np.empty((len(left), len(right)), dtype=np.float32)
+        for start in range(0, len(left), _BLOCK):  # blocks that stay in the cache between the two operations
+            block = kernel[start : start + _BLOCK]
+            np.matmul(left[start : start + _BLOCK], right.T, out=block)
+            np.reciprocal(block, out=block)
+        return kernel
+
+    @lru_cache(maxsize=8)  # noqa: B019 - kernels are few and cached themselves
+    def moments(self) -> tuple[Floats, Floats]:
+        """Return (n - 1, n - 1) tables C and M over the sizes s and t.
+
+        For S uniform of size s and T of size t, E[(1{i in S} - s/n) k(S, T)] = C[s, t] (1{i in T} - t/n) and
+        E[k(S, T)] = M[s, t]: sums over the overlap, hypergeometric, as far as its probability exceeds 1e-16.
+        """
+        n, t = self.n, np.arange(1, self.n)
+        covariance, mean = np.empty((n - 1, n - 1)), np.empty((n - 1, n - 1))
+        for s in range(1, n):
+            centre = s * t / n
+            reach = 9 * np.sqrt(s * (n - s) * t * (n - t) / n**3) + 9
+            low = np.maximum(np.maximum(0, s + t - n), np.floor(centre - reach)).astype(int)
+            high = np.minimum(np.minimum(s, t), np.ceil(centre + reach)).astype(int)
+            overlap = low[:, None] + np.arange((high - low).max() + 1)
+            beyond = overlap > high[:, None]
+            overlap = np.minimum(overlap, high[:, None])
+            log_p = log_choose(t[:, None], overlap) + log_choose(n - t[:, None], s - overlap) - log_choose(n, s)
+            z = (overlap * n - s * t[:, None]) / np.sqrt(s * (n - s) * t * (n - t))[:, None]
+            a = self.c[s - 1] * self.c - self.d[s - 1] * self.d
+            k = np.exp(log_p) / ((a[:, None] - z) * self.g[s - 1] * self.g[:, None])
+            k[beyond] = 0
+            mean[s - 1] = k.sum(axis=1)
+            covariance[s - 1] = (k * z).sum(axis=1) * np.sqrt(s * (n - s) / (t * (n - t)))
+        return covariance, mean
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """f_j(S) = h_j(s) + r(s) sum over T of c_Tj k(S, T), one f_j for each stream j, on the same coalitions T."""
+
+    kernel: SetKernel
+    intercepts: Floats
+    """(J, n - 1, q): h_j"""
+    spread: Floats
+    """(n - 1, q): r"""
+    masks: Masks
+    """(M, n)"""
+    sizes: Ints
+    """(M,)"""
+    coefficients: Singles
+    """(J, M, q)"""
+
+    def predict(self, masks: Masks, sizes: Ints, streams: Ints) -> Floats:
+        """Return (m, q) values f_j(S), j the stream of each coalition."""
+        right = self.kernel.features(self.masks, self.sizes, -1)
+        shape = np.empty((len(sizes), self.spread.shape[1]), dtype=np.float32)
+        for stream, coefficients in enumerate(self.coefficients):
+            mine = np.flatnonzero(streams == stream)
+            for start in range(0, len(mine), _BLOCK):
+                rows = mine[start : start + _BLOCK]
+                left = self.kernel.features(masks[rows], sizes[rows], 1)
+                shape[rows] = self.kernel(left, right) @ coefficients
+        return self.intercepts[streams, sizes - 1] + self.spread[sizes - 1] * shape
+
+    def player_values(self, weights: SizeWeights, sampled: NDArray[np.bool_]) -> Floats:
+        """Return what the sampled sizes contribute to each player's value of the mean f_j: (n, q)."""
+        covariance, mean = self.kernel.moments()
+        coefficients = self.coefficients.mean(axis=0, dtype=float)
+        gain = weights.gain[:, None] * sampled[:, None]
+        by_point = coefficients * (covariance.T @ (gain * self.spread))[self.sizes - 1]
+        values = self.masks.T @ by_point - by_point.T @ self.sizes / self.kernel.n
+        drift = weights.drift[:, None] * sampled[:, None]
+        if drift.any():
+            values += (drift * self.intercepts.mean(axis=0)).sum(axis=0)
+            values += (coefficients * (mean.T @ (drift * self.spread))[self.sizes - 1]).sum(axis=0)
+        return values
+
+
+def cross_fit(
+    masks: Masks,
+    sizes: Ints,
+    values: Floats,
+    owners: Ints,
+    intercepts: Floats,
+    spread: Floats,
+) -> Surrogate:
+    """Fit f_j for each stream j on the coalitions that are not its own: kernel ridge regression about h_j.
+
+    `owners` (M,) names the stream of each coalition, -1 where it belongs to none and serves all. All systems share
+    one kernel matrix, and each product with it, in conjugate gradients. They need not be solved to the last digit:
+    any coefficients make a valid surrogate, since prediction and closed form use the same ones.
+    """
+    kernel = SetKernel.of(masks.shape[1])
+    targets = np.clip((values - intercepts[:, sizes - 1]) / spread[sizes - 1], -_CLIP, _CLIP)
+    gram = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1))
+    used = (owners[None, :] != np.arange(len(intercepts))[:, None])[:, :, None]
+    common = np.flatnonzero(owners < 0)
+    basis = common[:: max(1, len(common) // 400)]
+    return Surrogate(kernel, intercepts, spread, masks, sizes, _solve(gram, used * targets, used, basis))
+
+
+def _solve(
+    gram: Singles,
+    targets: Floats,
+    used: NDArray[np.bool_],
+    basis: Ints,
+    iterations: int = 30,
+    tolerance: float = 0.02,
+) -> Singles:
+    """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by preconditioned conjugate gradients.
+
+    The preconditioner is a Nystroem approximation of K from the columns in `basis`, which all streams may use.
+    """
+    columns = gram[:, basis].astype(float)
+    corner = columns[basis]
+    corner[np.diag_indices(len(basis))] += 1e-4
+    root = solve_triangular(cholesky(corner, lower=True), columns.T, lower=True)  # K is about root' root
+    noise = _NUGGET + max(1e-2, 1 - float((root**2).sum(axis=0).mean()))
+    factors = [cho_factor((root * on[:, 0]) @ root.T + noise * np.eye(len(basis))) for on in used]
+    root = root.astype(np.float32)
+    on = used.astype(np.float32)
+
+    def precondition(residual: Singles) -> Singles:
+        inner = root @ residual
+        inner = np.stack([cho_solve(f, v) for f, v in zip(factors, inner, strict=True)]).astype(np.float32)
+        return on * (residual - root.T @ inner) / np.float32(noise)
+
+    def multiply(vectors: Singles) -> Singles:
+        flat = gram @ vectors.transpose(1, 0, 2).reshape(len(gram), -1)
+        product = flat.reshape(len(gram), *vectors.shape[::2]).transpose(1, 0, 2)
+        return on * product + np.float32(_NUGGET) * vectors
+
+    def dot(left: Singles, right: Singles) -> Floats:
+        return np.einsum("jmq,jmq->jq", left, right, dtype=np.float64)[:, None, :]
+
+    residual = targets.astype(np.float32)
+    solution = np.zeros_like(residual)
+    direction = precondition(residual)
+    descent = dot(residual, direction)
+    enough = tolerance**2 * dot(residual, residual)
+    for _ in range(iterations):
+        image = multiply(direction)
+        step = (descent / np.maximum(dot(direction, image), 1e-30)).astype(np.float32)
+        solution += step * direction
+        residual -= step * image
+        if (dot(residual, residual) <= enough).all():
+            break
+        scaled = precondition(residual)
+        last, descent = descent, dot(residual, scaled)
+        direction = scaled + (descent / np.maximum(last, 1e-30)).astype(np.float32) * direction
+    return solution

@@ -1,0 +1,41 @@
+"""Many independent runs on several processes, with a progress bar."""
+
+from __future__ import annotations
+
+import platform
+from ast import literal_eval
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+from joblib import Parallel, delayed, parallel_config
+from rich.console import Console
+from rich.progress import track
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def run_all(function: Callable[[T], R], tasks: Sequence[T], *, jobs: int = 2, label: str = "") -> list[R]:
+    """Return function(task) for every task, in order; each process computes with one thread."""
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        results = Parallel(n_jobs=jobs, return_as="generator")(delayed(function)(task) for task in tasks)
+        console = Console(stderr=True)
+        return list(track(results, description=label, total=len(tasks), console=console, transient=True))
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    packages = ("numpy", "scipy", "scikit-learn", "joblib")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
+
+
+def read_method(text: str) -> tuple[str, dict[str, Any]]:
+    """Read a method's name and options.
+
+    >>> read_method("kernelshap, paired=True")
+    ('kernelshap', {'paired': True})
+    """
+    name, *pairs = text.split(", ")
+    options = dict(pair.split("=") for pair in pairs)
+    return name, {key: literal_eval(option) for key, option in options.items()}

@@ -1,0 +1,261 @@
+"""The copyright game: players are images with prompts, a coalition is an adapter that was trained on it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from fgsv.coalitions import Masks
+from fgsv.utilities.diffusion.adapters import AdamW, AdaptedUNet, Training, adapt
+from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample
+from fgsv.utilities.diffusion.memory import Room, room_for
+from fgsv.utilities.diffusion.model import DiffusionModel
+from fgsv.utilities.diffusion.plan import n_steps, training_plan
+
+Floats = NDArray[np.float64]
+
+MOST_ADAPTERS = 1024
+MOST_TRAJECTORIES = 8192
+"""Drawn at once, of all adapters together; more fill no GPU better."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a coalition is fine-tuned and scored; the defaults are the paper's."""
+
+    rank: int = 8
+    alpha: float = 8.0
+    learning_rate: float = 1e-4
+    batch: int = 4
+    epochs: int = 10
+    denoising_steps: int = 25
+    guidance: float = 7.5
+    trajectories: int = 20
+    seed: int = 0
+    """Of the initial weights, the order, timesteps and noise of training, and the trajectories' noise: one seed,
+    the same for every coalition."""
+
+    def __post_init__(self) -> None:
+        for name in ("rank", "batch", "epochs", "denoising_steps", "trajectories"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """What the players hold, encoded once: latents, text embeddings, and the noise of every epoch."""
+
+    latents: torch.Tensor
+    """(n, C, H, W)."""
+    texts: torch.Tensor
+    """(texts, tokens, d): the different prompts."""
+    text: torch.Tensor
+    """(n,): each player's prompt, by its place in `texts`."""
+    noise: torch.Tensor
+    """(epochs, n, C, H, W): the noise that a player meets in an epoch, in whatever coalition."""
+    timesteps: torch.Tensor
+    """(epochs, n)."""
+
+    @classmethod
+    def of(
+        cls, model: DiffusionModel, latents: torch.Tensor, prompts: list[str], settings: Settings
+    ) -> TrainingData:
+        """Embed the prompts and draw the noise, on the CPU so that it is the same on every device."""
+        if len(latents) != len(prompts):
+            raise ValueError(f"{len(latents)} images but {len(prompts)} prompts: expected one for each image")
+        distinct = list(dict.fromkeys(prompts))
+        generator = torch.Generator().manual_seed(settings.seed)
+        shape = (settings.epochs, len(prompts))
+        most = int(model.scheduler.config.num_train_timesteps)
+        return cls(
+            latents.to(model.device),
+            model.embed(distinct),
+            torch.tensor([distinct.index(prompt) for prompt in prompts], device=model.device),
+            torch.randn(*shape, *latents.shape[1:], generator=generator).to(model.device),
+            torch.randint(0, most, shape, generator=generator).to(model.device),
+        )
+
+
+def fine_tune(
+    model: DiffusionModel, adapted: AdaptedUNet, data: TrainingData, masks: Masks, settings: Settings
+) -> torch.Tensor:
+    """Train one adapter for each row of (B, n) masks, all at once, and return their (B, P) weights.
+
+    Costs epochs * ceil(s / batch) steps for the largest coalition; coalitions that are done leave the batch.
+    An empty coalition's adapter stays as it was drawn, which changes nothing.
+    """
+    order = np.argsort(-masks.sum(axis=1), kind="stable")
+    plan = training_plan(masks[order], settings.epochs, settings.batch, settings.seed)
+    device = adapted.device
+    players = torch.as_tensor(plan.players).to(device)
+    epochs = torch.as_tensor(plan.epochs).to(device)[:, :, None].expand_as(players)
+    valid = torch.as_tensor(plan.valid).to(device)
+    products = model.scheduler.alphas_cumprod.to(device)
+    predicts = str(model.scheduler.config.prediction_type)
+    training = Training(
+        adapted, adapted.initial(settings.seed).repeat(len(masks), 1), AdamW(settings.learning_rate)
+    )
+    texts = data.texts.to(adapted.dtype)
+    for step in range(len(plan.players)):
+        n_active = plan.n_active(step)
+        who, epoch = players[step, :n_active].flatten(), epochs[step, :n_active].flatten()
+        latents, noise, timesteps = data.latents[who], data.noise[epoch, who], data.timesteps[epoch, who]
+        signal = products[timesteps].sqrt()[:, None, None, None]
+        spread = (1 - products[timesteps]).sqrt()[:, None, None, None]
+        target = {
+            "epsilon": noise,
+            "v_prediction": signal * noise - spread * latents,
+            "sample": latents,
+        }[predicts]
+        noisy = (signal * latents + spread * noise).to(adapted.dtype)
+        training.step(noisy, timesteps, texts[data.text[who]], target, valid[step, :n_active])
+    weights = torch.empty_like(training.weights)
+    weights[torch.as_tensor(order, device=device)] = training.weights
+    return weights
+
+
+class DiffusionGame:
+    """U(S): the log-likelihood of given images under the model fine-tuned on S, one output for each prompt.
+
+    `latents` (n, C, H, W) and `prompts` (n) are the players; `generated` (q, k, C, H, W) are the latents of k
+    images for each of the q `queries`, prompts by name -> text. A coalition costs one training, which serves
+    all prompts, and 2 q r T samples of the UNet for r trajectories of T steps. B coalitions are trained at
+    once; without `adapters_at_once`, as many as fit the free memory of the GPU.
+    """
+
+    def __init__(
+        self,
+        model: DiffusionModel,
+        latents: torch.Tensor,
+        prompts: list[str],
+        queries: dict[str, str],
+        generated: torch.Tensor,
+        settings: Settings | None = None,
+        *,
+        adapters_at_once: int | None = None,
+    ) -> None:
+        settings = settings or Settings()
+        if len(queries) != len(generated):
+            raise ValueError(f"generated holds images for {len(generated)} prompts, expected {len(queries)}")
+        self.model = model
+        self.settings = settings
+        self.n_players = len(latents)
+        self.outputs = tuple(queries)
+        self.adapted = adapt(model.unet, rank=settings.rank, alpha=settings.alpha)
+        self.data = TrainingData.of(model, latents, prompts, settings)
+        self.generated = generated.to(model.device)
+        self.process = ReverseProcess.of(model.scheduler, settings.denoising_steps)
+        self._queries = model.embed([*queries.values(), ""])
+        self._noise = Noise.draw(
+            len(queries) * settings.trajectories,
+            settings.denoising_steps,
+            model.latent_shape,
+            settings.seed + 1,  # not the numbers that the adapters were initialised with
+            model.device,
+        )
+        self._asked = adapters_at_once
+
+    @cached_property
+    def room(self) -> Room:
+        """How many adapters are trained at once, and how many trajectories drawn."""
+        most = Room(MOST_ADAPTERS, MOST_TRAJECTORIES)
+        return room_for(self._train_some, self._draw_some, self.adapted.device, self._asked, most)
+
+    @property
+    def batch_size(self) -> int:
+        """How many coalitions to ask for at once: a number that no machine's memory changes."""
+        return 512
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the players, the images, the frozen weights and the settings."""
+        digest = hashlib.sha256(repr(sorted(asdict(self.settings).items())).encode())
+        digest.update(repr((self.outputs, self.process.timesteps, str(self.adapted.dtype))).encode())
+        tensors = [self.data.latents, self.data.texts, self.data.text, self.generated, self._queries]
+        tensors += [weight for _, weight in sorted(self.model.unet.state_dict().items())]
+        for tensor in tensors:
+            digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+        return "diffusion-" + digest.hexdigest()[:32]
+
+    def cost(self, sizes: NDArray[np.int64]) -> ArrayLike:
+        """Return the cost of a coalition in samples of the UNet; a backward pass counts as another forward."""
+        settings = self.settings
+        trained = 2 * settings.batch * n_steps(np.asarray(sizes), settings.epochs, settings.batch)
+        sampled = 2 * len(self._noise.start) * settings.denoising_steps
+        return np.asarray(trained + sampled, dtype=float)
+
+    def __call__(self, masks: ArrayLike) -> Floats:
+        """Return (m, q) log-likelihoods of (m, n) coalitions."""
+        coalitions: Masks = np.asarray(masks, dtype=bool)
+        if coalitions.ndim != 2 or coalitions.shape[1] != self.n_players:
+            raise ValueError(f"expected (m, {self.n_players}) booleans, got shape {coalitions.shape}")
+        values = np.empty((len(coalitions), len(self.outputs)))
+        # Sorted by size: coalitions that train together end together.
+        order = np.argsort(-coalitions.sum(axis=1), kind="stable")
+        for start in range(0, len(order), self.room.adapters):
+            rows = order[start : start + self.room.adapters]
+            values[rows] = self._evaluate(coalitions[rows])
+        return values
+
+    def adapters(self, masks: Masks) -> torch.Tensor:
+        """Train and return the (B, P) adapters of (B, n) coalitions."""
+        return fine_tune(self.model, self.adapted, self.data, masks, self.settings)
+
+    def generate(self, weights: torch.Tensor | None, count: int, seed: int) -> torch.Tensor:
+        """Return (q, count, C, H, W) latents of new images for each prompt under one adapter, (P,), or none."""
+        noise = Noise.draw(
+            len(self.outputs) * count,
+            self.settings.denoising_steps,
+            self.model.latent_shape,
+            seed,
+            self.adapted.device,
+        )
+        means = self._trajectories(None if weights is None else weights[None], noise, count)
+        return means[0]
+
+    def _evaluate(self, masks: Masks) -> Floats:
+        weights = self.adapters(masks)
+        at_once = max(1, self.room.trajectories // len(self._noise.start))
+        scores = [self._score(weights[i : i + at_once]) for i in range(0, len(weights), at_once)]
+        values: Floats = torch.cat(scores).cpu().numpy()
+        return values
+
+    def _score(self, weights: torch.Tensor) -> torch.Tensor:
+        means = self._trajectories(weights, self._noise, self.settings.trajectories)
+        return log_likelihood(means, self.generated, self.process.last_variance)
+
+    def _trajectories(self, weights: torch.Tensor | None, noise: Noise, count: int) -> torch.Tensor:
+        """Return the (B, q, count, C, H, W) means of x_0, in as many pieces as memory asks for."""
+        prompts = self._queries[:-1].repeat_interleave(count, dim=0)
+        at_once = max(1, self.room.trajectories // (1 if weights is None else len(weights)))
+        pieces = [
+            self._draw(weights, self.process, noise[i : i + at_once], prompts[i : i + at_once])
+            for i in range(0, len(prompts), at_once)
+        ]
+        means = torch.cat(pieces, dim=1)
+        return means.view(len(means), len(self.outputs), count, *means.shape[2:])
+
+    def _draw(
+        self, weights: torch.Tensor | None, process: ReverseProcess, noise: Noise, prompts: torch.Tensor
+    ) -> torch.Tensor:
+        return sample(self.adapted, weights, process, noise, prompts, self._queries[-1], self.settings.guidance)
+
+    def _train_some(self, count: int) -> None:
+        """Take a training step of `count` adapters, to see what memory it takes."""
+        masks = np.zeros((count, self.n_players), dtype=bool)
+        masks[:, : self.settings.batch] = True
+        fine_tune(self.model, self.adapted, self.data, masks, replace(self.settings, epochs=1))
+
+    def _draw_some(self, count: int) -> None:
+        """Draw `count` trajectories of two steps with one adapter, to see what memory it takes."""
+        weights = self.adapted.initial(self.settings.seed)[None]
+        process = ReverseProcess.of(self.model.scheduler, 2)
+        noise = Noise.draw(count, 2, self.model.latent_shape, 0, self.adapted.device)
+        self._draw(weights, process, noise, self._queries[:1].expand(count, -1, -1))

@@ -1,0 +1,99 @@
+"""How many adapters fit: two sizes are measured, and the free memory divided by what one more takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+USABLE = 0.85
+"""The part of the free memory that is planned with; the rest is fragmentation and other people's."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """How many adapters to train at once, and how many trajectories (of all adapters) to draw at once."""
+
+    adapters: int
+    trajectories: int
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a call takes: `fixed` bytes and `each` for every adapter or trajectory."""
+
+    fixed: int
+    each: int
+
+    def fitting(self, free: int) -> int:
+        """Return how many fit in `free` bytes.
+
+        >>> Need(fixed=100, each=10).fitting(155)
+        5
+        """
+        return max(0, (free - self.fixed) // max(self.each, 1))
+
+
+def room_for(
+    train: Callable[[int], object],
+    draw: Callable[[int], object],
+    device: torch.device,
+    asked: int | None,
+    most: Room,
+) -> Room:
+    """Return how much to handle at once: what was asked for or, on a GPU, what fits; never above `most`.
+
+    `train(B)` trains B adapters for a step and `draw(r)` draws r short trajectories; on a GPU both are
+    measured.
+    """
+    if asked is not None and asked < 1:
+        raise ValueError(f"adapters_at_once must be at least 1, got {asked}")
+    if device.type != "cuda":
+        return Room(min(asked or 64, most.adapters), most.trajectories)
+    free = int(USABLE * free_memory(device))
+    adapters = fit("adapters", measure(train, 1, 2, device), free, asked, most.adapters)
+    trajectories = fit("trajectories", measure(draw, 4, 8, device), free, None, most.trajectories)
+    return Room(adapters, trajectories)
+
+
+def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
+    """Return how many to handle at once in `free` bytes, or say how much is needed and how many would fit."""
+    fitting = need.fitting(free)
+    if fitting < 1 or (asked is not None and asked > fitting):
+        wanted = asked or 1
+        raise MemoryError(
+            f"{wanted} {what} at once need {_gib(need.fixed + wanted * need.each)} GiB of GPU memory, but "
+            f"{_gib(free)} GiB are free; {fitting} {what} would fit"
+            + ("" if fitting else ": take a smaller batch, another precision or another GPU")
+        )
+    return min(asked or fitting, most)
+
+
+def measure(run: Callable[[int], object], few: int, more: int, device: torch.device) -> Need:
+    """Measure the peak memory of `run(few)` and `run(more)` beyond what is allocated already."""
+    peaks = []
+    for count in (few, few, more):  # the first call also pays for workspaces that stay
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        try:
+            run(count)
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(
+                f"a batch for {count} at once does not fit in the {_gib(free_memory(device))} GiB of free GPU "
+                "memory: take a smaller batch, another precision or another GPU"
+            ) from error
+        peaks.append(torch.cuda.max_memory_allocated(device) - before)
+    each = max((peaks[2] - peaks[1]) // (more - few), 1)
+    return Need(max(peaks[1] - few * each, 0), each)
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the bytes that this process could still take on a GPU: free, or cached by torch and unused."""
+    free, _ = torch.cuda.mem_get_info(device)
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return free + cached
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.2f}"

@@ -1,0 +1,67 @@
+"""Which images each coalition trains on at each step: the same seeds for every coalition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.coalitions import Masks
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingPlan:
+    """The batches of B coalitions, whose numbers of steps fall from one to the next; T is the most steps.
+
+    An epoch runs through a coalition's members in the order of one permutation of all players, so coalitions
+    that share members see them in the same order, and with the same noise where that depends on (epoch,
+    player).
+    """
+
+    n_steps: Ints
+    """(B,): epochs times the batches that a coalition's members fill."""
+    players: Ints
+    """(T, B, b): the player of each sample; any player where `valid` is False."""
+    epochs: Ints
+    """(T, B)."""
+    valid: NDArray[np.bool_]
+    """(T, B, b): whether a sample counts. The last batch of an epoch may be short."""
+
+    def n_active(self, step: int) -> int:
+        """Return how many coalitions, from the first on, still train at a step."""
+        return int((self.n_steps > step).sum())
+
+
+def n_steps(sizes: Ints, epochs: int, batch: int) -> Ints:
+    """Return the training steps of coalitions of the given sizes.
+
+    >>> n_steps(np.array([0, 1, 4, 5, 120]), epochs=10, batch=4).tolist()
+    [0, 10, 10, 20, 300]
+    """
+    steps: Ints = epochs * -(-sizes // batch)
+    return steps
+
+
+def training_plan(masks: Masks, epochs: int, batch: int, seed: int) -> TrainingPlan:
+    """Plan the training of (B, n) coalitions, sorted by falling number of steps, in batches of `batch`."""
+    sizes = masks.sum(axis=1)
+    steps = n_steps(sizes, epochs, batch)
+    if (np.diff(steps) > 0).any():
+        raise ValueError("coalitions must be sorted by falling number of steps")
+    n_coalitions, n = masks.shape
+    rng = np.random.default_rng(seed)
+    orders = np.stack([rng.permutation(n) for _ in range(epochs)])
+    # members first, in the order of the epoch's permutation: (epochs, B, n)
+    outside = np.stack([~masks[:, order] for order in orders])
+    members = np.take_along_axis(orders[:, None, :], np.argsort(outside, axis=2, kind="stable"), axis=2)
+    per_epoch = np.maximum(1, -(-sizes // batch))
+    times = np.arange(steps.max(initial=0))[:, None]
+    epoch = np.minimum(times // per_epoch, epochs - 1)
+    places = (times % per_epoch * batch)[:, :, None] + np.arange(batch)
+    valid = (places < sizes[:, None]) & (times < steps)[:, :, None]
+    rows = np.arange(n_coalitions)[None, :, None]
+    players = members[epoch[:, :, None], rows, np.minimum(places, n - 1)]
+    return TrainingPlan(steps, players, epoch, valid)

@@ -1,0 +1,345 @@
+"""Neural networks: many copies of a torch module trained at once, each on its own coalition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fgsv.coalitions import Coalitions
+from fgsv.game import GameError
+from fgsv.utilities.data import Data, Kind, NullSampler
+from fgsv.utilities.fingerprint import fingerprint
+from fgsv.utilities.rowsets import CHUNK_BYTES, RowSets
+from fgsv.utilities.scores import SCORES, Need, Output, Predictions
+from fgsv.utilities.utility import Learner, Utility, build
+
+try:
+    import torch
+    from torch.func import functional_call, vmap
+    from torch.nn.functional import cross_entropy, mse_loss
+except ImportError:
+    raise ImportError("fgsv.utilities.torch needs torch: pip install 'fgsv[torch]'") from None
+
+Floats = NDArray[np.float64]
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""(b, C) outputs and (b,) targets -> (b,) losses, one for each row."""
+Optimizer = Callable[[Iterable[torch.Tensor]], torch.optim.Optimizer]
+"""Parameters -> an optimiser that updates each number by itself: `partial(torch.optim.SGD, lr=0.1)`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """A module trained once for each row set; all sets of a chunk in one stacked network.
+
+    In each step every row draws a number, the same for all coalitions, and a coalition's mini-batch is those of
+    its members with the smallest: uniform without replacement, and coalitions that share members share most of
+    their batches. Sets no larger than a batch train on all their rows.
+    """
+
+    module: torch.nn.Module
+    tester: torch.nn.Module
+    """The module in evaluation mode."""
+    loss: Loss
+    optimizer: Optimizer
+    X: torch.Tensor
+    """(n + 1, ...) rows; the last one, of zeros, fills up lists."""
+    y: torch.Tensor
+    X_test: torch.Tensor
+    n_classes: int
+    n_steps: int
+    batch_size: int
+    n_copies: int
+    seed: int
+
+    name: ClassVar[str] = "copies of a torch module trained at once"
+    lists_members: ClassVar[bool] = True
+    bytes_per_row: ClassVar[int] = 0
+
+    @property
+    def bytes_per_set(self) -> int:
+        """So that a chunk holds as many sets as copies are to be trained at once."""
+        return CHUNK_BYTES // self.n_copies
+
+    def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
+        """Train a copy on every set and predict the test points."""
+        filler = len(self.X) - 1
+        members = torch.as_tensor(sets.explicit().table(filler), device=self.X.device)
+        parameters = self.train(members)
+        with torch.no_grad():
+            outputs = vmap(lambda own: functional_call(self.tester, own, (self.X_test,)))(parameters)
+        said = outputs.double().cpu().numpy()
+        diverged = ~np.isfinite(said).reshape(len(sets), -1).all(axis=1)
+        if diverged.any():
+            raise GameError(
+                f"training diverged for {int(diverged.sum())} coalitions of this batch, "
+                f"the smallest of {int(sets.sizes[diverged].min())} rows: try a smaller learning rate"
+            )
+        fitted = np.ones(len(sets), dtype=bool)
+        if not self.n_classes:
+            return Predictions(fitted, values=said.reshape(len(sets), -1))
+        exponents = np.exp(said - said.max(axis=2, keepdims=True))
+        return Predictions(
+            fitted,
+            labels=said.argmax(axis=2),
+            probabilities=exponents / exponents.sum(axis=2, keepdims=True),
+            ranks=said[:, :, 1] - said[:, :, 0] if "ranks" in needs else None,
+        )
+
+    def train(self, members: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Train a copy on each row of (m, L) members; return the parameters, stacked along a first axis."""
+        parameters = {
+            name: start.detach().expand(len(members), *start.shape).clone().requires_grad_()
+            for name, start in self.module.named_parameters()
+        }
+        optimizer = self.optimizer(parameters.values())
+        generator = torch.Generator().manual_seed(self.seed)
+        devices = [self.X.device] if self.X.is_cuda else []
+        with torch.random.fork_rng(devices=devices):  # dropout draws alike for all coalitions, and leaves no trace
+            torch.manual_seed(self.seed)
+            for _ in range(self.n_steps):
+                rows = self._batch(members, generator)
+                losses = self._losses(parameters, rows)
+                counted = (rows < len(self.X) - 1).to(losses.dtype)
+                optimizer.zero_grad()
+                means = (losses * counted).sum(dim=1) / counted.sum(dim=1)
+                torch.autograd.backward(means.sum())  # copies do not meet: the sum's gradient is each copy's own
+                optimizer.step()
+        return {name: stacked.detach() for name, stacked in parameters.items()}
+
+    def _batch(self, members: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Return the (m, b) rows of one step."""
+        if members.shape[1] <= self.batch_size:
+            return members
+        draws = torch.rand(len(self.X), generator=generator)
+        draws[-1] = 2  # a row that only fills up comes after all others
+        draws = draws.to(self.X.device)
+        chosen = draws[members].topk(self.batch_size, dim=1, largest=False, sorted=False).indices
+        return members.gather(1, chosen)
+
+    def _losses(self, parameters: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+        """Return the (m, b) losses of each copy on its own rows."""
+
+        def forward(own: dict[str, torch.Tensor], inputs: torch.Tensor) -> Any:
+            return functional_call(self.module, own, (inputs,))
+
+        outputs = vmap(forward, randomness="same")(parameters, self.X[rows])
+        flat = outputs.reshape(rows.numel(), *outputs.shape[2:])
+        if not self.n_classes:
+            flat = flat.reshape(-1)
+        return self.loss(flat, self.y[rows].reshape(-1)).reshape(rows.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class TorchUtility:
+    """The mean of trainings that differ in their seed alone: expected performance (paper, section 3.5.1)."""
+
+    replicates: tuple[Utility, ...]
+
+    @property
+    def n_players(self) -> int:
+        """How many players there are: rows, or units."""
+        return self.replicates[0].n_players
+
+    @property
+    def outputs(self) -> tuple[str, ...] | None:
+        """Names of the outputs; None for one score."""
+        return self.replicates[0].outputs
+
+    @property
+    def fingerprint(self) -> str | None:
+        """A hash of the data, the module with its first weights, the loss, the optimiser and the seeds."""
+        return fingerprint("replicates", [replicate.fingerprint for replicate in self.replicates])
+
+    @property
+    def batch_size(self) -> int:
+        """How many coalitions are best asked for at once: enough for chunks of about equal sizes."""
+        learner = self.replicates[0].learner
+        return 8 * learner.n_copies if isinstance(learner, Copies) else 256
+
+    def __call__(self, masks: ArrayLike) -> Floats:
+        """Evaluate the coalitions that the rows of an (m, n) boolean array describe: (m,), or (m, q)."""
+        return np.mean([replicate(masks) for replicate in self.replicates], axis=0)
+
+    def evaluate_lists(self, coalitions: Coalitions) -> Floats:
+        """Evaluate coalitions given as lists: (m,), or (m, q)."""
+        return np.mean([replicate.evaluate_lists(coalitions) for replicate in self.replicates], axis=0)
+
+    def describe(self) -> str:
+        """Say in words what is evaluated, and how."""
+        return f"{self.replicates[0].describe()}\nmean of {len(self.replicates)} trainings"
+
+
+def torch_utility(
+    module: torch.nn.Module | Callable[[], torch.nn.Module],
+    X: Any,
+    y: Any,
+    X_test: Any,
+    y_test: Any,
+    scoring: Any = None,
+    *,
+    loss: Loss | None = None,
+    optimizer: Optimizer,
+    n_steps: int,
+    batch_size: int = 32,
+    n_replicates: int = 1,
+    n_copies: int = 64,
+    device: str | torch.device | None = None,
+    units: Any = None,
+    empty: Any = None,
+    min_size: int | None = None,
+    null: str | NullSampler | None = None,
+    per_test_point: bool = False,
+    seed: int = 0,
+) -> TorchUtility:
+    """Return the game in which a coalition is worth the score of a network trained on its rows.
+
+    >>> from functools import partial
+    >>> X = np.linspace(-1, 1, 20).reshape(10, 2)
+    >>> y = np.arange(10) // 5
+    >>> sgd = partial(torch.optim.SGD, lr=0.5)
+    >>> game = torch_utility(lambda: torch.nn.Linear(2, 2), X, y, X, y, optimizer=sgd, n_steps=20)
+    >>> game(np.ones((1, 10), dtype=bool)).tolist()
+    [1.0]
+
+    `module`: a module, whose weights are where every training starts, or a callable that makes one, for a new
+    start in each replicate. It maps (b, ...) rows to (b, C) outputs, one for each class, where y holds classes,
+    and to (b, 1) or (b,) where y holds floats. No batch normalisation, which mixes rows over steps.
+
+    `loss` gives one number a row: cross entropy or squared error by default. `optimizer` takes parameters, such
+    as `partial(torch.optim.Adam, lr=1e-3)`; it must update each number by itself, as all but L-BFGS and Muon
+    do. Every coalition takes `n_steps` steps on mini-batches of `batch_size`, and its worth is the mean over
+    `n_replicates` trainings. `n_copies` are trained at once. `device`: CUDA where there is one.
+
+    The other arguments are those of `fgsv.utility`. The same seed gives the same bits on one type of CPU and
+    for one batch; another batch shape changes last bits, which training may amplify: replicates average it out.
+    """
+    for name, number in {
+        "n_steps": n_steps,
+        "batch_size": batch_size,
+        "n_replicates": n_replicates,
+        "n_copies": n_copies,
+    }.items():
+        if number < 1:
+            raise ValueError(f"{name} must be at least 1, got {number}")
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    X, y, X_test, y_test = (_as_numpy(array) for array in (X, y, X_test, y_test))
+    classifier = np.asarray(y).dtype.kind != "f"
+    replicates = []
+    for replicate in range(n_replicates):
+        own_seed = int(np.random.SeedSequence([seed, replicate]).generate_state(1)[0])
+        start = _start(module, own_seed)
+        kind = Kind(type(start).__name__, classifier, takes_tensors=True)
+
+        def choose(
+            start: torch.nn.Module, data: Data, scored: Sequence[Output], _: int, own_seed: int = own_seed
+        ) -> tuple[Learner, str, Any]:
+            chosen_loss = loss or _default_loss(data.n_classes)
+            learner = _copies(start, data, chosen_loss, optimizer, where, n_steps, batch_size, n_copies, own_seed)
+            _check_scores(scored)
+            _try_out(learner)
+            weights = {name: value.cpu().numpy() for name, value in start.state_dict().items()}
+            content = [repr(start), weights, _loss_content(chosen_loss), optimizer, n_steps, batch_size, own_seed]
+            return learner, "", content
+
+        given = (start, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
+        replicates.append(build(kind, choose, *given))
+    return TorchUtility(tuple(replicates))
+
+
+def _as_numpy(array: Any) -> Any:
+    return array.detach().cpu().numpy() if isinstance(array, torch.Tensor) else array
+
+
+def _start(module: torch.nn.Module | Callable[[], torch.nn.Module], seed: int) -> torch.nn.Module:
+    """Return the module that a replicate starts from."""
+    if isinstance(module, torch.nn.Module):
+        start = deepcopy(module)
+    else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            start = module()
+        if not isinstance(start, torch.nn.Module):
+            raise TypeError(f"module must be a torch module or make one, got {type(start).__name__}")
+    if not list(start.parameters()):
+        raise ValueError("module has no parameters to train")
+    for layer in start.modules():
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
+            raise ValueError(
+                f"module has a {type(layer).__name__}, which keeps statistics over steps that copies cannot "
+                "have: use LayerNorm or GroupNorm"
+            )
+    return start
+
+
+def _default_loss(n_classes: int) -> Loss:
+    return _cross_entropies if n_classes else _squares
+
+
+def _cross_entropies(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return cross_entropy(outputs, targets, reduction="none")
+
+
+def _squares(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return mse_loss(outputs, targets, reduction="none")
+
+
+def _loss_content(loss: Loss) -> Any:
+    """Return what a loss is fingerprinted by: losses that are modules say all there is in their repr."""
+    return [type(loss), repr(loss)] if isinstance(loss, torch.nn.Module) else loss
+
+
+def _copies(
+    start: torch.nn.Module,
+    data: Data,
+    loss: Loss,
+    optimizer: Optimizer,
+    device: torch.device,
+    n_steps: int,
+    batch_size: int,
+    n_copies: int,
+    seed: int,
+) -> Copies:
+    dtype = next(start.parameters()).dtype
+    module = deepcopy(start).to(device).train()
+    X, X_test = (torch.as_tensor(array, dtype=dtype, device=device) for array in data.features())
+    y = torch.as_tensor(data.y, dtype=torch.int64 if data.n_classes else dtype, device=device)
+    return Copies(
+        module,
+        deepcopy(module).eval(),
+        loss,
+        optimizer,
+        torch.cat([X, torch.zeros_like(X[:1])]),
+        torch.cat([y, torch.zeros_like(y[:1])]),
+        X_test,
+        data.n_classes,
+        n_steps,
+        batch_size,
+        n_copies,
+        seed,
+    )
+
+
+def _check_scores(scored: Sequence[Output]) -> None:
+    for output in scored:
+        if output.score is None:
+            raise ValueError(f"scoring: {output.name} is not among the batched scores, {', '.join(SCORES)}")
+
+
+def _try_out(learner: Copies) -> None:
+    """Run two rows through the module and the loss, to raise an error about their shapes before any training."""
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        outputs = learner.tester(learner.X[:2])
+        expected = (2, learner.n_classes) if learner.n_classes else (2, 1)
+        if tuple(outputs.shape) != expected and not (not learner.n_classes and tuple(outputs.shape) == (2,)):
+            raise ValueError(f"module returns shape {tuple(outputs.shape)} for 2 rows, expected {expected}")
+        losses = learner.loss(outputs if learner.n_classes else outputs.reshape(-1), learner.y[:2])
+        if tuple(losses.shape) != (2,):
+            raise ValueError(
+                f"loss returns shape {tuple(losses.shape)} for 2 rows, expected (2,): one number a row, "
+                "such as torch.nn.CrossEntropyLoss(reduction='none')"
+            )

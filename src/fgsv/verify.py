@@ -1,0 +1,142 @@
+"""Verification: derive a valuation again from its ledger, and a ledger's records again from the game."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.backends import attempt
+from fgsv.game import Game, as_game
+from fgsv.ledger import Batch, Ledger, LedgerError, NotRecorded
+from fgsv.packing import n_rows, unpack
+from fgsv.run import value
+from fgsv.valuation import Valuation
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where something is not what it should be."""
+
+    where: str
+    stated: Any
+    derived: Any
+
+    def __str__(self) -> str:
+        return f"{self.where}: stated {self.stated}, derived {self.derived}"
+
+
+def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
+    """Derive every draw from the seed and every number from the recorded utilities; return what differs.
+
+    It is the run itself, of a game that is known from the ledger alone: neither data nor model are needed, and
+    the ledger is not changed. An empty list says that all values, errors and shares are the same, bit for bit.
+    """
+    settings = valuation.settings
+    if not settings:
+        raise ValueError("this valuation has no settings to run it again from: it was not made by fgsv.value")
+    with Ledger(ledger, read_only=True) as opened:
+        game = _game_of(opened, settings["fingerprint"])[1]
+        table = None if settings["cost"] is None else np.array(settings["cost"])
+        try:
+            derived = value(
+                replace(game, grouped_by=valuation.partition if valuation.grouped else None),
+                valuation.partition,
+                method=settings["method"],
+                budget=valuation.n_evaluations,
+                seed=settings["seed"],
+                semivalue=settings["semivalue"],
+                cost=None if table is None else lambda sizes: table[sizes - 1],
+                batch_size=settings["batch_size"],
+                on_error=settings["on_error"],
+                n_jobs=1,
+                ledger=opened,
+                **settings["options"],
+            )
+        except NotRecorded:
+            stated = f"{valuation.n_evaluations} evaluations from seed {settings['seed']}"
+            return [Difference("draws", stated, "some of them are not in the ledger")]
+    return list(_differences(valuation, derived))
+
+
+def _game_of(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
+    games = {game.fingerprint: (number, game) for number, game in ledger.games()}
+    if fingerprint not in games:
+        raise LedgerError(
+            f"the ledger {ledger.path} holds nothing of a game with the fingerprint {fingerprint!r}; it holds "
+            f"{', '.join(map(repr, games)) or 'no game at all'}"
+        )
+    return games[fingerprint]
+
+
+def _differences(stated: Valuation, derived: Valuation) -> Iterator[Difference]:
+    for name in ("method", "seed", "n_evaluations", "outputs", "efficient", "degrees_of_freedom"):
+        if getattr(stated, name) != getattr(derived, name):
+            yield Difference(name, getattr(stated, name), getattr(derived, name))
+    if stated.info.get("failures") != derived.info.get("failures"):
+        yield Difference("failures", stated.info.get("failures"), derived.info.get("failures"))
+    for name in ("values", "stderr", "total", "player_values", "deviations"):
+        yield from _different_entries(name, getattr(stated, name), getattr(derived, name), stated.names)
+
+
+def _different_entries(name: str, stated: Any, derived: Any, names: tuple[Any, ...]) -> Iterator[Difference]:
+    if stated is None or derived is None or np.shape(stated) != np.shape(derived):
+        if stated is not derived:
+            yield Difference(f"shape of {name}", np.shape(stated), np.shape(derived))
+        return
+    a, b = np.asarray(stated), np.asarray(derived)
+    wrong = np.argwhere(~((a == b) | ((a != a) & (b != b))))
+    for index in wrong[:5]:
+        place = tuple(index.tolist())
+        label = f" of group {names[place[0]]!r}" if name in ("values", "stderr") and place else f" {list(place)}"
+        yield Difference(name + label, a[place].item(), b[place].item())
+    if len(wrong) > 5:
+        yield Difference(name, f"{len(wrong)} entries in all", "other ones")
+
+
+def verify_records(
+    ledger: str | Path, game: Any, *, sample: int = 20, seed: int = 0, tolerance: float = 0.0
+) -> list[Difference]:
+    """Evaluate a random sample of a game's recorded batches again; return where the game answers otherwise.
+
+    A value that was tampered with differs, and so does everything after a library changed its arithmetic. With
+    `tolerance`, values may differ by so much, absolutely: for another type of machine, or a GPU.
+    """
+    with Ledger(ledger, read_only=True) as opened:
+        number, recorded = _game_of(opened, getattr(game, "fingerprint", None))
+        records = _sampled(opened.batches(number), sample, np.random.default_rng(seed))
+    game = as_game(game, recorded.n_players)
+    found: list[Difference] = []
+    for record in records:
+        answer = attempt(game, unpack(game.n_players, record.coalitions))
+        if set(answer.failures) != set(record.outcome.failures) or answer.values.shape != record.outcome.values.shape:
+            found.append(Difference(f"batch {record.id}", _words(record), answer.failures or "values"))
+            continue
+        with np.errstate(invalid="ignore"):
+            far = np.abs(answer.values - record.outcome.values) > tolerance
+        for row, output in np.argwhere(far)[:3]:
+            where = f"batch {record.id}, coalition {row}, output {output}"
+            found.append(Difference(where, record.outcome.values[row, output], answer.values[row, output]))
+    return found
+
+
+def _words(record: Batch) -> Any:
+    return record.outcome.failures or f"{n_rows(record.coalitions)} values"
+
+
+def _sampled(records: Iterator[Batch], count: int, rng: np.random.Generator) -> list[Batch]:
+    """Return a uniform sample of a stream, without holding more than the sample."""
+    kept: list[Batch] = []
+    for seen, record in enumerate(records):
+        place = int(rng.integers(0, seen + 1))
+        if len(kept) < count:
+            kept.append(record)
+        elif place < count:
+            kept[place] = record
+    return kept

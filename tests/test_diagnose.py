@@ -1,0 +1,82 @@
+"""Diagnostics against games whose behaviour by size is known."""
+
+import numpy as np
+import pytest
+
+import fgsv
+
+
+def root(masks):
+    return np.sqrt(masks.sum(axis=1))
+
+
+@pytest.fixture(scope="module")
+def square_of_a_mean():
+    """U(S) is the square of the mean of s terms: deletion differences fall as 1/s, second-order ones as 1/s^2."""
+    terms = np.random.default_rng(0).normal(size=400) + 1
+    return fgsv.Game(lambda masks: ((masks @ terms) / np.maximum(masks.sum(axis=1), 1)) ** 2, 400)
+
+
+def test_exponents_of_a_smooth_game(square_of_a_mean):
+    found = fgsv.diagnose(square_of_a_mean)
+    assert found.n_evaluations <= 6_000
+    for slope, expected in ((found.deletion, -1), (found.second_order, -2), (found.second_order_extreme, -2)):
+        assert 0 < slope.stderr < 0.15
+        assert abs(slope.exponent - expected) < 4 * slope.stderr
+    assert found.assumption_met == "yes"
+
+
+def test_a_rough_game_does_not_meet_the_assumption():
+    terms = np.random.default_rng(1).normal(size=200)
+    game = fgsv.Game(lambda masks: np.sin(10 * masks @ terms) / np.maximum(masks.sum(axis=1), 1), 200)
+    assert fgsv.diagnose(game).assumption_met == "no"
+
+
+@pytest.mark.parametrize("sizes", [[25, 25, 25, 25], [60, 30, 10]])
+def test_split_gain_is_that_of_exact_gsv_where_size_is_all_that_counts(sizes):
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    found = fgsv.diagnose(fgsv.Game(root, 100), groups.tolist()).split_gains
+    whole = fgsv.exact(fgsv.grouped(fgsv.Game(root, 100), groups.tolist()))
+    split = groups.copy()
+    split[: sizes[0] // 2] = len(sizes)
+    halves = fgsv.exact(fgsv.grouped(fgsv.Game(root, 100), split.tolist()))
+    values = dict(zip(halves.names, halves.values, strict=True))
+    gain = values[0] + values[len(sizes)] - whole.values[0]
+    assert found.players.tolist() == sizes
+    # the curve is smoothed and interpolated between its nodes
+    assert abs(found.gain[0] - gain) < 0.03 * gain
+    assert gain > 0
+
+
+def test_an_additive_game_gains_nothing_by_splitting():
+    weights = np.random.default_rng(2).normal(size=80)
+    game = fgsv.Game(lambda masks: masks @ weights, 80)
+    (row,) = fgsv.diagnose(game, budget=20_000).split_gains.itertuples()
+    assert row.group == "one of four equal groups"
+    assert row.low - (row.high - row.low) < 0 < row.high + (row.high - row.low)
+
+
+def test_means_by_size(square_of_a_mean):
+    table = fgsv.diagnose(fgsv.Game(root, 100)).to_frame()
+    np.testing.assert_allclose(table["mean"], np.sqrt(table["size"]))
+    np.testing.assert_allclose(
+        table["deletion_mean"], np.sqrt(table["size"] + 1) - np.sqrt(table["size"]), atol=1e-12
+    )
+    np.testing.assert_allclose(table["second_order_99"], 0, atol=1e-12)
+    assert (table.low <= table.smoothed).all()
+    again = fgsv.diagnose(square_of_a_mean, seed=5)
+    np.testing.assert_array_equal(again.to_frame(), fgsv.diagnose(square_of_a_mean, seed=5).to_frame())
+
+
+def test_table_and_figure(square_of_a_mean, tmp_path):
+    found = fgsv.diagnose(square_of_a_mean, budget=1_000)
+    assert "as Algorithm 1 assumes" in repr(found)
+    found.plot(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_too_little():
+    with pytest.raises(ValueError, match="at least 6 players"):
+        fgsv.diagnose(fgsv.Game(root, 5))
+    with pytest.raises(ValueError, match="budget of at least"):
+        fgsv.diagnose(fgsv.Game(root, 50), budget=50)

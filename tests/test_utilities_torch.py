@@ -1,0 +1,139 @@
+"""Copies trained at once against the same training one at a time."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+
+import fgsv
+
+torch = pytest.importorskip("torch")
+from fgsv.utilities.torch import torch_utility  # noqa: E402
+
+SGD = partial(torch.optim.SGD, lr=0.2, momentum=0.9)
+
+
+def make_data(classes=True, n=40, n_test=20):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n + n_test, 3))
+    y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=n + n_test)
+    if classes:
+        y = (y > 0).astype(int)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def network(n_outputs=2):
+    torch.manual_seed(1)
+    layers = torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, n_outputs)
+    return torch.nn.Sequential(*layers).double()
+
+
+def masks_of_all_sizes(n=40):
+    rng = np.random.default_rng(2)
+    return np.array([rng.permutation(n) < size for size in range(0, n + 1, 3)])
+
+
+@pytest.mark.parametrize("optimizer", [SGD, partial(torch.optim.Adam, lr=0.05)], ids=["SGD", "Adam"])
+@pytest.mark.parametrize("classes", [True, False])
+def test_copies_agree_with_plain_training(classes, optimizer):
+    X, y, X_test, y_test = make_data(classes)
+    module = network(2 if classes else 1)
+    score = "neg_log_loss" if classes else "neg_mean_squared_error"
+    settings = {"optimizer": optimizer, "n_steps": 30, "batch_size": 40, "n_copies": 5, "device": "cpu"}
+    game = torch_utility(module, X, y, X_test, y_test, score, **settings)
+    masks = masks_of_all_sizes()[1:]
+    expected = []
+    loss = torch.nn.CrossEntropyLoss() if classes else torch.nn.MSELoss()
+    shape = (-1,) if classes else (-1, 1)
+    tensors = [torch.as_tensor(X), torch.as_tensor(y).reshape(shape), torch.as_tensor(X_test)]
+    for mask in masks:
+        model = pickle.loads(pickle.dumps(module))
+        steps = optimizer(model.parameters())
+        for _ in range(30):
+            steps.zero_grad()
+            loss(model(tensors[0][mask]), tensors[1][mask]).backward()
+            steps.step()
+        with torch.no_grad():
+            expected.append(-loss(model(tensors[2]), torch.as_tensor(y_test).reshape(shape)).item())
+    np.testing.assert_allclose(game(masks), expected, atol=1e-9)
+
+
+def test_mini_batches_are_common_to_coalitions_and_do_not_depend_on_the_chunk():
+    data = make_data()
+    masks = masks_of_all_sizes()
+    games = [
+        torch_utility(network(), *data, "neg_log_loss", optimizer=SGD, n_steps=15, batch_size=4, n_copies=copies)
+        for copies in (1, 7, 64)
+    ]
+    values = [game(masks) for game in games]
+    np.testing.assert_allclose(values[1], values[0], atol=1e-9)
+    np.testing.assert_allclose(values[2], values[0], atol=1e-9)
+    learner = games[0].replicates[0].learner
+    members = torch.arange(40)[None]
+    batches = [learner._batch(m, torch.Generator().manual_seed(5)) for m in (members, members[:, 1:])]
+    shared = set(batches[0].flatten().tolist()) & set(batches[1].flatten().tolist())
+    assert len(shared) >= 3
+
+
+def test_replicates_are_averaged():
+    data = make_data()
+    settings = {"optimizer": SGD, "n_steps": 10, "batch_size": 4}
+    masks = masks_of_all_sizes()
+    game = torch_utility(network, *data, "neg_log_loss", n_replicates=3, **settings)
+    each = [replicate(masks) for replicate in game.replicates]
+    assert not np.allclose(each[0][1:], each[1][1:])
+    np.testing.assert_allclose(game(masks), np.mean(each, axis=0))
+    again = torch_utility(network, *data, "neg_log_loss", n_replicates=3, **settings)
+    assert again.fingerprint == game.fingerprint
+    np.testing.assert_array_equal(again(masks), game(masks))
+    assert torch_utility(network, *data, "neg_log_loss", seed=1, **settings).fingerprint != game.fingerprint
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(game.replicates[0]))(masks), each[0])
+
+
+def test_it_is_a_game_and_leaves_no_trace():
+    data = make_data()
+    module = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(8, 2))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    state = torch.get_rng_state()
+    game = torch_utility(module, *data, ["accuracy", "roc_auc"], optimizer=SGD, n_steps=5, units=np.arange(40) // 4)
+    result = fgsv.value(game, budget=200)
+    assert result.values.shape == (10, 2)
+    assert "torch module" in game.describe()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+def test_images_and_tensors():
+    images = torch.rand(12, 1, 4, 4)
+    module = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(8, 3))
+    labels = torch.arange(12) % 3
+    game = torch_utility(module, images, labels, images, labels, optimizer=SGD, n_steps=3)
+    assert game(np.eye(12, dtype=bool)).shape == (12,)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"module": torch.nn.Linear(3, 3)}, r"module returns shape \(2, 3\) for 2 rows, expected \(2, 2\)"),
+        ({"module": torch.nn.Tanh()}, "no parameters"),
+        ({"module": torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))}, "BatchNorm1d"),
+        ({"loss": torch.nn.CrossEntropyLoss()}, "one number a row"),
+        ({"n_steps": 0}, "n_steps must be at least 1"),
+        ({"scoring": "r2"}, "r2 is for a regressor"),
+        ({"scoring": "f1", "empty": 0}, "f1 is not among the batched scores"),
+    ],
+)
+def test_bad_input_is_named_before_training(change, message):
+    X, y, X_test, y_test = make_data()
+    arguments = {"module": network().float(), "optimizer": SGD, "n_steps": 5, **change}
+    with pytest.raises(ValueError, match=message):
+        torch_utility(X=X, y=y, X_test=X_test, y_test=y_test, **arguments)
+
+
+def test_divergence_is_reported():
+    X, y, X_test, y_test = make_data(classes=False)
+    wild = partial(torch.optim.SGD, lr=1e6)
+    game = torch_utility(network(1), X, y, X_test, y_test, optimizer=wild, n_steps=200)
+    with pytest.raises(fgsv.GameError, match="training diverged"):
+        game(np.ones((1, 40), dtype=bool))
