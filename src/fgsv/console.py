@@ -120,7 +120,7 @@ def run(
     rounds = iterate(
         game, groups, budget=budget, precision=precision, max_seconds=max_seconds, confidence=confidence, **options
     )
-    pilot = min(PILOT, (budget or PILOT) // 4)
+    pilot = PILOT if budget is None else min(PILOT, budget // 4)
     history: list[tuple[int, float]] = []
     start = time.monotonic()
     valuation: Valuation | None = None
