@@ -198,7 +198,8 @@ def _check_missing(kind: Kind, X: Any, name: str) -> None:
         names = [repr(X.columns[j]) if isinstance(X, pd.DataFrame) else str(j) for j in missing[:5]]
         raise ValueError(
             f"{name} has missing or infinite values in column {', '.join(names)}"
-            f"{', ...' if len(missing) > 5 else ''}, which {kind.name} cannot take: fill them in, or put an imputer into a pipeline"
+            f"{', ...' if len(missing) > 5 else ''}, which {kind.name} cannot take: "
+            "fill them in, or put an imputer into a pipeline"
         )
 
 
