@@ -62,6 +62,7 @@ Confidence = Annotated[float, typer.Option(help="Of every interval.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", min=0)]
 Jobs = Annotated[int, typer.Option(help="Workers that evaluate.")]
 Ledger = Annotated[Path | None, typer.Option(help="Database that remembers every evaluation.")]
+OnError = Annotated[str, typer.Option(help="raise, or the number that a failed evaluation counts as.")]
 Amount = Annotated[str | None, typer.Option(help="Money to split, such as 100000.00.")]
 Currency = Annotated[str, typer.Option(help="Code of three letters.")]
 Clip = Annotated[bool, typer.Option(help="Pay nothing for negative values instead of charging (not faithful).")]
@@ -82,15 +83,6 @@ def _root(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Keep `fgsv COMMAND` the form of every call."""
-
-
-@app.command()
-def version(as_json: Json = False) -> None:
-    """Print the version.
-
-    Example: fgsv version
-    """
-    typer.echo(json.dumps({"fgsv": fgsv.__version__}) if as_json else fgsv.__version__)
 
 
 def open_job(
@@ -162,6 +154,7 @@ def value(
     seed: Seed = 0,
     jobs: Jobs = 1,
     ledger: Ledger = None,
+    on_error: OnError = "raise",
     payout: Amount = None,
     currency: Currency = "EUR",
     clip: Clip = False,
@@ -198,7 +191,9 @@ def value(
         confidence=confidence,
         seed=seed,
         quiet=as_json,
-        **running(jobs, ledger),
+        n_jobs=jobs,
+        ledger=ledger,
+        on_error=parse_policy(on_error),
     )
     finish(
         job,
@@ -224,6 +219,7 @@ def audit(
     seed: Seed = 0,
     jobs: Jobs = 1,
     ledger: Ledger = None,
+    on_error: OnError = "raise",
     payout: Amount = None,
     currency: Currency = "EUR",
     clip: Clip = False,
@@ -247,6 +243,7 @@ def audit(
 @opens_file
 def plan(
     job: Job,
+    pilot: Annotated[int, typer.Option(help="Evaluations of the pilot.", min=100)] = 2048,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     jobs: Jobs = 1,
@@ -259,7 +256,7 @@ def plan(
     """
     from fgsv import console
 
-    found = fgsv.plan(job.game, job.dataset.partition, confidence=confidence, seed=seed, **running(jobs, ledger))
+    found = fgsv.plan(job.game, job.dataset.partition, confidence=confidence, seed=seed, n_jobs=jobs, ledger=ledger)
     if as_json:
         typer.echo(json.dumps({"plan": found.to_frame().to_dict("records"), "notes": job.notes}))
         return
@@ -370,6 +367,15 @@ def demo(
     app([*arguments, *(["--force"] if force else []), *(["--json"] if as_json else [])])
 
 
+@app.command()
+def version(as_json: Json = False) -> None:
+    """Print the version.
+
+    Example: fgsv version
+    """
+    typer.echo(json.dumps({"fgsv": fgsv.__version__}) if as_json else fgsv.__version__)
+
+
 app.command()(cli_ledger.verify)
 
 
@@ -421,11 +427,6 @@ def pay(valuation: Valuation, money: dict[str, Any], confidence: float) -> Payou
     return split(valuation, confidence=confidence, **money | {"amount": amount})
 
 
-def running(jobs: int, ledger: Path | None) -> dict[str, Any]:
-    """Return the arguments of `fgsv.value` that say how it runs, where they are not the usual ones."""
-    return ({} if jobs == 1 else {"n_jobs": jobs}) | ({} if ledger is None else {"ledger": ledger})
-
-
 def parse_duration(text: str | None) -> float | None:
     """Return the seconds of 90, 90s, 10m or 2h.
 
@@ -438,6 +439,14 @@ def parse_duration(text: str | None) -> float | None:
     if match is None or float(match[1]) == 0:
         raise ValueError(f"--max-time must be like 90s, 10m or 2h, got {text!r}")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def parse_policy(text: str) -> str | float:
+    """Return what `--on-error` means: `raise`, or the number that a failed evaluation counts as."""
+    try:
+        return text if text == "raise" else float(text)
+    except ValueError:
+        raise ValueError(f"--on-error must be raise or a number, got {text!r}") from None
 
 
 def main(arguments: list[str] | None = None) -> None:
