@@ -1,5 +1,6 @@
 """Batched models against scikit-learn run to convergence, on coalitions of all sizes."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -154,3 +155,19 @@ def test_small_coalitions_do_not_pay_for_n(monkeypatch):
     lists = [rng.choice(n, size, replace=False) for size in (1, 5, 8, 8, 5)]
     game.evaluate_lists(Coalitions.from_lists(n, lists, [False, False, False, True, True]))
     assert sum(seen) <= 2 * sum(map(len, lists))
+
+
+def test_memory_is_bounded_by_the_chunk_and_not_by_the_number_of_coalitions():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(2_000, 3)), rng.integers(0, 2, size=2_000)
+    game = fgsv.utility(LogisticRegression(), X, y, X[:50], y[:50])
+    peaks = []
+    for count in (5_000, 40_000):
+        coalitions = Coalitions.from_lists(
+            2_000, rng.integers(0, 2_000, size=(count, 150)), np.zeros(count, dtype=bool)
+        )
+        tracemalloc.start()
+        game.evaluate_lists(coalitions)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 8e6

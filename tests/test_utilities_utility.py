@@ -1,8 +1,10 @@
 """What fgsv.utility promises whatever the model: scores, units, defaults, padding and errors."""
 
+import doctest
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -306,3 +308,20 @@ def test_imputers_take_missing_values():
 def test_masks_of_another_width():
     with pytest.raises(ValueError, match=r"expected an \(m, 40\) boolean array, got shape \(2, 39\)"):
         bad()(np.ones((2, 39), dtype=bool))
+
+
+def test_padded_sets_serve_the_paper_s_second_algorithm_and_the_default_method_alike():
+    X, y, X_test, y_test = make_data(n=14, classes=None)
+    game = fgsv.utility(Ridge(), X, y, X_test, y_test, "neg_mean_squared_error", min_size=6)
+    groups = ["a"] * 5 + ["b"] * 9
+    exact = fgsv.exact(game, groups)
+    default = fgsv.value(game, groups, budget=4_000, seed=0)
+    assert (np.abs(default.values - exact.values) < 5 * default.stderr).all()
+    second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
+    # its approximation is biased; what it finds is near, and padding is what makes small sets usable
+    assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()
+
+
+def test_the_documentation_is_true():
+    page = Path(__file__).parent.parent / "docs" / "utilities.md"
+    assert doctest.testfile(str(page), module_relative=False).failed == 0

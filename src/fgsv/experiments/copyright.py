@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +122,7 @@ def run(
         brand + ("large" if number % scale.per_brand < scale.large else "small") if brand in SPLIT else brand
         for number, brand in enumerate(brands)
     ]
-    where.say("evaluating every coalition of groups, for SRS")
-    exact = exact_group_values(game, parts)
+    exact = _exact(where, game, parts)
     valuation = _faithful(where, scale, game, brands, parts)
     return _write(where, scale, game, valuation, exact, brands, parts, time.monotonic() - start)
 
@@ -174,11 +174,8 @@ def _base_model(
         where.say(f"using the model in {folder}")
         return load_model(folder).to(where.device, where.dtype), logos
     where.say(f"training on {len(first)} images of {len(others)} brands")
-    if loaded is None:
-        trained = _train_small(where, scale, first)
-    else:
-        trained = _tune_checkpoint(where, scale, loaded, first)
-    trained.save(folder)
+    train = _train_small if loaded is None else partial(_tune_checkpoint, model=loaded)
+    train(where, scale, first).save(folder)
     note.write_text(made)
     return load_model(folder).to(where.device, where.dtype), logos
 
@@ -195,7 +192,7 @@ def _train_small(where: Place, scale: Scale, logos: Logos) -> DiffusionModel:
     return model
 
 
-def _tune_checkpoint(where: Place, scale: Scale, model: DiffusionModel, logos: Logos) -> DiffusionModel:
+def _tune_checkpoint(where: Place, scale: Scale, logos: Logos, model: DiffusionModel) -> DiffusionModel:
     """Fine-tune a checkpoint on the other brands, as the authors do, by an adapter that is merged into it."""
     model = model.to(where.device, where.dtype)
     adapted = adapt(model.unet, rank=scale.settings.rank, alpha=scale.settings.alpha)
@@ -215,22 +212,37 @@ def _game(
     empty = torch.zeros(len(queries), scale.generated, *model.latent_shape)
     arguments = (model, latents, [prompt(brand) for brand in players.brands], queries)
     game = DiffusionGame(*arguments, empty, scale.settings, adapters_at_once=adapters_at_once)
-    file, key = where.out / "generated.npz", game.fingerprint
-    if file.is_file() and (kept := np.load(file))["key"] == key:
-        where.say(f"using the generated images in {file}")
-        generated = torch.as_tensor(kept["latents"])
-    else:
+
+    def generate() -> Floats:
         where.say(f"fine-tuning on all {len(players)} images, generating {scale.generated} images a prompt")
         full = game.adapters(np.ones((1, len(players)), dtype=bool))
         generated = game.generate(full[0], scale.generated, seed=scale.settings.seed + 1000).cpu()
         before = game.generate(None, scale.generated, seed=scale.settings.seed + 1000)
-        np.savez(file, key=key, latents=generated.numpy())
         _contact_sheet(where.out / "generated.png", model.decode(generated.flatten(0, 1)), len(queries))
         _contact_sheet(where.out / "generated_before.png", model.decode(before.flatten(0, 1)), len(queries))
         _contact_sheet(where.out / "players.png", players.images, len(queries))
-    game = DiffusionGame(*arguments, generated, scale.settings, adapters_at_once=adapters_at_once)
+        return generated.numpy()
+
+    kept = _kept(where, "generated.npz", game.fingerprint, generate)
+    game = DiffusionGame(*arguments, torch.as_tensor(kept), scale.settings, adapters_at_once=adapters_at_once)
     where.say(f"{game.room.adapters} adapters and {game.room.trajectories} trajectories at once")
     return game
+
+
+def _kept(where: Place, name: str, key: str, compute: Callable[[], Floats]) -> Floats:
+    """Return what an earlier run computed for the same key and kept in a file, else compute and keep it."""
+    path = where.out / name
+    if path.is_file():
+        with np.load(path) as file:
+            if str(file["key"]) == key:
+                where.say(f"using {path}")
+                found: Floats = file["values"]
+                return found
+    values = compute()
+    part = path.with_name("part-" + name)
+    np.savez(part, key=key, values=values)
+    part.replace(path)
+    return values
 
 
 def _contact_sheet(path: Path, images: Images, n_rows: int) -> None:
@@ -242,19 +254,24 @@ def _contact_sheet(path: Path, images: Images, n_rows: int) -> None:
     Image.fromarray(rows.reshape(n_rows * height, -1, 3)).save(path)
 
 
-def exact_group_values(game: Any, parts: Sequence[str]) -> dict[str, fgsv.Valuation]:
+def _exact(where: Place, game: Any, parts: list[str]) -> dict[str, fgsv.Valuation]:
     """Return the exact GSV of the K parts, `split`, and of whole brands, `whole`; 2^K evaluations.
 
     A coalition of whole brands is one of their parts: its utility is looked up.
     """
-    grouped = fgsv.grouped(game, list(parts))
+    grouped = fgsv.grouped(game, parts)
     names = list(dict.fromkeys(parts))
-    numbers = np.arange(2 ** len(names))
-    values = grouped((numbers[:, None] >> np.arange(len(names))) & 1 == 1)
+    bits = np.arange(len(names))
+
+    def evaluate() -> Floats:
+        where.say(f"evaluating the {2 ** len(names)} coalitions of groups, for SRS")
+        return grouped((np.arange(2 ** len(names))[:, None] >> bits) & 1 == 1)
+
+    values = _kept(where, "group_utilities.npz", str(grouped.fingerprint), evaluate)
 
     def lookup(masks: Masks) -> Floats:
-        table: Floats = values[masks @ (1 << np.arange(len(names)))]
-        return table
+        found: Floats = values[masks @ (1 << bits)]
+        return found
 
     table = fgsv.Game(lookup, len(names), outputs=grouped.outputs)
     whole = [name.removesuffix("large").removesuffix("small") for name in names]
@@ -264,14 +281,17 @@ def exact_group_values(game: Any, parts: Sequence[str]) -> dict[str, fgsv.Valuat
     }
 
 
-def _faithful(
-    where: Place, scale: Scale, game: DiffusionGame, brands: list[str], parts: list[str]
-) -> fgsv.Valuation:
+def _faithful(where: Place, scale: Scale, game: DiffusionGame, brands: list[str], parts: list[str]) -> fgsv.Valuation:
     """Value the images until the error of every share, of whole and of split brands, is small enough."""
     where.say("sampling coalitions of images, for FSRS")
     result = None
     for result in fgsv.iterate(
-        game, brands, budget=scale.budget, seed=scale.settings.seed, round_size=scale.round_size
+        game,
+        brands,
+        budget=scale.budget,
+        seed=scale.settings.seed,
+        round_size=scale.round_size,
+        ledger=where.out / "ledger.db",
     ):
         worst = max(_share_errors(result).max(), _share_errors(result.regroup(parts)).max())
         where.say(f"{result.n_evaluations} evaluations, largest standard error of a share {worst:.4f}")

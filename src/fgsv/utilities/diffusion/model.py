@@ -138,9 +138,7 @@ def load_model(path_or_id: str | Path) -> DiffusionModel:
         part.requires_grad_(False).eval()
     width, expected = model.text_encoder.config.hidden_size, model.unet.config.cross_attention_dim
     if width != expected:
-        raise ValueError(
-            f"the model {name!r} has text embeddings of {width} numbers, but its UNet takes {expected}"
-        )
+        raise ValueError(f"the model {name!r} has text embeddings of {width} numbers, but its UNet takes {expected}")
     return model
 
 

@@ -1,0 +1,53 @@
+"""The command `fgsv reproduce copyright`: royalty shares from a diffusion model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def copyright(  # the command's name
+    out: Annotated[Path, typer.Option(help="The folder to write to; a run that was cut short goes on there.")],
+    published: Annotated[
+        Path | None, typer.Option(help="Compute the shares from the utilities that the authors published (.npz).")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A Stable Diffusion checkpoint, by folder or name; else a small model is trained."),
+    ] = None,
+    images: Annotated[Path | None, typer.Option(help="The folder of FlickrLogos-27; else logos are drawn.")] = None,
+    annotation: Annotated[
+        Path | None, typer.Option(help="Its annotation file, where it is not in that folder.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")] = "auto",
+    precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU.")] = "auto",
+    small: Annotated[bool, typer.Option("--small", help="A small form for a CPU: minutes on two cores.")] = False,
+    adapters: Annotated[
+        int | None, typer.Option(min=1, help="Adapters trained at once; else as many as fit the GPU's memory.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed is another model and another sample.")] = 0,
+) -> None:
+    """Share royalties among four brands, whole and split (Figure 3): minutes on a GPU.
+
+    Example: fgsv reproduce copyright --out results --small
+    """
+    if published is not None:
+        from fgsv.experiments.published import run_published
+
+        run_published(published, out)
+        return
+    from fgsv.experiments.copyright import run
+
+    run(
+        out,
+        model=model,
+        images=images,
+        annotation=annotation,
+        device=device,
+        precision=precision,
+        small=small,
+        adapters_at_once=adapters,
+        seed=seed,
+    )
