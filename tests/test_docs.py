@@ -1,5 +1,6 @@
 """Every code block of the documentation runs, every command is in it, and the site builds."""
 
+import doctest
 import re
 import shlex
 import subprocess
@@ -61,7 +62,11 @@ def test_code_blocks_run(page, tmp_path, monkeypatch, capsys):
     table().to_csv("train.csv", index=False)
     names = {"__name__": "__main__"}
     for language, code in blocks(page):
-        if language == "python":
+        if language == "python" and code.startswith(">>>"):
+            test = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), 0)
+            assert doctest.DocTestRunner(verbose=False).run(test, clear_globs=False).failed == 0
+            names.update(test.globs)
+        elif language == "python":
             exec(compile(code, str(page), "exec"), names)
         elif language in ("console", "bash", "sh"):
             run_commands(code)

@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -453,6 +454,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit code 0, 1 (failed) or 2 (bad arguments); an error is one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
+    warnings.filterwarnings("ignore", module="sklearn")  # a run says once what its models warn of
     try:
         app([argument for argument in arguments if argument != "--debug"])
     except KeyboardInterrupt:

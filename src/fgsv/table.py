@@ -85,7 +85,7 @@ def read(path: str | Path, *, text: Sequence[str] = (), encoding: str = "utf-8")
     if path.is_dir():
         raise TableError(f"{path} is a directory: give a CSV, TSV or Parquet file")
     if not path.exists():
-        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1)
+        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
         raise TableError(f"no file {path}" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
     content = path.read_bytes()
     if not content:
@@ -174,6 +174,8 @@ def prepare(
     """
     if not group:
         raise TableError("no group column: name the column that says whose row it is")
+    if target in group:
+        raise TableError(f"column {target!r} is both the group and the target")
     notes: list[str] = []
     values = table.column(target, "the target")
     labels = {name: _labels(table, name, group_missing) for name in group}
@@ -258,7 +260,7 @@ def _check_target(y: NDArray[Any], test_y: NDArray[Any], kind: Task, name: str) 
     if len(y) == 0:
         raise TableError("no training rows are left")
     if len(np.unique(y)) < 2:
-        raise TableError(f"column {name!r} (the target) has one value only, {y[0]!r}: there is nothing to learn")
+        raise TableError(f"column {name!r} (the target) has one value only, {y[0]}: there is nothing to learn")
     if kind == "classification":
         unknown = sorted(set(np.unique(test_y).tolist()) - set(np.unique(y).tolist()), key=str)
         if unknown:
