@@ -42,6 +42,7 @@ app.add_typer(cli_ledger.app, name="ledger")
 File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet.", show_default=False)]
 Group = Annotated[str, typer.Option(help="Column that says whose row it is; several with commas between.")]
 Target = Annotated[str, typer.Option(help="Column to predict.")]
+Regroup = Annotated[str, typer.Option(help="Further columns to group by, which stay features; with commas.")]
 Unit = Annotated[str | None, typer.Option(help="Column whose equal values make rows one player: a patient.")]
 Test = Annotated[Path | None, typer.Option(help="File of test rows.")]
 TestFraction = Annotated[float, typer.Option(help="Part of the rows that test, drawn at random.")]
@@ -90,6 +91,7 @@ def open_job(
     file: File,
     group: Group,
     target: Target,
+    regroup: Regroup = "",
     unit: Unit = None,
     test: Test = None,
     test_fraction: TestFraction = 0.25,
@@ -111,6 +113,7 @@ def open_job(
         file,
         group=group,
         target=target,
+        regroup=regroup,
         unit=unit,
         test=test,
         test_fraction=test_fraction,
@@ -181,6 +184,9 @@ def value(
     if payout is not None:
         check_money(currency, amount=payout.split(",")[0], floor=floor, cap=cap)
         money = {"amount": payout, "currency": currency, "clip": clip, "floor": floor, "cap": cap}
+        job.check_something_to_share()
+    if audit and job.game.outputs is not None and job.folds is None:
+        raise ValueError("an audit takes one --metric; value several without it")
     if not as_json:
         console.say_all(job.notes)
     valuation = console.run(
@@ -200,7 +206,7 @@ def value(
         job,
         valuation,
         money=money,
-        audit_budget=audit_budget if audit else None,
+        audit_budget=audit_budget if audit and valuation.stopped != results.INTERRUPTED else None,
         aggregate_only=aggregate_only,
         confidence=confidence,
         seed=seed,
