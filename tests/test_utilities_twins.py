@@ -145,6 +145,18 @@ def test_neighbours_use_all_rows_of_a_small_set():
     assert np.isfinite(loop(masks)).all()
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_least_squares_with_dependent_and_unscaled_features(fit_intercept):
+    X, y, X_test, y_test = make_data(0)
+    model = LinearRegression(fit_intercept=fit_intercept)
+    masks = all_sizes(60, np.random.default_rng(6))
+    for change in (lambda x: np.column_stack([x, x[:, 0] + x[:, 2]]), lambda x: x * [1, 1e3, 1, 10]):
+        data = change(X), y, change(X_test), y_test
+        values = fgsv.utility(model, *data, "neg_mean_squared_error")(masks)
+        expected = one_at_a_time(model, data, "neg_mean_squared_error")(masks)
+        np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
+
+
 def test_small_coalitions_do_not_pay_for_n(monkeypatch):
     n, rng = 20_000, np.random.default_rng(3)
     X, y = rng.normal(size=(n, 3)), rng.normal(size=n)

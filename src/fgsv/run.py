@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
-from fgsv.estimators import Covariance, Method, Problem, as_method
+from fgsv.estimators import Covariance, Method, Problem, Proxy, as_method
 from fgsv.evaluation import Evaluator, default_batch_size
+from fgsv.game import as_game, evaluate
 from fgsv.ledger import Ledger
-from fgsv.semivalue import Semivalue, as_semivalue
+from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.stopping import rules
 from fgsv.valuation import Estimate, Valuation
 
@@ -27,6 +28,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_BUDGET = 20_000
+PROXY_BUDGET = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,7 @@ def rounds(
     seed: int = 0,
     semivalue: str | Semivalue = "shapley",
     cost: Callable[[NDArray[np.int64]], ArrayLike] | None = None,
+    proxy: Any = None,
     batch_size: int | None = None,
     n_jobs: int | None = None,
     ledger: str | Path | Ledger | None = None,
@@ -83,6 +86,11 @@ def rounds(
         raise ValueError(f"method {method.name!r} needs a budget of at least {least} evaluations, got {budget}")
     if seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
+    if proxy is not None:
+        if not isinstance(asked, Covariance):
+            raise ValueError(f"a proxy goes with the method 'covariance', not with {asked.name!r}")
+        if as_game(proxy, getattr(proxy, "n_players", n)).n_players != n:
+            raise ValueError(f"the proxy has {proxy.n_players} players, but the game has {n}")
     cost = cost or game.cost
     rows = batch_size or game.batch_size or default_batch_size(n)
     # all that the values depend on besides the game and the groups: `fgsv verify` runs again from these
@@ -98,6 +106,7 @@ def rounds(
         "on_error": on_error,
         "timeout": timeout,
         "fingerprint": game.fingerprint,
+        "proxy": proxy is not None,
     }
 
     with Evaluator(
@@ -110,7 +119,8 @@ def rounds(
         settings=settings,
     ) as evaluated:
         ends = evaluated(Coalitions.ends(n))
-        estimator = method.start(Problem(n, ends, partition, weights, cost))
+        known = None if proxy is None or method is not asked else _known(proxy, ends, weights, seed, budget)
+        estimator = method.start(Problem(n, ends, partition, weights, cost, known))
 
         def progress_after(n_evaluations: int) -> Progress:
             failures = evaluated.summary()
@@ -165,6 +175,28 @@ def _plain(option: Any) -> Any:
     if isinstance(option, np.generic | np.ndarray):
         return option.tolist()
     return option if option is None or isinstance(option, bool | int | float | str | list | dict) else repr(option)
+
+
+def _known(proxy: Any, ends: Floats, semivalue: Semivalue, seed: int, budget: int) -> Proxy:
+    """Return a proxy with its own values: in closed form where it has one, else from a long run of its own."""
+    n, q = as_game(proxy, getattr(proxy, "n_players", None)).n_players, ends.shape[1]
+    game = as_game(proxy, n)
+
+    def evaluated(coalitions: Coalitions) -> Floats:
+        values = evaluate(game, coalitions)
+        if values.shape[1] not in (1, q):
+            raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
+        return np.broadcast_to(values, (len(values), q))
+
+    proxy_ends = evaluated(Coalitions.ends(n))
+    closed = getattr(proxy, "shapley", None)
+    if closed is not None and semivalue == SHAPLEY:
+        values = np.asarray(closed, dtype=float).reshape(n, -1)
+        return Proxy(evaluated, proxy_ends, np.broadcast_to(values, (n, q)), None)
+    own = value(game, semivalue=semivalue, seed=seed, budget=min(20 * budget, PROXY_BUDGET))
+    assert own.player_values is not None
+    deviations = None if own.deviations is None else np.broadcast_to(own.deviations, (*own.deviations.shape[:2], q))
+    return Proxy(evaluated, proxy_ends, np.broadcast_to(own.player_values.reshape(n, -1), (n, q)), deviations)
 
 
 def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:

@@ -41,6 +41,8 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
     settings = valuation.settings
     if not settings:
         raise ValueError("this valuation has no settings to run it again from: it was not made by fgsv.value")
+    if settings.get("proxy"):
+        raise ValueError("this valuation used a proxy, whose values are not in the ledger: run it again to check it")
     with Ledger(ledger, read_only=True) as opened:
         game = _game_of(opened, settings["fingerprint"])[1]
         table = None if settings["cost"] is None else np.array(settings["cost"])

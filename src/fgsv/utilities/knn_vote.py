@@ -109,7 +109,7 @@ class KNNVote:
     def evaluate_lists(self, coalitions: Coalitions) -> Floats:
         """Evaluate coalitions given as lists: (m,)."""
         values = np.empty(len(coalitions))
-        for some in slices(coalitions):
+        for some in slices(coalitions, self.n_players):
             values[some] = self._evaluate(coalitions[some])
         return values
 

@@ -148,11 +148,12 @@ class Units:
         return RowSets(self.n_rows, players.listed, players.starts[coalitions.starts], coalitions.inverted)
 
 
-def slices(coalitions: Coalitions) -> Iterator[slice]:
-    """Yield consecutive ranges of coalitions whose lists and their copies take no more than `CHUNK_BYTES`."""
+def slices(coalitions: Coalitions, n_rows: int) -> Iterator[slice]:
+    """Yield consecutive ranges of coalitions whose rows, listed and copied, take about `CHUNK_BYTES` at most."""
+    n_entries = CHUNK_BYTES // 32 * coalitions.n_players // n_rows
     first = 0
     while first < len(coalitions):
-        room = coalitions.starts[first] + CHUNK_BYTES // 32
+        room = coalitions.starts[first] + n_entries
         last = max(first + 1, int(np.searchsorted(coalitions.starts, room, side="right")) - 1)
         yield slice(first, last)
         first = last

@@ -100,7 +100,7 @@ class Utility:
         Small coalitions cost what they hold, not n; memory is bounded by `rowsets.CHUNK_BYTES`.
         """
         values = np.empty((len(coalitions), len(self.defaults)))
-        for some in slices(coalitions):
+        for some in slices(coalitions, self.units.n_rows):
             values[some] = self._evaluate(coalitions[some])
         return values[:, 0] if self.outputs is None else values
 
