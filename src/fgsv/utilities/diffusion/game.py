@@ -20,7 +20,7 @@ from fgsv.utilities.diffusion.plan import n_steps, training_plan
 Floats = NDArray[np.float64]
 
 MOST_ADAPTERS = 1024
-MOST_TRAJECTORIES = 8192
+MOST_TRAJECTORIES = 4096
 """Drawn at once, of all adapters together; more fill no GPU better."""
 
 
@@ -64,9 +64,7 @@ class TrainingData:
     """(epochs, n)."""
 
     @classmethod
-    def of(
-        cls, model: DiffusionModel, latents: torch.Tensor, prompts: list[str], settings: Settings
-    ) -> TrainingData:
+    def of(cls, model: DiffusionModel, latents: torch.Tensor, prompts: list[str], settings: Settings) -> TrainingData:
         """Embed the prompts and draw the noise, on the CPU so that it is the same on every device."""
         if len(latents) != len(prompts):
             raise ValueError(f"{len(latents)} images but {len(prompts)} prompts: expected one for each image")
@@ -99,9 +97,7 @@ def fine_tune(
     valid = torch.as_tensor(plan.valid).to(device)
     products = model.scheduler.alphas_cumprod.to(device)
     predicts = str(model.scheduler.config.prediction_type)
-    training = Training(
-        adapted, adapted.initial(settings.seed).repeat(len(masks), 1), AdamW(settings.learning_rate)
-    )
+    training = Training(adapted, adapted.initial(settings.seed).repeat(len(masks), 1), AdamW(settings.learning_rate))
     texts = data.texts.to(adapted.dtype)
     for step in range(len(plan.players)):
         n_active = plan.n_active(step)

@@ -26,7 +26,7 @@ class Pretraining:
     autoencoder_steps: int = 1000
     autoencoder_batch: int = 96
     autoencoder_rate: float = 2e-3
-    steps: int = 1500
+    steps: int = 2000
     batch: int = 256
     rate: float = 1e-3
     dropped_prompts: float = 0.1
@@ -83,7 +83,7 @@ def train_denoiser(
         noisy: torch.Tensor, timesteps: torch.Tensor, which: torch.Tensor, noise: torch.Tensor
     ) -> torch.Tensor:
         with _mixed_precision(device):
-            embedded = model.text_encoder(tokens)[0][which]
+            embedded = model.text_encoder(tokens)[0].index_select(0, which)
             predicted = model.unet(noisy, timesteps, encoder_hidden_states=embedded).sample
         loss: torch.Tensor = (predicted.float() - noise).square().mean()
         return loss
