@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-long lint docs clean
+.PHONY: demo test test-long torture lint docs clean
 
 demo: .venv/fgsv
 	$(PY) -m fgsv demo --out fgsv-demo --force
@@ -16,6 +16,9 @@ test: .venv/test
 
 test-long: .venv/test
 	OMP_NUM_THREADS=1 $(PY) -m pytest -m long
+
+torture: .venv/test  ## kill a run with workers 100 times, resume each to the end, compare bit for bit
+	$(PY) benchmarks/torture.py --kills 100
 
 docs: .venv/test
 	.venv/bin/mkdocs build --strict

@@ -1,5 +1,5 @@
 # Benchmarks: each prints its tables and writes them to bench-out. Times are for two cores.
-.PHONY: bench bench-sou bench-coverage bench-scale bench-peers
+.PHONY: bench bench-sou bench-coverage bench-scale bench-peers bench-ledger bench-product bench-utilities
 
 bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baselines and the default method
 	$(PY) -m benchmarks accuracy
@@ -12,6 +12,15 @@ bench-coverage: .venv/test  ## coverage of the intervals, and unbiasedness
 
 bench-scale: .venv/test  ## evaluations, seconds and memory up to a million players
 	$(PY) -m benchmarks scale
+
+bench-ledger: .venv/test  ## what the ledger adds to a million evaluations, in time and memory
+	$(PY) benchmarks/ledger.py
+
+bench-utilities: .venv/test  ## batched models against scikit-learn in a loop, one network at a time
+	$(PY) benchmarks/utilities.py
+
+bench-product: .venv/test  ## start-up, attacks, a file of 100,000 rows, the size of the report
+	$(PY) -m benchmarks product
 
 bench-peers: .venv-peers/installed  ## pyDVL and shapiq on the same games
 	.venv-peers/bin/python -m benchmarks peers

@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--probe-players", type=int, default=1_000_000)
     parser.add_argument("--probe-budget", type=int, default=2000)
     parser.add_argument("--overhead-budget", type=int, default=200_000)
-    parser.add_argument("--methods", nargs="+", default=list(fgsv.METHODS))
+    parser.add_argument("--methods", nargs="+", default=["covariance, surrogate=False", *fgsv.METHODS])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("bench-out/scale"))
     arguments = parser.parse_args()

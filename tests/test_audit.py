@@ -152,7 +152,7 @@ def test_the_remedy_undoes_copying():
     shared = valued(X_attacked[found.kept], y_attacked[found.kept], found.remedy("share"))
     np.testing.assert_allclose(shared.player_values, honest.player_values)
     half = honest.player_values[:10].sum() / 2
-    np.testing.assert_allclose(shared.values, honest.values + [-half, 0, half])
+    np.testing.assert_allclose(shared.values, honest.values + np.array([-half, 0, half]))
     with pytest.raises(ValueError, match="'first' or 'share'"):
         found.remedy("last")
 

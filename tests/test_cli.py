@@ -188,7 +188,7 @@ def test_ctrl_c_keeps_what_was_evaluated(tmp_path):
     valuation = console.run(Interrupting(10), None, budget=3000, quiet=True)
     assert valuation.stopped == results.INTERRUPTED
     assert 2 < valuation.n_evaluations < 3000
-    results.write(tmp_path, {"player": valuation}, None, None)
+    results.write(tmp_path, {"player": valuation}, None)
     results.check_folder(tmp_path, force=False)  # an interrupted valuation may be replaced
     with pytest.raises(KeyboardInterrupt):
         console.run(Interrupting(1), None, budget=3000, quiet=True)
@@ -265,7 +265,57 @@ def test_the_demo_runs(fgsv_command, tmp_path):
     assert code == 0, notes
     for word in ("Aurora", "Iris", "points", "value", "± stderr", "share", "payout"):
         assert word in text
-    assert {"valuation.json", "valuation.csv"} <= {path.name for path in (tmp_path / "d").iterdir()}
+    written = {path.name for path in (tmp_path / "d").iterdir()}
+    assert {"valuation.json", "valuation.csv", "report.html", "hospitals.csv", "test.csv"} == written
+    assert "Iris" in text.split("who holds whose rows")[1]
+
+
+def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
+    code, text, notes = fgsv_command("audit", train, *COLUMNS, "--test-error")
+    assert code == 2  # 15 test rows are too few for ten folds
+    assert "at least 20" in notes
+    code, text, notes = fgsv_command(
+        "audit", train, *COLUMNS, "--budget", 400, "--audit-budget", 400, "--payout", 100, "--clip", "--json"
+    )
+    assert code == 0, notes
+    found = json.loads(text)["audit"]
+    assert {row["group"] for row in found["attacks"]} == {"north", "south", "east", "west"}
+    assert {row["way"] for row in found["attacks"]} == {"evenly", "at random", "by class", "worst found"}
+    assert any("not faithful" in table["title"] for table in found["tables"])
+    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 400, "--audit", "--audit-budget", 200)
+    assert code == 0
+    assert "best split" in text
+
+
+def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
+    providers(240).to_csv(tmp_path / "t.csv", index=False)
+    command = ["value", tmp_path / "t.csv", *COLUMNS, "--metric", "neg_log_loss", "--budget", 800, "--json"]
+    code, text, _ = fgsv_command(*command, "--test-error")
+    assert code == 0
+    with_folds = json.loads(text)
+    plain = json.loads(fgsv_command(*command)[1])
+    for one, other in zip(with_folds["groupings"]["provider"], plain["groupings"]["provider"], strict=True):
+        assert abs(one["share"] - other["share"]) < 4 * (one["share_high"] - one["share_low"])
+    for row in with_folds["test_error"]["rows"]:
+        assert 0 < row["test"] < 1
+
+
+def test_report_and_compare(fgsv_command, train, tmp_path):
+    for seed in (0, 1):
+        command = ["value", train, *COLUMNS, "--budget", 400, "--seed", seed, "--out", tmp_path / str(seed)]
+        assert fgsv_command(*command)[0] == 0
+    saved = [tmp_path / name / "valuation.json" for name in "01"]
+    code, _, notes = fgsv_command("report", saved[0])
+    assert (code, "--force" in notes) == (2, True)
+    page = tmp_path / "page.html"
+    assert fgsv_command("report", saved[0], "--out", page, "--aggregate-only")[0] == 0
+    assert "<title>" in page.read_text(encoding="utf-8")
+    code, text, _ = fgsv_command("compare", *saved, "--json")
+    assert code == 0
+    rows = json.loads(text)
+    assert [row["group"] for row in rows] == ["north", "south", "east", "west"]
+    assert rows[0]["difference"] == pytest.approx(rows[0]["share_b"] - rows[0]["share_a"])
+    assert fgsv_command("compare", *saved)[0] == 0
 
 
 def commands(group, prefix=()):

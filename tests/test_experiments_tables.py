@@ -33,7 +33,7 @@ def test_motivation_splits_change_the_group_value_and_not_the_faithful_one(tmp_p
 @pytest.fixture(scope="module")
 def diabetes_results(tmp_path_factory):
     out = tmp_path_factory.mktemp("diabetes")
-    return reproduce("diabetes", out, "--budget", "3000", "--replications", "4")
+    return reproduce("diabetes", out, "--budget", "3000", "--replications", "4", "--workers", "1")
 
 
 def test_diabetes_first_age_group_depends_on_the_grouping_under_gsv_alone(diabetes_results):

@@ -12,7 +12,7 @@ LAYERS = [
     {"coalitions", "packing", "partition", "semivalue"},
     {"game"},
     {"valuation"},
-    {"enumeration", "games", "utilities", "estimators", "stopping", "ledger", "backends"},
+    {"enumeration", "games", "utilities", "estimators", "stopping", "ledger", "backends", "evaluation"},
     {"run"},
     {"payout", "audit", "plots", "report", "experiments"},
     {"cli", "__main__"},

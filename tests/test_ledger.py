@@ -5,7 +5,7 @@ import pytest
 
 import fgsv
 from fgsv.coalitions import Coalitions, draw_blocks
-from fgsv.ledger import Ledger, LedgerError
+from fgsv.ledger import Ledger, LedgerError, Outcome
 from fgsv.packing import canonical, join, pack, split, unpack
 
 
@@ -116,3 +116,40 @@ def test_packed_coalitions_read_back_in_canonical_form(n):
     other = Coalitions.from_lists(n, [np.flatnonzero(~mask)[::-1] for mask in read.masks()], [True] * len(read))
     assert pack(other) == packed
     assert [pack(read[row : row + 1])[8:] for row in range(len(read))] == split(packed)
+
+
+def test_a_batch_that_a_round_has_twice_is_evaluated_once(tmp_path):
+    game = Counted(6)
+    fgsv.value(game, budget=60, batch_size=1, ledger=tmp_path / "run.db")
+    assert game.asked == len(game.coalitions) < 60
+
+
+def test_a_failure_never_hides_a_value(tmp_path):
+    game = fgsv.Game(lambda masks: masks.sum(axis=1), 3, fingerprint="sums", independent_rows=True)
+    rows = split(pack(Coalitions.ends(3)))
+    good = Outcome(np.array([[1.0], [2.0]]), 0.1)
+    bad = Outcome(np.empty((1, 0)), 0.1, {"died: of cold": [0]})
+    with Ledger(tmp_path / "run.db") as ledger:
+        number = ledger.game(game)
+        for records in ([(join(rows[:1]), bad)], [(join(rows), good)], [(join(rows[1:]), bad)]):
+            ledger.record(number, records, by_row=True)
+        found = ledger.find_rows(number, rows)
+        assert [found[row].values.tolist() for row in rows] == [[1.0], [2.0]]
+        assert [found[row].failure for row in rows] == [None, None]
+
+
+def test_a_utility_with_its_data_is_found_again_and_another_is_not(tmp_path):
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 3)), rng.standard_normal(30)
+    options = {"budget": 100, "ledger": tmp_path / "run.db"}
+    first = fgsv.value(fgsv.utility(Ridge(), X, y, X, y), n_jobs=2, **options)
+    again = fgsv.value(fgsv.utility(Ridge(), X.copy(), list(y), X, y), **options)
+    assert bits(first) == bits(again)
+    y[0] += 1e-9
+    fgsv.value(fgsv.utility(Ridge(), X, y, X, y), **options)
+    fgsv.value(fgsv.utility(Ridge(2.0), X, y, X, y), **options)
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        assert len(ledger.games()) == 3
+        assert [run["game"] for run in ledger.runs()] == [1, 1, 2, 3]

@@ -40,6 +40,8 @@ RUNS = {
     "algorithm 1": {"budget": 400, "method": "finite_difference", "threshold": 4},
     "with costs": {"budget": 400, "cost": lambda sizes: 1 + sizes**0.5},
     "small batches": {"budget": 400, "batch_size": 3, "seed": 5},
+    "group testing": {"budget": 400, "method": "group_testing"},
+    "kernelshap": {"budget": 400, "method": "kernelshap"},
 }
 
 
@@ -70,11 +72,10 @@ def test_a_grouped_game_and_several_outputs_are_derived_again(tmp_path):
 @pytest.mark.parametrize("field", ["values", "stderr", "total", "seed", "n_evaluations", "settings"])
 def test_a_valuation_that_was_tampered_with_is_found_out(tmp_path, field):
     path = tmp_path / "valuation.json"
-    fgsv.value(game(), [0, 1] * 6, budget=400, ledger=tmp_path / "run.db").save(path)
-    assert run("verify", path, "--ledger", tmp_path / "run.db") == (
-        0,
-        "same: 2 values from 386 recorded evaluations\n",
-    )
+    result = fgsv.value(game(), [0, 1] * 6, budget=400, ledger=tmp_path / "run.db")
+    result.save(path)
+    words = f"same: 2 values from {result.n_evaluations} recorded evaluations\n"
+    assert run("verify", path, "--ledger", tmp_path / "run.db") == (0, words)
     document = json.loads(path.read_text())
     if field == "settings":
         document["settings"]["seed"] = 7

@@ -43,6 +43,16 @@ def test_first_order(model, n_classes, score):
     assert np.corrcoef(exact(half), expanded(half))[0, 1] > 0.8
 
 
+def test_a_set_with_its_share_of_the_hessian_is_exact_for_ridge():
+    X, y, X_test, y_test = make_data(0)
+    other = np.random.default_rng(2).normal(size=120)
+    data = np.concatenate([X, X, X]), np.concatenate([y, y + other, y - 2 * other]), X_test, y_test
+    masks = np.arange(360) // 120 == np.arange(3)[:, None]
+    for model in (Ridge(alpha=5), Ridge(alpha=5, fit_intercept=False)):
+        exact, expanded = (make(model, *data, "neg_mean_squared_error") for make in (fgsv.utility, influence))
+        np.testing.assert_allclose(expanded(masks), exact(masks), atol=1e-9)
+
+
 def test_everything_a_utility_can_do():
     X, y, X_test, y_test = make_data(2)
     game = influence(LogisticRegression(), X, y, X_test, y_test, ["accuracy", "roc_auc"], units=np.arange(120) // 2)

@@ -1,5 +1,6 @@
 """Batched models against scikit-learn run to convergence, on coalitions of all sizes."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -144,6 +145,18 @@ def test_neighbours_use_all_rows_of_a_small_set():
     assert np.isfinite(loop(masks)).all()
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_least_squares_with_dependent_and_unscaled_features(fit_intercept):
+    X, y, X_test, y_test = make_data(0)
+    model = LinearRegression(fit_intercept=fit_intercept)
+    masks = all_sizes(60, np.random.default_rng(6))
+    for change in (lambda x: np.column_stack([x, x[:, 0] + x[:, 2]]), lambda x: x * [1, 1e3, 1, 10]):
+        data = change(X), y, change(X_test), y_test
+        values = fgsv.utility(model, *data, "neg_mean_squared_error")(masks)
+        expected = one_at_a_time(model, data, "neg_mean_squared_error")(masks)
+        np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
+
+
 def test_small_coalitions_do_not_pay_for_n(monkeypatch):
     n, rng = 20_000, np.random.default_rng(3)
     X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
@@ -154,3 +167,19 @@ def test_small_coalitions_do_not_pay_for_n(monkeypatch):
     lists = [rng.choice(n, size, replace=False) for size in (1, 5, 8, 8, 5)]
     game.evaluate_lists(Coalitions.from_lists(n, lists, [False, False, False, True, True]))
     assert sum(seen) <= 2 * sum(map(len, lists))
+
+
+def test_memory_is_bounded_by_the_chunk_and_not_by_the_number_of_coalitions():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(2_000, 3)), rng.integers(0, 2, size=2_000)
+    game = fgsv.utility(LogisticRegression(), X, y, X[:50], y[:50])
+    peaks = []
+    for count in (5_000, 40_000):
+        coalitions = Coalitions.from_lists(
+            2_000, rng.integers(0, 2_000, size=(count, 150)), np.zeros(count, dtype=bool)
+        )
+        tracemalloc.start()
+        game.evaluate_lists(coalitions)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 8e6

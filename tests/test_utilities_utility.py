@@ -1,8 +1,10 @@
 """What fgsv.utility promises whatever the model: scores, units, defaults, padding and errors."""
 
+import doctest
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -258,8 +260,11 @@ def with_nan(frame):
         ({"y_test": ["no"]}, "y_test has 1 labels, but X_test has 20 rows"),
         ({"y": ["no"] * 40}, "y has one class only"),
         ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing labels, the first in row 0"),
-        ({"X": with_nan(False)}, "X has missing values in column 1, which LogisticRegression cannot take"),
-        ({"X": with_nan(True)}, "X has missing values in column 'weight'"),
+        (
+            {"X": with_nan(False)},
+            "X has missing or infinite values in column 1, which LogisticRegression cannot take",
+        ),
+        ({"X": with_nan(True)}, "X has missing or infinite values in column 'weight'"),
         ({"X": with_nan(False), "model": make_pipeline(StandardScaler(), SVC())}, "column 1"),
         ({"X_test": np.empty((0, 3)), "y_test": []}, "the test set is empty"),
         ({"X_test": np.ones((20, 2))}, "X has 3 columns, but X_test has 2"),
@@ -268,6 +273,7 @@ def with_nan(frame):
             {"model": SVC(), "scoring": "neg_log_loss"},
             "neg_log_loss needs predict_proba, which SVC does not have",
         ),
+        ({"model": SVC(), "scoring": "neg_brier_score", "empty": 0}, "neg_brier_score needs predict_proba"),
         ({"model": Ridge()}, "y must hold numbers"),
         ({"scoring": "r2"}, "r2 is for a regressor"),
         ({"scoring": "acuracy"}, "'acuracy' is not a score"),
@@ -306,3 +312,20 @@ def test_imputers_take_missing_values():
 def test_masks_of_another_width():
     with pytest.raises(ValueError, match=r"expected an \(m, 40\) boolean array, got shape \(2, 39\)"):
         bad()(np.ones((2, 39), dtype=bool))
+
+
+def test_padded_sets_serve_the_paper_s_second_algorithm_and_the_default_method_alike():
+    X, y, X_test, y_test = make_data(n=14, classes=None)
+    game = fgsv.utility(Ridge(), X, y, X_test, y_test, "neg_mean_squared_error", min_size=6)
+    groups = ["a"] * 5 + ["b"] * 9
+    exact = fgsv.exact(game, groups)
+    default = fgsv.value(game, groups, budget=4_000, seed=0)
+    assert (np.abs(default.values - exact.values) < 5 * default.stderr).all()
+    second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
+    # its approximation is biased; what it finds is near, and padding is what makes small sets usable
+    assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()
+
+
+def test_the_documentation_is_true():
+    page = Path(__file__).parent.parent / "docs" / "utilities.md"
+    assert doctest.testfile(str(page), module_relative=False).failed == 0

@@ -67,12 +67,15 @@ def audit(
 ) -> Audit:
     """Compare a valuation of one output with GSV and compute what shell companies would gain under GSV.
 
-    Half of the budget of evaluations goes to GSV itself, half to the attacks; both are exact where it suffices.
+    Half of the budget goes to GSV itself (all its coalitions where they are no more than the budget), half to
+    the attacks.
     """
     partition = valuation.partition
     if not partition.is_disjoint:
         raise ValueError("the audit of shell companies needs players with one owner each; ownership is shared here")
-    group_values = value(grouped(game, partition), budget=max(budget // 2, 100), seed=seed)
+    everything = 2**partition.n_groups if partition.n_groups < 24 else budget + 1
+    part = everything if everything <= budget else budget // 2
+    group_values = value(grouped(game, partition), budget=max(part, 100), seed=seed)
     attacks = shell_companies(
         game,
         partition,
@@ -137,18 +140,17 @@ def shell_companies(
     for group, name in enumerate(partition.names):
         parts = {way: part for way in ways if way != "worst found" and (part := splits.of(group, way)) is not None}
         if "worst found" in ways and partition.sizes[group] > 1:
-            worst, cost = _worst(game, partition, group, splits, per_group // 2, rng)
+            worst, cost = _worst(game, partition, group, splits, per_group // 3, rng)
             parts["worst found"] = worst
             spent += cost
         if not parts:
             continue
-        sets, weights, exact = _other_groups(partition, group, max(1, per_group // (2 + 2 * len(parts))), rng)
-        differences = _second_differences(game, partition, group, list(parts.values()), sets) / total
-        spent += len(sets) * (2 + 2 * len(parts))
+        sets = _other_groups(partition, group, max(6, per_group // (2 + 2 * len(parts))), rng)
+        differences = _second_differences(game, partition, group, list(parts.values()), sets.masks) / total
+        spent += len(sets.masks) * (2 + 2 * len(parts))
         for way, column in zip(parts, differences.T, strict=True):
-            terms = weights * column * len(sets)
-            reach = 0.0 if exact else float(norm.ppf((1 + confidence) / 2) * terms.std() / np.sqrt(len(terms) - 1))
-            gain = float(terms.mean())
+            gain = float(sets.weights @ column)
+            reach = float(norm.ppf((1 + confidence) / 2)) * sets.stderr(column)
             rows.append([str(name), way, gain, gain - reach, gain + reach])
     table = pd.DataFrame(rows, columns=["group", "way", "gain", "gain_low", "gain_high"])
     table.attrs["n_evaluations"] = spent
@@ -204,34 +206,53 @@ def _worst(
     """Return the candidate that gains most on a few sets, and the evaluations it took to find it."""
     candidates = splits.candidates(group)
     each = 2 + 2 * len(candidates)
-    sets, weights, _ = _other_groups(partition, group, max(4, budget // each), rng)
-    gains = weights @ _second_differences(game, partition, group, candidates, sets)
-    return candidates[int(gains.argmax())], len(sets) * each
+    sets = _other_groups(partition, group, max(6, budget // each), rng)
+    gains = sets.weights @ _second_differences(game, partition, group, candidates, sets.masks)
+    return candidates[int(gains.argmax())], len(sets.masks) * each
 
 
-def _other_groups(
-    partition: Partition, group: int, most: int, rng: np.random.Generator
-) -> tuple[Masks, Floats, bool]:
-    """Return (m, K) sets of the other groups, what each counts in the gain, and whether these are all."""
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """Sets S of the other groups, and what the difference at each counts in the gain."""
+
+    masks: Masks
+    """(m, K): none of them holds the group that splits."""
+    weights: Floats
+    n_known: int
+    """The first so many are no sample: the empty set, the set of all, or simply every set."""
+
+    def stderr(self, differences: Floats) -> float:
+        """Return the standard error of the weighted sum, from the sampled ones."""
+        terms = (self.weights * differences)[self.n_known :]
+        return float(np.sqrt(len(terms)) * terms.std(ddof=1)) if len(terms) else 0.0
+
+
+def _other_groups(partition: Partition, group: int, most: int, rng: np.random.Generator) -> _Sets:
+    """Return all sets of the other groups or, where they are too many, the two ends and a sample of the rest.
+
+    The two ends carry the largest weights and are known; the others' sizes are drawn in proportion to theirs.
+    """
     n_groups = partition.n_groups
     others = np.delete(np.arange(n_groups), group)
-    slope = n_groups - 1 - 2.0 * np.arange(n_groups)
+    slope = (n_groups - 1 - 2.0 * np.arange(n_groups)) / (n_groups * (n_groups + 1))
     if 2 ** len(others) <= most:
         bits = (np.arange(2 ** len(others))[:, None] >> np.arange(len(others))) & 1 == 1
         sizes = bits.sum(axis=1)
         weights = slope[sizes] / comb(len(others), sizes)
-        exact = True
+        n_known = len(bits)
     else:
-        most = max(most, 4)
-        allocation = np.cumsum(np.abs(slope)) / np.abs(slope).sum()
-        sizes = np.searchsorted(allocation, (np.arange(most) + rng.random()) / most, side="right")
+        inner = np.abs(slope[1:-1])
+        quantiles = (np.arange(most - 2) + rng.random()) / (most - 2)
+        sizes = 1 + np.searchsorted(np.cumsum(inner) / inner.sum(), quantiles, side="right")
+        sizes = np.concatenate([[0, len(others)], np.minimum(sizes, len(others) - 1)])
         ranks = rng.random((most, len(others))).argsort(axis=1).argsort(axis=1)
         bits = ranks < sizes[:, None]
-        weights = np.sign(slope[sizes]) * np.abs(slope).sum() / most
-        exact = False
-    sets = np.zeros((len(bits), n_groups), dtype=bool)
-    sets[:, others] = bits
-    return sets, weights / (n_groups * (n_groups + 1)), exact
+        weights = np.sign(slope[sizes]) * inner.sum() / (most - 2)
+        weights[:2] = slope[[0, -1]]
+        n_known = 2
+    masks = np.zeros((len(bits), n_groups), dtype=bool)
+    masks[:, others] = bits
+    return _Sets(masks, weights, n_known)
 
 
 def _second_differences(game: Game, partition: Partition, group: int, parts: list[Masks], sets: Masks) -> Floats:

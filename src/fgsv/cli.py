@@ -5,9 +5,13 @@ numpy and the rest are imported inside the commands, so that `fgsv --help` answe
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import re
 import sys
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,8 +23,9 @@ from fgsv.cli_reproduce import reproduce
 
 if TYPE_CHECKING:
     from fgsv.payout import Payout
-    from fgsv.tabular import Job
     from fgsv.valuation import Valuation
+
+Job = Any  # fgsv.tabular.Job, which is not imported before a command runs
 
 app = typer.Typer(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
@@ -30,9 +35,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(cli_bench.app, name="bench")
-
-
 app.add_typer(reproduce, name="reproduce")
+app.add_typer(cli_ledger.app, name="ledger")
 
 File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet.", show_default=False)]
 Group = Annotated[str, typer.Option(help="Column that says whose row it is; several with commas between.")]
@@ -41,6 +45,7 @@ Unit = Annotated[str | None, typer.Option(help="Column whose equal values make r
 Test = Annotated[Path | None, typer.Option(help="File of test rows.")]
 TestFraction = Annotated[float, typer.Option(help="Part of the rows that test, drawn at random.")]
 TestBy = Annotated[str | None, typer.Option(help="Column that says train or test.")]
+TestError = Annotated[bool, typer.Option("--test-error", help="Say how much the choice of the test rows matters.")]
 Model = Annotated[str | None, typer.Option(help="logistic, ridge, knn, hgb, mlp, or package.module:object.")]
 Metric = Annotated[str | None, typer.Option(help="A score by scikit-learn's name; several with commas between.")]
 TaskName = Annotated[
@@ -62,6 +67,10 @@ Currency = Annotated[str, typer.Option(help="Code of three letters.")]
 Clip = Annotated[bool, typer.Option(help="Pay nothing for negative values instead of charging (not faithful).")]
 Floor = Annotated[str | None, typer.Option(help="The least that each is paid (not faithful).")]
 Cap = Annotated[str | None, typer.Option(help="The most that each is paid (not faithful).")]
+AuditBudget = Annotated[int, typer.Option(help="Evaluations for the audit, beside the budget.", min=100)]
+AggregateOnly = Annotated[
+    bool, typer.Option("--aggregate-only", help="Leave the values of single rows out of the report.")
+]
 Out = Annotated[Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
@@ -75,10 +84,6 @@ def _root(
     """Keep `fgsv COMMAND` the form of every call."""
 
 
-app.add_typer(cli_ledger.app, name="ledger")
-app.command()(cli_ledger.verify)
-
-
 @app.command()
 def version(as_json: Json = False) -> None:
     """Print the version.
@@ -88,8 +93,7 @@ def version(as_json: Json = False) -> None:
     typer.echo(json.dumps({"fgsv": fgsv.__version__}) if as_json else fgsv.__version__)
 
 
-@app.command()
-def value(
+def open_job(
     file: File,
     group: Group,
     target: Target,
@@ -97,6 +101,7 @@ def value(
     test: Test = None,
     test_fraction: TestFraction = 0.25,
     test_by: TestBy = None,
+    test_error: TestError = False,
     model: Model = None,
     metric: Metric = None,
     task: TaskName = None,
@@ -104,6 +109,52 @@ def value(
     group_missing: GroupMissing = None,
     refit_preprocessing: Refit = False,
     encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+) -> Job:
+    """Open the game of a file; its parameters are the options of every command that `opens_file`."""
+    from fgsv.tabular import open_file
+
+    return open_file(
+        file,
+        group=group,
+        target=target,
+        unit=unit,
+        test=test,
+        test_fraction=test_fraction,
+        test_by=test_by,
+        test_error=test_error,
+        model=model,
+        metric=metric,
+        task=task,
+        ignore=ignore,
+        group_missing=group_missing,
+        refit_preprocessing=refit_preprocessing,
+        encoding=encoding,
+        seed=seed,
+    )
+
+
+def opens_file(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn a function of a job and options into a command: the options of `open_job` come before its own."""
+    own = inspect.signature(function, eval_str=True).parameters
+    shared = inspect.signature(open_job, eval_str=True).parameters
+
+    @wraps(function)
+    def command(**options: Any) -> None:
+        job = open_job(**{name: options[name] for name in shared})
+        function(job, **{name: options[name] for name in own if name != "job"})
+
+    parameters = [*shared.values(), *(own[name] for name in own if name not in shared and name != "job")]
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+@app.command()
+@opens_file
+def value(
+    job: Job,
     budget: Budget = None,
     precision: Precision = None,
     max_time: MaxTime = None,
@@ -116,6 +167,9 @@ def value(
     clip: Clip = False,
     floor: Floor = None,
     cap: Cap = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Audit the valuation too.")] = False,
+    audit_budget: AuditBudget = 4000,
+    aggregate_only: AggregateOnly = False,
     out: Out = None,
     force: Force = False,
     as_json: Json = False,
@@ -124,40 +178,23 @@ def value(
 
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
     """
-    from fgsv import console, results, tabular
+    from fgsv import console, results
     from fgsv.payout import check_money
 
     if out is not None:
         results.check_folder(out, force=force)
+    money = None
     if payout is not None:
         check_money(currency, amount=payout.split(",")[0], floor=floor, cap=cap)
-    seconds = parse_duration(max_time)
-    job = tabular.open_file(
-        file,
-        group=group,
-        target=target,
-        unit=unit,
-        test=test,
-        test_fraction=test_fraction,
-        test_by=test_by,
-        model=model,
-        metric=metric,
-        task=task,
-        ignore=ignore,
-        group_missing=group_missing,
-        refit_preprocessing=refit_preprocessing,
-        encoding=encoding,
-        seed=seed,
-    )
+        money = {"amount": payout, "currency": currency, "clip": clip, "floor": floor, "cap": cap}
     if not as_json:
-        for note in job.notes:
-            console.say(note)
+        console.say_all(job.notes)
     valuation = console.run(
         job.game,
         job.dataset.partition,
         budget=budget,
         precision=precision,
-        max_seconds=seconds,
+        max_seconds=parse_duration(max_time),
         confidence=confidence,
         seed=seed,
         quiet=as_json,
@@ -166,29 +203,50 @@ def value(
     finish(
         job,
         valuation,
-        payout={"amount": payout, "currency": currency, "clip": clip, "floor": floor, "cap": cap},
+        money=money,
+        audit_budget=audit_budget if audit else None,
+        aggregate_only=aggregate_only,
         confidence=confidence,
+        seed=seed,
         out=out,
         as_json=as_json,
     )
 
 
 @app.command()
+@opens_file
+def audit(
+    job: Job,
+    budget: Budget = None,
+    precision: Precision = None,
+    max_time: MaxTime = None,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    ledger: Ledger = None,
+    payout: Amount = None,
+    currency: Currency = "EUR",
+    clip: Clip = False,
+    floor: Floor = None,
+    cap: Cap = None,
+    audit_budget: AuditBudget = 4000,
+    aggregate_only: AggregateOnly = False,
+    out: Out = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Value the providers and say what splitting and copying would earn, beside the usual group values (GSV).
+
+    Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result
+    """
+    options = dict(locals())
+    inspect.unwrap(value)(options.pop("job"), audit=True, **options)
+
+
+@app.command()
+@opens_file
 def plan(
-    file: File,
-    group: Group,
-    target: Target,
-    unit: Unit = None,
-    test: Test = None,
-    test_fraction: TestFraction = 0.25,
-    test_by: TestBy = None,
-    model: Model = None,
-    metric: Metric = None,
-    task: TaskName = None,
-    ignore: Ignore = "",
-    group_missing: GroupMissing = None,
-    refit_preprocessing: Refit = False,
-    encoding: Encoding = "utf-8",
+    job: Job,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     jobs: Jobs = 1,
@@ -199,32 +257,62 @@ def plan(
 
     Example: fgsv plan train.csv --group provider --target y
     """
-    from fgsv import console, tabular
+    from fgsv import console
 
-    job = tabular.open_file(
-        file,
-        group=group,
-        target=target,
-        unit=unit,
-        test=test,
-        test_fraction=test_fraction,
-        test_by=test_by,
-        model=model,
-        metric=metric,
-        task=task,
-        ignore=ignore,
-        group_missing=group_missing,
-        refit_preprocessing=refit_preprocessing,
-        encoding=encoding,
-        seed=seed,
-    )
     found = fgsv.plan(job.game, job.dataset.partition, confidence=confidence, seed=seed, **running(jobs, ledger))
     if as_json:
         typer.echo(json.dumps({"plan": found.to_frame().to_dict("records"), "notes": job.notes}))
         return
-    for note in job.notes:
-        console.say(note)
+    console.say_all(job.notes)
     console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
+
+
+@app.command()
+def report(
+    saved: Saved,
+    out: Annotated[
+        Path | None, typer.Option(help="The page to write; report.html beside the file if not said.")
+    ] = None,
+    aggregate_only: AggregateOnly = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write the report of a saved valuation, one HTML file that opens offline.
+
+    Example: fgsv report result/valuation.json --aggregate-only --out for-everybody.html
+    """
+    from fgsv import console, results
+    from fgsv.report import render
+
+    page = out or saved.with_name("report.html")
+    if page.exists() and not force:
+        raise FileExistsError(f"{page} is there already: say --force to replace it, or another --out")
+    results.replace_file(page, render(fgsv.Valuation.load(saved), aggregate_only=aggregate_only))
+    if as_json:
+        typer.echo(json.dumps({"report": str(page)}))
+    else:
+        console.say(f"written: {page}")
+
+
+@app.command()
+def compare(
+    first: Saved,
+    second: Annotated[Path, typer.Argument(help="Another valuation.json.", show_default=False)],
+    confidence: Confidence = 0.95,
+    as_json: Json = False,
+) -> None:
+    """Compare the shares of two saved valuations, and say which differences are more than noise.
+
+    Example: fgsv compare monday/valuation.json friday/valuation.json
+    """
+    from fgsv import console
+    from fgsv.comparison import compare as compared
+
+    frame = compared(fgsv.Valuation.load(first), fgsv.Valuation.load(second), confidence)
+    if as_json:
+        typer.echo(frame.to_json(orient="records"))
+    else:
+        console.show(frame, f"{second} against {first}")
 
 
 @app.command()
@@ -244,24 +332,19 @@ def payout(
     """
     from fgsv import console
 
-    paid = pay(
-        fgsv.Valuation.load(saved),
-        {"amount": amount, "currency": currency, "clip": clip, "floor": floor, "cap": cap},
-        confidence,
-    )
-    assert paid is not None
+    money = {"amount": amount, "currency": currency, "clip": clip, "floor": floor, "cap": cap}
+    paid = pay(fgsv.Valuation.load(saved), money, confidence)
     if as_json:
         typer.echo(json.dumps(paid.to_dict()))
         return
     console.show(paid.to_frame(), f"{paid.amount:,} {paid.currency}, {paid.policy.describe()}")
-    for note in paid.notes:
-        console.say(note)
+    console.say_all(paid.notes)
 
 
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("fgsv-demo"),
-    budget: Annotated[int, typer.Option(help="Evaluations in all.", min=100)] = 20_000,
+    budget: Annotated[int, typer.Option(help="Evaluations in all.", min=100)] = 10_000,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
@@ -281,78 +364,61 @@ def demo(
             f"  fgsv value {hospitals} --group hospital --target diagnosis --test {test} --metric accuracy "
             f"--budget {budget} --payout 100000 --out {out}"
         )
-    value(
-        hospitals,
-        "hospital",
-        "diagnosis",
-        test=test,
-        metric="accuracy",
-        budget=budget,
-        seed=seed,
-        payout="100000",
-        out=out,
-        force=force,
-        as_json=as_json,
-    )
+    arguments = ["value", str(hospitals), "--group", "hospital", "--target", "diagnosis", "--test", str(test)]
+    arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
+    arguments += ["--audit", "--audit-budget", "3000", "--out", str(out)]
+    app([*arguments, *(["--force"] if force else []), *(["--json"] if as_json else [])])
+
+
+app.command()(cli_ledger.verify)
 
 
 def finish(
     job: Job,
     valuation: Valuation,
     *,
-    payout: dict[str, Any],
+    money: dict[str, Any] | None,
+    audit_budget: int | None,
+    aggregate_only: bool,
     confidence: float,
+    seed: int,
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Write and print what came out; a run that was interrupted ends with exit code 1."""
-    from dataclasses import replace
-
+    """Audit, pay, write and print what came out; a run that was interrupted ends with exit code 1."""
     from fgsv import console, results
 
-    valuation = replace(valuation, settings=valuation.settings | job.settings | {"confidence": confidence})
-    groupings = job.dataset.groupings
-    valuations = {column: valuation.regroup(partition) for column, partition in groupings.items()}
-    first = next(iter(groupings))
-    valuations[first] = valuation
-    paid = pay(valuation, payout, confidence)
-    written = [] if out is None else results.write(out, valuations, paid, None)
-    interrupted = valuation.stopped == results.INTERRUPTED
+    valuation = job.finished(valuation, confidence)
+    extra: dict[str, Any] = {}
+    paid = None if money is None else pay(valuation, money, confidence)
+    if paid is not None:
+        extra["payout"] = paid.to_dict()
+    if audit_budget is not None:
+        from fgsv.auditing import audit_file
+
+        found = audit_file(job, valuation, budget=audit_budget, payout=money, confidence=confidence, seed=seed)
+        extra["audit"] = found.to_dict()
+    valuation = dataclasses.replace(valuation, info=valuation.info | extra)
+    valuations = {column: valuation.regroup(groups) for column, groups in job.dataset.groupings.items()}
+    valuations[next(iter(valuations))] = valuation
+    written = [] if out is None else results.write(out, valuations, paid, aggregate_only=aggregate_only)
     if as_json:
-        document = {
-            "n_evaluations": valuation.n_evaluations,
-            "stopped": valuation.stopped,
-            "notes": job.notes,
-            "groupings": {
-                column: json.loads(results.table_of(each, None, confidence).to_json(orient="records"))
-                for column, each in valuations.items()
-            },
-            "payout": None if paid is None else paid.to_dict(),
-            "files": [str(path) for path in written],
-        }
-        typer.echo(json.dumps(document))
+        typer.echo(json.dumps(results.document(valuations, confidence) | {"files": [str(p) for p in written]}))
     else:
-        for column, each in valuations.items():
-            frame = results.table_of(each, paid if column == first else None, confidence)
-            console.show(frame.rename(columns={"group": column}))
-        console.say(f"{valuation.n_evaluations:,} evaluations; {valuation.stopped}")
-        for note in () if paid is None else paid.notes:
-            console.say(note)
+        console.show_results(valuations, paid, confidence)
         if written:
             console.say(f"written to {out}: {', '.join(path.name for path in written)}")
-    if interrupted:
+    if valuation.stopped == results.INTERRUPTED:
         raise typer.Exit(1)
 
 
-def pay(valuation: Valuation, asked: dict[str, Any], confidence: float) -> Payout | None:
-    """Return the payout that was asked for, or None."""
-    if asked["amount"] is None:
-        return None
+def pay(valuation: Valuation, money: dict[str, Any], confidence: float) -> Payout:
+    """Return the payout that was asked for; several amounts, one for each output, have commas between."""
     from fgsv.payout import split
 
-    amounts = str(asked["amount"]).split(",")
+    amounts = str(money["amount"]).split(",")
     amount = amounts[0] if len(amounts) == 1 else amounts
-    return split(valuation, confidence=confidence, **asked | {"amount": amount})
+    return split(valuation, confidence=confidence, **money | {"amount": amount})
 
 
 def running(jobs: int, ledger: Path | None) -> dict[str, Any]:

@@ -32,6 +32,7 @@ def diabetes(
     seed: Seed = 0,
     budget: Budget = 20_000,
     replications: Annotated[int, typer.Option(min=2, help="Runs of FGSV.")] = 30,
+    workers: Annotated[int, typer.Option(min=1, help="Processes to run them in; the numbers stay the same.")] = 2,
 ) -> None:
     """Value patients by sex, age and BMI under seven groupings (Figure 4): a few minutes.
 
@@ -39,7 +40,7 @@ def diabetes(
     """
     from fgsv.experiments import diabetes as experiment
 
-    table = experiment.run(out, seed=seed, budget=budget, replications=replications)
+    table = experiment.run(out, seed=seed, budget=budget, replications=replications, workers=workers)
     _echo(table[table.variable == "age"].to_string(index=False), out, "diabetes")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -17,13 +17,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from fgsv.payout import Payout
 from fgsv.planning import PILOT, PILOT_SECONDS, Plan
-from fgsv.results import INTERRUPTED
+from fgsv.results import INTERRUPTED, table_of
 from fgsv.run import DEFAULT_BUDGET, iterate
 from fgsv.valuation import Valuation
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share"}
-SHARES = {"share", "half_width"}
+HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split"}
+SHARES = {"share", "half_width", "gsv_share", "gsv_half_width", "gain", "share_a", "share_b", "difference"}
 COUNTS = {"points", "evaluations"}
 WIDE = 160
 
@@ -33,7 +35,7 @@ def show(frame: pd.DataFrame, title: str | None = None) -> None:
 
     A pair of columns NAME_low and NAME_high becomes one, "from ... to"; nothing but names is ever cut short.
     """
-    table = RichTable(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     shown = [name for name in frame.columns if not name.endswith("_high")]
     for number, name in enumerate(shown):
         table.add_column(
@@ -47,12 +49,41 @@ def show(frame: pd.DataFrame, title: str | None = None) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDE  # a file or a pipe has no width to fit into
+    if title is not None:
+        console.print(Text(printable(title), style="italic"))
     console.print(table)
 
 
 def say(words: str) -> None:
     """Print a line for people, beside the results."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(words)))
+
+
+def say_all(lines: Iterable[str]) -> None:
+    """Print lines for people, beside the results."""
+    for words in lines:
+        say(words)
+
+
+def show_results(valuations: Mapping[str, Valuation], payout: Payout | None, confidence: float) -> None:
+    """Print the tables of a run: values, payments and, where there was one, the audit."""
+    first = next(iter(valuations.values()))
+    for column, valuation in valuations.items():
+        frame = table_of(valuation, payout if valuation is first else None, confidence)
+        show(frame.rename(columns={"group": column}))
+    found = first.info.get("audit")
+    if found is not None:
+        attacks = pd.DataFrame(found["attacks"])
+        best = attacks.loc[attacks.groupby("group", sort=False)["gain"].idxmax()]
+        title = "faithful shares, the usual group values (GSV), and what the best split in two earns under GSV"
+        show(pd.DataFrame(found["gsv"]).merge(best, on="group", how="left"), f"{title}; under FGSV nothing")
+        for table in found["tables"]:
+            say_all(table["words"])
+            if table["rows"]:
+                show(pd.DataFrame(table["rows"], columns=table["columns"]), table["title"])
+        say_all(f"mind: {warning}" for warning in found["warnings"])
+    say(f"{first.n_evaluations:,} evaluations; {first.stopped}")
+    say_all(() if payout is None else payout.notes)
 
 
 def printable(words: Any) -> str:
@@ -89,6 +120,7 @@ def run(
     rounds = iterate(
         game, groups, budget=budget, precision=precision, max_seconds=max_seconds, confidence=confidence, **options
     )
+    pilot = PILOT if budget is None else min(PILOT, budget // 4)
     history: list[tuple[int, float]] = []
     start = time.monotonic()
     valuation: Valuation | None = None
@@ -104,13 +136,13 @@ def run(
         disable=quiet,
     )
     with bar:
-        shown = bar.add_task("pilot", total=budget or PILOT)
+        shown = bar.add_task("pilot", total=budget or pilot)
         try:
             for valuation in rounds:
                 seconds = time.monotonic() - start
                 half_width = _half_width(valuation, confidence)
                 history.append((valuation.n_evaluations, half_width))
-                if plan is None and (valuation.n_evaluations >= PILOT or seconds > PILOT_SECONDS):
+                if plan is None and (valuation.n_evaluations >= pilot or seconds > PILOT_SECONDS):
                     plan = _plan(valuation, seconds, confidence)
                     if not quiet:
                         bar.console.print(Text(describe(plan, budget, precision, max_seconds)))

@@ -293,8 +293,7 @@ class Ledger:
         places: dict[int, list[tuple[bytes, int]]] = {}
         found: dict[bytes, Row] = {}
         with self._explained("read"):
-            marks = ", ".join("?" * len(keys))
-            for key, batch, row in self._db.execute(f"SELECT * FROM entry WHERE key IN ({marks})", list(keys)):
+            for key, batch, row in self._entries(list(keys)):
                 places.setdefault(batch, []).append((keys[key], row))
             for batch, wanted in places.items():
                 columns = next(self._read("batch", "WHERE id = ?", batch), None)
@@ -303,10 +302,14 @@ class Ledger:
                     if not isinstance(row, int) or recorded[row : row + 1] != [coalition]:
                         raise LedgerError(f"{self.path} is damaged: an entry points to another coalition")
                 assert columns is not None
-                outcome = _batch(columns).outcome
-                rows_of = by_row([row for _, row in wanted], outcome)
-                found |= {coalition: one for (coalition, _), one in zip(wanted, rows_of, strict=True)}
+                outcomes = by_row([row for _, row in wanted], _batch(columns).outcome)
+                found |= {coalition: one for (coalition, _), one in zip(wanted, outcomes, strict=True)}
         return found
+
+    def _entries(self, keys: list[bytes]) -> Iterator[tuple[bytes, int, int]]:
+        for start in range(0, len(keys), 1000):  # SQLite takes so many parameters everywhere
+            some = keys[start : start + 1000]
+            yield from self._db.execute(f"SELECT * FROM entry WHERE key IN ({', '.join('?' * len(some))})", some)
 
     def record(
         self, game: int, batches: Sequence[tuple[bytes, Outcome]], *, by_row: bool = False, replicate: int = 0
@@ -330,10 +333,14 @@ class Ledger:
                 else:
                     known = (self._add("batch", *columns),)
                 if by_row:
-                    self._db.executemany(
-                        "INSERT OR REPLACE INTO entry VALUES (?, ?, ?)",
-                        [(self._key(game, replicate, row), known[0], i) for i, row in enumerate(split(coalitions))],
-                    )
+                    self._enter_rows(game, replicate, known[0], coalitions, outcome)
+
+    def _enter_rows(self, game: int, replicate: int, batch: int, coalitions: bytes, outcome: Outcome) -> None:
+        failed = {row for rows in outcome.failures.values() for row in rows}
+        entries = [(self._key(game, replicate, row), batch, i) for i, row in enumerate(split(coalitions))]
+        insert = "INSERT OR {} INTO entry VALUES (?, ?, ?)"  # a failure never hides a value
+        self._db.executemany(insert.format("IGNORE"), [entry for entry in entries if entry[2] in failed])
+        self._db.executemany(insert.format("REPLACE"), [entry for entry in entries if entry[2] not in failed])
 
     def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
         """Return the key of a batch, or of one coalition: 16 bytes, 2^64 entries before two are alike."""

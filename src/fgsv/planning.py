@@ -85,7 +85,7 @@ def plan(
 
     >>> import fgsv
     >>> found = fgsv.plan(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)])
-    >>> found.evaluations_for(0.01) > found.evaluations_for(0.02)
+    >>> found.evaluations_for(0.0001) > found.evaluations_for(0.0002)
     True
 
     Costs at most `pilot` evaluations, and about twenty seconds where they are slow. `options` are those of

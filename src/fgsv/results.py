@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +31,46 @@ def check_folder(folder: Path, *, force: bool) -> None:
         raise FileExistsError(f"{folder} holds a finished valuation: say --force to replace it, or another --out")
 
 
-def write(folder: Path, valuations: Mapping[str, Valuation], payout: Payout | None, report: str | None) -> list[Path]:
+def write(
+    folder: Path, valuations: Mapping[str, Valuation], payout: Payout | None, *, aggregate_only: bool = False
+) -> list[Path]:
     """Write report.html, valuation.csv and, last of all, valuation.json; return the paths.
 
     With several groupings the first has these names; column C's files are valuation-C.csv and valuation-C.json.
+    Without the packages that the report needs there is none.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    (first, valuation), *others = valuations.items()
     written = []
-    if report is not None:
-        written.append(_replace(folder / "report.html", report))
-    for number, (column, valuation) in reversed(list(enumerate(valuations.items()))):
-        stem = "valuation" if number == 0 else f"valuation-{_file_name(column)}"
-        frame = table_of(valuation, payout if number == 0 else None)
-        written.append(_replace(folder / f"{stem}.csv", to_csv(frame)))
-        valuation.save(folder / f"{stem}.json")
+    if find_spec("altair") and find_spec("vl_convert") and find_spec("jinja2"):
+        from fgsv.report import render
+
+        page = render(valuation, others=dict(others), aggregate_only=aggregate_only)
+        written.append(replace_file(folder / "report.html", page))
+    for column, each in [*others, (first, valuation)]:
+        stem = "valuation" if column == first else f"valuation-{_file_name(column)}"
+        frame = table_of(each, payout if column == first else None)
+        written.append(replace_file(folder / f"{stem}.csv", to_csv(frame)))
+        each.save(folder / f"{stem}.json")
         written.append(folder / f"{stem}.json")
     return written
+
+
+def document(valuations: Mapping[str, Valuation], confidence: float) -> dict[str, Any]:
+    """Return what `--json` prints."""
+    first = next(iter(valuations.values()))
+    return {
+        "n_evaluations": first.n_evaluations,
+        "stopped": first.stopped,
+        "notes": first.settings.get("notes", []),
+        "groupings": {
+            column: json.loads(table_of(each, None, confidence).to_json(orient="records"))
+            for column, each in valuations.items()
+        },
+        "payout": first.info.get("payout"),
+        "audit": first.info.get("audit"),
+        "test_error": first.info.get("test_error"),
+    }
 
 
 def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:
@@ -76,7 +101,8 @@ def harmless(cell: Any) -> Any:
     return cell
 
 
-def _replace(path: Path, text: str) -> Path:
+def replace_file(path: Path, text: str) -> Path:
+    """Write a file by rename, so that it is there whole or not at all."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8", newline="")
     part.replace(path)

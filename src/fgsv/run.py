@@ -13,10 +13,10 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgsv.backends import Evaluator, default_batch_size
 from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
 from fgsv.estimators import Covariance, Method, Problem, as_method
+from fgsv.evaluation import Evaluator, default_batch_size
 from fgsv.ledger import Ledger
 from fgsv.semivalue import Semivalue, as_semivalue
 from fgsv.stopping import rules
@@ -30,7 +30,7 @@ DEFAULT_BUDGET = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class _Progress:
+class Progress:
     """Where a run stands after a round; the valuation is computed when it is asked for."""
 
     estimate: Callable[[], Estimate]
@@ -41,10 +41,11 @@ class _Progress:
 
     @cached_property
     def valuation(self) -> Valuation:
+        """The valuation so far."""
         return self.as_valuation(self.estimate(), self.stopped)
 
 
-def _rounds(
+def rounds(
     game: Any,
     groups: Any = None,
     *,
@@ -63,7 +64,8 @@ def _rounds(
     on_error: str | float = "raise",
     timeout: float | None = None,
     **options: Any,
-) -> Iterator[_Progress]:
+) -> Iterator[Progress]:
+    """Yield where a run stands after each round; its arguments are those of `value`."""
     start = time.monotonic()
     game, partition = read_players(game, groups)
     n = game.n_players
@@ -86,7 +88,7 @@ def _rounds(
     # all that the values depend on besides the game and the groups: `fgsv verify` runs again from these
     settings = {
         "method": asked.name,
-        "options": asdict(asked),  # type: ignore[call-overload]
+        "options": {name: _plain(option) for name, option in asdict(asked).items()},  # type: ignore[call-overload]
         "semivalue": str(weights),
         "seed": int(seed),
         "batch_size": rows,
@@ -110,7 +112,7 @@ def _rounds(
         ends = evaluated(Coalitions.ends(n))
         estimator = method.start(Problem(n, ends, partition, weights, cost))
 
-        def progress_after(n_evaluations: int) -> _Progress:
+        def progress_after(n_evaluations: int) -> Progress:
             failures = evaluated.summary()
 
             def as_valuation(estimate: Estimate, stopped: str) -> Valuation:
@@ -126,9 +128,9 @@ def _rounds(
                     settings=settings,
                 )
 
-            return _Progress(estimator.estimate, as_valuation, n_evaluations, time.monotonic() - start)
+            return Progress(estimator.estimate, as_valuation, n_evaluations, time.monotonic() - start)
 
-        progress: _Progress | None = None
+        progress: Progress | None = None
         n_evaluations = 2
         for number in range(2**62):
             draws = estimator.draw(np.random.default_rng([seed, number]))
@@ -158,6 +160,13 @@ def _rounds(
     yield replace(progress or progress_after(n_evaluations), stopped=stopped)
 
 
+def _plain(option: Any) -> Any:
+    """Return an option as JSON has it; one that JSON has not, in words, cannot be run again from."""
+    if isinstance(option, np.generic | np.ndarray):
+        return option.tolist()
+    return option if option is None or isinstance(option, bool | int | float | str | list | dict) else repr(option)
+
+
 def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
     """Give a function the signature of another one."""
 
@@ -172,7 +181,7 @@ def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Call
     return decorate
 
 
-@_arguments_of(_rounds)
+@_arguments_of(rounds)
 def iterate(*args: Any, **kwargs: Any) -> Iterator[Valuation]:
     """Yield the valuation after each round of a run; the arguments are those of `value`.
 
@@ -181,11 +190,11 @@ def iterate(*args: Any, **kwargs: Any) -> Iterator[Valuation]:
     >>> [v.n_evaluations for v in fgsv.iterate(game, budget=100)]
     [34, 66, 98]
     """
-    for progress in _rounds(*args, **kwargs):
+    for progress in rounds(*args, **kwargs):
         yield progress.valuation
 
 
-@_arguments_of(_rounds)
+@_arguments_of(rounds)
 def value(*args: Any, **kwargs: Any) -> Valuation:
     """Estimate the faithful value of each group: the sum of its members' Shapley values (paper, Eq. 4).
 
@@ -195,7 +204,7 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     (('a', 'b'), [0.3333, 3.6667])
     """
     last = None
-    for last in _rounds(*args, **kwargs):  # noqa: B007
+    for last in rounds(*args, **kwargs):  # noqa: B007
         pass
     assert last is not None
     return last.valuation

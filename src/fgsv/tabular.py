@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
+from fgsv.game import Game
+from fgsv.heldout import Folds, folds_of, with_test_error
 from fgsv.preprocess import recognise_columns, transformer
 from fgsv.table import Dataset, TableError, Task, prepare, read
+from fgsv.valuation import Valuation
 
 NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
 
@@ -25,13 +30,33 @@ class Job:
 
     game: Any
     dataset: Dataset
+    inputs: Inputs
     settings: dict[str, Any]
     """What a report needs to say, and another person to check, what was valued."""
+    folds: Folds | None = None
+    """Where the error from the choice of the test rows is asked for: how they are cut."""
 
     @property
     def notes(self) -> list[str]:
         """What was decided on the way, in plain words."""
         return list(self.settings["notes"])
+
+    def on_all_test_rows(self, game: Any) -> Any:
+        """Return a game of this job as the one whose value is the score on all test rows, folds or not."""
+        folds = self.folds
+        if folds is None:
+            return game
+        return Game(lambda masks: game(masks) @ folds.weights, game.n_players, batch_size=game.batch_size)
+
+    def finished(self, valuation: Valuation, confidence: float = 0.95) -> Valuation:
+        """Return a valuation of the job's game with the job's settings and, from folds, the test rows' error."""
+        if self.folds is not None:
+            valuation = with_test_error(valuation, self.folds, confidence)
+        settings = valuation.settings | self.settings | {"confidence": confidence}
+        if valuation.outputs is None:
+            whole = np.array([[False], [True]]) & np.ones(self.game.n_players, dtype=bool)
+            settings["ends"] = self.on_all_test_rows(self.game)(whole).tolist()
+        return replace(valuation, settings=settings)
 
 
 def open_file(
@@ -49,12 +74,14 @@ def open_file(
     group_missing: str | None = None,
     ignore: str = "",
     refit_preprocessing: bool = False,
+    test_error: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
 ) -> Job:
     """Read a file and return the game of its rows: `fgsv.value(job.game, job.dataset.partition)` values it.
 
     `group` and `ignore` name columns, several with commas between; `metric` may name several scores likewise.
+    `test_error` makes the folds of the test rows outputs of the game (see `fgsv.heldout`).
     """
     groups, ignored = _names(group), _names(ignore)
     if test is not None and test_by is not None:
@@ -75,7 +102,11 @@ def open_file(
         task=task or task_of(model),
         seed=seed,
     )
-    game, notes = game_of(dataset, model, metric, refit=refit_preprocessing, seed=seed)
+    metric = metric or ("accuracy" if dataset.task == "classification" else "r2")
+    folds = folds_of(metric, dataset.test_target, seed=seed) if test_error else None
+    inputs, notes = inputs_of(dataset, model, metric, refit=refit_preprocessing, folds=folds, seed=seed)
+    game = inputs.game()
+    notes = (*notes, *_described(game, metric, folds))
     settings = {
         "file": table.name,
         "sha256": table.sha256,
@@ -86,12 +117,19 @@ def open_file(
         "columns": {"group": groups, "target": target, "unit": unit, "ignored": ignored},
         "task": dataset.task,
         "model": repr(game.model),
-        "metric": metric or ("accuracy" if dataset.task == "classification" else "r2"),
+        "metric": metric,
         "game": game.fingerprint,
         "notes": [*dataset.notes, *notes],
         "versions": versions(),
     }
-    return Job(game, dataset, settings)
+    return Job(game, dataset, inputs, settings, folds)
+
+
+def _described(game: Any, metric: str, folds: Folds | None) -> list[str]:
+    if folds is None:
+        return list(game.describe().splitlines())
+    lines = game.describe().splitlines()[:2]
+    return [*lines, f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
 
 
 def versions() -> dict[str, str]:
@@ -165,27 +203,82 @@ def _imported(name: str, task: Task) -> Any:
     return model
 
 
-def game_of(
-    dataset: Dataset, model: str | None, metric: str | None, *, refit: bool = False, seed: int = 0
-) -> tuple[Any, tuple[str, ...]]:
-    """Return the utility of a data set, and what was decided on the way, in plain words.
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What `fgsv.utility` is called with; `game` may take fewer of the training rows."""
+
+    model: Any
+    X: Any
+    """Training rows: numbers, or the table's own columns where the model is to preprocess them."""
+    y: NDArray[Any]
+    X_test: Any
+    y_test: NDArray[Any]
+    scoring: Any
+    empty: Any
+    units: NDArray[Any] | None
+    seed: int
+    numbers: NDArray[np.float64]
+    """(rows, p) the training rows as numbers, whoever makes them so."""
+
+    def game(self, rows: NDArray[np.bool_] | None = None) -> Any:
+        """Return the utility, of all training rows or of those that a mask names."""
+        from fgsv.utilities import utility
+
+        X, y, units = self.X, self.y, self.units
+        if rows is not None:
+            X, y, units = X[rows], y[rows], None if units is None else units[rows]
+        return utility(
+            self.model,
+            X,
+            y,
+            self.X_test,
+            self.y_test,
+            self.scoring,
+            units=units,
+            empty=self.empty,
+            seed=self.seed,
+        )
+
+
+def inputs_of(
+    dataset: Dataset,
+    model: str | None,
+    metric: str | None,
+    *,
+    refit: bool = False,
+    folds: Folds | None = None,
+    seed: int = 0,
+) -> tuple[Inputs, tuple[str, ...]]:
+    """Return what makes the utility of a data set, and what was decided on the way, in plain words.
 
     Columns become numbers once, from the features of all training rows, or for each coalition anew (`refit`).
     """
-    from fgsv.utilities import utility
-
     columns = recognise_columns(dataset.features)
     learner = model_of(model, dataset.task, seed)
     into_numbers = transformer(columns)
+    numbers = into_numbers.fit_transform(dataset.features)
     if refit:
-        learner = make_pipeline(into_numbers, learner)
+        learner = make_pipeline(transformer(columns), learner)
         X, X_test = dataset.features, dataset.test_features
         how = "preprocessing is fitted anew for each coalition"
     else:
-        X = into_numbers.fit_transform(dataset.features)
-        X_test = into_numbers.transform(dataset.test_features)
+        X, X_test = numbers, into_numbers.transform(dataset.test_features)
         how = "preprocessing is fitted once, without labels, on all training rows"
-    metrics = None if metric is None else metric.split(",")
-    scoring = metrics[0] if metrics is not None and len(metrics) == 1 else metrics
-    game = utility(learner, X, dataset.target, X_test, dataset.test_target, scoring, units=dataset.units, seed=seed)
-    return game, (f"features: {columns.describe()}", how, *game.describe().splitlines())
+    metrics = None if metric is None else _names(metric)
+    scoring: Any = metrics[0] if metrics is not None and len(metrics) == 1 else metrics
+    empty = None
+    if folds is not None:
+        scoring, empty = folds.scoring, folds.empty
+    inputs = Inputs(
+        learner,
+        X,
+        dataset.target,
+        X_test,
+        dataset.test_target,
+        scoring,
+        empty,
+        dataset.units,
+        seed,
+        numbers,
+    )
+    return inputs, (f"features: {columns.describe()}", how)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fgsv.backends import attempt
 from fgsv.game import Game, as_game
 from fgsv.ledger import Batch, Ledger, LedgerError, NotRecorded
-from fgsv.packing import n_rows, unpack
-from fgsv.run import value
+from fgsv.packing import unpack
+from fgsv.run import rounds
 from fgsv.valuation import Valuation
 
 Floats = NDArray[np.float64]
@@ -45,11 +45,11 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
         game = _game_of(opened, settings["fingerprint"])[1]
         table = None if settings["cost"] is None else np.array(settings["cost"])
         try:
-            derived = value(
+            for progress in rounds(
                 replace(game, grouped_by=valuation.partition if valuation.grouped else None),
                 valuation.partition,
                 method=settings["method"],
-                budget=valuation.n_evaluations,
+                budget=settings["budget"],
                 seed=settings["seed"],
                 semivalue=settings["semivalue"],
                 cost=None if table is None else lambda sizes: table[sizes - 1],
@@ -58,7 +58,10 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
                 n_jobs=1,
                 ledger=opened,
                 **settings["options"],
-            )
+            ):
+                if progress.n_evaluations >= valuation.n_evaluations:
+                    break
+            derived = progress.valuation
         except NotRecorded:
             stated = f"{valuation.n_evaluations} evaluations from seed {settings['seed']}"
             return [Difference("draws", stated, "some of them are not in the ledger")]
@@ -110,24 +113,22 @@ def verify_records(
     """
     with Ledger(ledger, read_only=True) as opened:
         number, recorded = _game_of(opened, getattr(game, "fingerprint", None))
-        records = _sampled(opened.batches(number), sample, np.random.default_rng(seed))
+        # what hung or killed its worker is not tried again here
+        whole = (batch for batch in opened.batches(number) if not batch.outcome.failures)
+        records = _sampled(whole, sample, np.random.default_rng(seed))
     game = as_game(game, recorded.n_players)
     found: list[Difference] = []
     for record in records:
         answer = attempt(game, unpack(game.n_players, record.coalitions))
-        if set(answer.failures) != set(record.outcome.failures) or answer.values.shape != record.outcome.values.shape:
-            found.append(Difference(f"batch {record.id}", _words(record), answer.failures or "values"))
+        if answer.failures or answer.values.shape != record.outcome.values.shape:
+            words = ", ".join(answer.failures) or f"{answer.values.shape[1]} outputs"
+            found.append(Difference(f"batch {record.id}", f"{record.outcome.values.shape[1]} outputs", words))
             continue
-        with np.errstate(invalid="ignore"):
-            far = np.abs(answer.values - record.outcome.values) > tolerance
+        far = np.abs(answer.values - record.outcome.values) > tolerance
         for row, output in np.argwhere(far)[:3]:
             where = f"batch {record.id}, coalition {row}, output {output}"
             found.append(Difference(where, record.outcome.values[row, output], answer.values[row, output]))
     return found
-
-
-def _words(record: Batch) -> Any:
-    return record.outcome.failures or f"{n_rows(record.coalitions)} values"
 
 
 def _sampled(records: Iterator[Batch], count: int, rng: np.random.Generator) -> list[Batch]:

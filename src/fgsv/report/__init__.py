@@ -169,7 +169,7 @@ def _audit(audit: dict[str, Any]) -> dict[str, Any]:
     sections: list[dict[str, Any]] = []
     if audit.get("gsv"):
         rows = [
-            [r["group"], _percent(r["share"]), _percent(r["gsv_share"]), f"± {_percent(r['gsv_half_width'])}"]
+            [r["group"], _percent(r["share"]), _percent(r["gsv_share"]), _error(r["gsv_half_width"])]
             for r in audit["gsv"]
         ]
         sections.append(
@@ -230,6 +230,10 @@ def _facts(valuation: Valuation) -> list[tuple[str, str]]:
     facts.append(("fingerprint of the groups", valuation.partition.fingerprint))
     versions = settings.get("versions", {"fgsv": fgsv.__version__})
     return [*facts, ("versions", ", ".join(f"{name} {number}" for name, number in versions.items()))]
+
+
+def _error(half_width: float) -> str:
+    return "exact" if half_width == 0 else f"± {_percent(half_width)}"
 
 
 def _percent(share: float | None) -> str:

@@ -71,7 +71,7 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
     dots = base.mark_circle(size=50, opacity=1).encode(
         x="gain:Q", tooltip=["group:N", "way:N", alt.Tooltip("gain:Q", format=".2%")]
     )
-    return _finished(zero + base.mark_rule().encode(x=x, x2="gain_high:Q") + dots, height=alt.Step(2 * STEP))
+    return _finished(zero + base.mark_rule().encode(x=x, x2="gain_high:Q") + dots, height=40 + 11 * len(rows))
 
 
 def _finished(chart: Any, height: Any) -> dict[str, Any]:

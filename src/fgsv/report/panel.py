@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from fgsv.valuation import Valuation
 
-MOST_BYTES = 6_000_000
+MOST_BYTES = 5_000_000
 """Of replicates before base64; a page with more would be too large to send."""
 
 
@@ -34,7 +34,7 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
     deviations = valuation.deviations
     if deviations is None:  # exact values
         deviations = np.zeros((1, *players.shape), dtype=np.float32)
-    points = np.ones(n)
+    points: NDArray[np.float64] | None = None  # one each
     fits = deviations.size * 2 <= MOST_BYTES
     has_players = not aggregate_only and fits and valuation.partition.is_disjoint
     if has_players:
@@ -55,7 +55,7 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
         "total": np.atleast_1d(valuation.total).tolist(),
         "names": [str(name) for name in valuation.names],
         "owner": _base64(owner.astype("<i4")),
-        "points": _base64(points.astype("<f8")),
+        "points": None if points is None else _base64(points.astype("<f8")),
         "values": [_base64(column.astype("<f8")) for column in players.T],
         "deviations": [_base64(levels[:, :, output]) for output in range(levels.shape[2])],
         "scales": [scales[:, output].tolist() for output in range(levels.shape[2])],

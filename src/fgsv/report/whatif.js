@@ -5,10 +5,10 @@
   if (!source) return;
   const data = JSON.parse(source.textContent);
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
-  const points = new Float64Array(bytes(data.points));
   const values = data.values.map((text) => new Float64Array(bytes(text)));
   const deviations = data.deviations.map((text) => new Int16Array(bytes(text)));
-  const n = points.length;
+  const n = values[0].length;
+  const points = data.points ? new Float64Array(bytes(data.points)) : new Float64Array(n).fill(1);
   const first = { owner: new Int32Array(bytes(data.owner)), names: data.names };
   const mostDrawn = 60;
   const element = (id) => document.getElementById(id);

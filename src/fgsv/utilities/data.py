@@ -27,8 +27,8 @@ class Kind:
     takes_missing: bool = False
     takes_tensors: bool = False
     """Whether X may have more than two dimensions, as images have."""
-    gives_probabilities: bool = True
-    gives_ranks: bool = True
+    gives: frozenset[str] = frozenset({"predict", "predict_proba", "decision_function"})
+    """Which of these methods it has."""
 
     @classmethod
     def of(cls, model: Any) -> Kind:
@@ -38,8 +38,7 @@ class Kind:
             type(model).__name__,
             is_classifier(model),
             takes_missing=_takes_missing(model),
-            gives_probabilities=hasattr(model, "predict_proba"),
-            gives_ranks=hasattr(model, "decision_function") or hasattr(model, "predict_proba"),
+            gives=frozenset(name for name in cls.gives if hasattr(model, name)),
         )
 
 
@@ -187,18 +186,20 @@ def _check_columns(X: Any, X_test: Any) -> None:
 
 
 def _check_missing(kind: Kind, X: Any, name: str) -> None:
-    """Raise an error that names the columns with missing values, where the model cannot take them."""
+    """Raise an error that names the columns with missing or infinite values, unless the model takes them."""
     if kind.takes_missing:
         return
     if scipy.sparse.issparse(X):
-        missing = np.unique(X.indices[pd.isna(X.data)])
+        missing = np.unique(X.indices[~np.isfinite(X.data)])
     else:
-        missing = np.flatnonzero(np.asarray(pd.isna(X)).reshape(*X.shape[:2], -1).any(axis=(0, 2)))
+        absent = np.asarray(pd.isna(X)) if non_numeric_columns(X) else ~np.isfinite(np.asarray(X, dtype=float))
+        missing = np.flatnonzero(absent.reshape(*X.shape[:2], -1).any(axis=(0, 2)))
     if len(missing):
         names = [repr(X.columns[j]) if isinstance(X, pd.DataFrame) else str(j) for j in missing[:5]]
         raise ValueError(
-            f"{name} has missing values in column {', '.join(names)}{', ...' if len(missing) > 5 else ''}, "
-            f"which {kind.name} cannot take: fill them in, or put an imputer into a pipeline"
+            f"{name} has missing or infinite values in column {', '.join(names)}"
+            f"{', ...' if len(missing) > 5 else ''}, which {kind.name} cannot take: "
+            "fill them in, or put an imputer into a pipeline"
         )
 
 

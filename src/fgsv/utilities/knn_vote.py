@@ -13,7 +13,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.utilities.data import Data
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.neighbours import Neighbours, neighbours
-from fgsv.utilities.rowsets import Units
+from fgsv.utilities.rowsets import Units, slices
 
 Floats = NDArray[np.float64]
 
@@ -108,6 +108,12 @@ class KNNVote:
 
     def evaluate_lists(self, coalitions: Coalitions) -> Floats:
         """Evaluate coalitions given as lists: (m,)."""
+        values = np.empty(len(coalitions))
+        for some in slices(coalitions, self.n_players):
+            values[some] = self._evaluate(coalitions[some])
+        return values
+
+    def _evaluate(self, coalitions: Coalitions) -> Floats:
         y_test = self._labels[1]
         values = np.full(len(coalitions), -float((y_test**2).mean()) if self.regression else 0.0)
         sets = Units(self.n_players).row_sets(coalitions)

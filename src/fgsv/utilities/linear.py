@@ -68,25 +68,41 @@ class Linear:
         return np.asarray(np.linalg.solve(left, moments[:, :-1, -1:])[:, :, 0])
 
     def _least_squares(self, moments: Floats, sets: RowSets) -> Floats:
-        """Solve the normal equations where they are safe, and take the shortest solution by SVD elsewhere.
+        """Return the least squares coefficients of least norm: from the moments, or the rows of small sets.
 
-        The matrix of the normal equations has the square of the rows' condition number. Up to 1e3 for the
-        latter they leave ten digits.
+        The moments have the square of the rows' condition number, which is large for small sets alone, or
+        where features depend on each other; those directions are cut off, as scikit-learn does.
         """
         counts = moments[:, 0, 0]
         means = moments[:, 0, 1:] / counts[:, None] * self.intercept
         centred = moments[:, 1:, 1:] - counts[:, None, None] * means[:, :, None] * means[:, None, :]
-        spread = np.linalg.eigvalsh(centred[:, :-1, :-1])
-        safe = (counts > centred.shape[1]) & (spread[:, 0] > max(1e-6, self.cutoff**2) * spread[:, -1])
         slopes = np.zeros((len(sets), centred.shape[1] - 1))
-        slopes[safe] = np.linalg.solve(centred[safe, :-1, :-1], centred[safe, :-1, -1:])[:, :, 0]
-        if not safe.all():
-            slopes[~safe] = self._shortest(sets.take(~safe), means[~safe])
+        small = counts <= 2 * centred.shape[1]
+        if small.any():
+            slopes[small] = self._from_rows(sets.take(small), means[small])
+        if not small.all():
+            slopes[~small] = self._from_moments(centred[~small])
         constants = means[:, -1] - np.einsum("mp,mp->m", means[:, :-1], slopes)
         return np.concatenate([constants[:, None], slopes], axis=1)
 
-    def _shortest(self, sets: RowSets, means: Floats) -> Floats:
-        """Return the least squares slopes of least norm, by a singular value decomposition of the rows."""
+    def _from_moments(self, centred: Floats) -> Floats:
+        left, right = centred[:, :-1, :-1], centred[:, :-1, -1:]
+        spread, axes = np.linalg.eigh(left)
+        cut = max(self.cutoff**2, 1e-14) * spread[:, -1:]  # 1e-14: what rounding leaves of a zero
+        regular = spread[:, 0] > cut[:, 0]
+        # scaled to a unit diagonal, so that features of very different size lose no digits
+        scale = np.sqrt(np.einsum("mii->mi", left[regular]))[:, :, None]
+        slopes = np.empty(right.shape)
+        slopes[regular] = (
+            np.linalg.solve(left[regular] / scale / scale.transpose(0, 2, 1), right[regular] / scale) / scale
+        )
+        inverse = np.where(spread > cut, 1 / np.where(spread > cut, spread, 1), 0)[~regular]
+        slopes[~regular] = axes[~regular] @ (
+            inverse[:, :, None] * (axes[~regular].transpose(0, 2, 1) @ right[~regular])
+        )
+        return slopes[:, :, 0]
+
+    def _from_rows(self, sets: RowSets, means: Floats) -> Floats:
         members = sets.explicit().table(len(self.design) - 1)
         rows = np.take(self.design, members, axis=0)
         present = rows[:, :, :1] if self.intercept else 0.0

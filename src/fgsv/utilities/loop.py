@@ -29,7 +29,7 @@ class Loop:
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit the one set of a chunk, its rows in increasing order, and ask the model what is needed."""
-        (rows,) = [np.sort(sets.explicit().listed)]
+        rows = np.sort(sets.explicit().listed)
         model = _with_neighbours(clone(self.model), len(rows))
         labels = self.data.labels[rows]
         try:

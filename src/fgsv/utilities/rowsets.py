@@ -94,12 +94,13 @@ class RowSets:
         """Yield positions of sets of about equal `lengths`, as many as `CHUNK_BYTES` have room for.
 
         A set costs `bytes_fixed`, and `bytes_per_row` for each of its `lengths`. Sets of one chunk differ by
-        a fifth in length at the most, so that a set of eight rows costs eight rows whatever the others are.
+        a fifth in length at the most, so that a set of eight rows costs eight rows whatever the others are;
+        where rows cost nothing, chunks are full.
         """
         buckets = np.ceil(_BUCKETS_PER_DOUBLING * np.log2(np.maximum(lengths, 4)))
         order = np.argsort(buckets, kind="stable")
         edges = np.flatnonzero(np.diff(buckets[order])) + 1
-        for bucket in np.split(order, edges) if len(order) else []:
+        for bucket in np.split(order, edges if bytes_per_row else []) if len(order) else []:
             each = bytes_fixed + bytes_per_row * int(lengths[bucket].max())
             step = max(1, CHUNK_BYTES // max(each, 1))
             for first in range(0, len(bucket), step):
@@ -145,6 +146,17 @@ class Units:
             return RowSets(self.n_rows, listed, coalitions.starts, coalitions.inverted)
         players = RowSets(self.n_rows, self.rows, self.starts, np.zeros(self.n_players, dtype=bool)).take(listed)
         return RowSets(self.n_rows, players.listed, players.starts[coalitions.starts], coalitions.inverted)
+
+
+def slices(coalitions: Coalitions, n_rows: int) -> Iterator[slice]:
+    """Yield consecutive ranges of coalitions whose rows, listed and copied, take about `CHUNK_BYTES` at most."""
+    n_entries = CHUNK_BYTES // 32 * coalitions.n_players // n_rows
+    first = 0
+    while first < len(coalitions):
+        room = coalitions.starts[first] + n_entries
+        last = max(first + 1, int(np.searchsorted(coalitions.starts, room, side="right")) - 1)
+        yield slice(first, last)
+        first = last
 
 
 def pad(sets: RowSets, min_size: int) -> RowSets:

@@ -15,6 +15,14 @@ from fgsv.utilities.scores import SCORES, Output, Score, constant_predictions
 
 Floats = NDArray[np.float64]
 
+_METHODS: dict[str, Sequence[str]] = {
+    "values": ("predict",),
+    "labels": ("predict",),
+    "probabilities": ("predict_proba",),
+    "ranks": ("decision_function", "predict_proba"),
+}
+"""What a model must have for each need of a score."""
+
 
 def read_scoring(
     kind: Kind, data: Data, scoring: Any, per_test_point: bool, empty: Any
@@ -66,6 +74,7 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
         if not isinstance(asked, str) and not callable(asked):
             raise TypeError(f"the score of {name!r} must be a name or a scorer, got {type(asked).__name__}")
         scorer = get_scorer(asked) if isinstance(asked, str) else asked
+        _check_methods(kind, name, getattr(scorer, "_response_method", "predict"))
         truth = truth if data.classes is None else data.classes[truth]
         X_test = data.X_test if rows is None else take_rows(data.X_test, rows)
     else:
@@ -94,15 +103,20 @@ def _check_score(kind: Kind, data: Data, score: Score, truth: NDArray[Any], name
     own = "classifier" if kind.classifier else "regressor"
     if score.kind != own:
         raise ValueError(f"scoring: {score.name} is for a {score.kind}, but {kind.name} is a {own}")
-    can = {"probabilities": kind.gives_probabilities, "ranks": kind.gives_ranks}
-    if not can.get(score.need, True):
-        raise ValueError(f"scoring: {score.name} needs predict_proba, which {kind.name} does not have")
+    _check_methods(kind, score.name, _METHODS[score.need])
     if score.name == "roc_auc" and data.n_classes != 2:
         raise ValueError(f"scoring: roc_auc is for two classes, y has {data.n_classes}; take roc_auc_ovr")
     if score.name.startswith("roc_auc") and len(np.unique(truth)) < data.n_classes:
         raise ValueError(f"scoring: {name} needs every class among its test labels")
     if score.name == "r2" and truth.var() == 0:
         raise ValueError(f"scoring: {name} needs test labels that differ")
+
+
+def _check_methods(kind: Kind, name: str, methods: str | Sequence[str]) -> None:
+    """Raise an error unless the model has one of the methods that a score asks for."""
+    asked = [methods] if isinstance(methods, str) else list(methods)
+    if not kind.gives & set(asked):
+        raise ValueError(f"scoring: {name} needs {' or '.join(asked)}, which {kind.name} does not have")
 
 
 def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Output, ...]:

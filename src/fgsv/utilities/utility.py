@@ -19,7 +19,7 @@ from fgsv.utilities import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.data import Data, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.loop import Loop, with_seed
-from fgsv.utilities.rowsets import RowSets, Units, pad
+from fgsv.utilities.rowsets import RowSets, Units, pad, slices
 from fgsv.utilities.scores import Need, Output, Predictions
 from fgsv.utilities.scoring import read_scoring
 
@@ -99,6 +99,12 @@ class Utility:
 
         Small coalitions cost what they hold, not n; memory is bounded by `rowsets.CHUNK_BYTES`.
         """
+        values = np.empty((len(coalitions), len(self.defaults)))
+        for some in slices(coalitions, self.units.n_rows):
+            values[some] = self._evaluate(coalitions[some])
+        return values[:, 0] if self.outputs is None else values
+
+    def _evaluate(self, coalitions: Coalitions) -> Floats:
         sets = self.units.row_sets(coalitions)
         if self.min_size:
             sets = pad(sets, self.min_size)
@@ -119,7 +125,7 @@ class Utility:
                 where = describe(coalitions, int(nonempty[chunk[0]]))
                 raise GameError(f"{type(self.model).__name__} failed on {where}: {error}") from error
             values[nonempty[chunk[predictions.fitted]]] = scores[predictions.fitted]
-        return values[:, 0] if self.outputs is None else values
+        return values
 
     def describe(self) -> str:
         """Say in words what is evaluated, and how."""
