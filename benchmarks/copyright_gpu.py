@@ -28,12 +28,15 @@ def main() -> None:
     parser.add_argument("--budget", type=int)
     parser.add_argument("--guidance", type=float)
     parser.add_argument("--max-seconds", type=float)
+    parser.add_argument("--eager", action="store_true", help="pre-train without CUDA graphs")
     options = parser.parse_args()
     scale = SMALL if options.small else FULL
     if options.learning_rate:
         scale = replace(scale, settings=replace(scale.settings, learning_rate=options.learning_rate))
     if options.guidance:
         scale = replace(scale, settings=replace(scale.settings, guidance=options.guidance))
+    if options.eager:
+        scale = replace(scale, pretraining=replace(scale.pretraining, record=False))
     if options.budget:
         scale = replace(scale, budget=options.budget)
     run(

@@ -31,6 +31,8 @@ class Pretraining:
     rate: float = 1e-3
     dropped_prompts: float = 0.1
     """The part of the samples trained with the empty prompt, which guidance needs."""
+    record: bool = True
+    """Whether to record a step on a GPU once and replay it, which spares a small model the wait for Python."""
     seed: int = 0
 
 
@@ -56,7 +58,8 @@ def train_autoencoder(
             channels = torch.randperm(3, generator=generator)
             yield (pixels[rows.to(device)][:, channels.to(device)],)
 
-    _train("autoencoder", vae, loss_of, batches(), settings.autoencoder_steps, settings.autoencoder_rate, report)
+    steps, rate = settings.autoencoder_steps, settings.autoencoder_rate
+    _train("autoencoder", vae, loss_of, batches(), steps, rate, settings.record, report)
     vae.eval().requires_grad_(False)
     vae.register_to_config(scaling_factor=1.0)
     spread = float(model.encode(images[:1024]).std())
@@ -99,7 +102,7 @@ def train_denoiser(
             noisy = product.sqrt() * latents[rows.to(device)] + (1 - product).sqrt() * noise
             yield noisy, timesteps, which, noise
 
-    _train("denoiser", parts, loss_of, batches(), settings.steps, settings.rate, report)
+    _train("denoiser", parts, loss_of, batches(), settings.steps, settings.rate, settings.record, report)
     parts.eval().requires_grad_(False)
 
 
@@ -110,6 +113,7 @@ def _train(
     batches: Iterator[tuple[torch.Tensor, ...]],
     steps: int,
     rate: float,
+    record: bool,
     report: Report | None,
 ) -> None:
     """Minimise a loss with AdamW: the rate warms up over a twentieth of the steps, then falls along a cosine."""
@@ -128,7 +132,7 @@ def _train(
         return loss.detach()
 
     first = next(batches)
-    run = recorded(step, first) if on_gpu else step
+    run = recorded(step, first) if on_gpu and record else step
     for number, inputs in zip(range(steps), chain([first], batches), strict=False):
         warm = (number + 1) / max(1, steps // 20)
         now = rate * min(warm, 0.5 + 0.5 * math.cos(math.pi * number / steps))
