@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -41,6 +42,7 @@ app.add_typer(cli_ledger.app, name="ledger")
 File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet.", show_default=False)]
 Group = Annotated[str, typer.Option(help="Column that says whose row it is; several with commas between.")]
 Target = Annotated[str, typer.Option(help="Column to predict.")]
+Regroup = Annotated[str, typer.Option(help="Further columns to group by, which stay features; with commas.")]
 Unit = Annotated[str | None, typer.Option(help="Column whose equal values make rows one player: a patient.")]
 Test = Annotated[Path | None, typer.Option(help="File of test rows.")]
 TestFraction = Annotated[float, typer.Option(help="Part of the rows that test, drawn at random.")]
@@ -62,6 +64,7 @@ Confidence = Annotated[float, typer.Option(help="Of every interval.")]
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", min=0)]
 Jobs = Annotated[int, typer.Option(help="Workers that evaluate.")]
 Ledger = Annotated[Path | None, typer.Option(help="Database that remembers every evaluation.")]
+OnError = Annotated[str, typer.Option(help="raise, or the number that a failed evaluation counts as.")]
 Amount = Annotated[str | None, typer.Option(help="Money to split, such as 100000.00.")]
 Currency = Annotated[str, typer.Option(help="Code of three letters.")]
 Clip = Annotated[bool, typer.Option(help="Pay nothing for negative values instead of charging (not faithful).")]
@@ -84,19 +87,11 @@ def _root(
     """Keep `fgsv COMMAND` the form of every call."""
 
 
-@app.command()
-def version(as_json: Json = False) -> None:
-    """Print the version.
-
-    Example: fgsv version
-    """
-    typer.echo(json.dumps({"fgsv": fgsv.__version__}) if as_json else fgsv.__version__)
-
-
 def open_job(
     file: File,
     group: Group,
     target: Target,
+    regroup: Regroup = "",
     unit: Unit = None,
     test: Test = None,
     test_fraction: TestFraction = 0.25,
@@ -118,6 +113,7 @@ def open_job(
         file,
         group=group,
         target=target,
+        regroup=regroup,
         unit=unit,
         test=test,
         test_fraction=test_fraction,
@@ -162,6 +158,7 @@ def value(
     seed: Seed = 0,
     jobs: Jobs = 1,
     ledger: Ledger = None,
+    on_error: OnError = "raise",
     payout: Amount = None,
     currency: Currency = "EUR",
     clip: Clip = False,
@@ -187,6 +184,9 @@ def value(
     if payout is not None:
         check_money(currency, amount=payout.split(",")[0], floor=floor, cap=cap)
         money = {"amount": payout, "currency": currency, "clip": clip, "floor": floor, "cap": cap}
+        job.check_something_to_share()
+    if audit and job.game.outputs is not None and job.folds is None:
+        raise ValueError("an audit takes one --metric; value several without it")
     if not as_json:
         console.say_all(job.notes)
     valuation = console.run(
@@ -198,13 +198,15 @@ def value(
         confidence=confidence,
         seed=seed,
         quiet=as_json,
-        **running(jobs, ledger),
+        n_jobs=jobs,
+        ledger=ledger,
+        on_error=parse_policy(on_error),
     )
     finish(
         job,
         valuation,
         money=money,
-        audit_budget=audit_budget if audit else None,
+        audit_budget=audit_budget if audit and valuation.stopped != results.INTERRUPTED else None,
         aggregate_only=aggregate_only,
         confidence=confidence,
         seed=seed,
@@ -224,6 +226,7 @@ def audit(
     seed: Seed = 0,
     jobs: Jobs = 1,
     ledger: Ledger = None,
+    on_error: OnError = "raise",
     payout: Amount = None,
     currency: Currency = "EUR",
     clip: Clip = False,
@@ -247,6 +250,7 @@ def audit(
 @opens_file
 def plan(
     job: Job,
+    pilot: Annotated[int, typer.Option(help="Evaluations of the pilot.", min=100)] = 2048,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     jobs: Jobs = 1,
@@ -259,7 +263,7 @@ def plan(
     """
     from fgsv import console
 
-    found = fgsv.plan(job.game, job.dataset.partition, confidence=confidence, seed=seed, **running(jobs, ledger))
+    found = fgsv.plan(job.game, job.dataset.partition, confidence=confidence, seed=seed, n_jobs=jobs, ledger=ledger)
     if as_json:
         typer.echo(json.dumps({"plan": found.to_frame().to_dict("records"), "notes": job.notes}))
         return
@@ -370,6 +374,15 @@ def demo(
     app([*arguments, *(["--force"] if force else []), *(["--json"] if as_json else [])])
 
 
+@app.command()
+def version(as_json: Json = False) -> None:
+    """Print the version.
+
+    Example: fgsv version
+    """
+    typer.echo(json.dumps({"fgsv": fgsv.__version__}) if as_json else fgsv.__version__)
+
+
 app.command()(cli_ledger.verify)
 
 
@@ -421,11 +434,6 @@ def pay(valuation: Valuation, money: dict[str, Any], confidence: float) -> Payou
     return split(valuation, confidence=confidence, **money | {"amount": amount})
 
 
-def running(jobs: int, ledger: Path | None) -> dict[str, Any]:
-    """Return the arguments of `fgsv.value` that say how it runs, where they are not the usual ones."""
-    return ({} if jobs == 1 else {"n_jobs": jobs}) | ({} if ledger is None else {"ledger": ledger})
-
-
 def parse_duration(text: str | None) -> float | None:
     """Return the seconds of 90, 90s, 10m or 2h.
 
@@ -440,10 +448,19 @@ def parse_duration(text: str | None) -> float | None:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
+def parse_policy(text: str) -> str | float:
+    """Return what `--on-error` means: `raise`, or the number that a failed evaluation counts as."""
+    try:
+        return text if text == "raise" else float(text)
+    except ValueError:
+        raise ValueError(f"--on-error must be raise or a number, got {text!r}") from None
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit code 0, 1 (failed) or 2 (bad arguments); an error is one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
+    warnings.filterwarnings("ignore", module="sklearn")  # a run says once what its models warn of
     try:
         app([argument for argument in arguments if argument != "--debug"])
     except KeyboardInterrupt:

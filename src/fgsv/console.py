@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -135,7 +136,8 @@ def run(
         transient=True,
         disable=quiet,
     )
-    with bar:
+    with bar, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("default")
         shown = bar.add_task("pilot", total=budget or pilot)
         try:
             for valuation in rounds:
@@ -153,6 +155,8 @@ def run(
             if valuation is None:
                 raise
             valuation = replace(valuation, stopped=INTERRUPTED)
+    if not quiet:
+        say_all(dict.fromkeys(f"warning: {str(each.message).splitlines()[0]}" for each in warned))
     assert valuation is not None
     return replace(valuation, info=valuation.info | {"history": [list(point) for point in _thinned(history)]})
 
