@@ -303,7 +303,7 @@ def payout(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("fgsv-demo"),
-    budget: Annotated[int, typer.Option(help="Evaluations in all.", min=100)] = 10_000,
+    budget: Annotated[int, typer.Option(help="Evaluations in all.", min=100)] = 8_000,
     seed: option.Seed = 0,
     force: option.Force = False,
     as_json: option.Json = False,
