@@ -26,13 +26,26 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--learning-rate", type=float)
     parser.add_argument("--budget", type=int)
+    parser.add_argument("--guidance", type=float)
+    parser.add_argument("--max-seconds", type=float)
+    parser.add_argument("--eager", action="store_true", help="pre-train without CUDA graphs")
     options = parser.parse_args()
     scale = SMALL if options.small else FULL
     if options.learning_rate:
         scale = replace(scale, settings=replace(scale.settings, learning_rate=options.learning_rate))
+    if options.guidance:
+        scale = replace(scale, settings=replace(scale.settings, guidance=options.guidance))
+    if options.eager:
+        scale = replace(scale, pretraining=replace(scale.pretraining, record=False))
     if options.budget:
         scale = replace(scale, budget=options.budget)
-    run(options.out, device=options.device, precision=options.precision, scale=scale)
+    run(
+        options.out,
+        device=options.device,
+        precision=options.precision,
+        scale=scale,
+        max_seconds=options.max_seconds,
+    )
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def test_training_lowers_both_losses():
 
     def report(what, step, steps, loss):
         assert 1 <= step <= steps == 30
-        losses[what].append(loss)
+        losses[what].append(float(loss))
 
     train_autoencoder(model, logos.images, settings, report)
     assert model.encode(logos.images).std().item() == pytest.approx(1, abs=0.1)

@@ -259,7 +259,7 @@ def test_a_checkpoint_is_tuned_on_the_other_brands_first(finished, tiny, tmp_pat
     from fgsv.utilities.diffusion.model import load_model
 
     out, _ = finished
-    where = _place(tmp_path, "cpu", "auto", 0.0, quiet=True)
+    where = _place(tmp_path, "cpu", "auto", quiet=True)
     model, logos = _base_model(where, tiny, str(out / "model"), None, None)
     assert len(logos) == 27 * 3
     before = load_model(out / "model").unet.state_dict()

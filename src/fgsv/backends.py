@@ -185,7 +185,7 @@ class Workers:
         self._started = True
 
     def _lay_out(self) -> None:
-        # announced before it is made, to a process that outlives a killed driver and then removes the data in it
+        # it holds the data: announced, before it is made, to a process that removes it when the driver is killed
         self._folder = Path(tempfile.gettempdir()) / f"fgsv-{secrets.token_hex(8)}"
         resource_tracker.register(str(self._folder), "folder")
         self._folder.mkdir(mode=0o700)

@@ -27,6 +27,9 @@ def copyright(  # the command's name
     adapters: Annotated[
         int | None, typer.Option(min=1, help="Adapters trained at once; else as many as fit the GPU's memory.")
     ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(min=0, help="Stop before the round of evaluations that would end later.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed is another model and another sample.")] = 0,
 ) -> None:
     """Share royalties among four brands, whole and split (Figure 3): minutes on a GPU.
@@ -49,5 +52,6 @@ def copyright(  # the command's name
         precision=precision,
         small=small,
         adapters_at_once=adapters,
+        max_seconds=max_seconds,
         seed=seed,
     )

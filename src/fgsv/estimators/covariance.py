@@ -100,8 +100,8 @@ class _Epoch:
     counts: Floats
     """(PARTS,): draws."""
     residuals: list[Floats]
-    fitted: int = 0
-    """Rows of the history when the surrogate was fitted."""
+    refit_at: int
+    """Rows of the history at which the surrogate is fitted anew."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,7 @@ class CovarianceEstimator:
         self._history.add(draws.coalitions, values, proxies, draws.plan)
         self._n_draws += len(values)
         with _blas().limit(limits=1, user_api="blas"):  # the bits of a product depend on the number of threads
-            if self._learning and len(self._history) >= REFIT * max(self._epoch.first, self._epoch.fitted):
+            if self._learning and len(self._history) >= self._epoch.refit_at:
                 self._refit()
             else:
                 self._add(draws.coalitions, values - self._epoch.beta * proxies, draws.plan)
@@ -225,6 +225,7 @@ class CovarianceEstimator:
             sums=np.zeros((PARTS, n, q)),
             counts=np.zeros(PARTS),
             residuals=[],
+            refit_at=0 if learned is None else REFIT * len(self._history),
         )
         epoch.known = self._known(epoch)
         return epoch
@@ -247,8 +248,10 @@ class CovarianceEstimator:
 
     def _next_epoch(self) -> None:
         if not self._enumerated.all():
-            # the surrogate of the epoch before serves until there is a better one: it knows nothing of this epoch
-            self._epoch = self._open(*self._curves(), self._epoch.surrogate)
+            # the surrogate of the epoch before serves until there is a better one: it knows nothing of this epoch;
+            # but with a proxy, whose coefficient is another now, it is a model of something else
+            learned = self._epoch.surrogate if self._proxy is None else None
+            self._epoch = self._open(*self._curves(), learned)
 
     def _summed(self) -> _Sums:
         """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream."""
@@ -325,7 +328,7 @@ class CovarianceEstimator:
             np.stack([intercept for intercept, _ in curves]),
             spread,
         )
-        epoch.fitted = len(history)
+        epoch.refit_at = REFIT * len(history)
         epoch.known = self._known(epoch)
         epoch.sums[:] = 0
         epoch.counts[:] = 0

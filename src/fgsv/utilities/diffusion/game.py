@@ -20,7 +20,7 @@ from fgsv.utilities.diffusion.plan import n_steps, training_plan
 Floats = NDArray[np.float64]
 
 MOST_ADAPTERS = 1024
-MOST_TRAJECTORIES = 8192
+MOST_TRAJECTORIES = 4096
 """Drawn at once, of all adapters together; more fill no GPU better."""
 
 

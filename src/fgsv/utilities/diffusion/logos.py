@@ -178,7 +178,7 @@ def draw_logos(per_brand: int = 30, size: int = 64, seed: int = 0, brands: Seque
 def _view(mark: Mark, size: int, rng: np.random.Generator) -> Images:
     """Draw one view of a mark: the mark, placed and turned, over a pale background, under uneven light."""
     image_module = _pillow("Image")
-    side = 4 * size  # drawn large and reduced, for smooth edges
+    side = 2 * size  # drawn large and reduced, for smooth edges
     logo = _mark(mark, side)
     angle, scale = rng.uniform(-8, 8), rng.uniform(0.88, 1.0)
     shift = rng.uniform(-0.04, 0.04, size=2) * side

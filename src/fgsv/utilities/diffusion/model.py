@@ -148,9 +148,9 @@ class SmallModel:
 
     image_size: int = 64
     autoencoder_channels: tuple[int, ...] = (32, 64, 64)
-    channels: tuple[int, ...] = (64, 128, 192)
+    channels: tuple[int, ...] = (64, 128)
     layers: int = 1
-    text_width: int = 128
+    text_width: int = 64
     text_layers: int = 2
     head_width: int = 8
     norm_groups: int = 16
@@ -180,8 +180,8 @@ def build_model(sizes: SmallModel, seed: int = 0) -> DiffusionModel:
             sample_size=sizes.image_size // 2 ** (len(sizes.autoencoder_channels) - 1),
             block_out_channels=sizes.channels,
             layers_per_block=sizes.layers,
-            down_block_types=("CrossAttnDownBlock2D",) * (levels - 1) + ("DownBlock2D",),
-            up_block_types=("UpBlock2D",) + ("CrossAttnUpBlock2D",) * (levels - 1),
+            down_block_types=("CrossAttnDownBlock2D",) * levels,
+            up_block_types=("CrossAttnUpBlock2D",) * levels,
             cross_attention_dim=sizes.text_width,
             attention_head_dim=sizes.head_width,
             norm_num_groups=sizes.norm_groups,

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
-import numpy as np
 import torch
 
 from fgsv.utilities.diffusion.logos import Images
 from fgsv.utilities.diffusion.model import DiffusionModel, _pixels
 
-Report = Callable[[str, int, int, float], None]
-"""Takes what is trained, the step, the number of steps and the loss."""
+Report = Callable[[str, int, int, torch.Tensor], None]
+"""Takes what is trained, the step, the number of steps and the loss; to read it is to wait for the GPU."""
 
 
 @dataclass(frozen=True)
 class Pretraining:
     """How long and how fast the parts are trained."""
 
-    autoencoder_steps: int = 2000
-    autoencoder_batch: int = 64
-    autoencoder_rate: float = 1e-3
-    steps: int = 4000
-    batch: int = 128
-    rate: float = 5e-4
+    autoencoder_steps: int = 1000
+    autoencoder_batch: int = 96
+    autoencoder_rate: float = 2e-3
+    steps: int = 2000
+    batch: int = 256
+    rate: float = 1e-3
     dropped_prompts: float = 0.1
     """The part of the samples trained with the empty prompt, which guidance needs."""
+    record: bool = True
+    """Whether to record a step on a GPU once and replay it, which spares a small model the wait for Python."""
     seed: int = 0
 
 
@@ -37,22 +42,27 @@ def train_autoencoder(
     """Train the autoencoder in place on images, and set its scale to that of its latents."""
     vae, device = model.vae.train().requires_grad_(True), model.device
     pixels = _pixels(images, device)
-    optimiser = torch.optim.AdamW(vae.parameters(), lr=settings.autoencoder_rate, weight_decay=0.0)
-    generator = torch.Generator().manual_seed(settings.seed)
-    for step, rows in _batches(len(images), settings.autoencoder_batch, settings.autoencoder_steps, generator):
-        _set_rate(optimiser, settings.autoencoder_rate, step, settings.autoencoder_steps)
-        batch = pixels[rows.to(device)]
+
+    def loss_of(batch: torch.Tensor) -> torch.Tensor:
         with _mixed_precision(device):
-            posterior = vae.encode(batch).latent_dist
-            decoded = vae.decode(posterior.mode()).sample
-            # A faint pull towards small latents keeps the space compact without blurring what is decoded.
-            loss = (decoded - batch).float().square().mean() + 1e-4 * posterior.mean.float().square().mean()
-        _descend(optimiser, loss, vae)
-        if report is not None:
-            report("autoencoder", step + 1, settings.autoencoder_steps, float(loss.detach()))
+            latents = vae.encode(batch).latent_dist.mode()
+            decoded = vae.decode(latents).sample
+        # A faint pull towards small latents keeps the space compact without blurring what is decoded.
+        loss: torch.Tensor = (decoded.float() - batch).square().mean() + 1e-4 * latents.float().square().mean()
+        return loss
+
+    def batches() -> Iterator[tuple[torch.Tensor, ...]]:
+        generator = torch.Generator().manual_seed(settings.seed)
+        for rows in _shuffled(len(images), settings.autoencoder_batch, generator):
+            # Channels in another order: what saw few brands must not know their colours by heart.
+            channels = torch.randperm(3, generator=generator)
+            yield (pixels[rows.to(device)][:, channels.to(device)],)
+
+    steps, rate = settings.autoencoder_steps, settings.autoencoder_rate
+    _train("autoencoder", vae, loss_of, batches(), steps, rate, settings.record, report)
     vae.eval().requires_grad_(False)
     vae.register_to_config(scaling_factor=1.0)
-    spread = float(model.encode(images[: 16 * settings.autoencoder_batch]).std())
+    spread = float(model.encode(images[:1024]).std())
     vae.register_to_config(scaling_factor=1.0 / spread)
 
 
@@ -71,52 +81,113 @@ def train_denoiser(
     tokens = model.tokens(distinct)
     text = torch.tensor([distinct.index(prompt) for prompt in prompts])
     products = model.scheduler.alphas_cumprod.to(device)
-    optimiser = torch.optim.AdamW(parts.parameters(), lr=settings.rate, weight_decay=1e-4)
-    generator = torch.Generator().manual_seed(settings.seed + 1)
-    for step, rows in _batches(len(images), settings.batch, settings.steps, generator):
-        _set_rate(optimiser, settings.rate, step, settings.steps)
-        clean = latents[rows.to(device)]
-        noise = torch.randn(clean.shape, generator=generator).to(device)
-        timesteps = torch.randint(0, len(products), (len(rows),), generator=generator).to(device)
-        dropped = torch.rand(len(rows), generator=generator) < settings.dropped_prompts
-        which = torch.where(dropped, 0, text[rows]).to(device)
-        product = products[timesteps][:, None, None, None]
-        noisy = product.sqrt() * clean + (1 - product).sqrt() * noise
+
+    def loss_of(
+        noisy: torch.Tensor, timesteps: torch.Tensor, which: torch.Tensor, noise: torch.Tensor
+    ) -> torch.Tensor:
         with _mixed_precision(device):
-            embedded = model.text_encoder(tokens)[0][which]
+            embedded = model.text_encoder(tokens)[0].index_select(0, which)
             predicted = model.unet(noisy, timesteps, encoder_hidden_states=embedded).sample
-        loss = (predicted.float() - noise).square().mean()
-        _descend(optimiser, loss, parts)
-        if report is not None:
-            report("denoiser", step + 1, settings.steps, float(loss.detach()))
+        loss: torch.Tensor = (predicted.float() - noise).square().mean()
+        return loss
+
+    def batches() -> Iterator[tuple[torch.Tensor, ...]]:
+        generator = torch.Generator().manual_seed(settings.seed + 1)
+        for rows in _shuffled(len(images), settings.batch, generator):
+            noise = torch.randn(len(rows), *latents.shape[1:], generator=generator).to(device)
+            timesteps = torch.randint(0, len(products), (len(rows),), generator=generator).to(device)
+            dropped = torch.rand(len(rows), generator=generator) < settings.dropped_prompts
+            which = torch.where(dropped, 0, text[rows]).to(device)
+            product = products[timesteps][:, None, None, None]
+            noisy = product.sqrt() * latents[rows.to(device)] + (1 - product).sqrt() * noise
+            yield noisy, timesteps, which, noise
+
+    _train("denoiser", parts, loss_of, batches(), settings.steps, settings.rate, settings.record, report)
     parts.eval().requires_grad_(False)
 
 
-def _batches(n: int, batch: int, steps: int, generator: torch.Generator) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield (step, rows): shuffled passes over n rows, cut into batches."""
+def _train(
+    what: str,
+    module: torch.nn.Module,
+    loss_of: Callable[..., torch.Tensor],
+    batches: Iterator[tuple[torch.Tensor, ...]],
+    steps: int,
+    rate: float,
+    record: bool,
+    report: Report | None,
+) -> None:
+    """Minimise a loss with AdamW: the rate warms up over a twentieth of the steps, then falls along a cosine."""
+    device = next(module.parameters()).device
+    on_gpu = device.type == "cuda"
+    # On a GPU the rate is a tensor, which a recorded step reads anew each time.
+    current: Any = torch.zeros((), device=device) if on_gpu else 0.0
+    optimiser = torch.optim.AdamW(module.parameters(), lr=current, weight_decay=1e-4, capturable=on_gpu)
+
+    def step(*inputs: torch.Tensor) -> torch.Tensor:
+        optimiser.zero_grad(set_to_none=True)
+        loss = loss_of(*inputs)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimiser.step()
+        return loss.detach()
+
+    first = next(batches)
+    run = recorded(step, first) if on_gpu and record else step
+    for number, inputs in zip(range(steps), chain([first], batches), strict=False):
+        warm = (number + 1) / max(1, steps // 20)
+        now = rate * min(warm, 0.5 + 0.5 * math.cos(math.pi * number / steps))
+        for group in optimiser.param_groups:
+            if on_gpu:
+                group["lr"].fill_(now)
+            else:
+                group["lr"] = now
+        loss = run(*inputs)
+        if report is not None:
+            report(what, number + 1, steps, loss)
+
+
+def recorded(step: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> Callable[..., torch.Tensor]:
+    """Return a step as a CUDA graph: the same kernels on new inputs of the same shapes, launched as one.
+
+    A small model keeps a GPU waiting for Python; a graph does not. The step is run a few times first, at the rate
+    that is set then. A step that cannot be recorded is returned as it is.
+    """
+    buffers = tuple(tensor.clone() for tensor in inputs)
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step(*buffers)
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            result = step(*buffers)
+    except RuntimeError as error:
+        warnings.warn(f"training without a CUDA graph: {str(error).splitlines()[0]}", stacklevel=2)
+        return step
+
+    def replay(*new: torch.Tensor) -> torch.Tensor:
+        for buffer, tensor in zip(buffers, new, strict=True):
+            buffer.copy_(tensor)
+        graph.replay()
+        return result
+
+    return replay
+
+
+def _shuffled(n: int, batch: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
+    """Yield batches of rows without end: shuffled passes over n rows."""
     batch = min(batch, n)
     left = torch.empty(0, dtype=torch.long)
-    for step in range(steps):
+    while True:
         if len(left) < batch:
             left = torch.cat([left, torch.randperm(n, generator=generator)])
         rows, left = left[:batch], left[batch:]
-        yield step, rows
-
-
-def _set_rate(optimiser: torch.optim.Optimizer, rate: float, step: int, steps: int) -> None:
-    """Warm up over a twentieth, then fall to zero along a cosine, which stands in for averaged weights."""
-    warm = max(1, steps // 20)
-    factor = min((step + 1) / warm, 0.5 + 0.5 * float(np.cos(np.pi * step / steps)))
-    for group in optimiser.param_groups:
-        group["lr"] = rate * factor
-
-
-def _descend(optimiser: torch.optim.Optimizer, loss: torch.Tensor, module: torch.nn.Module) -> None:
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-    optimiser.step()
+        yield rows
 
 
 def _mixed_precision(device: torch.device) -> AbstractContextManager[None]:
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+    # without autocast's cache of converted weights, which would outlive a recorded step
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False)
