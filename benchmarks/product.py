@@ -75,7 +75,7 @@ def markets() -> list[Market]:
     return [
         Market.of("breast cancer, logistic", load_breast_cancer(), LogisticRegression(), "accuracy"),
         Market.of("wine, logistic", load_wine(), LogisticRegression(), "accuracy"),
-        Market.of("diabetes, ridge", load_diabetes(), Ridge(), "neg_mean_squared_error"),
+        Market.of("diabetes, ridge", load_diabetes(), Ridge(alpha=10), "neg_mean_squared_error"),
     ]
 
 
