@@ -325,7 +325,7 @@ def demo(
         )
     arguments = ["value", str(hospitals), "--group", "hospital", "--target", "diagnosis", "--test", str(test)]
     arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
-    arguments += ["--audit", "--audit-budget", "3000", "--out", str(out)]
+    arguments += ["--audit", "--audit-budget", str(min(budget, 3000)), "--out", str(out)]
     app([*arguments, *(["--force"] if force else []), *(["--json"] if as_json else [])])
 
 
@@ -376,6 +376,8 @@ def finish(
         console.show_results(valuations, paid, confidence)
         if written:
             console.say(f"written to {out}: {', '.join(path.name for path in written)}")
+        if written and not any(path.suffix == ".html" for path in written):
+            console.say("no report.html: it needs pip install 'fgsv[report]'")
     if valuation.stopped == results.INTERRUPTED:
         raise typer.Exit(1)
 
