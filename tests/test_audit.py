@@ -124,8 +124,8 @@ def test_honest_points_are_no_copies():
     # a dense cloud of honest points is not all copies of each other
     rng = np.random.default_rng(1)
     dense = rng.uniform(size=(5000, 2))
-    found = find_copies(dense, rng.normal(size=5000), rng.integers(0, 5, 5000))
-    assert found.n_copies < 100
+    found = find_copies(dense, rng.integers(0, 2, 5000), rng.integers(0, 5, 5000))
+    assert found.n_copies < 20
     # equal features with another class are no copies
     assert find_copies([[1.0], [1.0], [2.0]], ["x", "y", "x"], ["a", "b", "c"]).n_copies == 0
 
