@@ -335,6 +335,14 @@ def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
         assert 0 < row["test"] < 1
 
 
+def test_without_the_packages_of_the_report_there_is_none_and_it_says_so(fgsv_command, train, tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "find_spec", lambda name: None)
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o")
+    assert code == 0
+    assert "pip install 'fgsv[report]'" in notes
+    assert not (tmp_path / "o" / "report.html").exists()
+
+
 def test_report_and_compare(fgsv_command, train, tmp_path):
     for seed in (0, 1):
         command = ["value", train, *COLUMNS, "--budget", 400, "--seed", seed, "--out", tmp_path / str(seed)]

@@ -255,3 +255,12 @@ def test_settings_are_checked():
     assert (paper.rank, paper.alpha, paper.learning_rate, paper.batch, paper.epochs) == (8, 8, 1e-4, 4, 10)
     assert (paper.denoising_steps, paper.guidance, paper.trajectories) == (25, 7.5, 20)
     assert AdamW(paper.learning_rate) == AdamW()
+
+
+def test_adapters_come_back_in_the_order_of_their_coalitions(game):
+    masks = np.array([[1, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0], [0, 1, 1, 0, 1]], dtype=bool)
+    together = game.adapters(masks)
+    for mask, weights in zip(masks, together, strict=True):
+        alone = game.adapters(mask[None])[0]
+        assert (weights - alone).abs().mean() < 1e-3 * (together[1] - together[2]).abs().mean()
+    assert torch.equal(together[2], game.adapted.initial(SETTINGS.seed))

@@ -278,6 +278,8 @@ def test_what_is_lacking_is_said_first(tiny, tmp_path):
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="finds no CUDA GPU here; use --device cpu"):
             run(tmp_path, scale=tiny, device="cuda", quiet=True)
+        with pytest.raises(ValueError, match="finds no CUDA GPU, and at full size this takes days"):
+            run(tmp_path)
     with pytest.raises(ValueError, match="cannot load the model"):
         run(tmp_path, model=str(tmp_path), device="cpu", quiet=True)
     with pytest.raises(FileNotFoundError, match="expected one"):

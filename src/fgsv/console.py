@@ -220,6 +220,8 @@ def _number(name: str, cell: Any) -> str:
         return ""
     if isinstance(cell, (int, float)) and name in COUNTS:
         return f"{cell:,.6g}" if cell % 1 else f"{cell:,.0f}"
+    if name == "gsv_half_width" and cell == 0:
+        return "exact"
     if isinstance(cell, float):
         return f"{cell:.2%}" if name in SHARES else f"{cell:.4g}"
     return printable(cell)

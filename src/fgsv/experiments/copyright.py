@@ -111,6 +111,10 @@ def run(
     generated images, the evaluations. With `max_seconds` it stops before the round of evaluations that would end
     later.
     """
+    if device == "auto" and not torch.cuda.is_available() and scale is None and not small:
+        raise ValueError(
+            "torch finds no CUDA GPU, and at full size this takes days on a CPU: use --small, or say --device cpu"
+        )
     scale = scale or (SMALL if small else FULL if model is None else replace(FULL, settings=Settings()))
     scale = replace(
         scale,

@@ -16,8 +16,8 @@ import torch
 from fgsv.utilities.diffusion.logos import Images
 
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
-CHUNK = 64
-"""Images that go through the autoencoder at once."""
+CHUNK_PIXELS = 2**21
+"""Pixels that go through the autoencoder at once: 8 images of 512 x 512."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,10 @@ class DiffusionModel:
         """The height and width of the images that belong to `latent_shape`."""
         return self.latent_shape[1] * 2 ** (len(self.vae.config.block_out_channels) - 1)
 
+    @property
+    def _chunk(self) -> int:
+        return max(1, CHUNK_PIXELS // self.image_size**2)
+
     def to(self, device: str | torch.device, dtype: torch.dtype | None = None) -> DiffusionModel:
         """Move the parts to a device; `dtype` is the UNet's precision, the other parts stay in float32."""
         unet = self.unet.to(device)
@@ -74,9 +78,10 @@ class DiffusionModel:
     @torch.no_grad()
     def encode(self, images: Images) -> torch.Tensor:
         """Return the (n, C, H, W) latents of images: the mean of the encoder's distribution, scaled."""
+        chunk = self._chunk
         pieces = [
-            self.vae.encode(_pixels(images[i : i + CHUNK], self.device)).latent_dist.mode()
-            for i in range(0, len(images), CHUNK)
+            self.vae.encode(_pixels(images[i : i + chunk], self.device)).latent_dist.mode()
+            for i in range(0, len(images), chunk)
         ]
         latents: torch.Tensor = torch.cat(pieces) * self.vae.config.scaling_factor
         return latents
@@ -85,7 +90,8 @@ class DiffusionModel:
     def decode(self, latents: torch.Tensor) -> Images:
         """Return the images of (n, C, H, W) latents, as (n, height, width, 3) bytes."""
         scaled = latents.to(self.device, torch.float32) / self.vae.config.scaling_factor
-        pieces = [self.vae.decode(scaled[i : i + CHUNK]).sample for i in range(0, len(scaled), CHUNK)]
+        chunk = self._chunk
+        pieces = [self.vae.decode(scaled[i : i + chunk]).sample for i in range(0, len(scaled), chunk)]
         pixels = torch.cat(pieces).clamp(-1, 1).add(1).mul(127.5).round()
         images: Images = pixels.permute(0, 2, 3, 1).to("cpu", torch.uint8).numpy()
         return images
