@@ -169,6 +169,14 @@ def test_sizes_worth_it_are_enumerated():
     assert any(set(sizes.tolist()) & {1, 19} for sizes in rounds)
 
 
+def test_large_rounds_are_not_forgotten():
+    """Epochs are counted in draws: with large rounds the estimate rests on as many draws as with small ones."""
+    game = noise(16)
+    small = fgsv.value(game, budget=1100, surrogate=False)
+    large = fgsv.value(game, budget=1100, surrogate=False, round_size=256)
+    assert large.stderr.mean() < 1.25 * small.stderr.mean()
+
+
 def test_history_grows_and_thins():
     history = History(9, 2, keep_masks=True)
     rng = np.random.default_rng(0)

@@ -27,7 +27,7 @@ CALL_SECONDS = 1.0
 MOST_BATCHES = 64
 """The most batches of a call for each worker."""
 MOST_RECENT = 2**16
-"""Rows that are kept in memory: some 20 MB."""
+"""Rows that are kept with their values, to be found without the file: some 20 MB."""
 
 
 def default_batch_size(n_players: int) -> int:
@@ -56,20 +56,15 @@ class Evaluator:
     ) -> None:
         self.game = game
         self.batch_size = batch_size
-        self.n_evaluated = 0
-        """Coalitions that the game was asked for; the others were in the ledger."""
         self.failures: Counter[str] = Counter()
         """How many coalitions failed, by kind."""
         self.first_failure = ""
         self.stopped = "abandoned"
         """What to record as the end of the run; the loop says."""
         self._on_error = _policy(on_error)
-        self._timeout = timeout
         self._n_outputs = len(game.outputs) if game.outputs else None
         self._n_asked = 0
-        self._recent: dict[
-            bytes, Row
-        ] = {}  # what was looked up or evaluated row by row, to be found without the file
+        self._recent: dict[bytes, Row] = {}
         self._workers = Workers(game, n_jobs, timeout)
         self._call_size = self._workers.count
         self._given = ledger
@@ -170,7 +165,6 @@ class Evaluator:
                 records = [(batch.packed, outcome) for batch, outcome in zip(call, done, strict=True)]
                 self._ledger.record(self._number, records)
                 self._adapt(time.monotonic() - start)
-            self.n_evaluated += sum(map(len, call))
             if self._on_error is None:
                 for outcome in done:
                     _raise_failure(outcome)
@@ -210,11 +204,12 @@ class Evaluator:
 
     def _values(self, outcome: Outcome) -> Floats:
         """Return (m, q) values with the policy's number where the game failed, and count those."""
+        m, width = outcome.values.shape
+        self._n_outputs = self._n_outputs or width or 1  # known from the ends, unless both of them failed
         if not outcome.failures:
             return outcome.values
         assert self._on_error is not None
-        m, width = outcome.values.shape
-        values = outcome.values.copy() if width else np.empty((m, self._n_outputs or 1))
+        values = outcome.values.copy() if width else np.empty((m, self._n_outputs))
         for text, rows in outcome.failures.items():
             values[rows] = self._on_error
             self.failures[text.partition(":")[0]] += len(rows)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, wraps
 from pathlib import Path
@@ -143,31 +146,49 @@ def rounds(
         progress: Progress | None = None
         n_evaluations = 2
         for number in range(2**62):
-            draws = estimator.draw(np.random.default_rng([seed, number]))
-            if draws is None:
-                stopped = "nothing is left to draw"
-                break
-            if n_evaluations + len(draws.coalitions) > budget:
-                stopped = f"budget of {budget} reached"
-                break
-            if progress is not None:
-                yield progress
             try:
+                with _interrupts_wait():
+                    draws = estimator.draw(np.random.default_rng([seed, number]))
+                if draws is None:
+                    stopped = "nothing is left to draw"
+                    break
+                if n_evaluations + len(draws.coalitions) > budget:
+                    stopped = f"budget of {budget} reached"
+                    break
+                if progress is not None:
+                    yield progress
                 values = evaluated(draws.coalitions)
+                with _interrupts_wait():
+                    estimator.update(draws, values)
+                    n_evaluations += len(draws.coalitions)
+                    progress = progress_after(n_evaluations)
+                reasons = [reason for rule in stop_rules if (reason := rule.met(progress))]
             except KeyboardInterrupt:
                 if progress is None:
                     raise
                 stopped = "interrupted"
                 break
-            estimator.update(draws, values)
-            n_evaluations += len(draws.coalitions)
-            progress = progress_after(n_evaluations)
-            reasons = [reason for rule in stop_rules if (reason := rule.met(progress))]
             if n_evaluations >= least and reasons:
                 stopped = "; ".join(reasons)
                 break
         evaluated.stopped = stopped
     yield replace(progress or progress_after(n_evaluations), stopped=stopped)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Have an interrupt wait until the block is done: an estimator in the middle of an update estimates nothing."""
+    if threading.current_thread() is not threading.main_thread():  # interrupts go to the main thread
+        yield
+        return
+    waiting: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if waiting:
+        raise KeyboardInterrupt
 
 
 def _plain(option: Any) -> Any:

@@ -233,7 +233,8 @@ class CovarianceEstimator:
     def _close(self) -> None:
         """End the epoch, and see which sizes are worth to be enumerated before the next one."""
         self._before = self._summed()
-        self._end *= GROWTH
+        while self._end <= self._n_draws:  # a round may be larger than the first epochs
+            self._end *= GROWTH
         _, _, _, residual_spread = self._curves()
         planned = (GROWTH - 1) * self._n_draws
         for short in range(1, self._n // 2 + 1):
