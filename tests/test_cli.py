@@ -94,6 +94,41 @@ def test_several_group_columns_from_one_run(fgsv_command, train, tmp_path):
     assert second.values[0] == pytest.approx(first.values[0] + first.values[2])
 
 
+def test_regrouping_by_columns_that_stay_features(fgsv_command, train):
+    command = ["value", train, "--group", "provider", "--target", "y", "--budget", 300, "--json"]
+    document = json.loads(fgsv_command(*command, "--regroup", "site,a")[1])
+    assert [row["group"] for row in document["groupings"]["site"]] == ["old", "new"]
+    assert len(document["groupings"]["a"]) == 3
+    plain = json.loads(fgsv_command(*command)[1])
+    assert plain["groupings"]["provider"] == document["groupings"]["provider"]
+
+
+def test_several_metrics(fgsv_command, train):
+    command = ["value", train, *COLUMNS, "--metric", "accuracy,neg_log_loss", "--budget", 300]
+    code, text, notes = fgsv_command(*command, "--payout", "100,50", "--json")
+    assert code == 0, notes
+    document = json.loads(text)
+    assert len(document["groupings"]["provider"]) == 8
+    assert document["payout"]["amount"] == "150.00"
+    code, _, notes = fgsv_command(*command, "--audit")
+    assert (code, "one --metric" in notes) == (2, True)
+    assert fgsv_command(*command)[0] == 0
+
+
+def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path, monkeypatch):
+    frame = providers()
+    frame["y"] = np.random.default_rng(5).integers(0, 2, 60)
+    frame.loc[frame.index % 2 == 0, "y"] = 1 - (frame["a"] > 0)
+    frame["fold"] = frame.index % 2
+    frame.loc[frame["fold"] == 1, "y"] = (frame["a"] > 0).astype(int)
+    frame.to_csv(tmp_path / "w.csv", index=False)
+    monkeypatch.setattr(console, "run", lambda *_, **__: pytest.fail("the run began"))
+    code, _, notes = fgsv_command(
+        "value", tmp_path / "w.csv", *COLUMNS, "--ignore", "site", "--test-by", "fold", "--payout", 100
+    )
+    assert (code, "nothing to share" in notes) == (2, True)
+
+
 def test_json_is_json_and_nothing_else(fgsv_command, train):
     code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 600, "--payout", 10, "--json")
     assert code == 0
@@ -298,6 +333,14 @@ def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
         assert abs(one["share"] - other["share"]) < 4 * (one["share_high"] - one["share_low"])
     for row in with_folds["test_error"]["rows"]:
         assert 0 < row["test"] < 1
+
+
+def test_without_the_packages_of_the_report_there_is_none_and_it_says_so(fgsv_command, train, tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "find_spec", lambda name: None)
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o")
+    assert code == 0
+    assert "pip install 'fgsv[report]'" in notes
+    assert not (tmp_path / "o" / "report.html").exists()
 
 
 def test_report_and_compare(fgsv_command, train, tmp_path):

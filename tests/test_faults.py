@@ -107,6 +107,28 @@ def test_a_failure_counts_as_the_policy_says(tmp_path, fault, kind, row_by_row, 
     assert sum(recorded) == result.info["failures"]["coalitions"]
 
 
+def test_a_failed_batch_of_several_outputs_is_resumed(tmp_path):
+    def two(masks):
+        if is_bad(masks).any():
+            raise ValueError
+        return np.stack([masks.sum(axis=1), masks.sum(axis=1) ** 2], axis=1)
+
+    options = {"budget": BUDGET, "batch_size": BATCH, "on_error": FILLER, "ledger": tmp_path / "run.db"}
+    first, again = (fgsv.value(fgsv.Game(two, N, fingerprint="two"), **options) for _ in range(2))
+    assert first.values.shape == (N, 2)
+    np.testing.assert_array_equal(first.values, again.values)
+    assert first.info["failures"] == again.info["failures"]
+
+
+def test_a_game_that_always_fails_is_worth_what_the_policy_says():
+    def never(masks):
+        raise ValueError
+
+    result = fgsv.value(fgsv.Game(never, N), budget=BUDGET, on_error=FILLER)
+    assert result.info["failures"]["coalitions"] == result.n_evaluations
+    np.testing.assert_allclose(result.values, 0, atol=1e-9)
+
+
 @pytest.mark.parametrize(("fault", "kind"), [(fault, kind) for fault, kind, _ in HARMLESS])
 def test_by_default_a_failure_stops_the_run_and_says_what_failed(fault, kind):
     with pytest.raises(GameError, match=kind):

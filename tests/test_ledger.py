@@ -7,6 +7,7 @@ import fgsv
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.ledger import Ledger, LedgerError, Outcome
 from fgsv.packing import canonical, join, pack, split, unpack
+from fgsv.rows import Rows
 
 
 class Counted:
@@ -132,10 +133,26 @@ def test_a_failure_never_hides_a_value(tmp_path):
     with Ledger(tmp_path / "run.db") as ledger:
         number = ledger.game(game)
         for records in ([(join(rows[:1]), bad)], [(join(rows), good)], [(join(rows[1:]), bad)]):
-            ledger.record(number, records, by_row=True)
+            ledger.find_rows(number, rows)  # so that there is an index to keep up to date
+            ledger.record(number, records)
         found = ledger.find_rows(number, rows)
-        assert [found[row].values.tolist() for row in rows] == [[1.0], [2.0]]
+        assert [found[row].values for row in rows] == [[1.0], [2.0]]
         assert [found[row].failure for row in rows] == [None, None]
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        assert ledger.find_rows(number, rows) == found
+
+
+def test_the_index_of_rows_is_a_dictionary(monkeypatch):
+    monkeypatch.setattr("fgsv.rows.MOST_NEW", 50)
+    rng = np.random.default_rng(0)
+    rows, expected = Rows(), {}
+    for batch in range(1, 40):
+        coalitions = [bytes(row) for row in rng.integers(0, 4, (12, 4), dtype=np.uint8)]
+        rows.add(batch, coalitions)
+        expected |= {coalition: (batch, row) for row, coalition in enumerate(coalitions)}
+    everything = [bytes(row) for row in np.ndindex(4, 4, 4, 4)]
+    found = {coalition: (batch, row) for batch, wanted in rows.find(everything).items() for coalition, row in wanted}
+    assert found == expected
 
 
 def test_a_utility_with_its_data_is_found_again_and_another_is_not(tmp_path):

@@ -32,7 +32,6 @@ def value(path, *, independent_rows=False, **options):
 def content(path):
     """Return all that a ledger says, by reading every record."""
     with Ledger(path, read_only=True) as ledger:
-        ledger.check_entries()
         games = [(number, game.fingerprint, game.n_players) for number, game in ledger.games()]
         batches = [
             (batch.id, batch.game, batch.coalitions, batch.outcome.values.tobytes(), batch.outcome.failures)

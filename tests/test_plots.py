@@ -51,3 +51,9 @@ def test_many_groups_and_outputs():
     ax = many.plot()
     assert "first 40 of 60" in ax.get_title(loc="left")
     assert ax.get_legend() is not None
+
+
+def test_prudence():
+    diagnosis = fgsv.diagnose(lambda masks: np.sqrt(masks.sum(axis=1)), list(range(30)), budget=600)
+    ax = fgsv.plots.prudence(diagnosis)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), diagnosis.by_size["smoothed"])

@@ -154,6 +154,7 @@ def test_missing_groups_are_counted_or_named():
         (lambda f: f, {"group": ["providr"]}, "did you mean 'provider'"),
         (lambda f: f, {"target": "Y"}, "did you mean 'y'"),
         (lambda f: f, {"group": []}, "no group column"),
+        (lambda f: f, {"target": "provider"}, "both the group and the target"),
         (lambda f: f, {"target": "zzz"}, "it has provider, patient"),
         (lambda f: f.assign(y=1), {}, "one value only"),
         (lambda f: f.assign(provider="me"), {}, "one group only"),

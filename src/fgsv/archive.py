@@ -61,7 +61,7 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
                 raise LedgerError(f"{path} cannot be merged into itself")
             with Ledger(path, read_only=True) as source:
                 numbers = {number: target.game(game) for number, game in source.games()}
-                for number, game in source.games():
+                for number in numbers:
                     for batch in source.batches(number):
                         news, difference = _news(
                             batch, target.find(numbers[number], batch.coalitions, batch.replicate)
@@ -69,10 +69,7 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
                         counts[news] += 1
                         largest = max(largest, difference)
                         if news == "added":
-                            record = [(batch.coalitions, batch.outcome)]
-                            target.record(
-                                numbers[number], record, by_row=game.independent_rows, replicate=batch.replicate
-                            )
+                            target.record(numbers[number], [(batch.coalitions, batch.outcome)], batch.replicate)
                 for run in source.runs():
                     target.add_run(numbers[run["game"]], run)
     return Merged(counts["added"], counts["known"], counts["different"], largest)
@@ -112,7 +109,7 @@ def _table(game: Game, batch: Batch) -> pd.DataFrame:
     q = values.shape[1]
     starts = coalitions.starts.tolist()
     lists = [" ".join(map(str, coalitions.listed[a:b].tolist())) for a, b in pairwise(starts)]
-    failed = {row: text for text, rows in batch.outcome.failures.items() for row in rows}
+    failed = batch.outcome.failed
     outputs = game.outputs or tuple(map(str, range(q)))
     table = pd.DataFrame(
         {

@@ -169,6 +169,8 @@ class _Splits:
     def of(self, group: int, way: str) -> Masks | None:
         """Return one part of the group, or None where this way does not cut it."""
         members = self.partition.members(group)
+        if len(members) < 2:
+            return None
         if way == "evenly":
             chosen = members[::2]
         elif way == "at random":

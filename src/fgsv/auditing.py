@@ -8,6 +8,7 @@ import pandas as pd
 
 from fgsv.audit import Audit, audit, policy_gains
 from fgsv.copies import Copies, find_copies, rows_in_both
+from fgsv.diagnosis import Diagnosis, diagnose
 from fgsv.partition import Partition
 from fgsv.run import value
 from fgsv.tabular import Job
@@ -37,10 +38,12 @@ def audit_file(
     tables = copy_tables(job, valuation, copies, confidence=confidence, seed=seed)
     if payout is not None and valuation.outputs is None:
         tables += policy_tables(valuation, payout)
+    game = job.on_all_test_rows(job.game)
+    tables.append(stability_table(diagnose(game, job.dataset.partition, budget=max(budget // 4, 400), seed=seed)))
     return audit(
-        job.on_all_test_rows(job.game),
+        game,
         valuation,
-        budget=budget,
+        budget=budget - budget // 4,
         classes=classes,
         confidence=confidence,
         seed=seed,
@@ -129,3 +132,27 @@ def policy_tables(valuation: Valuation, payout: dict[str, Any]) -> list[dict[str
             "rows": [[row.group, row.way, str(row.gain)] for row in gains.itertuples()],
         }
     ]
+
+
+def stability_table(found: Diagnosis) -> dict[str, Any]:
+    """Return how fast one point's effect falls with the size of a coalition, and what follows from it."""
+    gains = found.split_gains
+    words = (
+        "The mean utility by size predicts that under GSV a group gains by splitting"
+        if (gains["gain"] > 0).mean() > 0.5
+        else "The mean utility by size does not predict that under GSV groups gain by splitting"
+    )
+    slopes = {
+        "effect of one point": (found.deletion, -1.0),
+        "second-order differences": (found.second_order, -1.5),
+        "... their 99th percentile": (found.second_order_extreme, -1.5),
+    }
+    return {
+        "title": "Prudence and stability",
+        "words": [f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"],
+        "columns": ["quantity", "exponent", "needed", "met"],
+        "rows": [
+            [name, f"{slope.exponent:.2f} ± {slope.stderr:.2f}", f"{needed:g} or less", slope.verdict(needed)]
+            for name, (slope, needed) in slopes.items()
+        ],
+    }

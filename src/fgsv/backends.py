@@ -76,6 +76,7 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
         with _deadline(timeout):
             answer = ask(game, canonical(coalitions) if game.evaluate_lists else coalitions)
     except _Late:
+        faulthandler.cancel_dump_traceback_later()  # the alarm may have rung while it was being put off
         return failed(m, f"timed out: no answer after {timeout:g} s", time.perf_counter() - start)
     except LedgerError:
         raise  # a game known from a ledger alone does not fail, the ledger does
@@ -185,7 +186,7 @@ class Workers:
         self._started = True
 
     def _lay_out(self) -> None:
-        # announced before it is made, to a process that outlives a killed driver and then removes it: it holds the data
+        # it holds the data: announced, before it is made, to a process that removes it when the driver is killed
         self._folder = Path(tempfile.gettempdir()) / f"fgsv-{secrets.token_hex(8)}"
         resource_tracker.register(str(self._folder), "folder")
         self._folder.mkdir(mode=0o700)
@@ -253,6 +254,7 @@ class Workers:
 
 _games: dict[str, Game] = {}
 """The games that this worker has fetched, by where they lie."""
+_fetching = threading.Lock()
 
 
 def _attempt_in_thread(game: Game, coalitions: Coalitions) -> Outcome:
@@ -262,21 +264,22 @@ def _attempt_in_thread(game: Game, coalitions: Coalitions) -> Outcome:
 
 def _attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickled: bytes | None) -> Outcome | None:
     """Evaluate a batch in a worker process, or return None where the game cannot be fetched."""
-    game = _games.get(folder)
-    if game is None:
-        try:
-            content = pickled if pickled is not None else (Path(folder) / "game").read_bytes()
-        except OSError:
-            return None
-        try:
-            game = pickle.loads(content)
-        except Exception as error:
-            raise GameError(f"a worker cannot load the game ({type(error).__name__}: {error})") from None
-        if len(_games) > 1:
-            _games.pop(next(iter(_games)))  # of an earlier run
-        _games[folder] = game
-    with _one_thread():
-        return attempt(game, unpack(game.n_players, packed), timeout)
+    with _fetching:
+        if folder not in _games:
+            try:
+                content = pickled if pickled is not None else (Path(folder) / "game").read_bytes()
+            except OSError:
+                return None
+            try:
+                fetched = pickle.loads(content)
+            except Exception as error:
+                raise GameError(f"a worker cannot load the game ({type(error).__name__}: {error})") from None
+            if len(_games) > 1:
+                _games.pop(next(iter(_games)))  # of an earlier run
+            _games[folder] = fetched
+        game = _games[folder]
+    _one_thread()  # for good: where a worker has several threads, one must not undo it for another
+    return attempt(game, unpack(game.n_players, packed), timeout)
 
 
 def _follow(driver: int) -> None:

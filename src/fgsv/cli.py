@@ -10,15 +10,17 @@ import inspect
 import json
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import fgsv
 from fgsv import cli_bench, cli_ledger
+from fgsv import cli_options as option
 from fgsv.cli_reproduce import reproduce
 
 if TYPE_CHECKING:
@@ -38,44 +40,6 @@ app.add_typer(cli_bench.app, name="bench")
 app.add_typer(reproduce, name="reproduce")
 app.add_typer(cli_ledger.app, name="ledger")
 
-File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet.", show_default=False)]
-Group = Annotated[str, typer.Option(help="Column that says whose row it is; several with commas between.")]
-Target = Annotated[str, typer.Option(help="Column to predict.")]
-Unit = Annotated[str | None, typer.Option(help="Column whose equal values make rows one player: a patient.")]
-Test = Annotated[Path | None, typer.Option(help="File of test rows.")]
-TestFraction = Annotated[float, typer.Option(help="Part of the rows that test, drawn at random.")]
-TestBy = Annotated[str | None, typer.Option(help="Column that says train or test.")]
-TestError = Annotated[bool, typer.Option("--test-error", help="Say how much the choice of the test rows matters.")]
-Model = Annotated[str | None, typer.Option(help="logistic, ridge, knn, hgb, mlp, or package.module:object.")]
-Metric = Annotated[str | None, typer.Option(help="A score by scikit-learn's name; several with commas between.")]
-TaskName = Annotated[
-    Literal["classification", "regression"] | None, typer.Option(help="Recognised from the target if not said.")
-]
-Ignore = Annotated[str, typer.Option(help="Columns that are no features, with commas between.")]
-GroupMissing = Annotated[str | None, typer.Option(help="A name for rows whose group is missing.")]
-Refit = Annotated[bool, typer.Option(help="Fit the preprocessing for each coalition anew (slow).")]
-Encoding = Annotated[str, typer.Option(help="Of text files.")]
-Budget = Annotated[int | None, typer.Option(help="Evaluations in all.", min=1)]
-Precision = Annotated[float | None, typer.Option(help="Half-width to reach for every share: 0.01 is a point.")]
-MaxTime = Annotated[str | None, typer.Option(help="90s, 10m or 2h.")]
-Confidence = Annotated[float, typer.Option(help="Of every interval.")]
-Seed = Annotated[int, typer.Option(help="Same seed, same result.", min=0)]
-Jobs = Annotated[int, typer.Option(help="Workers that evaluate.")]
-Ledger = Annotated[Path | None, typer.Option(help="Database that remembers every evaluation.")]
-Amount = Annotated[str | None, typer.Option(help="Money to split, such as 100000.00.")]
-Currency = Annotated[str, typer.Option(help="Code of three letters.")]
-Clip = Annotated[bool, typer.Option(help="Pay nothing for negative values instead of charging (not faithful).")]
-Floor = Annotated[str | None, typer.Option(help="The least that each is paid (not faithful).")]
-Cap = Annotated[str | None, typer.Option(help="The most that each is paid (not faithful).")]
-AuditBudget = Annotated[int, typer.Option(help="Evaluations for the audit, beside the budget.", min=100)]
-AggregateOnly = Annotated[
-    bool, typer.Option("--aggregate-only", help="Leave the values of single rows out of the report.")
-]
-Out = Annotated[Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-Saved = Annotated[Path, typer.Argument(help="A valuation.json.", show_default=False)]
-
 
 @app.callback()
 def _root(
@@ -84,32 +48,24 @@ def _root(
     """Keep `fgsv COMMAND` the form of every call."""
 
 
-@app.command()
-def version(as_json: Json = False) -> None:
-    """Print the version.
-
-    Example: fgsv version
-    """
-    typer.echo(json.dumps({"fgsv": fgsv.__version__}) if as_json else fgsv.__version__)
-
-
 def open_job(
-    file: File,
-    group: Group,
-    target: Target,
-    unit: Unit = None,
-    test: Test = None,
-    test_fraction: TestFraction = 0.25,
-    test_by: TestBy = None,
-    test_error: TestError = False,
-    model: Model = None,
-    metric: Metric = None,
-    task: TaskName = None,
-    ignore: Ignore = "",
-    group_missing: GroupMissing = None,
-    refit_preprocessing: Refit = False,
-    encoding: Encoding = "utf-8",
-    seed: Seed = 0,
+    file: option.File,
+    group: option.Group,
+    target: option.Target,
+    regroup: option.Regroup = "",
+    unit: option.Unit = None,
+    test: option.Test = None,
+    test_fraction: option.TestFraction = 0.25,
+    test_by: option.TestBy = None,
+    test_error: option.TestError = False,
+    model: option.Model = None,
+    metric: option.Metric = None,
+    task: option.TaskName = None,
+    ignore: option.Ignore = "",
+    group_missing: option.GroupMissing = None,
+    refit_preprocessing: option.Refit = False,
+    encoding: option.Encoding = "utf-8",
+    seed: option.Seed = 0,
 ) -> Job:
     """Open the game of a file; its parameters are the options of every command that `opens_file`."""
     from fgsv.tabular import open_file
@@ -118,6 +74,7 @@ def open_job(
         file,
         group=group,
         target=target,
+        regroup=regroup,
         unit=unit,
         test=test,
         test_fraction=test_fraction,
@@ -155,24 +112,25 @@ def opens_file(function: Callable[..., None]) -> Callable[..., None]:
 @opens_file
 def value(
     job: Job,
-    budget: Budget = None,
-    precision: Precision = None,
-    max_time: MaxTime = None,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    ledger: Ledger = None,
-    payout: Amount = None,
-    currency: Currency = "EUR",
-    clip: Clip = False,
-    floor: Floor = None,
-    cap: Cap = None,
+    budget: option.Budget = None,
+    precision: option.Precision = None,
+    max_time: option.MaxTime = None,
+    confidence: option.Confidence = 0.95,
+    seed: option.Seed = 0,
+    jobs: option.Jobs = 1,
+    ledger: option.Ledger = None,
+    on_error: option.OnError = "raise",
+    payout: option.Amount = None,
+    currency: option.Currency = "EUR",
+    clip: option.Clip = False,
+    floor: option.Floor = None,
+    cap: option.Cap = None,
     audit: Annotated[bool, typer.Option("--audit", help="Audit the valuation too.")] = False,
-    audit_budget: AuditBudget = 4000,
-    aggregate_only: AggregateOnly = False,
-    out: Out = None,
-    force: Force = False,
-    as_json: Json = False,
+    audit_budget: option.AuditBudget = 4000,
+    aggregate_only: option.AggregateOnly = False,
+    out: option.Out = None,
+    force: option.Force = False,
+    as_json: option.Json = False,
 ) -> None:
     """Value the providers of a file and, with --payout, split money among them.
 
@@ -187,6 +145,9 @@ def value(
     if payout is not None:
         check_money(currency, amount=payout.split(",")[0], floor=floor, cap=cap)
         money = {"amount": payout, "currency": currency, "clip": clip, "floor": floor, "cap": cap}
+        job.check_something_to_share()
+    if audit and job.game.outputs is not None and job.folds is None:
+        raise ValueError("an audit takes one --metric; value several without it")
     if not as_json:
         console.say_all(job.notes)
     valuation = console.run(
@@ -198,13 +159,15 @@ def value(
         confidence=confidence,
         seed=seed,
         quiet=as_json,
-        **running(jobs, ledger),
+        n_jobs=jobs,
+        ledger=ledger,
+        on_error=parse_policy(on_error),
     )
     finish(
         job,
         valuation,
         money=money,
-        audit_budget=audit_budget if audit else None,
+        audit_budget=audit_budget if audit and valuation.stopped != results.INTERRUPTED else None,
         aggregate_only=aggregate_only,
         confidence=confidence,
         seed=seed,
@@ -213,45 +176,41 @@ def value(
     )
 
 
+def takes_options_of(
+    other: Callable[..., None], without: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a function the parameters of another one, but for one of them."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(inspect.unwrap(other), eval_str=True)
+        kept = [parameter for parameter in signature.parameters.values() if parameter.name != without]
+        function.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
 @app.command()
 @opens_file
-def audit(
-    job: Job,
-    budget: Budget = None,
-    precision: Precision = None,
-    max_time: MaxTime = None,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    ledger: Ledger = None,
-    payout: Amount = None,
-    currency: Currency = "EUR",
-    clip: Clip = False,
-    floor: Floor = None,
-    cap: Cap = None,
-    audit_budget: AuditBudget = 4000,
-    aggregate_only: AggregateOnly = False,
-    out: Out = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
+@takes_options_of(value, without="audit")
+def audit(job: Job, **options: Any) -> None:
     """Value the providers and say what splitting and copying would earn, beside the usual group values (GSV).
 
     Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result
     """
-    options = dict(locals())
-    inspect.unwrap(value)(options.pop("job"), audit=True, **options)
+    inspect.unwrap(value)(job, audit=True, **options)
 
 
 @app.command()
 @opens_file
 def plan(
     job: Job,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    ledger: Ledger = None,
-    as_json: Json = False,
+    pilot: Annotated[int, typer.Option(help="Evaluations of the pilot.", min=100)] = 2048,
+    confidence: option.Confidence = 0.95,
+    seed: option.Seed = 0,
+    jobs: option.Jobs = 1,
+    ledger: option.Ledger = None,
+    as_json: option.Json = False,
 ) -> None:
     """Run a small pilot and say what precision will cost: budgets against half-widths and minutes.
 
@@ -259,7 +218,7 @@ def plan(
     """
     from fgsv import console
 
-    found = fgsv.plan(job.game, job.dataset.partition, confidence=confidence, seed=seed, **running(jobs, ledger))
+    found = fgsv.plan(job.game, job.dataset.partition, confidence=confidence, seed=seed, n_jobs=jobs, ledger=ledger)
     if as_json:
         typer.echo(json.dumps({"plan": found.to_frame().to_dict("records"), "notes": job.notes}))
         return
@@ -269,13 +228,13 @@ def plan(
 
 @app.command()
 def report(
-    saved: Saved,
+    saved: option.Saved,
     out: Annotated[
         Path | None, typer.Option(help="The page to write; report.html beside the file if not said.")
     ] = None,
-    aggregate_only: AggregateOnly = False,
-    force: Force = False,
-    as_json: Json = False,
+    aggregate_only: option.AggregateOnly = False,
+    force: option.Force = False,
+    as_json: option.Json = False,
 ) -> None:
     """Write the report of a saved valuation, one HTML file that opens offline.
 
@@ -296,10 +255,10 @@ def report(
 
 @app.command()
 def compare(
-    first: Saved,
+    first: option.Saved,
     second: Annotated[Path, typer.Argument(help="Another valuation.json.", show_default=False)],
-    confidence: Confidence = 0.95,
-    as_json: Json = False,
+    confidence: option.Confidence = 0.95,
+    as_json: option.Json = False,
 ) -> None:
     """Compare the shares of two saved valuations, and say which differences are more than noise.
 
@@ -317,14 +276,14 @@ def compare(
 
 @app.command()
 def payout(
-    saved: Saved,
+    saved: option.Saved,
     amount: Annotated[str, typer.Option(help="Money to split; with several outputs one for each, with commas.")],
-    currency: Currency = "EUR",
-    clip: Clip = False,
-    floor: Floor = None,
-    cap: Cap = None,
-    confidence: Confidence = 0.95,
-    as_json: Json = False,
+    currency: option.Currency = "EUR",
+    clip: option.Clip = False,
+    floor: option.Floor = None,
+    cap: option.Cap = None,
+    confidence: option.Confidence = 0.95,
+    as_json: option.Json = False,
 ) -> None:
     """Split an amount of money by a saved valuation; the parts add up to it exactly.
 
@@ -344,10 +303,10 @@ def payout(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("fgsv-demo"),
-    budget: Annotated[int, typer.Option(help="Evaluations in all.", min=100)] = 10_000,
-    seed: Seed = 0,
-    force: Force = False,
-    as_json: Json = False,
+    budget: Annotated[int, typer.Option(help="Evaluations in all.", min=100)] = 8_000,
+    seed: option.Seed = 0,
+    force: option.Force = False,
+    as_json: option.Json = False,
 ) -> None:
     """Value ten hospitals, one with wrong labels and one that copied, and split 100,000 EUR among them.
 
@@ -366,8 +325,17 @@ def demo(
         )
     arguments = ["value", str(hospitals), "--group", "hospital", "--target", "diagnosis", "--test", str(test)]
     arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
-    arguments += ["--audit", "--audit-budget", "3000", "--out", str(out)]
+    arguments += ["--audit", "--audit-budget", str(min(budget, 3000)), "--out", str(out)]
     app([*arguments, *(["--force"] if force else []), *(["--json"] if as_json else [])])
+
+
+@app.command()
+def version(as_json: option.Json = False) -> None:
+    """Print the version.
+
+    Example: fgsv version
+    """
+    typer.echo(json.dumps({"fgsv": fgsv.__version__}) if as_json else fgsv.__version__)
 
 
 app.command()(cli_ledger.verify)
@@ -408,6 +376,8 @@ def finish(
         console.show_results(valuations, paid, confidence)
         if written:
             console.say(f"written to {out}: {', '.join(path.name for path in written)}")
+        if written and not any(path.suffix == ".html" for path in written):
+            console.say("no report.html: it needs pip install 'fgsv[report]'")
     if valuation.stopped == results.INTERRUPTED:
         raise typer.Exit(1)
 
@@ -419,11 +389,6 @@ def pay(valuation: Valuation, money: dict[str, Any], confidence: float) -> Payou
     amounts = str(money["amount"]).split(",")
     amount = amounts[0] if len(amounts) == 1 else amounts
     return split(valuation, confidence=confidence, **money | {"amount": amount})
-
-
-def running(jobs: int, ledger: Path | None) -> dict[str, Any]:
-    """Return the arguments of `fgsv.value` that say how it runs, where they are not the usual ones."""
-    return ({} if jobs == 1 else {"n_jobs": jobs}) | ({} if ledger is None else {"ledger": ledger})
 
 
 def parse_duration(text: str | None) -> float | None:
@@ -440,10 +405,19 @@ def parse_duration(text: str | None) -> float | None:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
+def parse_policy(text: str) -> str | float:
+    """Return what `--on-error` means: `raise`, or the number that a failed evaluation counts as."""
+    try:
+        return text if text == "raise" else float(text)
+    except ValueError:
+        raise ValueError(f"--on-error must be raise or a number, got {text!r}") from None
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: exit code 0, 1 (failed) or 2 (bad arguments); an error is one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
+    warnings.filterwarnings("ignore", module="sklearn")  # a run says once what its models warn of
     try:
         app([argument for argument in arguments if argument != "--debug"])
     except KeyboardInterrupt:

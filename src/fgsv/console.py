@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -135,7 +136,8 @@ def run(
         transient=True,
         disable=quiet,
     )
-    with bar:
+    with bar, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("default")
         shown = bar.add_task("pilot", total=budget or pilot)
         try:
             for valuation in rounds:
@@ -153,6 +155,8 @@ def run(
             if valuation is None:
                 raise
             valuation = replace(valuation, stopped=INTERRUPTED)
+    if not quiet:
+        say_all(dict.fromkeys(f"warning: {str(each.message).splitlines()[0]}" for each in warned))
     assert valuation is not None
     return replace(valuation, info=valuation.info | {"history": [list(point) for point in _thinned(history)]})
 
@@ -216,6 +220,8 @@ def _number(name: str, cell: Any) -> str:
         return ""
     if isinstance(cell, (int, float)) and name in COUNTS:
         return f"{cell:,.6g}" if cell % 1 else f"{cell:,.0f}"
+    if name == "gsv_half_width" and cell == 0:
+        return "exact"
     if isinstance(cell, float):
         return f"{cell:.2%}" if name in SHARES else f"{cell:.4g}"
     return printable(cell)

@@ -26,6 +26,8 @@ TOLERANCE = 0.05
 """Near copies differ by at most this many standard deviations a feature, in the mean of squares."""
 CROWDED = 0.25
 """... and by at most this part of the usual distance to the nearest row: a dense cloud is not all copies."""
+CHANCE = 1e-3
+"""In few dimensions by less: so that an honest row has a neighbour that near about once in a thousand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,10 @@ def _near_pairs(features: Floats, y: NDArray[Any], tolerance: float) -> NDArray[
     distances = tree.query(sample, k=min(2, len(points)))[0]
     distances = distances[:, -1] if distances.ndim == 2 else distances
     usual = float(np.median(distances[distances > 0])) if (distances > 0).any() else np.inf
-    radius = min(tolerance * np.sqrt(max(1, varied.shape[1])), CROWDED * usual)
+    dimensions = max(1, varied.shape[1])
+    # among evenly spread rows P(nearest < c * median) = 1 - 2^-(c^p), about c^p ln 2
+    nearness = min(CROWDED, (CHANCE / np.log(2)) ** (1 / dimensions))
+    radius = min(tolerance * np.sqrt(dimensions), nearness * usual)
     return np.asarray(tree.query_pairs(radius, output_type="ndarray").T, dtype=np.int64).reshape(2, -1)
 
 

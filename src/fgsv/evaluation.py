@@ -27,7 +27,7 @@ CALL_SECONDS = 1.0
 MOST_BATCHES = 64
 """The most batches of a call for each worker."""
 MOST_RECENT = 2**16
-"""Rows that are kept in memory: some 20 MB."""
+"""Rows that are kept with their values, to be found without the file: some 20 MB."""
 
 
 def default_batch_size(n_players: int) -> int:
@@ -56,20 +56,15 @@ class Evaluator:
     ) -> None:
         self.game = game
         self.batch_size = batch_size
-        self.n_evaluated = 0
-        """Coalitions that the game was asked for; the others were in the ledger."""
         self.failures: Counter[str] = Counter()
         """How many coalitions failed, by kind."""
         self.first_failure = ""
         self.stopped = "abandoned"
         """What to record as the end of the run; the loop says."""
         self._on_error = _policy(on_error)
-        self._timeout = timeout
         self._n_outputs = len(game.outputs) if game.outputs else None
         self._n_asked = 0
-        self._recent: dict[
-            bytes, Row
-        ] = {}  # what was looked up or evaluated row by row, to be found without the file
+        self._recent: dict[bytes, Row] = {}
         self._workers = Workers(game, n_jobs, timeout)
         self._call_size = self._workers.count
         self._given = ledger
@@ -141,16 +136,17 @@ class Evaluator:
             known.clear()
         claimed: set[bytes] = set()
         missing: list[list[bytes]] = []
+        unknown = {row for batch in rows for row in batch if row not in known}
+        found = ledger.find_rows(self._number, unknown)
+        known |= {row: seen for row, seen in found.items() if not self._again(seen.failure)}
         for batch in rows:
-            found = ledger.find_rows(self._number, [row for row in batch if row not in known])
-            known |= {row: seen for row, seen in found.items() if not self._again(seen.failure)}
             new = [row for row in dict.fromkeys(batch) if row not in known and row not in claimed]
             claimed.update(new)
             if new:
                 missing.append(new)
         fresh = self._evaluated([PackedBatch(unpack(self.game.n_players, join(new))) for new in missing])
         for new, outcome in zip(missing, fresh, strict=True):
-            known |= dict(zip(new, by_row(range(len(new)), outcome), strict=True))
+            known |= zip(new, by_row(outcome), strict=True)
         return [_joined([known[row] for row in batch]) for batch in rows]
 
     def _again(self, failure: object) -> bool:
@@ -167,9 +163,8 @@ class Evaluator:
             done = self._attempted(call)
             if self._ledger is not None:
                 records = [(batch.packed, outcome) for batch, outcome in zip(call, done, strict=True)]
-                self._ledger.record(self._number, records, by_row=self.game.independent_rows)
+                self._ledger.record(self._number, records)
                 self._adapt(time.monotonic() - start)
-            self.n_evaluated += sum(map(len, call))
             if self._on_error is None:
                 for outcome in done:
                     _raise_failure(outcome)
@@ -191,7 +186,7 @@ class Evaluator:
                 if outcome.values.shape[1] == 0 and len(batch) > 1:
                     rows = [PackedBatch(batch.coalitions[row : row + 1]) for row in range(len(batch))]
                     singles = map(self._of_one_width, self._workers.attempt(rows))
-                    parts = [part for single in singles for part in by_row([0], single)]
+                    parts = [part for single in singles for part in by_row(single)]
                     outcomes[i] = replace(_joined(parts), trace=outcome.trace)
         return outcomes
 
@@ -209,11 +204,12 @@ class Evaluator:
 
     def _values(self, outcome: Outcome) -> Floats:
         """Return (m, q) values with the policy's number where the game failed, and count those."""
+        m, width = outcome.values.shape
+        self._n_outputs = self._n_outputs or width or 1  # known from the ends, unless both of them failed
         if not outcome.failures:
             return outcome.values
         assert self._on_error is not None
-        m, width = outcome.values.shape
-        values = outcome.values.copy() if width else np.empty((m, self._n_outputs or 1))
+        values = outcome.values.copy() if width else np.empty((m, self._n_outputs))
         for text, rows in outcome.failures.items():
             values[rows] = self._on_error
             self.failures[text.partition(":")[0]] += len(rows)
@@ -253,12 +249,12 @@ def _raise_failure(outcome: Outcome) -> None:
 
 def _joined(rows: Sequence[Row]) -> Outcome:
     """Return the outcome of a batch from those of its rows."""
-    width = max(len(row.values) for row in rows)
-    values = np.full((len(rows), width), np.nan)
     failures: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
         if row.failure:
             failures.setdefault(row.failure, []).append(i)
-        else:
-            values[i] = row.values
-    return Outcome(values, sum(row.seconds for row in rows), failures)
+    seconds = sum(row.seconds for row in rows)
+    if not failures:
+        return Outcome(np.array([row.values for row in rows]), seconds)
+    nothing = [np.nan] * max(len(row.values) for row in rows)
+    return Outcome(np.array([nothing if row.failure else row.values for row in rows]), seconds, failures)

@@ -28,7 +28,7 @@ class Folds:
 
     scoring: dict[str, tuple[str, NDArray[np.int64]]]
     empty: Floats
-    """(F,) what the best constant of all test rows scores on each fold."""
+    """(F,) what the constant prediction for all test rows scores on each fold."""
     weights: Floats
     """(F,) the part of the test rows in each fold."""
 
@@ -50,11 +50,11 @@ def folds_of(metric: str, y_test: NDArray[Any], *, n_folds: int = FOLDS, seed: i
 
 
 def _constant_scores(metric: str, y: NDArray[Any]) -> Floats:
-    """Return the score at each test row of the constant prediction that is best for all of them."""
+    """Return the score at each test row of the constant that `fgsv.utility` takes where no model can be fitted."""
     if metric == "neg_mean_squared_error":
         return np.asarray(-((y - y.mean()) ** 2))
     if metric == "neg_mean_absolute_error":
-        return np.asarray(-np.abs(y - np.median(y)))
+        return np.asarray(-np.abs(y - y.mean()))
     _, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     if metric == "accuracy":
         return np.asarray(inverse == counts.argmax(), dtype=float)

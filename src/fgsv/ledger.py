@@ -8,7 +8,7 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fgsv.game import Game
 from fgsv.packing import n_rows, split
+from fgsv.rows import Rows
 
 Floats = NDArray[np.float64]
 
@@ -37,8 +38,6 @@ CREATE TABLE batch (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, game INTEGER NOT NULL REFERENCES game,
     replicate INTEGER NOT NULL, coalitions BLOB NOT NULL, "values" BLOB NOT NULL,
     seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL);
-CREATE TABLE entry (
-    key BLOB PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batch, row INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, settings TEXT NOT NULL,
     versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, stopped TEXT, n_evaluations INTEGER,
@@ -74,12 +73,17 @@ class Outcome:
     trace: str = ""
     """Where in the code it went wrong; not recorded."""
 
+    @property
+    def failed(self) -> dict[int, str]:
+        """The rows that failed, with what went wrong."""
+        return {row: text for text, rows in self.failures.items() for row in rows}
+
 
 class Row(NamedTuple):
     """What the evaluation of one coalition came to."""
 
-    values: Floats
-    """(q,)"""
+    values: list[float]
+    """q of them, or none where it failed"""
     seconds: float
     failure: str | None
 
@@ -99,14 +103,15 @@ class Ledger:
     """An open ledger. Its driver is the only writer; others may read between two commits.
 
     One SQLite file, with a write-ahead log beside it while a driver has it: commits are quick, and reading does
-    not disturb the run. A record is a batch of coalitions with its values; where rows are independent, the
-    table `entry` finds them one by one. Each record carries a checksum over all it says, checked when the file
-    is opened and again when the record is used.
+    not disturb the run. A record is a batch of coalitions with its values; where rows are independent, an index in
+    memory finds them one by one. Each record carries a checksum over all it says, checked when the file is opened
+    and again when the record is used.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
         self.read_only = read_only
+        self._rows: dict[tuple[int, int], Rows] = {}
         if read_only and not self.path.exists():
             raise LedgerError(f"there is no ledger at {self.path}")
         if not self.path.parent.exists():
@@ -247,14 +252,6 @@ class Ledger:
                     f"{self.path} is damaged; it is left as it is. Records written: {written}; found: {found}"
                 )
 
-    def check_entries(self) -> None:
-        """Raise a `LedgerError` unless each coalition of games with independent rows can be found by itself."""
-        for number, game in self.games():
-            for batch in self.batches(number) if game.independent_rows else ():
-                rows = split(batch.coalitions)
-                if len(self.find_rows(number, rows, batch.replicate)) != len(set(rows)):
-                    raise LedgerError(f"{self.path} is damaged: coalitions of batch {batch.id} cannot be found")
-
     # Games and their evaluations
 
     def game(self, game: Game) -> int:
@@ -287,34 +284,26 @@ class Ledger:
                 return _batch(columns).outcome
         return None
 
-    def find_rows(self, game: int, rows: Sequence[bytes], replicate: int = 0) -> dict[bytes, Row]:
+    def find_rows(self, game: int, rows: Collection[bytes], replicate: int = 0) -> dict[bytes, Row]:
         """Return the outcome of each coalition that was evaluated, in whatever batch; for independent rows."""
-        keys = {self._key(game, replicate, row): row for row in rows}
-        places: dict[int, list[tuple[bytes, int]]] = {}
         found: dict[bytes, Row] = {}
         with self._explained("read"):
-            for key, batch, row in self._entries(list(keys)):
-                places.setdefault(batch, []).append((keys[key], row))
-            for batch, wanted in places.items():
-                columns = next(self._read("batch", "WHERE id = ?", batch), None)
-                recorded = [] if columns is None else split(columns[4])
-                for coalition, row in wanted:
-                    if not isinstance(row, int) or recorded[row : row + 1] != [coalition]:
-                        raise LedgerError(f"{self.path} is damaged: an entry points to another coalition")
-                assert columns is not None
-                outcomes = by_row([row for _, row in wanted], _batch(columns).outcome)
-                found |= {coalition: one for (coalition, _), one in zip(wanted, outcomes, strict=True)}
+            for batch, wanted in self._rows_of(game, replicate).find(rows).items():
+                columns = next(self._read("batch", "WHERE id = ?", batch))
+                recorded, outcomes = split(columns[4]), by_row(_batch(columns).outcome)
+                found |= {coalition: outcomes[row] for coalition, row in wanted if recorded[row] == coalition}
         return found
 
-    def _entries(self, keys: list[bytes]) -> Iterator[tuple[bytes, int, int]]:
-        for start in range(0, len(keys), 1000):  # SQLite takes so many parameters everywhere
-            some = keys[start : start + 1000]
-            yield from self._db.execute(f"SELECT * FROM entry WHERE key IN ({', '.join('?' * len(some))})", some)
+    def _rows_of(self, game: int, replicate: int) -> Rows:
+        if (game, replicate) not in self._rows:
+            rows = self._rows[game, replicate] = Rows()
+            for columns in self._read("batch", "WHERE game = ? AND replicate = ? ORDER BY id", game, replicate):
+                rows.add(columns[0], split(columns[4]), _batch(columns).outcome.failed)
+        return self._rows[game, replicate]
 
-    def record(
-        self, game: int, batches: Sequence[tuple[bytes, Outcome]], *, by_row: bool = False, replicate: int = 0
-    ) -> None:
-        """Write batches with their outcomes, all or none; with `by_row`, to be found row by row as well."""
+    def record(self, game: int, batches: Sequence[tuple[bytes, Outcome]], replicate: int = 0) -> None:
+        """Write batches with their outcomes, all or none."""
+        numbers = []
         with self._transaction():
             for coalitions, outcome in batches:
                 key = self._key(game, replicate, coalitions)
@@ -330,20 +319,12 @@ class Ledger:
                 known = self._db.execute("SELECT id FROM batch WHERE key = ?", (key,)).fetchone()
                 if known:  # a failure that was evaluated again
                     self._put("batch", known[0], *columns)
-                else:
-                    known = (self._add("batch", *columns),)
-                if by_row:
-                    self._enter_rows(game, replicate, known[0], coalitions, outcome)
-
-    def _enter_rows(self, game: int, replicate: int, batch: int, coalitions: bytes, outcome: Outcome) -> None:
-        failed = {row for rows in outcome.failures.values() for row in rows}
-        entries = [(self._key(game, replicate, row), batch, i) for i, row in enumerate(split(coalitions))]
-        insert = "INSERT OR {} INTO entry VALUES (?, ?, ?)"  # a failure never hides a value
-        self._db.executemany(insert.format("IGNORE"), [entry for entry in entries if entry[2] in failed])
-        self._db.executemany(insert.format("REPLACE"), [entry for entry in entries if entry[2] not in failed])
+                numbers.append(known[0] if known else self._add("batch", *columns))
+        if (game, replicate) in self._rows:
+            for number, (coalitions, outcome) in zip(numbers, batches, strict=True):
+                self._rows[game, replicate].add(number, split(coalitions), outcome.failed)
 
     def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
-        """Return the key of a batch, or of one coalition: 16 bytes, 2^64 entries before two are alike."""
         return hashlib.sha256(b"%d %d " % (game, replicate) + coalitions).digest()[:16]
 
     def games(self) -> list[tuple[int, Game]]:
@@ -407,11 +388,11 @@ def _batch(columns: tuple[Any, ...]) -> Batch:
     return Batch(number, game, replicate, coalitions, outcome)
 
 
-def by_row(rows: Iterable[int], outcome: Outcome) -> list[Row]:
-    """Return what these coalitions of a batch came to, each by itself."""
-    failed = {row: text for text, numbers in outcome.failures.items() for row in numbers}
+def by_row(outcome: Outcome) -> list[Row]:
+    """Return what each coalition of a batch came to, by itself."""
+    failed = outcome.failed
     seconds = outcome.seconds / len(outcome.values)
-    return [Row(outcome.values[row], seconds, failed.get(row)) for row in rows]
+    return [Row(values, seconds, failed.get(row)) for row, values in enumerate(outcome.values.tolist())]
 
 
 def _recorded(fingerprint: str, n_players: int, outputs: str | None, independent_rows: int) -> Game:

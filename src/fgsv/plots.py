@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from fgsv.diagnosis import Diagnosis
+
 # From Okabe and Ito's palette, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 SERIES = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9")
@@ -83,16 +85,15 @@ def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def prudence(diagnosis: Any, ax: Axes | None = None) -> Axes:
+def prudence(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     """Draw the mean utility by size of coalition with its band, from `fgsv.diagnose`.
 
     Where it bends down (grows ever more slowly) a group gains by splitting under GSV; FGSV is indifferent.
     """
     ax = _axes(ax, 8)
     frame = diagnosis.by_size
-    ax.plot(frame["size"], frame["mean"], color=BLUE, label="mean utility")
-    if {"low", "high"} <= set(frame.columns):
-        ax.fill_between(frame["size"], frame["low"], frame["high"], color=BLUE, alpha=0.2, label="band")
+    ax.fill_between(frame["size"], frame["low"], frame["high"], color=BLUE, alpha=0.2, linewidth=0)
+    ax.plot(frame["size"], frame["smoothed"], color=BLUE, label="mean utility, with a band of two standard errors")
     ax.set_xlabel("size of the coalition")
     ax.set_ylabel("utility")
     ax.legend(frameon=False)

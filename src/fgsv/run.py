@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, wraps
 from pathlib import Path
@@ -15,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
-from fgsv.estimators import Covariance, Method, Problem, as_method
+from fgsv.estimators import Covariance, Method, Problem, Proxy, as_method
 from fgsv.evaluation import Evaluator, default_batch_size
+from fgsv.game import as_game, evaluate
 from fgsv.ledger import Ledger
-from fgsv.semivalue import Semivalue, as_semivalue
+from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.stopping import rules
 from fgsv.valuation import Estimate, Valuation
 
@@ -27,6 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_BUDGET = 20_000
+PROXY_BUDGET = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +63,7 @@ def rounds(
     seed: int = 0,
     semivalue: str | Semivalue = "shapley",
     cost: Callable[[NDArray[np.int64]], ArrayLike] | None = None,
+    proxy: Any = None,
     batch_size: int | None = None,
     n_jobs: int | None = None,
     ledger: str | Path | Ledger | None = None,
@@ -83,6 +89,11 @@ def rounds(
         raise ValueError(f"method {method.name!r} needs a budget of at least {least} evaluations, got {budget}")
     if seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
+    if proxy is not None:
+        if not isinstance(asked, Covariance):
+            raise ValueError(f"a proxy goes with the method 'covariance', not with {asked.name!r}")
+        if as_game(proxy, getattr(proxy, "n_players", n)).n_players != n:
+            raise ValueError(f"the proxy has {proxy.n_players} players, but the game has {n}")
     cost = cost or game.cost
     rows = batch_size or game.batch_size or default_batch_size(n)
     # all that the values depend on besides the game and the groups: `fgsv verify` runs again from these
@@ -98,6 +109,7 @@ def rounds(
         "on_error": on_error,
         "timeout": timeout,
         "fingerprint": game.fingerprint,
+        "proxy": proxy is not None,
     }
 
     with Evaluator(
@@ -110,7 +122,8 @@ def rounds(
         settings=settings,
     ) as evaluated:
         ends = evaluated(Coalitions.ends(n))
-        estimator = method.start(Problem(n, ends, partition, weights, cost))
+        known = None if proxy is None or method is not asked else _known(proxy, ends, weights, seed, budget)
+        estimator = method.start(Problem(n, ends, partition, weights, cost, known))
 
         def progress_after(n_evaluations: int) -> Progress:
             failures = evaluated.summary()
@@ -133,26 +146,28 @@ def rounds(
         progress: Progress | None = None
         n_evaluations = 2
         for number in range(2**62):
-            draws = estimator.draw(np.random.default_rng([seed, number]))
-            if draws is None:
-                stopped = "nothing is left to draw"
-                break
-            if n_evaluations + len(draws.coalitions) > budget:
-                stopped = f"budget of {budget} reached"
-                break
-            if progress is not None:
-                yield progress
             try:
+                with _interrupts_wait():
+                    draws = estimator.draw(np.random.default_rng([seed, number]))
+                if draws is None:
+                    stopped = "nothing is left to draw"
+                    break
+                if n_evaluations + len(draws.coalitions) > budget:
+                    stopped = f"budget of {budget} reached"
+                    break
+                if progress is not None:
+                    yield progress
                 values = evaluated(draws.coalitions)
+                with _interrupts_wait():
+                    estimator.update(draws, values)
+                    n_evaluations += len(draws.coalitions)
+                    progress = progress_after(n_evaluations)
+                reasons = [reason for rule in stop_rules if (reason := rule.met(progress))]
             except KeyboardInterrupt:
                 if progress is None:
                     raise
                 stopped = "interrupted"
                 break
-            estimator.update(draws, values)
-            n_evaluations += len(draws.coalitions)
-            progress = progress_after(n_evaluations)
-            reasons = [reason for rule in stop_rules if (reason := rule.met(progress))]
             if n_evaluations >= least and reasons:
                 stopped = "; ".join(reasons)
                 break
@@ -160,11 +175,49 @@ def rounds(
     yield replace(progress or progress_after(n_evaluations), stopped=stopped)
 
 
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Have an interrupt wait until the block is done: an estimator in the middle of an update estimates nothing."""
+    if threading.current_thread() is not threading.main_thread():  # interrupts go to the main thread
+        yield
+        return
+    waiting: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if waiting:
+        raise KeyboardInterrupt
+
+
 def _plain(option: Any) -> Any:
     """Return an option as JSON has it; one that JSON has not, in words, cannot be run again from."""
     if isinstance(option, np.generic | np.ndarray):
         return option.tolist()
     return option if option is None or isinstance(option, bool | int | float | str | list | dict) else repr(option)
+
+
+def _known(proxy: Any, ends: Floats, semivalue: Semivalue, seed: int, budget: int) -> Proxy:
+    """Return a proxy with its own values: in closed form where it has one, else from a long run of its own."""
+    n, q = as_game(proxy, getattr(proxy, "n_players", None)).n_players, ends.shape[1]
+    game = as_game(proxy, n)
+
+    def evaluated(coalitions: Coalitions) -> Floats:
+        values = evaluate(game, coalitions)
+        if values.shape[1] not in (1, q):
+            raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
+        return np.broadcast_to(values, (len(values), q))
+
+    proxy_ends = evaluated(Coalitions.ends(n))
+    closed = getattr(proxy, "shapley", None)
+    if closed is not None and semivalue == SHAPLEY:
+        values = np.asarray(closed, dtype=float).reshape(n, -1)
+        return Proxy(evaluated, proxy_ends, np.broadcast_to(values, (n, q)), None)
+    own = value(game, semivalue=semivalue, seed=seed, budget=min(20 * budget, PROXY_BUDGET))
+    assert own.player_values is not None
+    deviations = None if own.deviations is None else np.broadcast_to(own.deviations, (*own.deviations.shape[:2], q))
+    return Proxy(evaluated, proxy_ends, np.broadcast_to(own.player_values.reshape(n, -1), (n, q)), deviations)
 
 
 def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:

@@ -85,7 +85,7 @@ def read(path: str | Path, *, text: Sequence[str] = (), encoding: str = "utf-8")
     if path.is_dir():
         raise TableError(f"{path} is a directory: give a CSV, TSV or Parquet file")
     if not path.exists():
-        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1)
+        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
         raise TableError(f"no file {path}" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
     content = path.read_bytes()
     if not content:
@@ -158,6 +158,7 @@ def prepare(
     *,
     group: Sequence[str],
     target: str,
+    regroup: Sequence[str] = (),
     unit: str | None = None,
     test: Table | None = None,
     test_by: str | None = None,
@@ -171,9 +172,13 @@ def prepare(
 
     The test rows are those of `test`, those that column `test_by` marks ("test", true, 1), or a random fraction,
     drawn by unit and never by group: which rows test must not depend on how the providers are cut.
+
+    `regroup` names further columns to group the players by, which stay features; many numbers are cut at terciles.
     """
     if not group:
         raise TableError("no group column: name the column that says whose row it is")
+    if target in group:
+        raise TableError(f"column {target!r} is both the group and the target")
     notes: list[str] = []
     values = table.column(target, "the target")
     labels = {name: _labels(table, name, group_missing) for name in group}
@@ -206,7 +211,8 @@ def prepare(
     notes.append(f"tested on {notes_test}")
     _check_target(y[~is_test], test_y, kind, target)
     units = None if players is None else players.to_numpy()[~is_test]
-    groupings = {name: _partition(labels[name], is_test, units, name, notes) for name in group}
+    labels |= {name: _bands(table.column(name, "to group by")) for name in regroup if name not in labels}
+    groupings = {name: _partition(labels[name], is_test, units, name, notes) for name in labels}
     return Dataset(
         table.frame.loc[~is_test, feature_names],
         y[~is_test],
@@ -258,7 +264,7 @@ def _check_target(y: NDArray[Any], test_y: NDArray[Any], kind: Task, name: str) 
     if len(y) == 0:
         raise TableError("no training rows are left")
     if len(np.unique(y)) < 2:
-        raise TableError(f"column {name!r} (the target) has one value only, {y[0]!r}: there is nothing to learn")
+        raise TableError(f"column {name!r} (the target) has one value only, {y[0]}: there is nothing to learn")
     if kind == "classification":
         unknown = sorted(set(np.unique(test_y).tolist()) - set(np.unique(y).tolist()), key=str)
         if unknown:
@@ -277,6 +283,18 @@ def _labels(table: Table, name: str, group_missing: str | None) -> NDArray[Any]:
             )
         column = column.astype(object).mask(missing, group_missing)
     return column.astype(str).to_numpy(dtype=object)
+
+
+def _bands(column: pd.Series[Any]) -> NDArray[Any]:
+    """Return labels of a column of any kind: words as they are, many different numbers as three bands."""
+    words = column.astype(object).where(column.notna(), "(missing)").astype(str)
+    if pd.api.types.is_numeric_dtype(column) and column.nunique() > MOST_CLASSES:
+        low, high = column.quantile([1 / 3, 2 / 3])
+        bands = np.select(
+            [column <= low, column <= high], [f"up to {low:g}", f"{low:g} to {high:g}"], f"above {high:g}"
+        )
+        words = words.where(column.isna(), pd.Series(bands, index=column.index))
+    return words.to_numpy(dtype=object)
 
 
 def _choose_test(

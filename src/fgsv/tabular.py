@@ -48,14 +48,29 @@ class Job:
             return game
         return Game(lambda masks: game(masks) @ folds.weights, game.n_players, batch_size=game.batch_size)
 
+    def ends(self) -> list[float]:
+        """Return U(0) and U(N) of a game with one output."""
+        both = np.array([[False], [True]]) & np.ones(self.game.n_players, dtype=bool)
+        return [float(score) for score in self.on_all_test_rows(self.game)(both)]
+
+    def check_something_to_share(self) -> None:
+        """Raise an error where U(N) is no better than U(0), before a run is spent on money that cannot be split."""
+        if self.game.outputs is not None and self.folds is None:
+            return
+        nobody, everybody = self.ends()
+        if everybody <= nobody:
+            raise ValueError(
+                f"with everybody's data the model scores {everybody:.4g}, with nobody's {nobody:.4g}: there is "
+                "nothing to share. Check the metric, the model and the test rows, or value without --payout"
+            )
+
     def finished(self, valuation: Valuation, confidence: float = 0.95) -> Valuation:
         """Return a valuation of the job's game with the job's settings and, from folds, the test rows' error."""
         if self.folds is not None:
             valuation = with_test_error(valuation, self.folds, confidence)
         settings = valuation.settings | self.settings | {"confidence": confidence}
         if valuation.outputs is None:
-            whole = np.array([[False], [True]]) & np.ones(self.game.n_players, dtype=bool)
-            settings["ends"] = self.on_all_test_rows(self.game)(whole).tolist()
+            settings["ends"] = self.ends()
         return replace(valuation, settings=settings)
 
 
@@ -64,6 +79,7 @@ def open_file(
     *,
     group: str,
     target: str,
+    regroup: str = "",
     unit: str | None = None,
     test: str | Path | None = None,
     test_fraction: float = 0.25,
@@ -80,7 +96,8 @@ def open_file(
 ) -> Job:
     """Read a file and return the game of its rows: `fgsv.value(job.game, job.dataset.partition)` values it.
 
-    `group` and `ignore` name columns, several with commas between; `metric` may name several scores likewise.
+    `group`, `regroup` and `ignore` name columns, several with commas between; `metric` may name several scores
+    likewise. Columns of `group` are no features; those of `regroup` are, and group the same players once more.
     `test_error` makes the folds of the test rows outputs of the game (see `fgsv.heldout`).
     """
     groups, ignored = _names(group), _names(ignore)
@@ -92,6 +109,7 @@ def open_file(
     dataset = prepare(
         table,
         group=groups,
+        regroup=_names(regroup),
         target=target,
         unit=unit,
         test=tested,

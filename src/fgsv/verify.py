@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.backends import attempt
+from fgsv.backends import PackedBatch, Workers
 from fgsv.game import Game, as_game
 from fgsv.ledger import Batch, Ledger, LedgerError, NotRecorded
 from fgsv.packing import unpack
@@ -41,6 +41,8 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
     settings = valuation.settings
     if not settings:
         raise ValueError("this valuation has no settings to run it again from: it was not made by fgsv.value")
+    if settings.get("proxy"):
+        raise ValueError("this valuation used a proxy, whose values are not in the ledger: run it again to check it")
     with Ledger(ledger, read_only=True) as opened:
         game = _game_of(opened, settings["fingerprint"])[1]
         table = None if settings["cost"] is None else np.array(settings["cost"])
@@ -117,9 +119,11 @@ def verify_records(
         whole = (batch for batch in opened.batches(number) if not batch.outcome.failures)
         records = _sampled(whole, sample, np.random.default_rng(seed))
     game = as_game(game, recorded.n_players)
+    answers = Workers(game, 1, None).attempt(
+        [PackedBatch(unpack(game.n_players, record.coalitions)) for record in records]
+    )
     found: list[Difference] = []
-    for record in records:
-        answer = attempt(game, unpack(game.n_players, record.coalitions))
+    for record, answer in zip(records, answers, strict=True):
         if answer.failures or answer.values.shape != record.outcome.values.shape:
             words = ", ".join(answer.failures) or f"{answer.values.shape[1]} outputs"
             found.append(Difference(f"batch {record.id}", f"{record.outcome.values.shape[1]} outputs", words))

@@ -11,7 +11,7 @@ from fgsv.estimators.finite_difference import FiniteDifference, theorem3
 from fgsv.estimators.group_testing import GroupTesting
 from fgsv.estimators.kernelshap import KernelSHAP
 from fgsv.estimators.leverageshap import LeverageSHAP
-from fgsv.estimators.method import Draws, Estimator, Method, Problem
+from fgsv.estimators.method import Draws, Estimator, Method, Problem, Proxy
 from fgsv.estimators.one_for_all import OneForAll
 from fgsv.estimators.permutation import Permutation
 from fgsv.estimators.unbiased_kernelshap import UnbiasedKernelSHAP
@@ -28,7 +28,7 @@ METHODS: dict[str, type[Method]] = {
     "leverageshap": LeverageSHAP,
 }
 
-__all__ = ["METHODS", "Covariance", "Draws", "Estimator", "Method", "Problem", "as_method", "theorem3"]
+__all__ = ["METHODS", "Covariance", "Draws", "Estimator", "Method", "Problem", "Proxy", "as_method", "theorem3"]
 
 
 def as_method(method: str | Method, options: dict[str, Any]) -> Method:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import comb
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators import surrogate
@@ -35,7 +36,7 @@ FRESHNESS = 2.0
 """How much more a draw counts than one of the epoch before, whose allocation and surrogate were worse."""
 EXPLORE = 0.05
 """The part of the draws whose sizes do not depend on what was seen."""
-REFIT = 1.5
+REFIT = 2
 """The surrogate is fitted again when the draws have grown by this factor."""
 DENSE_PLAYERS = 4096
 ROUND_ENTRIES = 2**28
@@ -99,8 +100,8 @@ class _Epoch:
     counts: Floats
     """(PARTS,): draws."""
     residuals: list[Floats]
-    fitted: int = 0
-    """Rows of the history when the surrogate was fitted."""
+    refit_at: int
+    """Rows of the history at which the surrogate is fitted anew."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +175,8 @@ class CovarianceEstimator:
             return
         self._history.add(draws.coalitions, values, proxies, draws.plan)
         self._n_draws += len(values)
-        with threadpool_limits(1, "blas"):  # the bits of a matrix product depend on the number of threads
-            if self._learning and 0 < REFIT * max(self._epoch.first, self._epoch.fitted) <= len(self._history):
+        with _blas().limit(limits=1, user_api="blas"):  # the bits of a product depend on the number of threads
+            if self._learning and len(self._history) >= self._epoch.refit_at:
                 self._refit()
             else:
                 self._add(draws.coalitions, values - self._epoch.beta * proxies, draws.plan)
@@ -204,7 +205,14 @@ class CovarianceEstimator:
 
     # --- epochs
 
-    def _open(self, beta: Floats, intercept: Floats, spread: Floats, residual_spread: Floats) -> _Epoch:
+    def _open(
+        self,
+        beta: Floats,
+        intercept: Floats,
+        spread: Floats,
+        residual_spread: Floats,
+        learned: Surrogate | None = None,
+    ) -> _Epoch:
         n, q = self._exact.shape[1:]
         epoch = _Epoch(
             self._allocate(residual_spread),
@@ -212,11 +220,12 @@ class CovarianceEstimator:
             intercept,
             spread,
             first=len(self._history),
-            surrogate=None,
+            surrogate=learned,
             known=np.zeros((n, q)),
             sums=np.zeros((PARTS, n, q)),
             counts=np.zeros(PARTS),
             residuals=[],
+            refit_at=0 if learned is None else REFIT * len(self._history),
         )
         epoch.known = self._known(epoch)
         return epoch
@@ -224,7 +233,8 @@ class CovarianceEstimator:
     def _close(self) -> None:
         """End the epoch, and see which sizes are worth to be enumerated before the next one."""
         self._before = self._summed()
-        self._end *= GROWTH
+        while self._end <= self._n_draws:  # a round may be larger than the first epochs
+            self._end *= GROWTH
         _, _, _, residual_spread = self._curves()
         planned = (GROWTH - 1) * self._n_draws
         for short in range(1, self._n // 2 + 1):
@@ -239,7 +249,10 @@ class CovarianceEstimator:
 
     def _next_epoch(self) -> None:
         if not self._enumerated.all():
-            self._epoch = self._open(*self._curves())
+            # the surrogate of the epoch before serves until there is a better one: it knows nothing of this epoch;
+            # but with a proxy, whose coefficient is another now, it is a model of something else
+            learned = self._epoch.surrogate if self._proxy is None else None
+            self._epoch = self._open(*self._curves(), learned)
 
     def _summed(self) -> _Sums:
         """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream."""
@@ -261,7 +274,8 @@ class CovarianceEstimator:
         if self._proxy is not None:
             beta = _coefficient(history, self._base)
         values = history.values - beta * history.proxies
-        intercept, spread = mean_and_spread(self._n, history.sizes, values)
+        ends = self._ends if self._proxy is None else self._ends - beta * self._proxy.ends
+        intercept, spread = mean_and_spread(self._n, history.sizes, values, ends)
         residual_spread = spread
         if self._epoch.surrogate is not None:
             drawn = history.sizes[self._epoch.first :][history.parts[self._epoch.first :] >= 0]
@@ -303,17 +317,19 @@ class CovarianceEstimator:
         owners = history.parts // N_REPLICATES
         owners[: epoch.first] = -1
         others = [owners != stream for stream in range(N_STREAMS)]
-        intercepts = [mean_and_spread(self._n, history.sizes[rows], values[rows])[0] for rows in others]
+        ends = self._ends if self._proxy is None else self._ends - epoch.beta * self._proxy.ends
+        curves = [mean_and_spread(self._n, history.sizes[rows], values[rows], ends) for rows in others]
+        spread = epoch.spread if epoch.first else np.mean([spread for _, spread in curves], axis=0)
         rows = history.sample(int(surrogate.MOST_POINTS / max(1.0, np.sqrt(self._ends.shape[1] / 4))))
         epoch.surrogate = surrogate.cross_fit(
             history.masks(rows),
             history.sizes[rows],
             values[rows],
             owners[rows],
-            np.stack(intercepts),
-            epoch.spread,
+            np.stack([intercept for intercept, _ in curves]),
+            spread,
         )
-        epoch.fitted = len(history)
+        epoch.refit_at = REFIT * len(history)
         epoch.known = self._known(epoch)
         epoch.sums[:] = 0
         epoch.counts[:] = 0
@@ -349,6 +365,12 @@ class CovarianceEstimator:
             exact += sums + (share * self._weights.drift[sizes - 1]) @ (utilities - centred)
         self._enumerated[np.array(self._to_enumerate) - 1] = True
         self._to_enumerate = []
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return what sets the number of threads; to find the libraries takes longer than a small round."""
+    return ThreadpoolController()
 
 
 def _means(sizes: Ints, values: Floats) -> Floats:

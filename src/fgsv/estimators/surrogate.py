@@ -29,6 +29,7 @@ _LIFT = 2.0
 _NUGGET = 0.02
 _CLIP = 8.0
 _BLOCK = 512
+_DIRECT = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +167,22 @@ def cross_fit(
     targets = np.clip((values - intercepts[:, sizes - 1]) / spread[sizes - 1], -_CLIP, _CLIP)
     gram = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1))
     used = (owners[None, :] != np.arange(len(intercepts))[:, None])[:, :, None]
-    common = np.flatnonzero(owners < 0)
-    basis = common[:: max(1, len(common) // 400)]
-    return Surrogate(kernel, intercepts, spread, masks, sizes, _solve(gram, used * targets, used, basis))
+    if len(gram) <= _DIRECT:
+        coefficients = _solve_directly(gram, used * targets, used)
+    else:
+        common = np.flatnonzero(owners < 0)
+        coefficients = _solve(gram, used * targets, used, common[:: max(1, len(common) // 400)])
+    return Surrogate(kernel, intercepts, spread, masks, sizes, coefficients)
+
+
+def _solve_directly(gram: Singles, targets: Floats, used: NDArray[np.bool_]) -> Singles:
+    """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by elimination."""
+    solution = np.zeros(targets.shape, dtype=np.float32)
+    for stream, on in enumerate(used[:, :, 0]):
+        rows = np.flatnonzero(on)
+        matrix = gram[np.ix_(rows, rows)] + np.float32(_NUGGET) * np.eye(len(rows), dtype=np.float32)
+        solution[stream, rows] = cho_solve(cho_factor(matrix), targets[stream, rows].astype(np.float32))
+    return solution
 
 
 def _solve(
@@ -183,18 +197,20 @@ def _solve(
 
     The preconditioner is a Nystroem approximation of K from the columns in `basis`, which all streams may use.
     """
-    columns = gram[:, basis].astype(float)
-    corner = columns[basis]
-    corner[np.diag_indices(len(basis))] += 1e-4
-    root = solve_triangular(cholesky(corner, lower=True), columns.T, lower=True)  # K is about root' root
+    columns = gram[:, basis]
+    corner = columns[basis].astype(float)
+    corner[np.diag_indices(len(basis))] += 1e-3
+    lower = cholesky(corner, lower=True).astype(np.float32)
+    root = solve_triangular(lower, columns.T, lower=True)  # K is about root' root
     noise = _NUGGET + max(1e-2, 1 - float((root**2).sum(axis=0).mean()))
-    factors = [cho_factor((root * on[:, 0]) @ root.T + noise * np.eye(len(basis))) for on in used]
-    root = root.astype(np.float32)
+    everything = root @ root.T + noise * np.eye(len(basis), dtype=np.float32)
+    unused = [root[:, ~on[:, 0]] for on in used]
+    factors = [cho_factor(everything - columns @ columns.T) for columns in unused]
     on = used.astype(np.float32)
 
     def precondition(residual: Singles) -> Singles:
         inner = root @ residual
-        inner = np.stack([cho_solve(f, v) for f, v in zip(factors, inner, strict=True)]).astype(np.float32)
+        inner = np.stack([cho_solve(factor, v) for factor, v in zip(factors, inner, strict=True)])
         return on * (residual - root.T @ inner) / np.float32(noise)
 
     def multiply(vectors: Singles) -> Singles:

@@ -204,11 +204,11 @@ def _audit(audit: dict[str, Any]) -> dict[str, Any]:
 
 
 def _failures(info: dict[str, Any]) -> str:
-    failures = info.get("failures") or {}
-    count = failures.get("count", 0) if isinstance(failures, dict) else len(failures)
-    if not count:
+    failures = info.get("failures")
+    if not failures:
         return "No evaluation failed."
-    return f"{count:,} evaluations failed and were treated as the chosen policy says: {failures}"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in failures["kinds"].items())
+    return f"{failures['coalitions']:,} evaluations failed and count as {failures['counted_as']:g}: {kinds}."
 
 
 def _facts(valuation: Valuation) -> list[tuple[str, str]]:

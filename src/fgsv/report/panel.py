@@ -27,7 +27,7 @@ class Panel:
 
 def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -> Panel | None:
     """Return the data of the panel; None where values cannot be regrouped or their errors are unknown."""
-    if valuation.grouped or valuation.player_values is None:
+    if valuation.grouped or valuation.player_values is None or np.isnan(valuation.stderr).any():
         return None
     n = valuation.partition.n_players
     players = valuation.player_values.reshape(n, -1)
