@@ -54,9 +54,9 @@ def train_autoencoder(
     def batches() -> Iterator[tuple[torch.Tensor, ...]]:
         generator = torch.Generator().manual_seed(settings.seed)
         for rows in _shuffled(len(images), settings.autoencoder_batch, generator):
-            # Channels in another order: what saw few brands must not know their colours by heart.
-            channels = torch.randperm(3, generator=generator)
-            yield (pixels[rows.to(device)][:, channels.to(device)],)
+            # Channels in a random order: what saw few brands must not know their colours by heart.
+            channels = torch.rand(len(rows), 3, generator=generator).argsort(dim=1)
+            yield (pixels[rows.to(device)[:, None], channels.to(device)],)
 
     steps, rate = settings.autoencoder_steps, settings.autoencoder_rate
     _train("autoencoder", vae, loss_of, batches(), steps, rate, settings.record, report)
