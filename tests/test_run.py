@@ -179,3 +179,12 @@ def test_rules_stop_and_can_be_repeated():
     timed = fgsv.value(game, labels, max_seconds=1e-9)
     assert timed.n_evaluations == 34
     assert "max_seconds" in timed.stopped
+
+
+def test_a_target_out_of_reach_is_estimated():
+    game, labels = SumOfUnanimity(32), np.arange(32) % 4
+    short = fgsv.value(game, labels, precision=1e-4, budget=1000)
+    assert short.stopped.startswith("budget of 1000 reached; a precision of 0.0001 would take about ")
+    needed = int(short.stopped.split()[-2].replace(",", ""))
+    ratio = (short.half_width() / short.total).max() / 1e-4
+    assert needed == pytest.approx(short.n_evaluations * ratio**2, rel=0.06)

@@ -98,3 +98,12 @@ def test_the_table_has_a_row_for_each_group(result):
     assert frame["points"].tolist() == [8, 16]
     assert json.loads(frame.to_json())["group"] == {"0": "a", "1": "b"}
     assert "a" in repr(result)
+
+
+def test_the_test_error_is_that_of_a_bootstrap(random_game):
+    result = fgsv.exact(random_game(6, q=40), [0, 0, 1, 1, 1, 2])
+    rng = np.random.default_rng(0)
+    resampled = [result.values[:, rng.integers(0, 40, size=40)].mean(axis=1) for _ in range(4000)]
+    np.testing.assert_allclose(result.test_error(), np.std(resampled, axis=0), rtol=0.06)
+    with pytest.raises(ValueError, match="per_test_point=True"):
+        fgsv.exact(random_game(3), [0, 1, 1]).test_error()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fgsv import games, payout, plots
+    from fgsv.costs import fit_cost
     from fgsv.diagnosis import diagnose
     from fgsv.enumeration import exact
     from fgsv.estimators import METHODS, theorem3
@@ -27,6 +28,7 @@ __all__ = [
     "Valuation",
     "diagnose",
     "exact",
+    "fit_cost",
     "games",
     "grouped",
     "iterate",
@@ -49,6 +51,7 @@ _HOMES = {
     "Valuation": "fgsv.valuation",
     "diagnose": "fgsv.diagnosis",
     "exact": "fgsv.enumeration",
+    "fit_cost": "fgsv.costs",
     "grouped": "fgsv.game",
     "iterate": "fgsv.run",
     "plan": "fgsv.planning",

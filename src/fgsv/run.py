@@ -23,7 +23,7 @@ from fgsv.evaluation import Evaluator, default_batch_size
 from fgsv.game import as_game, evaluate
 from fgsv.ledger import Ledger
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
-from fgsv.stopping import rules
+from fgsv.stopping import rules, unreached
 from fgsv.valuation import Estimate, Valuation
 
 Floats = NDArray[np.float64]
@@ -171,6 +171,8 @@ def rounds(
             if n_evaluations >= least and reasons:
                 stopped = "; ".join(reasons)
                 break
+        if progress is not None:
+            stopped += unreached(stop_rules, progress)
         evaluated.stopped = stopped
     yield replace(progress or progress_after(n_evaluations), stopped=stopped)
 

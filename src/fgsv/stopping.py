@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -52,6 +53,8 @@ class StandardError:
 
     target: float
 
+    name: ClassVar[str] = "a standard error"
+
     def met(self, progress: Progress) -> str | None:
         """Return the reason to stop, or None to go on."""
         if self.ratio(progress.valuation) <= 1:
@@ -70,6 +73,8 @@ class Precision:
     target: float
     confidence: float = 0.95
 
+    name: ClassVar[str] = "a precision"
+
     def met(self, progress: Progress) -> str | None:
         """Return the reason to stop, or None to go on."""
         if self.ratio(progress.valuation) <= 1:
@@ -80,6 +85,18 @@ class Precision:
         """Return the largest half-width of a share over the target."""
         low_high = valuation.share_interval(self.confidence)
         return float(np.max(low_high[..., 1] - low_high[..., 0])) / 2 / self.target
+
+
+def unreached(rules: Iterable[Rule], progress: Progress) -> str:
+    """Return what each target that was not reached would take: errors fall with the root of the evaluations."""
+    text = ""
+    for rule in rules:
+        if isinstance(rule, (StandardError, Precision)):
+            ratio = rule.ratio(progress.valuation)
+            if 1 < ratio < np.inf:
+                needed = float(f"{progress.n_evaluations * ratio**2:.2g}")
+                text += f"; {rule.name} of {rule.target:g} would take about {needed:,.0f} evaluations"
+    return text
 
 
 def rules(

@@ -166,6 +166,20 @@ class Valuation:
             )
         return self.total
 
+    def test_error(self) -> Floats:
+        """Return (K,) errors of the groups' mean values that come from the choice of the test points.
+
+        For a game whose outputs are test points (`fgsv.utility(..., per_test_point=True)`): the standard deviation of
+        the mean over test points drawn anew from these, in the limit of many bootstrap samples. It stands beside the
+        Monte Carlo error `stderr`, which more evaluations reduce; this one they do not.
+        """
+        if self.values.ndim != 2 or self.values.shape[1] < 2:
+            raise ValueError(
+                "the test error needs a game with an output for each test point: "
+                "fgsv.utility(..., per_test_point=True)"
+            )
+        return self.values.std(axis=1) / np.sqrt(self.values.shape[1])
+
     def regroup(self, groups: Any) -> Valuation:
         """Return the valuation of other groups of the same players; no new evaluation.
 
