@@ -68,7 +68,7 @@ SMALL = Scale(
         norm_groups=8,
     ),
     pretraining=Pretraining(
-        autoencoder_steps=300, autoencoder_batch=32, autoencoder_rate=4e-3, steps=450, batch=32, rate=2e-3
+        autoencoder_steps=250, autoencoder_batch=32, autoencoder_rate=4e-3, steps=380, batch=32, rate=2e-3
     ),
     settings=Settings(learning_rate=1e-2, epochs=6, denoising_steps=6, guidance=3.0, trajectories=4),
     budget=66,

@@ -155,7 +155,7 @@ def _gains(panel: Any, prompts: Sequence[str], gains: Mapping[str, tuple[float, 
 
 def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
     brands = whole.players
-    axes = panel.subplots(len(whole.prompts), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    axes = panel.subplots(len(whole.prompts), 1, sharex=True, squeeze=False)[:, 0]
     where = np.arange(len(brands))
     for q, (axis, prompt) in enumerate(zip(axes, whole.prompts, strict=True)):
         axis.bar(
@@ -186,5 +186,6 @@ def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
             ("#f2b880", "split: small"),
         )
     ]
+    axes[0].margins(y=0.3)  # room for the legend
     axes[0].legend(handles=handles, fontsize=7, frameon=False, ncols=3, loc="upper left")
     panel.suptitle(title, fontsize=10)
