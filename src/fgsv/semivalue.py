@@ -79,7 +79,7 @@ class SizeWeights:
         phi(i) = p(n-1) U(N) - p(0) U(0) + sum_s { gain(s) E[(1{i in S} - s/n) U(S)] + drift(s) E[U(S)] }
 
     where gain(s) = C(n, s) (p(s-1) + p(s)) and drift(s) = C(n, s) (p(s-1) s - p(s) (n - s)) / n. For Shapley
-    gain(s) = n / (s (n - s)) and drift is zero: the design's equation (1).
+    gain(s) = n / (s (n - s)) and drift is zero: equation (1) of the documentation.
     """
 
     gain: Floats

@@ -44,7 +44,7 @@ ROUND_ENTRIES = 2**28
 
 @dataclass(frozen=True)
 class Covariance:
-    """Estimate every player's value from the covariance of membership and utility (DESIGN, equation 1).
+    """Estimate every player's value from the covariance of membership and utility (equation 1 of the documentation).
 
         SV(i) = [U(N) - U(0)]/n + sum_{s=1}^{n-1} n/(s(n-s)) E[(1{i in S} - s/n) U(S)],   S uniform of size s
 
@@ -95,8 +95,10 @@ class _Epoch:
     surrogate: Surrogate | None
     known: Floats
     """(n, q): what needs no sampling, the surrogate's values among it."""
-    sums: Floats
-    """(PARTS, n, q): weighted sums of the residuals."""
+    total: Floats
+    """(n, q): the weighted sum of the residuals."""
+    sums: NDArray[np.float32]
+    """(PARTS, n, q): the same for each replicate, for the errors alone."""
     counts: Floats
     """(PARTS,): draws."""
     residuals: list[Floats]
@@ -222,7 +224,8 @@ class CovarianceEstimator:
             first=len(self._history),
             surrogate=learned,
             known=np.zeros((n, q)),
-            sums=np.zeros((PARTS, n, q)),
+            total=np.zeros((n, q)),
+            sums=np.zeros((PARTS, n, q), dtype=np.float32),
             counts=np.zeros(PARTS),
             residuals=[],
             refit_at=0 if learned is None else REFIT * len(self._history),
@@ -259,13 +262,13 @@ class CovarianceEstimator:
         epoch = self._epoch
         count = epoch.counts.sum()
         by_stream = epoch.counts.reshape(N_STREAMS, N_REPLICATES)
-        fraction = by_stream / np.maximum(by_stream.sum(axis=1, keepdims=True), 1)
+        fraction = (by_stream / np.maximum(by_stream.sum(axis=1, keepdims=True), 1)).astype(np.float32)
         deviations = np.empty(epoch.sums.shape, dtype=np.float32)
         for stream in range(N_STREAMS):
             parts = slice(stream * N_REPLICATES, (stream + 1) * N_REPLICATES)
             total = epoch.sums[parts].sum(axis=0)
             deviations[parts] = epoch.sums[parts] - fraction[stream][:, None, None] * total
-        return _Sums(count, epoch.sums.sum(axis=0) + count * epoch.known, count * epoch.beta, deviations)
+        return _Sums(count, epoch.total + count * epoch.known, count * epoch.beta, deviations)
 
     def _curves(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the proxy's coefficient, the mean and spread by size, and the spread of what is left over."""
@@ -307,6 +310,7 @@ class CovarianceEstimator:
         added = _sums_by_part(coalitions, gains[:, None] * residuals, shifts[:, None] * residuals, parts)
         for part, sums in added:
             epoch.sums[part] += sums
+            epoch.total += sums
         epoch.counts += np.bincount(parts, minlength=PARTS)
         epoch.residuals.append(residuals)
 
@@ -331,6 +335,7 @@ class CovarianceEstimator:
         )
         epoch.refit_at = REFIT * len(history)
         epoch.known = self._known(epoch)
+        epoch.total[:] = 0
         epoch.sums[:] = 0
         epoch.counts[:] = 0
         epoch.residuals.clear()
