@@ -143,25 +143,27 @@ def draw_blocks(
     `sizes` (m,) must be sorted, each between 1 and n - 1. Consecutive coalitions of one size cut a permutation
     into disjoint lists (of members, or of those left out, whichever is shorter), so that together they cover
     the players evenly. Returns the coalitions and, for each, the number of its permutation: coalitions of
-    different permutations are independent. Only as much of a permutation is drawn as is used.
+    different permutations are independent.
     """
     shorts = np.minimum(sizes, n_players - sizes)
-    _, first, counts = np.unique(sizes, return_index=True, return_counts=True)
-    listed = np.empty(int(shorts.sum()), dtype=np.int32)
-    permutation = np.empty(len(sizes), dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(shorts)]).astype(np.int64)
-    n_permutations = 0
-    for row, count in zip(first.tolist(), counts.tolist(), strict=True):
-        short = int(shorts[row])
-        blocks = n_players // short
-        whole, rest = divmod(count, blocks)
-        out = listed[starts[row] : starts[row + count]]
-        if whole:
-            everyone = np.broadcast_to(np.arange(n_players, dtype=np.int32), (whole, n_players))
-            permuted = rng.permuted(everyone, axis=1)
-            out[: whole * blocks * short] = permuted[:, : blocks * short].reshape(-1)
-        if rest:
-            out[whole * blocks * short :] = rng.choice(n_players, rest * short, replace=False)
-        permutation[row : row + count] = n_permutations + np.arange(count) // blocks
-        n_permutations += whole + bool(rest)
+    _, first, counts = np.unique(sizes, return_index=True, return_counts=True)
+    # each coalition's place: its permutation, and where its block begins there
+    row_in_size = np.arange(len(sizes)) - np.repeat(first, counts)
+    blocks = n_players // shorts
+    per_size = -(-counts // blocks[first])
+    permutation = row_in_size // blocks + np.repeat(np.cumsum(per_size) - per_size, counts)
+    begin = row_in_size % blocks * shorts
+    if n_players <= _WHOLE:
+        everyone = np.broadcast_to(np.arange(n_players, dtype=np.int32), (int(per_size.sum()), n_players))
+        permuted = rng.permuted(everyone, axis=1).reshape(-1)
+        listed = permuted[np.arange(starts[-1]) + np.repeat(permutation * n_players + begin - starts[:-1], shorts)]
+    else:  # only as much of each permutation as is used
+        last = np.flatnonzero(np.diff(permutation, append=permutation[-1] + 1))
+        lengths = (begin + shorts)[last].tolist()
+        listed = np.concatenate([rng.choice(n_players, length, replace=False) for length in lengths]).astype(np.int32)
     return Coalitions(n_players, listed, starts, 2 * sizes > n_players), permutation
+
+
+_WHOLE = 4096
+"""Up to so many players permutations are drawn whole and all at once, which is faster than parts of each."""
