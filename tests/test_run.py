@@ -35,7 +35,7 @@ def test_the_budget_is_kept_and_counted(method, budget):
         assert game.n_asked == 0
     else:
         assert result.n_evaluations == game.n_asked <= budget
-        assert result.stopped == f"budget of {budget} reached"
+        assert result.stopped.startswith(f"budget of {budget} reached")
 
 
 def test_a_budget_for_all_coalitions_enumerates_them():
@@ -134,6 +134,12 @@ def test_bad_arguments_cost_nothing(arguments, error, message):
     with pytest.raises(error, match=message):
         fgsv.value(game, **arguments)
     assert game.n_asked == 0
+
+
+def test_a_small_game_needs_no_more_than_all_its_coalitions():
+    with pytest.raises(ValueError, match="at least 16 evaluations, got 15"):
+        fgsv.value(Airport([1, 2, 3, 4]), budget=15)
+    assert fgsv.value(Airport([1, 2, 3, 4]), budget=16).method == "exact"
 
 
 def test_the_number_of_players_must_be_known():
