@@ -277,8 +277,8 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     method enumerates. A stop that looks at the errors is a little optimistic about them: it ends runs whose error
     happens to look small (`python -m benchmarks coverage` measures it).
 
-    How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`, a
-    file that remembers every evaluation, `on_error` ("raise", or a number for what fails) and `timeout` per batch.
+    How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
+    a file that remembers every evaluation, `on_error` ("raise", or a number for what fails), `timeout` per batch.
     Same seed, same bits, however it runs. An interrupt returns what there is.
     """
     last = None
