@@ -79,10 +79,12 @@ def rounds(
     weights = as_semivalue(semivalue)
     stop_rules = rules(max_seconds=max_seconds, stderr=stderr, precision=precision, confidence=confidence)
     if budget is None:
-        # without any rule a run must end; with a target the budget only guards against an unreachable one
-        budget = max(method.least(n, partition), DEFAULT_BUDGET if not stop_rules else 50 * DEFAULT_BUDGET)
+        # without any rule a run must end; with one the budget only guards against what is out of reach, and does
+        # not ask for every coalition
+        guard = DEFAULT_BUDGET if not stop_rules else min(50 * DEFAULT_BUDGET, 2 ** min(n, 30) - 1)
+        budget = max(method.least(n, partition), guard)
+    budget, seed = int(budget), int(seed)
     asked = method
-    budget = int(budget)
     small = isinstance(method, Covariance) and n < 40
     if small and 2**n <= budget:
         method = Enumeration()
@@ -98,7 +100,11 @@ def rounds(
         if getattr(proxy, "n_players", n) != n:
             raise ValueError(f"the proxy has {proxy.n_players} players, but the game has {n}")
     cost = cost or game.cost
-    rows = batch_size or game.batch_size or default_batch_size(n)
+    if cost is not None:
+        costs = np.broadcast_to(np.asarray(cost(np.arange(1, n)), dtype=float), (n - 1,))
+        if not (np.isfinite(costs) & (costs > 0)).all():
+            raise ValueError("cost must give a positive number for every size from 1 to n - 1")
+    rows = int(batch_size or game.batch_size or default_batch_size(n))
     # all that the values depend on besides the game and the groups: `fgsv verify` runs again from these
     settings = {
         "method": asked.name,
@@ -210,7 +216,9 @@ def _known(proxy: Any, n: int, ends: Floats, semivalue: Semivalue, seed: int, bu
     game, q = as_game(proxy, n), ends.shape[1]
 
     def evaluated(coalitions: Coalitions) -> Floats:
-        values = evaluate(game, coalitions)
+        rows = default_batch_size(n)
+        batches = [coalitions[start : start + rows] for start in range(0, len(coalitions), rows)]
+        values = np.concatenate([evaluate(game, batch) for batch in batches])
         if values.shape[1] not in (1, q):
             raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
         return np.broadcast_to(values, (len(values), q))
@@ -220,7 +228,8 @@ def _known(proxy: Any, n: int, ends: Floats, semivalue: Semivalue, seed: int, bu
     if closed is not None and semivalue == SHAPLEY:
         values = np.asarray(closed, dtype=float).reshape(n, -1)
         return Proxy(evaluated, proxy_ends, np.broadcast_to(values, (n, q)), None)
-    own = value(game, semivalue=semivalue, seed=seed, budget=min(20 * budget, PROXY_BUDGET))
+    # a seed of its own: with the same draws its error would go along with that of the game
+    own = value(game, semivalue=semivalue, seed=seed + 2**32, budget=max(budget, min(20 * budget, PROXY_BUDGET)))
     assert own.player_values is not None
     deviations = None if own.deviations is None else np.broadcast_to(own.deviations, (*own.deviations.shape[:2], q))
     return Proxy(evaluated, proxy_ends, np.broadcast_to(own.player_values.reshape(n, -1), (n, q)), deviations)
