@@ -73,6 +73,9 @@ class Payout:
     currency: str
     confidence: float
     policy: Policy
+    amounts: tuple[Decimal, ...]
+    """What is paid for each output; they add up to `amount`."""
+    unit: Decimal
     notes: tuple[str, ...]
 
     @property
@@ -98,8 +101,13 @@ class Payout:
         rows = zip(self.names, self.shares.tolist(), self.payments, self.low, self.high, strict=True)
         return {
             "amount": str(self.amount),
+            "amounts": [str(amount) for amount in self.amounts],
             "currency": self.currency,
+            "unit": str(self.unit),
             "confidence": self.confidence,
+            "clip": self.policy.clip,
+            "floor": None if self.policy.floor is None else str(self.policy.floor),
+            "cap": None if self.policy.cap is None else str(self.policy.cap),
             "policy": self.policy.describe(),
             "faithful": self.is_faithful,
             "notes": list(self.notes),
@@ -175,8 +183,16 @@ def split(
         currency,
         confidence,
         policy,
+        tuple(amounts),
+        smallest,
         tuple(notes),
     )
+
+
+def split_again(valuation: Valuation, document: Mapping[str, Any]) -> Payout:
+    """Return the payout that `Payout.to_dict` made a document of, split anew from the values."""
+    again = ("currency", "unit", "clip", "floor", "cap", "confidence")
+    return split(valuation, document["amounts"], **{name: document[name] for name in again})
 
 
 def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
