@@ -273,10 +273,34 @@ def test_debug_shows_the_traceback(train):
         cli.main(["value", "nothing.csv", *COLUMNS, "--debug"])
 
 
-def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, train, monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--payout", "12.345"], "whole number"),
+        (["--payout", "100", "--cap", "10"], "raise the cap"),
+        (["--payout", "100", "--floor", "50"], "a floor of 50.00 for each of 4 groups"),
+        (["--payout", "100", "--metric", "accuracy,neg_log_loss"], "give an amount for each"),
+        (["--payout", "50,50"], "one amount"),
+    ],
+)
+def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, train, monkeypatch, options, words):
     monkeypatch.setattr(console, "run", lambda *_, **__: pytest.fail("the run began"))
-    code, _, notes = fgsv_command("value", train, *COLUMNS, "--payout", "12.345")
-    assert (code, "whole number" in notes) == (2, True)
+    code, _, notes = fgsv_command("value", train, *COLUMNS, *options)
+    assert (code, words in notes) == (2, True), notes
+
+
+def test_a_payout_that_fails_loses_no_valuation(fgsv_command, train, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("cannot be paid")
+
+    monkeypatch.setattr("fgsv.payout.split", fail)
+    code, text, notes = fgsv_command(
+        "value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", tmp_path / "out"
+    )
+    assert code == 2
+    assert "cannot be paid" in notes
+    assert "north" in text
+    assert fgsv.Valuation.load(tmp_path / "out" / "valuation.json").n_evaluations > 100
 
 
 def test_durations():

@@ -137,14 +137,15 @@ def value(
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
     """
     from fgsv import console, results
-    from fgsv.payout import check_money
+    from fgsv.payout import terms
 
     if out is not None:
         results.check_folder(out, force=force)
-    money = None
+    money: dict[str, Any] | None = None
     if payout is not None:
-        check_money(currency, amount=payout.split(",")[0], floor=floor, cap=cap)
-        money = {"amount": payout, "currency": currency, "clip": clip, "floor": floor, "cap": cap}
+        money = {"amount": amounts_of(payout), "currency": currency, "clip": clip, "floor": floor, "cap": cap}
+        outputs = None if job.folds is not None else job.game.outputs
+        terms(**money, n_groups=job.dataset.partition.n_groups, outputs=outputs)
         job.check_something_to_share()
     if audit and job.game.outputs is not None and job.folds is None:
         raise ValueError("an audit takes one --metric; value several without it")
@@ -290,9 +291,17 @@ def payout(
     Example: fgsv payout result/valuation.json --amount 100000 --currency EUR
     """
     from fgsv import console
+    from fgsv.payout import split
 
-    money = {"amount": amount, "currency": currency, "clip": clip, "floor": floor, "cap": cap}
-    paid = pay(fgsv.Valuation.load(saved), money, confidence)
+    paid = split(
+        fgsv.Valuation.load(saved),
+        amounts_of(amount),
+        currency,
+        clip=clip,
+        floor=floor,
+        cap=cap,
+        confidence=confidence,
+    )
     if as_json:
         typer.echo(json.dumps(paid.to_dict()))
         return
@@ -353,21 +362,32 @@ def finish(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Audit, pay, write and print what came out; a run that was interrupted ends with exit code 1."""
+    """Audit, pay, write and print what came out; a run that was interrupted ends with exit code 1.
+
+    A payout that cannot be made is said last, when all else is written and shown.
+    """
     from fgsv import console, results
+    from fgsv.payout import split
 
     valuation = job.finished(valuation, confidence)
+    valuations = {column: valuation.regroup(groups) for column, groups in job.dataset.groupings.items()}
+    if out is not None:
+        results.save(out, valuation)  # whatever fails from here on, the evaluations were not in vain
     extra: dict[str, Any] = {}
-    paid = None if money is None else pay(valuation, money, confidence)
-    if paid is not None:
-        extra["payout"] = paid.to_dict()
+    paid: Payout | None = None
+    unpaid: ValueError | None = None
+    if money is not None:
+        try:
+            paid = split(valuation, **money, confidence=confidence)
+            extra["payout"] = paid.to_dict()
+        except ValueError as error:  # the values may leave nothing to pay under this policy
+            unpaid, money = error, None
     if audit_budget is not None:
         from fgsv.auditing import audit_file
 
         found = audit_file(job, valuation, budget=audit_budget, payout=money, confidence=confidence, seed=seed)
         extra["audit"] = found.to_dict()
     valuation = dataclasses.replace(valuation, info=valuation.info | extra)
-    valuations = {column: valuation.regroup(groups) for column, groups in job.dataset.groupings.items()}
     valuations[next(iter(valuations))] = valuation
     written = [] if out is None else results.write(out, valuations, paid, aggregate_only=aggregate_only)
     if as_json:
@@ -378,17 +398,20 @@ def finish(
             console.say(f"written to {out}: {', '.join(path.name for path in written)}")
         if written and not any(path.suffix == ".html" for path in written):
             console.say("no report.html: it needs pip install 'fgsv[report]'")
+    if unpaid is not None:
+        raise unpaid
     if valuation.stopped == results.INTERRUPTED:
         raise typer.Exit(1)
 
 
-def pay(valuation: Valuation, money: dict[str, Any], confidence: float) -> Payout:
-    """Return the payout that was asked for; several amounts, one for each output, have commas between."""
-    from fgsv.payout import split
+def amounts_of(text: str) -> str | list[str]:
+    """Return the amount, or several, one for each output, that have commas between.
 
-    amounts = str(money["amount"]).split(",")
-    amount = amounts[0] if len(amounts) == 1 else amounts
-    return split(valuation, confidence=confidence, **money | {"amount": amount})
+    >>> amounts_of("1000"), amounts_of("600,400")
+    ('1000', ['600', '400'])
+    """
+    amounts = text.split(",")
+    return text if len(amounts) == 1 else amounts
 
 
 def parse_duration(text: str | None) -> float | None:

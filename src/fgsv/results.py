@@ -1,4 +1,4 @@
-"""Results: the files of a finished valuation, written last and by rename, never over another one in silence."""
+"""Results: the files of a finished valuation, written by rename, never over another one in silence."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ def check_folder(folder: Path, *, force: bool) -> None:
         stopped = "unreadable"
     if stopped != INTERRUPTED:
         raise FileExistsError(f"{folder} holds a finished valuation: say --force to replace it, or another --out")
+
+
+def save(folder: Path, valuation: Valuation) -> None:
+    """Write valuation.json before there is a payout, an audit or a report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    valuation.save(folder / "valuation.json")
 
 
 def write(
