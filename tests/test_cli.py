@@ -179,6 +179,8 @@ def test_plan_and_payout(fgsv_command, train, tmp_path):
     code, text, _ = fgsv_command("plan", train, *COLUMNS, "--json")
     widths = [row["half_width"] for row in json.loads(text)["plan"]]
     assert widths == sorted(widths, reverse=True)
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 500, "--json")
+    assert json.loads(text)["plan"][0]["evaluations"] == 1000  # the first budget beyond the pilot
     fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / "o")
     saved = tmp_path / "o" / "valuation.json"
     code, text, _ = fgsv_command("payout", saved, "--amount", "100.00", "--json")

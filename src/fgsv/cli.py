@@ -219,7 +219,15 @@ def plan(
     """
     from fgsv import console
 
-    found = fgsv.plan(job.game, job.dataset.partition, confidence=confidence, seed=seed, n_jobs=jobs, ledger=ledger)
+    found = fgsv.plan(
+        job.game,
+        job.dataset.partition,
+        pilot=pilot,
+        confidence=confidence,
+        seed=seed,
+        n_jobs=jobs,
+        ledger=ledger,
+    )
     if as_json:
         typer.echo(json.dumps({"plan": found.to_frame().to_dict("records"), "notes": job.notes}))
         return
