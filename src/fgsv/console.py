@@ -178,7 +178,7 @@ def describe(plan: Plan | None, budget: int | None, precision: float | None, max
     target = expected(plan, budget, precision, max_seconds) or DEFAULT_BUDGET
     return (
         f"plan: about {target:,} evaluations, {duration(plan.seconds_for(target))}, every share within "
-        f"{plan.half_width_after(target):.2%} or better at {plan.confidence:.0%} confidence "
+        f"about {plan.half_width_after(target):.2%} at {plan.confidence:.0%} confidence "
         f"(pilot: {plan.n_evaluations:,} in {duration(plan.seconds)})"
     )
 
