@@ -291,6 +291,15 @@ def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, trai
     assert (code, words in notes) == (2, True), notes
 
 
+def test_a_payout_warns_of_intervals_that_decide_nothing(fgsv_command, train, tmp_path):
+    pytest.importorskip("altair")
+    out = tmp_path / "out"
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", out)
+    assert code == 0
+    assert "mind: these intervals are wider" in notes
+    assert "these intervals are wider" in (out / "report.html").read_text()
+
+
 def test_a_payout_that_fails_loses_no_valuation(fgsv_command, train, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise ValueError("cannot be paid")

@@ -375,6 +375,7 @@ def finish(
     A payout that cannot be made is said last, when all else is written and shown.
     """
     from fgsv import console, results
+    from fgsv.audit import close_calls
     from fgsv.payout import split
 
     valuation = job.finished(valuation, confidence)
@@ -388,6 +389,7 @@ def finish(
         try:
             paid = split(valuation, **money, confidence=confidence)
             extra["payout"] = paid.to_dict()
+            extra["warnings"] = close_calls(valuation, confidence)
         except ValueError as error:  # the values may leave nothing to pay under this policy
             unpaid, money = error, None
     if audit_budget is not None:

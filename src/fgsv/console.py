@@ -20,7 +20,7 @@ from rich.text import Text
 
 from fgsv.payout import Payout
 from fgsv.planning import PILOT, PILOT_SECONDS, Plan
-from fgsv.results import INTERRUPTED, table_of
+from fgsv.results import INTERRUPTED, table_of, warnings_of
 from fgsv.run import DEFAULT_BUDGET, iterate
 from fgsv.valuation import Valuation
 
@@ -82,7 +82,7 @@ def show_results(valuations: Mapping[str, Valuation], payout: Payout | None, con
             say_all(table["words"])
             if table["rows"]:
                 show(pd.DataFrame(table["rows"], columns=table["columns"]), table["title"])
-        say_all(f"mind: {warning}" for warning in found["warnings"])
+    say_all(f"mind: {warning}" for warning in warnings_of(first))
     say(f"{first.n_evaluations:,} evaluations; {first.stopped}")
     say_all(() if payout is None else payout.notes)
 

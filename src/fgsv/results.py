@@ -74,9 +74,16 @@ def document(valuations: Mapping[str, Valuation], confidence: float) -> dict[str
             for column, each in valuations.items()
         },
         "payout": first.info.get("payout"),
+        "warnings": warnings_of(first),
         "audit": first.info.get("audit"),
         "test_error": first.info.get("test_error"),
     }
+
+
+def warnings_of(valuation: Valuation) -> list[str]:
+    """Return what to be warned of, by the run and by the audit, each once."""
+    audit = valuation.info.get("audit") or {}
+    return list(dict.fromkeys([*valuation.info.get("warnings", []), *audit.get("warnings", [])]))
 
 
 def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:
