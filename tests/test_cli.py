@@ -1,6 +1,7 @@
 """The command line as a new user meets it: files in, tables out, one line for each mistake."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -338,6 +339,11 @@ def test_the_demo_runs(fgsv_command, tmp_path):
     written = {path.name for path in (tmp_path / "d").iterdir()}
     assert {"valuation.json", "valuation.csv", "report.html", "hospitals.csv", "test.csv"} == written
     assert "Iris" in text.split("who holds whose rows")[1]
+    by_hand = next(line for line in notes.splitlines() if line.strip().startswith("fgsv value"))
+    code, _, notes = fgsv_command(*shlex.split(by_hand)[1:])
+    assert code == 0, notes
+    both = [(tmp_path / folder / "valuation.json").read_bytes() for folder in ("d", "d-by-hand")]
+    assert both[0] == both[1]
 
 
 def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
@@ -345,16 +351,22 @@ def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
     assert code == 2  # 15 test rows are too few for ten folds
     assert "at least 20" in notes
     code, text, notes = fgsv_command(
-        "audit", train, *COLUMNS, "--budget", 400, "--audit-budget", 400, "--payout", 100, "--clip", "--json"
+        "audit", train, *COLUMNS, "--budget", 400, "--audit-budget", 1500, "--payout", 100, "--clip", "--json"
     )
     assert code == 0, notes
     found = json.loads(text)["audit"]
     assert {row["group"] for row in found["attacks"]} == {"north", "south", "east", "west"}
     assert {row["way"] for row in found["attacks"]} == {"evenly", "at random", "by class", "worst found"}
     assert any("not faithful" in table["title"] for table in found["tables"])
-    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 400, "--audit", "--audit-budget", 200)
+    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 400, "--audit", "--audit-budget", 1500)
     assert code == 0
     assert "best split" in text
+
+
+def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train, monkeypatch):
+    monkeypatch.setattr(console, "run", lambda *_, **__: pytest.fail("the run began"))
+    code, _, notes = fgsv_command("audit", train, *COLUMNS, "--audit-budget", 1000)
+    assert (code, "4 groups needs an --audit-budget of at least 1366" in notes) == (2, True), notes
 
 
 def test_the_error_from_the_test_rows(fgsv_command, tmp_path):

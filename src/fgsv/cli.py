@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import json
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable
@@ -126,7 +127,7 @@ def value(
     floor: option.Floor = None,
     cap: option.Cap = None,
     audit: Annotated[bool, typer.Option("--audit", help="Audit the valuation too.")] = False,
-    audit_budget: option.AuditBudget = 4000,
+    audit_budget: option.AuditBudget = None,
     aggregate_only: option.AggregateOnly = False,
     out: option.Out = None,
     force: option.Force = False,
@@ -149,6 +150,7 @@ def value(
         job.check_something_to_share()
     if audit and job.game.outputs is not None and job.folds is None:
         raise ValueError("an audit takes one --metric; value several without it")
+    spend = audit_spends(job.dataset.partition.n_groups, audit_budget) if audit else None
     if not as_json:
         console.say_all(job.notes)
     valuation = console.run(
@@ -168,7 +170,7 @@ def value(
         job,
         valuation,
         money=money,
-        audit_budget=audit_budget if audit and valuation.stopped != results.INTERRUPTED else None,
+        audit_budget=None if valuation.stopped == results.INTERRUPTED else spend,
         aggregate_only=aggregate_only,
         confidence=confidence,
         seed=seed,
@@ -334,16 +336,14 @@ def demo(
 
     results.check_folder(out, force=force)
     hospitals, test = write(out, seed)
-    if not as_json:
-        console.say(f"ten hospitals in {hospitals}; the same by hand:")
-        console.say(
-            f"  fgsv value {hospitals} --group hospital --target diagnosis --test {test} --metric accuracy "
-            f"--budget {budget} --payout 100000 --out {out}"
-        )
     arguments = ["value", str(hospitals), "--group", "hospital", "--target", "diagnosis", "--test", str(test)]
     arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
-    arguments += ["--audit", "--audit-budget", str(min(budget, 3000)), "--out", str(out)]
-    app([*arguments, *(["--force"] if force else []), *(["--json"] if as_json else [])])
+    arguments += ["--audit", "--audit-budget", "3000", "--out"]
+    if not as_json:
+        again = out.with_name(out.name + "-by-hand")
+        console.say(f"ten hospitals in {hospitals}; the same by hand:")
+        console.say(f"  {shlex.join(['fgsv', *arguments, str(again)])}")
+    app([*arguments, str(out), *(["--force"] if force else []), *(["--json"] if as_json else [])])
 
 
 @app.command()
@@ -412,6 +412,16 @@ def finish(
         raise unpaid
     if valuation.stopped == results.INTERRUPTED:
         raise typer.Exit(1)
+
+
+def audit_spends(n_groups: int, asked: int | None) -> int:
+    """Return the budget of an audit, or raise an error where what was asked for is not enough."""
+    from fgsv.auditing import DEFAULT_BUDGET, least_budget
+
+    least = least_budget(n_groups)
+    if asked is not None and asked < least:
+        raise ValueError(f"an audit of {n_groups} groups needs an --audit-budget of at least {least}, got {asked}")
+    return asked or max(DEFAULT_BUDGET, least)
 
 
 def amounts_of(text: str) -> str | list[str]:
