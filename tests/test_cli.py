@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import fgsv
-from fgsv import cli, console, results
+from fgsv import cli, comparison, console, results
 
 
 def providers(n=60, seed=0):
@@ -405,7 +405,17 @@ def test_report_and_compare(fgsv_command, train, tmp_path):
     rows = json.loads(text)
     assert [row["group"] for row in rows] == ["north", "south", "east", "west"]
     assert rows[0]["difference"] == pytest.approx(rows[0]["share_b"] - rows[0]["share_a"])
-    assert fgsv_command("compare", *saved)[0] == 0
+    code, _, notes = fgsv_command("compare", *saved)
+    assert (code, "two different games" in notes) == (0, True)  # the seed draws the test rows
+
+
+def test_groups_of_one_valuation_only_are_not_compared():
+    game = fgsv.games.Airport([1, 2, 3])
+    first, second, third = (fgsv.exact(game, names) for names in (["a", "b", "c"], ["a", "b", "d"], [0, 1, 2]))
+    frame = comparison.compare(first, second)
+    assert dict(zip(frame["group"], frame["clear"], strict=True)) == {"a": False, "b": False, "c": None, "d": None}
+    with pytest.raises(ValueError, match="no group in common: a, b, c against 0, 1, 2"):
+        comparison.compare(first, third)
 
 
 def commands(group, prefix=()):

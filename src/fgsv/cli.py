@@ -277,12 +277,15 @@ def compare(
     """
     from fgsv import console
     from fgsv.comparison import compare as compared
+    from fgsv.comparison import notes_on
 
-    frame = compared(fgsv.Valuation.load(first), fgsv.Valuation.load(second), confidence)
+    valuations = fgsv.Valuation.load(first), fgsv.Valuation.load(second)
+    frame = compared(*valuations, confidence)
     if as_json:
         typer.echo(frame.to_json(orient="records"))
     else:
         console.show(frame, f"{second} against {first}")
+        console.say_all(f"mind: {note}" for note in notes_on(*valuations))
 
 
 @app.command()

@@ -216,7 +216,7 @@ def _cell(name: Hashable, row: dict[Hashable, Any]) -> str:
 def _number(name: str, cell: Any) -> str:
     if isinstance(cell, Decimal):
         return "" if cell.is_nan() else f"{cell:,}"
-    if isinstance(cell, float) and math.isnan(cell):
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ""
     if isinstance(cell, (int, float)) and name in COUNTS:
         return f"{cell:,.6g}" if cell % 1 else f"{cell:,.0f}"
