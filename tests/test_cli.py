@@ -259,6 +259,7 @@ def test_names_are_harmless_everywhere(fgsv_command, tmp_path):
         (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be positive"),
         (["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"], "not from both"),
         (["payout", "TRAIN", "--amount", "1"], "not a saved valuation"),
+        (["value", "TRAIN", *COLUMNS, "--jobs", "0"], "--jobs) must be a number of workers"),
         (["nonsense"], "nonsense"),
     ],
 )
