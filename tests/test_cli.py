@@ -1,6 +1,7 @@
 """The command line as a new user meets it: files in, tables out, one line for each mistake."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 import typer
 
 import fgsv
-from fgsv import cli, console, results
+from fgsv import cli, comparison, console, results
 
 
 def providers(n=60, seed=0):
@@ -179,6 +180,8 @@ def test_plan_and_payout(fgsv_command, train, tmp_path):
     code, text, _ = fgsv_command("plan", train, *COLUMNS, "--json")
     widths = [row["half_width"] for row in json.loads(text)["plan"]]
     assert widths == sorted(widths, reverse=True)
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 500, "--json")
+    assert json.loads(text)["plan"][0]["evaluations"] == 1000  # the first budget beyond the pilot
     fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / "o")
     saved = tmp_path / "o" / "valuation.json"
     code, text, _ = fgsv_command("payout", saved, "--amount", "100.00", "--json")
@@ -256,6 +259,7 @@ def test_names_are_harmless_everywhere(fgsv_command, tmp_path):
         (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be positive"),
         (["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"], "not from both"),
         (["payout", "TRAIN", "--amount", "1"], "not a saved valuation"),
+        (["value", "TRAIN", *COLUMNS, "--jobs", "0"], "--jobs) must be a number of workers"),
         (["nonsense"], "nonsense"),
     ],
 )
@@ -273,10 +277,43 @@ def test_debug_shows_the_traceback(train):
         cli.main(["value", "nothing.csv", *COLUMNS, "--debug"])
 
 
-def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, train, monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--payout", "12.345"], "whole number"),
+        (["--payout", "100", "--cap", "10"], "raise the cap"),
+        (["--payout", "100", "--floor", "50"], "a floor of 50.00 for each of 4 groups"),
+        (["--payout", "100", "--metric", "accuracy,neg_log_loss"], "give an amount for each"),
+        (["--payout", "50,50"], "one amount"),
+    ],
+)
+def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, train, monkeypatch, options, words):
     monkeypatch.setattr(console, "run", lambda *_, **__: pytest.fail("the run began"))
-    code, _, notes = fgsv_command("value", train, *COLUMNS, "--payout", "12.345")
-    assert (code, "whole number" in notes) == (2, True)
+    code, _, notes = fgsv_command("value", train, *COLUMNS, *options)
+    assert (code, words in notes) == (2, True), notes
+
+
+def test_a_payout_warns_of_intervals_that_decide_nothing(fgsv_command, train, tmp_path):
+    pytest.importorskip("altair")
+    out = tmp_path / "out"
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", out)
+    assert code == 0
+    assert "mind: these intervals are wider" in notes
+    assert "these intervals are wider" in (out / "report.html").read_text()
+
+
+def test_a_payout_that_fails_loses_no_valuation(fgsv_command, train, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("cannot be paid")
+
+    monkeypatch.setattr("fgsv.payout.split", fail)
+    code, text, notes = fgsv_command(
+        "value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", tmp_path / "out"
+    )
+    assert code == 2
+    assert "cannot be paid" in notes
+    assert "north" in text
+    assert fgsv.Valuation.load(tmp_path / "out" / "valuation.json").n_evaluations > 100
 
 
 def test_durations():
@@ -303,6 +340,11 @@ def test_the_demo_runs(fgsv_command, tmp_path):
     written = {path.name for path in (tmp_path / "d").iterdir()}
     assert {"valuation.json", "valuation.csv", "report.html", "hospitals.csv", "test.csv"} == written
     assert "Iris" in text.split("who holds whose rows")[1]
+    by_hand = next(line for line in notes.splitlines() if line.strip().startswith("fgsv value"))
+    code, _, notes = fgsv_command(*shlex.split(by_hand)[1:])
+    assert code == 0, notes
+    both = [(tmp_path / folder / "valuation.json").read_bytes() for folder in ("d", "d-by-hand")]
+    assert both[0] == both[1]
 
 
 def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
@@ -310,16 +352,22 @@ def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
     assert code == 2  # 15 test rows are too few for ten folds
     assert "at least 20" in notes
     code, text, notes = fgsv_command(
-        "audit", train, *COLUMNS, "--budget", 400, "--audit-budget", 400, "--payout", 100, "--clip", "--json"
+        "audit", train, *COLUMNS, "--budget", 400, "--audit-budget", 1500, "--payout", 100, "--clip", "--json"
     )
     assert code == 0, notes
     found = json.loads(text)["audit"]
     assert {row["group"] for row in found["attacks"]} == {"north", "south", "east", "west"}
     assert {row["way"] for row in found["attacks"]} == {"evenly", "at random", "by class", "worst found"}
     assert any("not faithful" in table["title"] for table in found["tables"])
-    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 400, "--audit", "--audit-budget", 200)
+    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 400, "--audit", "--audit-budget", 1500)
     assert code == 0
     assert "best split" in text
+
+
+def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train, monkeypatch):
+    monkeypatch.setattr(console, "run", lambda *_, **__: pytest.fail("the run began"))
+    code, _, notes = fgsv_command("audit", train, *COLUMNS, "--audit-budget", 1000)
+    assert (code, "4 groups needs an --audit-budget of at least 1366" in notes) == (2, True), notes
 
 
 def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
@@ -358,7 +406,17 @@ def test_report_and_compare(fgsv_command, train, tmp_path):
     rows = json.loads(text)
     assert [row["group"] for row in rows] == ["north", "south", "east", "west"]
     assert rows[0]["difference"] == pytest.approx(rows[0]["share_b"] - rows[0]["share_a"])
-    assert fgsv_command("compare", *saved)[0] == 0
+    code, _, notes = fgsv_command("compare", *saved)
+    assert (code, "two different games" in notes) == (0, True)  # the seed draws the test rows
+
+
+def test_groups_of_one_valuation_only_are_not_compared():
+    game = fgsv.games.Airport([1, 2, 3])
+    first, second, third = (fgsv.exact(game, names) for names in (["a", "b", "c"], ["a", "b", "d"], [0, 1, 2]))
+    frame = comparison.compare(first, second)
+    assert dict(zip(frame["group"], frame["clear"], strict=True)) == {"a": False, "b": False, "c": None, "d": None}
+    with pytest.raises(ValueError, match="no group in common: a, b, c against 0, 1, 2"):
+        comparison.compare(first, third)
 
 
 def commands(group, prefix=()):

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import fgsv
 from fgsv import archive
 from fgsv.cli import app
 from fgsv.ledger import Ledger
+from fgsv.payout import split
 from fgsv.verify import verify, verify_records
 
 N = 12
@@ -75,7 +77,10 @@ def test_a_valuation_that_was_tampered_with_is_found_out(tmp_path, field):
     result = fgsv.value(game(), [0, 1] * 6, budget=400, ledger=tmp_path / "run.db")
     result.save(path)
     words = f"same: 2 values from {result.n_evaluations} recorded evaluations\n"
-    assert run("verify", path, "--ledger", tmp_path / "run.db") == (0, words)
+    code, output = run("verify", path, "--ledger", tmp_path / "run.db")
+    assert code == 0
+    assert output.startswith(words)
+    assert "taken from the file" in output
     document = json.loads(path.read_text())
     if field == "settings":
         document["settings"]["seed"] = 7
@@ -87,6 +92,20 @@ def test_a_valuation_that_was_tampered_with_is_found_out(tmp_path, field):
     code, output = run("verify", path, "--ledger", tmp_path / "run.db")
     assert code == 1
     assert "not the same" in output
+
+
+@pytest.mark.parametrize("options", [{"budget": 400}, {"precision": 0.2}, {"stderr": 0.1, "max_seconds": 60}])
+def test_the_payout_and_the_end_of_a_run_are_derived_too(tmp_path, options):
+    result = fgsv.value(game(), [0, 1, 2] * 4, ledger=tmp_path / "run.db", **options)
+    paid = split(result, "1000.00", floor="1.00")
+    result = replace(result, info=result.info | {"payout": paid.to_dict()})
+    path = tmp_path / "valuation.json"
+    result.save(path)
+    assert verify(fgsv.Valuation.load(path), tmp_path / "run.db") == []
+    for old, new in ((paid.payments[0], "999.00"), (result.stopped, "every share is within 1e-9")):
+        altered = json.loads(path.read_text().replace(json.dumps(str(old)), json.dumps(new)))
+        (tmp_path / "altered.json").write_text(json.dumps(altered))
+        assert len(verify(fgsv.Valuation.load(tmp_path / "altered.json"), tmp_path / "run.db")) == 1
 
 
 def forge(path, shift):

@@ -263,3 +263,9 @@ def test_sixteen_bits_are_enough():
 def test_a_browser_is_there_in_continuous_integration():
     if os.environ.get("CI") == "true":
         assert shutil.which("chromium") or shutil.which("google-chrome")
+
+
+def test_a_valuation_without_standard_errors_has_a_page_without_intervals():
+    result = fgsv.value(fgsv.games.SumOfUnanimity(12), [0, 1, 2] * 4, method="one_for_all", budget=300)
+    assert np.isnan(result.stderr).all()
+    assert ">unknown</td>" in render(result)

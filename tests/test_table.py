@@ -56,6 +56,8 @@ def test_names_of_digits_stay_as_written(tmp_path):
         (b"  \n \n", "is empty"),
         (b"provider,y\n", "header but no rows"),
         ("provider,y\nZürich,1\n".encode("latin-1"), "--encoding latin-1"),
+        ("provider,y\nZürich,1\n".encode("utf-16"), "--encoding utf-16"),
+        (b"SQLite format 3\x00 and pages", "is a database, not a table"),
         (b"a,a\n1,2\n", "two columns named 'a'"),
         (b"a,b\n1,2\n1,2,3,4\n", "not a table"),
         (b"\x1f\x8bnothing", "gzip"),
@@ -90,6 +92,12 @@ def test_the_task_is_recognised():
     assert table.recognise(pd.Series([0, 1, 2])) == "classification"
     assert table.recognise(pd.Series([0.5, 1.0])) == "regression"
     assert table.recognise(pd.Series(range(30))) == "regression"
+
+
+def test_an_infinite_target_is_named():
+    frame = small().assign(y=np.inf)
+    with pytest.raises(TableError, match=r"row 1 has inf$"):
+        prepared(frame)
 
 
 def test_the_test_rows_do_not_depend_on_the_groups():

@@ -27,6 +27,9 @@ Masks = NDArray[np.bool_]
 WAYS = ("evenly", "at random", "by class", "worst found")
 SEARCHED = 12
 """Splits that the search for the worst one tries."""
+FEWEST_SETS = 6
+"""Sets of other groups at which a split is measured, at the least."""
+FEWEST_OF_GSV = 100
 CHUNK_BYTES = 2**26
 
 
@@ -75,7 +78,7 @@ def audit(
         raise ValueError("the audit of shell companies needs players with one owner each; ownership is shared here")
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget + 1
     part = everything if everything <= budget else budget // 2
-    group_values = value(grouped(game, partition), budget=max(part, 100), seed=seed)
+    group_values = value(grouped(game, partition), budget=max(part, FEWEST_OF_GSV), seed=seed)
     attacks = shell_companies(
         game,
         partition,
@@ -96,6 +99,12 @@ def audit(
     warned = [*extra_warnings, *close_calls(valuation, confidence)]
     spent = group_values.n_evaluations + int(attacks.attrs["n_evaluations"])
     return Audit(frame, attacks, tuple(warned), spent, list(tables))
+
+
+def least_budget(n_groups: int) -> int:
+    """Return what `audit` spends on so many groups however small its budget is."""
+    searching, measuring = 2 + 2 * SEARCHED, 2 + 2 * len(WAYS)
+    return FEWEST_OF_GSV + 2 + n_groups * FEWEST_SETS * (searching + measuring)
 
 
 def shell_companies(
@@ -145,7 +154,7 @@ def shell_companies(
             spent += cost
         if not parts:
             continue
-        sets = _other_groups(partition, group, max(6, per_group // (2 + 2 * len(parts))), rng)
+        sets = _other_groups(partition, group, max(FEWEST_SETS, per_group // (2 + 2 * len(parts))), rng)
         differences = _second_differences(game, partition, group, list(parts.values()), sets.masks) / total
         spent += len(sets.masks) * (2 + 2 * len(parts))
         for way, column in zip(parts, differences.T, strict=True):
@@ -208,7 +217,7 @@ def _worst(
     """Return the candidate that gains most on a few sets, and the evaluations it took to find it."""
     candidates = splits.candidates(group)
     each = 2 + 2 * len(candidates)
-    sets = _other_groups(partition, group, max(6, budget // each), rng)
+    sets = _other_groups(partition, group, max(FEWEST_SETS, budget // each), rng)
     gains = sets.weights @ _second_differences(game, partition, group, candidates, sets.masks)
     return candidates[int(gains.argmax())], len(sets.masks) * each
 

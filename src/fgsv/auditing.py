@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fgsv.audit import Audit, audit, policy_gains
+from fgsv.audit import least_budget as least_of_attacks
 from fgsv.copies import Copies, find_copies, rows_in_both
 from fgsv.diagnosis import Diagnosis, diagnose
 from fgsv.partition import Partition
@@ -16,13 +17,20 @@ from fgsv.valuation import Valuation
 
 MOST_OF_TEST = 0.5
 """A provider with a larger part of the test rows than this is warned of."""
+DEFAULT_BUDGET = 4000
+LEAST_OF_DIAGNOSIS = 400
+
+
+def least_budget(n_groups: int) -> int:
+    """Return the least budget with which a file of so many groups can be audited."""
+    return LEAST_OF_DIAGNOSIS + least_of_attacks(n_groups)
 
 
 def audit_file(
     job: Job,
     valuation: Valuation,
     *,
-    budget: int = 4000,
+    budget: int = DEFAULT_BUDGET,
     payout: dict[str, Any] | None = None,
     confidence: float = 0.95,
     seed: int = 0,
@@ -39,7 +47,8 @@ def audit_file(
     if payout is not None and valuation.outputs is None:
         tables += policy_tables(valuation, payout)
     game = job.on_all_test_rows(job.game)
-    tables.append(stability_table(diagnose(game, job.dataset.partition, budget=max(budget // 4, 400), seed=seed)))
+    part = max(budget // 4, LEAST_OF_DIAGNOSIS)
+    tables.append(stability_table(diagnose(game, job.dataset.partition, budget=part, seed=seed)))
     return audit(
         game,
         valuation,

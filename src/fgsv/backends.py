@@ -145,6 +145,8 @@ class Workers:
     """Where batches are evaluated: here, in threads, in processes, or wherever joblib's back end has them."""
 
     def __init__(self, game: Game, n_jobs: int | None, timeout: float | None) -> None:
+        if n_jobs == 0:
+            raise ValueError("n_jobs (--jobs) must be a number of workers, or -1 for one on each core; got 0")
         self._game = game
         self._timeout = timeout
         self._parallel: Parallel | None = None

@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import json
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable
@@ -126,7 +127,7 @@ def value(
     floor: option.Floor = None,
     cap: option.Cap = None,
     audit: Annotated[bool, typer.Option("--audit", help="Audit the valuation too.")] = False,
-    audit_budget: option.AuditBudget = 4000,
+    audit_budget: option.AuditBudget = None,
     aggregate_only: option.AggregateOnly = False,
     out: option.Out = None,
     force: option.Force = False,
@@ -137,17 +138,19 @@ def value(
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
     """
     from fgsv import console, results
-    from fgsv.payout import check_money
+    from fgsv.payout import terms
 
     if out is not None:
         results.check_folder(out, force=force)
-    money = None
+    money: dict[str, Any] | None = None
     if payout is not None:
-        check_money(currency, amount=payout.split(",")[0], floor=floor, cap=cap)
-        money = {"amount": payout, "currency": currency, "clip": clip, "floor": floor, "cap": cap}
+        money = {"amount": amounts_of(payout), "currency": currency, "clip": clip, "floor": floor, "cap": cap}
+        outputs = None if job.folds is not None else job.game.outputs
+        terms(**money, n_groups=job.dataset.partition.n_groups, outputs=outputs)
         job.check_something_to_share()
     if audit and job.game.outputs is not None and job.folds is None:
         raise ValueError("an audit takes one --metric; value several without it")
+    spend = audit_spends(job.dataset.partition.n_groups, audit_budget) if audit else None
     if not as_json:
         console.say_all(job.notes)
     valuation = console.run(
@@ -167,7 +170,7 @@ def value(
         job,
         valuation,
         money=money,
-        audit_budget=audit_budget if audit and valuation.stopped != results.INTERRUPTED else None,
+        audit_budget=None if valuation.stopped == results.INTERRUPTED else spend,
         aggregate_only=aggregate_only,
         confidence=confidence,
         seed=seed,
@@ -218,7 +221,15 @@ def plan(
     """
     from fgsv import console
 
-    found = fgsv.plan(job.game, job.dataset.partition, confidence=confidence, seed=seed, n_jobs=jobs, ledger=ledger)
+    found = fgsv.plan(
+        job.game,
+        job.dataset.partition,
+        pilot=pilot,
+        confidence=confidence,
+        seed=seed,
+        n_jobs=jobs,
+        ledger=ledger,
+    )
     if as_json:
         typer.echo(json.dumps({"plan": found.to_frame().to_dict("records"), "notes": job.notes}))
         return
@@ -266,12 +277,15 @@ def compare(
     """
     from fgsv import console
     from fgsv.comparison import compare as compared
+    from fgsv.comparison import notes_on
 
-    frame = compared(fgsv.Valuation.load(first), fgsv.Valuation.load(second), confidence)
+    valuations = fgsv.Valuation.load(first), fgsv.Valuation.load(second)
+    frame = compared(*valuations, confidence)
     if as_json:
         typer.echo(frame.to_json(orient="records"))
     else:
         console.show(frame, f"{second} against {first}")
+        console.say_all(f"mind: {note}" for note in notes_on(*valuations))
 
 
 @app.command()
@@ -290,9 +304,17 @@ def payout(
     Example: fgsv payout result/valuation.json --amount 100000 --currency EUR
     """
     from fgsv import console
+    from fgsv.payout import split
 
-    money = {"amount": amount, "currency": currency, "clip": clip, "floor": floor, "cap": cap}
-    paid = pay(fgsv.Valuation.load(saved), money, confidence)
+    paid = split(
+        fgsv.Valuation.load(saved),
+        amounts_of(amount),
+        currency,
+        clip=clip,
+        floor=floor,
+        cap=cap,
+        confidence=confidence,
+    )
     if as_json:
         typer.echo(json.dumps(paid.to_dict()))
         return
@@ -317,16 +339,14 @@ def demo(
 
     results.check_folder(out, force=force)
     hospitals, test = write(out, seed)
-    if not as_json:
-        console.say(f"ten hospitals in {hospitals}; the same by hand:")
-        console.say(
-            f"  fgsv value {hospitals} --group hospital --target diagnosis --test {test} --metric accuracy "
-            f"--budget {budget} --payout 100000 --out {out}"
-        )
     arguments = ["value", str(hospitals), "--group", "hospital", "--target", "diagnosis", "--test", str(test)]
     arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
-    arguments += ["--audit", "--audit-budget", str(min(budget, 3000)), "--out", str(out)]
-    app([*arguments, *(["--force"] if force else []), *(["--json"] if as_json else [])])
+    arguments += ["--audit", "--audit-budget", "3000", "--out"]
+    if not as_json:
+        again = out.with_name(out.name + "-by-hand")
+        console.say(f"ten hospitals in {hospitals}; the same by hand:")
+        console.say(f"  {shlex.join(['fgsv', *arguments, str(again)])}")
+    app([*arguments, str(out), *(["--force"] if force else []), *(["--json"] if as_json else [])])
 
 
 @app.command()
@@ -353,21 +373,34 @@ def finish(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Audit, pay, write and print what came out; a run that was interrupted ends with exit code 1."""
+    """Audit, pay, write and print what came out; a run that was interrupted ends with exit code 1.
+
+    A payout that cannot be made is said last, when all else is written and shown.
+    """
     from fgsv import console, results
+    from fgsv.audit import close_calls
+    from fgsv.payout import split
 
     valuation = job.finished(valuation, confidence)
+    valuations = {column: valuation.regroup(groups) for column, groups in job.dataset.groupings.items()}
+    if out is not None:
+        results.save(out, valuation)  # whatever fails from here on, the evaluations were not in vain
     extra: dict[str, Any] = {}
-    paid = None if money is None else pay(valuation, money, confidence)
-    if paid is not None:
-        extra["payout"] = paid.to_dict()
+    paid: Payout | None = None
+    unpaid: ValueError | None = None
+    if money is not None:
+        try:
+            paid = split(valuation, **money, confidence=confidence)
+            extra["payout"] = paid.to_dict()
+            extra["warnings"] = close_calls(valuation, confidence)
+        except ValueError as error:  # the values may leave nothing to pay under this policy
+            unpaid, money = error, None
     if audit_budget is not None:
         from fgsv.auditing import audit_file
 
         found = audit_file(job, valuation, budget=audit_budget, payout=money, confidence=confidence, seed=seed)
         extra["audit"] = found.to_dict()
     valuation = dataclasses.replace(valuation, info=valuation.info | extra)
-    valuations = {column: valuation.regroup(groups) for column, groups in job.dataset.groupings.items()}
     valuations[next(iter(valuations))] = valuation
     written = [] if out is None else results.write(out, valuations, paid, aggregate_only=aggregate_only)
     if as_json:
@@ -378,17 +411,30 @@ def finish(
             console.say(f"written to {out}: {', '.join(path.name for path in written)}")
         if written and not any(path.suffix == ".html" for path in written):
             console.say("no report.html: it needs pip install 'fgsv[report]'")
+    if unpaid is not None:
+        raise unpaid
     if valuation.stopped == results.INTERRUPTED:
         raise typer.Exit(1)
 
 
-def pay(valuation: Valuation, money: dict[str, Any], confidence: float) -> Payout:
-    """Return the payout that was asked for; several amounts, one for each output, have commas between."""
-    from fgsv.payout import split
+def audit_spends(n_groups: int, asked: int | None) -> int:
+    """Return the budget of an audit, or raise an error where what was asked for is not enough."""
+    from fgsv.auditing import DEFAULT_BUDGET, least_budget
 
-    amounts = str(money["amount"]).split(",")
-    amount = amounts[0] if len(amounts) == 1 else amounts
-    return split(valuation, confidence=confidence, **money | {"amount": amount})
+    least = least_budget(n_groups)
+    if asked is not None and asked < least:
+        raise ValueError(f"an audit of {n_groups} groups needs an --audit-budget of at least {least}, got {asked}")
+    return asked or max(DEFAULT_BUDGET, least)
+
+
+def amounts_of(text: str) -> str | list[str]:
+    """Return the amount, or several, one for each output, that have commas between.
+
+    >>> amounts_of("1000"), amounts_of("600,400")
+    ('1000', ['600', '400'])
+    """
+    amounts = text.split(",")
+    return text if len(amounts) == 1 else amounts
 
 
 def parse_duration(text: str | None) -> float | None:

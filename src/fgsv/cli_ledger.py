@@ -111,7 +111,8 @@ def verify(
 
     stated = Valuation.load(valuation)
     words = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
-    _report([words], verification.verify(stated, ledger))
+    taken = f"taken from the file, as the ledger does not hold them: {verification.TAKEN_FROM_FILE}"
+    _report([words, taken], verification.verify(stated, ledger))
 
 
 def _report(same: list[str], differences: list[Any]) -> None:

@@ -42,7 +42,9 @@ Clip = Annotated[
 ]
 Floor = Annotated[str | None, typer.Option(help="The least that each is paid (not faithful).")]
 Cap = Annotated[str | None, typer.Option(help="The most that each is paid (not faithful).")]
-AuditBudget = Annotated[int, typer.Option(help="Evaluations for the audit, beside the budget.", min=100)]
+AuditBudget = Annotated[
+    int | None, typer.Option(help="Evaluations for the audit, about, beside the budget; 4000 or what it needs.")
+]
 AggregateOnly = Annotated[
     bool, typer.Option("--aggregate-only", help="Leave the values of single rows out of the report.")
 ]

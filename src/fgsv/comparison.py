@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
@@ -19,17 +21,37 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
 
     Columns: group, share_a, share_b, difference, difference_low, difference_high, clear. The two runs are
     taken as independent: with the same seed and game the intervals are too wide. A group that only one of
-    them has is listed with the other share missing.
+    them has is listed with the other share missing; `clear` is None there, and where an error is unknown.
     """
     if first.values.ndim != 1 or second.values.ndim != 1:
         raise ValueError("only valuations of one output can be compared; take them apart first")
     shares = [dict(zip(map(str, each.names), each.shares(), strict=True)) for each in (first, second)]
     errors = [dict(zip(map(str, each.names), each.stderr / each.total, strict=True)) for each in (first, second)]
-    rows = []
+    if not shares[0].keys() & shares[1].keys():
+        raise ValueError(
+            f"the two valuations have no group in common: {_some(first)} against {_some(second)}; nothing to compare"
+        )
+    rows: list[list[Any]] = []
     for name in dict.fromkeys([*shares[0], *shares[1]]):
         a, b = (each.get(name, np.nan) for each in shares)
         reach = norm.ppf((1 + confidence) / 2) * np.hypot(*(each.get(name, np.nan) for each in errors))
         difference = b - a
-        rows.append([name, a, b, difference, difference - reach, difference + reach, bool(abs(difference) > reach)])
+        clear = None if np.isnan(reach) else bool(abs(difference) > reach)
+        rows.append([name, a, b, difference, difference - reach, difference + reach, clear])
     columns = ["group", "share_a", "share_b", "difference", "difference_low", "difference_high", "clear"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).astype({"clear": object})
+
+
+def notes_on(first: Valuation, second: Valuation) -> list[str]:
+    """Return what to know before the shares of two valuations are held against each other."""
+    games = [each.settings.get("fingerprint") for each in (first, second)]
+    if None in games or games[0] == games[1]:
+        return []
+    names = ("file", "model", "metric")
+    told = [name for name in names if first.settings.get(name) != second.settings.get(name)]
+    words = ", ".join(told) or "their data or test rows"
+    return [f"these are valuations of two different games; they differ in {words}"]
+
+
+def _some(valuation: Valuation) -> str:
+    return ", ".join(map(str, valuation.names[:3])) + (", ..." if len(valuation.names) > 3 else "")

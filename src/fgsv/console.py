@@ -20,7 +20,7 @@ from rich.text import Text
 
 from fgsv.payout import Payout
 from fgsv.planning import PILOT, PILOT_SECONDS, Plan
-from fgsv.results import INTERRUPTED, table_of
+from fgsv.results import INTERRUPTED, table_of, warnings_of
 from fgsv.run import DEFAULT_BUDGET, iterate
 from fgsv.valuation import Valuation
 
@@ -82,7 +82,7 @@ def show_results(valuations: Mapping[str, Valuation], payout: Payout | None, con
             say_all(table["words"])
             if table["rows"]:
                 show(pd.DataFrame(table["rows"], columns=table["columns"]), table["title"])
-        say_all(f"mind: {warning}" for warning in found["warnings"])
+    say_all(f"mind: {warning}" for warning in warnings_of(first))
     say(f"{first.n_evaluations:,} evaluations; {first.stopped}")
     say_all(() if payout is None else payout.notes)
 
@@ -178,7 +178,7 @@ def describe(plan: Plan | None, budget: int | None, precision: float | None, max
     target = expected(plan, budget, precision, max_seconds) or DEFAULT_BUDGET
     return (
         f"plan: about {target:,} evaluations, {duration(plan.seconds_for(target))}, every share within "
-        f"{plan.half_width_after(target):.2%} or better at {plan.confidence:.0%} confidence "
+        f"about {plan.half_width_after(target):.2%} at {plan.confidence:.0%} confidence "
         f"(pilot: {plan.n_evaluations:,} in {duration(plan.seconds)})"
     )
 
@@ -216,7 +216,7 @@ def _cell(name: Hashable, row: dict[Hashable, Any]) -> str:
 def _number(name: str, cell: Any) -> str:
     if isinstance(cell, Decimal):
         return "" if cell.is_nan() else f"{cell:,}"
-    if isinstance(cell, float) and math.isnan(cell):
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ""
     if isinstance(cell, (int, float)) and name in COUNTS:
         return f"{cell:,.6g}" if cell % 1 else f"{cell:,.0f}"

@@ -73,6 +73,9 @@ class Payout:
     currency: str
     confidence: float
     policy: Policy
+    amounts: tuple[Decimal, ...]
+    """What is paid for each output; they add up to `amount`."""
+    unit: Decimal
     notes: tuple[str, ...]
 
     @property
@@ -98,8 +101,13 @@ class Payout:
         rows = zip(self.names, self.shares.tolist(), self.payments, self.low, self.high, strict=True)
         return {
             "amount": str(self.amount),
+            "amounts": [str(amount) for amount in self.amounts],
             "currency": self.currency,
+            "unit": str(self.unit),
             "confidence": self.confidence,
+            "clip": self.policy.clip,
+            "floor": None if self.policy.floor is None else str(self.policy.floor),
+            "cap": None if self.policy.cap is None else str(self.policy.cap),
             "policy": self.policy.describe(),
             "faithful": self.is_faithful,
             "notes": list(self.notes),
@@ -140,13 +148,17 @@ def split(
     `clip`, `floor` and `cap` are described at `Policy`; with any of them the result says "not faithful".
     Intervals hold each payment with the given confidence; they come from the Monte Carlo error alone.
     """
-    smallest = _unit(currency, unit)
-    amounts = _amounts(valuation, amount, smallest)
+    smallest, amounts, policy = terms(
+        amount,
+        currency,
+        n_groups=valuation.partition.n_groups,
+        outputs=valuation.outputs,
+        unit=unit,
+        clip=clip,
+        floor=floor,
+        cap=cap,
+    )
     whole = sum(amounts, Decimal(0))
-    if whole <= 0:
-        raise ValueError(f"the amount must be positive, got {whole} {currency}")
-    policy = Policy(clip, _money(floor, smallest, "floor"), _money(cap, smallest, "cap"))
-    _check_bounds(policy, whole, valuation.partition.n_groups)
     values = valuation.values.reshape(valuation.partition.n_groups, -1)
     scale, notes = _scale(valuation, values)
     ideal = _apply(policy, values, amounts, scale)
@@ -175,8 +187,16 @@ def split(
         currency,
         confidence,
         policy,
+        tuple(amounts),
+        smallest,
         tuple(notes),
     )
+
+
+def split_again(valuation: Valuation, document: Mapping[str, Any]) -> Payout:
+    """Return the payout that `Payout.to_dict` made a document of, split anew from the values."""
+    again = ("currency", "unit", "clip", "floor", "cap", "confidence")
+    return split(valuation, document["amounts"], **{name: document[name] for name in again})
 
 
 def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
@@ -211,11 +231,29 @@ def round_to(ideal: Sequence[Fraction], whole: Decimal, unit: Decimal) -> tuple[
     return tuple((count * unit).quantize(unit) for count in floors)
 
 
-def check_money(currency: str, *, unit: Money | None = None, **sums: Money | None) -> None:
-    """Raise an error unless each sum is money in whole units of the currency."""
+def terms(
+    amount: Money | Sequence[Money] | Mapping[str, Money],
+    currency: str,
+    *,
+    n_groups: int,
+    outputs: Sequence[str] | None = None,
+    unit: Money | None = None,
+    clip: bool = False,
+    floor: Money | None = None,
+    cap: Money | None = None,
+) -> tuple[Decimal, list[Decimal], Policy]:
+    """Return the smallest unit, an amount for each output and the policy, or raise an error if they cannot be met.
+
+    No values are needed, so that a payout can be checked before an evaluation is spent.
+    """
     smallest = _unit(currency, unit)
-    for name, amount in sums.items():
-        _money(amount, smallest, name)
+    amounts = _amounts(outputs, amount, smallest)
+    whole = sum(amounts, Decimal(0))
+    if whole <= 0:
+        raise ValueError(f"the amount must be positive, got {whole} {currency}")
+    policy = Policy(clip, _money(floor, smallest, "floor"), _money(cap, smallest, "cap"))
+    _check_bounds(policy, whole, n_groups)
+    return smallest, amounts, policy
 
 
 def _apply(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> list[Fraction]:
@@ -347,9 +385,9 @@ def _nothing_to_share(total: float) -> str:
     )
 
 
-def _amounts(valuation: Valuation, amount: Any, unit: Decimal) -> list[Decimal]:
+def _amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> list[Decimal]:
     """Return one amount for each output."""
-    outputs = valuation.outputs or (None,)
+    outputs = names or (None,)
     if isinstance(amount, Mapping):
         if set(amount) != set(outputs):
             raise ValueError(f"amount must name each output once: {', '.join(map(str, outputs))}")
@@ -359,6 +397,8 @@ def _amounts(valuation: Valuation, amount: Any, unit: Decimal) -> list[Decimal]:
     else:
         asked = [amount]
     if len(asked) != len(outputs):
+        if names is None:
+            raise ValueError(f"there is one output, which takes one amount, got {len(asked)}")
         raise ValueError(
             f"the valuation has {len(outputs)} outputs ({', '.join(map(str, outputs))}): give an amount for each, "
             f"got {len(asked)}"

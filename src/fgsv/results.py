@@ -1,4 +1,4 @@
-"""Results: the files of a finished valuation, written last and by rename, never over another one in silence."""
+"""Results: the files of a finished valuation, written by rename, never over another one in silence."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ def check_folder(folder: Path, *, force: bool) -> None:
         stopped = "unreadable"
     if stopped != INTERRUPTED:
         raise FileExistsError(f"{folder} holds a finished valuation: say --force to replace it, or another --out")
+
+
+def save(folder: Path, valuation: Valuation) -> None:
+    """Write valuation.json before there is a payout, an audit or a report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    valuation.save(folder / "valuation.json")
 
 
 def write(
@@ -68,9 +74,16 @@ def document(valuations: Mapping[str, Valuation], confidence: float) -> dict[str
             for column, each in valuations.items()
         },
         "payout": first.info.get("payout"),
+        "warnings": warnings_of(first),
         "audit": first.info.get("audit"),
         "test_error": first.info.get("test_error"),
     }
+
+
+def warnings_of(valuation: Valuation) -> list[str]:
+    """Return what to be warned of, by the run and by the audit, each once."""
+    audit = valuation.info.get("audit") or {}
+    return list(dict.fromkeys([*valuation.info.get("warnings", []), *audit.get("warnings", [])]))
 
 
 def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import hashlib
@@ -90,6 +91,8 @@ def read(path: str | Path, *, text: Sequence[str] = (), encoding: str = "utf-8")
     content = path.read_bytes()
     if not content:
         raise TableError(f"{path} is empty")
+    if content.startswith(b"SQLite format 3\x00"):
+        raise TableError(f"{path} is a database, not a table: export the table you mean as CSV")
     if {".parquet", ".pq"} & set(path.suffixes):
         frame = _read_parquet(path)
         for name in text:
@@ -115,9 +118,10 @@ def _read_text(path: Path, content: bytes, text: Sequence[str], encoding: str) -
     except LookupError:
         raise TableError(f"unknown encoding {encoding!r}: try utf-8 or latin-1") from None
     except UnicodeDecodeError as error:
+        likely = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "latin-1"
         raise TableError(
             f"{path} is not {encoding.removesuffix('-sig')} text (byte 0x{content[error.start]:02x} at position "
-            f"{error.start}): say --encoding latin-1, or whatever it was written in"
+            f"{error.start}): say --encoding {likely}, or whatever it was written in"
         ) from None
     if not decoded.strip():
         raise TableError(f"{path} is empty")
@@ -233,8 +237,8 @@ def recognise(values: pd.Series[Any]) -> Task:
     """
     if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
         return "classification"
-    distinct = values.dropna().unique()
-    whole = np.all(np.mod(distinct, 1) == 0)
+    distinct = np.asarray(values.dropna().unique(), dtype=float)
+    whole = np.isfinite(distinct).all() and np.all(np.mod(distinct, 1) == 0)
     return "classification" if whole and len(distinct) <= MOST_CLASSES else "regression"
 
 
@@ -251,9 +255,10 @@ def _target(values: pd.Series[Any], kind: Task, name: str) -> NDArray[Any]:
     wrong = numbers.isna() | ~np.isfinite(numbers.astype(float))
     if wrong.any():
         row = int(np.argmax(wrong))
+        cell = values.iloc[row]
         raise TableError(
             f"column {name!r} (the target) must be finite numbers for a regression; "
-            f"row {row + 1} has {values.iloc[row]!r}"
+            f"row {row + 1} has {repr(cell) if isinstance(cell, str) else cell}"
         )
     return np.asarray(numbers, dtype=float)
 

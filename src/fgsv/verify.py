@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +15,15 @@ from fgsv.backends import PackedBatch, Workers
 from fgsv.game import Game, as_game
 from fgsv.ledger import Batch, Ledger, LedgerError, NotRecorded
 from fgsv.packing import unpack
+from fgsv.payout import split_again
+from fgsv.results import INTERRUPTED
 from fgsv.run import rounds
 from fgsv.valuation import Valuation
 
 Floats = NDArray[np.float64]
+
+TAKEN_FROM_FILE = "the groups' names and members, the amount and policy of a payout, and the audit"
+"""What a valuation states and no ledger holds."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,10 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
     """Derive every draw from the seed and every number from the recorded utilities; return what differs.
 
     It is the run itself, of a game that is known from the ledger alone: neither data nor model are needed, and
-    the ledger is not changed. An empty list says that all values, errors and shares are the same, bit for bit.
+    the ledger is not changed. An empty list says that all values, errors and shares are the same, bit for bit, and
+    that the payout, where there is one, follows from them.
+
+    The ledger knows players, not providers: `TAKEN_FROM_FILE` says what is taken as the valuation states it.
     """
     settings = valuation.settings
     if not settings:
@@ -59,6 +68,7 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
                 on_error=settings["on_error"],
                 n_jobs=1,
                 ledger=opened,
+                **_targets(settings["rules"]),
                 **settings["options"],
             ):
                 if progress.n_evaluations >= valuation.n_evaluations:
@@ -67,7 +77,48 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
         except NotRecorded:
             stated = f"{valuation.n_evaluations} evaluations from seed {settings['seed']}"
             return [Difference("draws", stated, "some of them are not in the ledger")]
-    return list(_differences(valuation, derived))
+    return [*_differences(valuation, derived), *_different_end(valuation, derived), *_different_payout(valuation)]
+
+
+def _targets(stated: list[str]) -> dict[str, float]:
+    """Return the targets that ended a run, from its rules in words; the clock's end is not derived."""
+    found: dict[str, float] = {}
+    for rule in stated:
+        numbers = {name: float(number) for name, number in re.findall(r"(\w+)=([^,)]+)", rule)}
+        if rule.startswith("Precision("):
+            found |= {"precision": numbers["target"], "confidence": numbers["confidence"]}
+        elif rule.startswith("StandardError("):
+            found["stderr"] = numbers["target"]
+    return found
+
+
+def _different_end(stated: Valuation, derived: Valuation) -> Iterator[Difference]:
+    """Yield where a run did not end as stated; an end by the clock or by hand is not in the ledger."""
+    clocked = any(rule.startswith("MaxSeconds(") for rule in stated.settings["rules"])
+    not_derived = (INTERRUPTED, "max_seconds of") if clocked else (INTERRUPTED,)
+    if stated.stopped != derived.stopped and not stated.stopped.startswith(not_derived):
+        yield Difference("stopped", repr(stated.stopped), repr(derived.stopped))
+
+
+def _different_payout(valuation: Valuation) -> Iterator[Difference]:
+    """Yield where a payout does not follow from the values, the amount and the policy."""
+    stated = valuation.info.get("payout")
+    if stated is None:
+        return
+    try:
+        derived = split_again(valuation, stated).to_dict()
+    except (KeyError, TypeError, ValueError) as error:
+        yield Difference("payout", "one that can be split again", f"it cannot: {error!r}")
+        return
+    for name in sorted({*derived, *stated} - {"payments"}):
+        if stated.get(name) != derived.get(name):
+            yield Difference(f"{name} of the payout", stated.get(name), derived.get(name))
+    if len(stated.get("payments", [])) != len(derived["payments"]):
+        yield Difference("payments", len(stated.get("payments", [])), len(derived["payments"]))
+        return
+    for paid, due in zip(stated["payments"], derived["payments"], strict=True):
+        if paid != due:
+            yield Difference(f"payment of group {due['group']!r}", paid, due)
 
 
 def _game_of(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:

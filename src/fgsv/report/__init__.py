@@ -15,6 +15,7 @@ import pandas as pd
 import fgsv
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
+from fgsv.results import warnings_of
 from fgsv.valuation import Valuation
 
 MOST_ROWS = 2000
@@ -49,7 +50,7 @@ def render(
         version=fgsv.__version__,
         title=title or f"What the data of {valuation.partition.n_groups} providers is worth",
         summary=_summary(valuation),
-        warnings=[] if audit is None else audit.get("warnings", []),
+        warnings=warnings_of(valuation),
         confidence=f"{confidence:.0%}",
         group_name=settings.get("columns", {}).get("group", ["group"])[0],
         has_shares=has_shares,

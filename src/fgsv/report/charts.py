@@ -19,7 +19,8 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
     if len(frame) > MOST_GROUPS:
         frame = frame.loc[frame["share"].abs().nlargest(MOST_GROUPS).index]
     faceted = "output" in frame
-    values = frame.drop(columns=["points", "value", "stderr"]).to_dict("records")
+    frame = frame.drop(columns=["points", "value", "stderr"]).astype(object)
+    values = frame.where(frame.notna(), None).to_dict("records")  # JSON has no NaN; a null draws no interval
     data = alt.InlineData(values=values) if name is None else alt.InlineData(values=values, name=name)
     y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
     sign = alt.condition("datum.share < 0", alt.value(ORANGE), alt.value(BLUE))
