@@ -323,7 +323,7 @@ class CovarianceEstimator:
         """Fit the surrogate to everything so far, and correct all draws of the epoch with it anew."""
         epoch, history = self._epoch, self._history
         values = history.values - epoch.beta * history.proxies
-        owners = history.parts // N_REPLICATES
+        owners = history.parts.astype(np.int64) // N_REPLICATES
         owners[: epoch.first] = -1
         others = [owners != stream for stream in range(N_STREAMS)]
         ends = self._ends if self._proxy is None else self._ends - epoch.beta * self._proxy.ends

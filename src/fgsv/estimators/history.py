@@ -21,8 +21,8 @@ class History:
     def __init__(self, n_players: int, n_outputs: int, *, keep_masks: bool) -> None:
         self._n = n_players
         self._packed = _Rows(np.zeros((0, -(-n_players // 8)), dtype=np.uint8)) if keep_masks else None
-        self._sizes = _Rows(np.zeros(0, dtype=np.int64))
-        self._parts = _Rows(np.zeros(0, dtype=np.int64))
+        self._sizes = _Rows(np.zeros(0, dtype=np.int32))
+        self._parts = _Rows(np.zeros(0, dtype=np.int8))
         self._values = _Rows(np.zeros((0, n_outputs)))
         self._proxies = _Rows(np.zeros((0, n_outputs)))
 
@@ -44,7 +44,7 @@ class History:
         return self._sizes.filled
 
     @property
-    def parts(self) -> Ints:
+    def parts(self) -> NDArray[np.int8]:
         """The part of each row, (m,): stream and replicate."""
         return self._parts.filled
 
@@ -72,7 +72,7 @@ class History:
         for start in range(first, len(self), _CHUNK):
             rows = slice(start, min(start + _CHUNK, len(self)))
             coalitions = Coalitions.from_masks(self.masks(rows))
-            yield coalitions, self.values[rows], self.proxies[rows], self.parts[rows]
+            yield coalitions, self.values[rows], self.proxies[rows], self.parts[rows].astype(np.int64)
 
 
 class _Rows:
