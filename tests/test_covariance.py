@@ -247,18 +247,18 @@ class Correlated:
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_proxy_saves_and_stays_unbiased(closed):
-    game = Correlated(scale=0.2)
+    game = Correlated(scale=0.05)
     proxy = game.base if closed else fgsv.Game(game.base, 24)
     truth = 0.5 * game.base.shapley + (game.table.sum(axis=0) + game.table.sum(axis=1)) / 2
     labels = np.arange(24) % 3
     errors, stderrs, plain = [], [], []
     for seed in range(24 if closed else 6):
-        result = fgsv.value(game, labels, budget=300, seed=seed, proxy=proxy)
+        result = fgsv.value(game, labels, budget=300, seed=seed, proxy=proxy, surrogate=False)
         errors.append(result.values - np.bincount(labels, truth))
         stderrs.append(result.stderr)
-        plain.append(fgsv.value(game, labels, budget=300, seed=seed).stderr)
+        plain.append(fgsv.value(game, labels, budget=300, seed=seed, surrogate=False).stderr)
     rms = np.sqrt(np.mean(np.square(errors)))
-    assert rms < 0.7 * np.sqrt(np.mean(np.square(plain)))
+    assert rms < 0.5 * np.sqrt(np.mean(np.square(plain)))
     assert 0.6 < rms / np.sqrt(np.mean(np.square(stderrs))) < 1.5
     assert np.abs(np.mean(errors, axis=0)).max() < 4 * rms / np.sqrt(len(errors))
 
@@ -304,3 +304,40 @@ def test_a_million_players():
     assert result.values.sum() == pytest.approx(np.log1p(n), rel=1e-9)
     assert (np.abs(result.values - np.log1p(n) / 4) < 5 * result.stderr + 1e-9).all()
     assert len(result.deviations) == covariance.PARTS
+
+
+def test_a_proxy_of_the_size_alone_is_ignored():
+    """It has no variance within sizes but rounding, and no coefficient can be learned from that."""
+    game = fgsv.Game(lambda masks: masks[:, 0] * 1.0, 30)
+    result = fgsv.value(game, budget=600, proxy=lambda masks: np.sqrt(masks.sum(axis=1)))
+    assert result.values[0] == pytest.approx(1, abs=0.5)
+    assert result.stderr.max() < 0.3
+
+
+@pytest.mark.parametrize("n", [3, 4, 20])
+def test_errors_are_honest_from_the_first_round(n):
+    """Replicates that got nothing do not count as replicates without error."""
+    game = noise(n)
+    truth = fgsv.exact(game).values if n < 20 else None
+    for round_size in (4, 8, 32):
+        budget = min(2 + round_size, 2**n - 1)
+        if budget < 2 + round_size:
+            continue
+        runs = [fgsv.value(game, budget=budget, seed=seed, round_size=round_size) for seed in range(100)]
+        stderrs = np.array([run.stderr for run in runs])
+        assert not (stderrs == 0).any()
+        if truth is not None and np.isfinite(stderrs).all():
+            errors = np.array([run.values for run in runs]) - truth
+            assert np.sqrt((errors**2).mean()) < 1.5 * np.sqrt((stderrs**2).mean())
+
+
+def test_a_step_that_was_never_seen_is_no_overflow():
+    game = fgsv.Game(lambda masks: 1e6 * masks[:, :6].all(axis=1), 40)
+    result = fgsv.value(game, budget=3000)
+    assert result.values.sum() == pytest.approx(1e6)
+
+
+def test_a_cost_must_be_positive():
+    for cost in (lambda sizes: 0 * sizes, lambda sizes: np.where(sizes == 3, np.nan, 1.0)):
+        with pytest.raises(ValueError, match="cost must give a positive number"):
+            fgsv.value(SumOfUnanimity(20), cost=cost)

@@ -62,3 +62,17 @@ def test_sums_of_a_group_do_not_see_the_others():
     whole = Partition.of(["a"] * 300 + ["b"] * 700).sums(values)
     split = Partition.of(["a"] * 300 + ["b"] * 350 + ["c"] * 350).sums(values)
     np.testing.assert_array_equal(whole[0], split[0])
+
+
+def test_sums_of_owners_do_not_see_the_others():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(500, 1))
+    shares = rng.dirichlet([1, 1, 1], size=500)
+    split = np.column_stack([shares[:, 0], shares[:, 1] / 2, shares[:, 1] / 2, shares[:, 2]])
+    whole, parts = Partition.of(shares).sums(values), Partition.of(split).sums(values)
+    np.testing.assert_array_equal(whole[[0, 2]], parts[[0, 3]])
+
+
+def test_missing_labels_of_pandas_are_missing():
+    with pytest.raises(ValueError, match="1 missing labels"):
+        Partition.of(pd.Series(["a", pd.NA, "b"]))

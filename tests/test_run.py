@@ -35,7 +35,7 @@ def test_the_budget_is_kept_and_counted(method, budget):
         assert game.n_asked == 0
     else:
         assert result.n_evaluations == game.n_asked <= budget
-        assert result.stopped == f"budget of {budget} reached"
+        assert result.stopped.startswith(f"budget of {budget} reached")
 
 
 def test_a_budget_for_all_coalitions_enumerates_them():
@@ -136,6 +136,12 @@ def test_bad_arguments_cost_nothing(arguments, error, message):
     assert game.n_asked == 0
 
 
+def test_a_small_game_needs_no_more_than_all_its_coalitions():
+    with pytest.raises(ValueError, match="at least 16 evaluations, got 15"):
+        fgsv.value(Airport([1, 2, 3, 4]), budget=15)
+    assert fgsv.value(Airport([1, 2, 3, 4]), budget=16).method == "exact"
+
+
 def test_the_number_of_players_must_be_known():
     with pytest.raises(ValueError, match=r"fgsv.Game\(fn, n_players\)"):
         fgsv.value(lambda masks: masks.sum(axis=1))
@@ -188,3 +194,27 @@ def test_a_target_out_of_reach_is_estimated():
     needed = int(short.stopped.split()[-2].replace(",", ""))
     ratio = (short.half_width() / short.total).max() / 1e-4
     assert needed == pytest.approx(short.n_evaluations * ratio**2, rel=0.06)
+
+
+def test_a_target_does_not_enumerate():
+    """Only a budget asks for every coalition; a rule ends a run as soon as it is met, also in a small game."""
+    game = Counting(SumOfUnanimity(17))
+    result = fgsv.value(game, precision=0.1)
+    assert result.method == "covariance"
+    assert game.n_asked < 2**14
+    assert fgsv.value(game, max_seconds=1e-9).n_evaluations == 34
+
+
+def test_an_enumeration_in_several_rounds_can_be_watched():
+    game = Airport(np.arange(1.0, 18))
+    rounds = list(fgsv.iterate(game, budget=2**17))
+    assert len(rounds) == 2
+    assert np.isnan(rounds[0].stderr).all()
+    assert np.isnan(rounds[0].regroup([0] * 8 + [1] * 9).stderr).all()
+    np.testing.assert_allclose(rounds[1].values, game.shapley, atol=1e-10)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    result = fgsv.value(SumOfUnanimity(20), budget=np.int64(100), seed=np.int64(1), batch_size=np.int64(8))
+    result.save(tmp_path / "run.json")
+    assert fgsv.Valuation.load(tmp_path / "run.json").seed == 1

@@ -125,7 +125,10 @@ class _Enumerator:
         self._values.append(values)
 
     def estimate(self) -> Estimate:
-        """Return the exact values."""
-        values = np.concatenate([*self._values, self.problem.ends[1:]])
+        """Return the exact values; equal shares, whose error is not known, before the last coalition is there."""
+        n, ends = self.problem.n_players, self.problem.ends
+        if sum(map(len, self._values)) < 2**n - 1:
+            return Estimate(np.repeat((ends[1:] - ends[:1]) / n, n, axis=0))
+        values = np.concatenate([*self._values, ends[1:]])
         semivalue = self.problem.semivalue
         return Estimate(semivalues(values, semivalue), exact=True, efficient=semivalue == SHAPLEY)

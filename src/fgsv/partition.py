@@ -95,7 +95,8 @@ class Partition:
         """
         flat = np.asarray(values).reshape(self.n_players, -1)
         if self.ownership is not None:
-            sums = self.ownership.T @ flat
+            # one group after another: a product of matrices would round each by the shape of all
+            sums = np.stack([(share[:, None] * flat).sum(axis=0) for share in self.ownership.T])
         else:
             assert self._codes is not None
             sums = np.stack(
@@ -125,7 +126,7 @@ def _from_labels(groups: Any) -> Partition:
     labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     if not labels:
         raise ValueError("groups is empty: expected one label for each player")
-    missing = [i for i, label in enumerate(labels) if label is None or label != label]
+    missing = [i for i, label in enumerate(labels) if label is None or _is_nan(label)]
     if missing:
         raise ValueError(
             f"groups has {len(missing)} missing labels, the first for player {missing[0]}: give every player a group"
@@ -133,6 +134,14 @@ def _from_labels(groups: Any) -> Partition:
     codes: dict[Hashable, int] = {}
     positions = np.fromiter((codes.setdefault(label, len(codes)) for label in labels), np.int64, len(labels))
     return Partition(tuple(codes), None, positions)
+
+
+def _is_nan(label: Any) -> bool:
+    """Say whether a label is a missing value of numpy or pandas: one that does not equal itself."""
+    try:
+        return bool(label != label)
+    except TypeError:  # pandas.NA will not say
+        return True
 
 
 def _from_mapping(groups: Mapping[Any, Any], n_players: int | None) -> Partition:

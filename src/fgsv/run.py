@@ -79,23 +79,32 @@ def rounds(
     weights = as_semivalue(semivalue)
     stop_rules = rules(max_seconds=max_seconds, stderr=stderr, precision=precision, confidence=confidence)
     if budget is None:
-        # without any rule a run must end; with a target the budget only guards against an unreachable one
-        budget = max(method.least(n, partition), DEFAULT_BUDGET if not stop_rules else 50 * DEFAULT_BUDGET)
+        # without any rule a run must end; with one the budget only guards against what is out of reach, and does
+        # not ask for every coalition
+        guard = DEFAULT_BUDGET if not stop_rules else min(50 * DEFAULT_BUDGET, 2 ** min(n, 30) - 1)
+        budget = max(method.least(n, partition), guard)
+    budget, seed = int(budget), int(seed)
     asked = method
-    if isinstance(method, Covariance) and n < 40 and 2**n <= budget:
+    small = isinstance(method, Covariance) and n < 40
+    if small and 2**n <= budget:
         method = Enumeration()
     least = method.least(n, partition)
     if budget < least:
+        least = min(least, 2**n) if small else least
         raise ValueError(f"method {method.name!r} needs a budget of at least {least} evaluations, got {budget}")
     if seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
     if proxy is not None:
         if not isinstance(asked, Covariance):
             raise ValueError(f"a proxy goes with the method 'covariance', not with {asked.name!r}")
-        if as_game(proxy, getattr(proxy, "n_players", n)).n_players != n:
+        if getattr(proxy, "n_players", n) != n:
             raise ValueError(f"the proxy has {proxy.n_players} players, but the game has {n}")
     cost = cost or game.cost
-    rows = batch_size or game.batch_size or default_batch_size(n)
+    if cost is not None:
+        costs = np.broadcast_to(np.asarray(cost(np.arange(1, n)), dtype=float), (n - 1,))
+        if not (np.isfinite(costs) & (costs > 0)).all():
+            raise ValueError("cost must give a positive number for every size from 1 to n - 1")
+    rows = int(batch_size or game.batch_size or default_batch_size(n))
     # all that the values depend on besides the game and the groups: `fgsv verify` runs again from these
     settings = {
         "method": asked.name,
@@ -122,7 +131,7 @@ def rounds(
         settings=settings,
     ) as evaluated:
         ends = evaluated(Coalitions.ends(n))
-        known = None if proxy is None or method is not asked else _known(proxy, ends, weights, seed, budget)
+        known = None if proxy is None or method is not asked else _known(proxy, n, ends, weights, seed, budget)
         estimator = method.start(Problem(n, ends, partition, weights, cost, known))
 
         def progress_after(n_evaluations: int) -> Progress:
@@ -154,6 +163,8 @@ def rounds(
                     break
                 if n_evaluations + len(draws.coalitions) > budget:
                     stopped = f"budget of {budget} reached"
+                    if budget - n_evaluations > budget / 8:
+                        stopped += f" as far as whole rounds go: the next takes {len(draws.coalitions)}"
                     break
                 if progress is not None:
                     yield progress
@@ -200,13 +211,14 @@ def _plain(option: Any) -> Any:
     return option if option is None or isinstance(option, bool | int | float | str | list | dict) else repr(option)
 
 
-def _known(proxy: Any, ends: Floats, semivalue: Semivalue, seed: int, budget: int) -> Proxy:
+def _known(proxy: Any, n: int, ends: Floats, semivalue: Semivalue, seed: int, budget: int) -> Proxy:
     """Return a proxy with its own values: in closed form where it has one, else from a long run of its own."""
-    n, q = as_game(proxy, getattr(proxy, "n_players", None)).n_players, ends.shape[1]
-    game = as_game(proxy, n)
+    game, q = as_game(proxy, n), ends.shape[1]
 
     def evaluated(coalitions: Coalitions) -> Floats:
-        values = evaluate(game, coalitions)
+        rows = default_batch_size(n)
+        batches = [coalitions[start : start + rows] for start in range(0, len(coalitions), rows)]
+        values = np.concatenate([evaluate(game, batch) for batch in batches])
         if values.shape[1] not in (1, q):
             raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
         return np.broadcast_to(values, (len(values), q))
@@ -216,21 +228,24 @@ def _known(proxy: Any, ends: Floats, semivalue: Semivalue, seed: int, budget: in
     if closed is not None and semivalue == SHAPLEY:
         values = np.asarray(closed, dtype=float).reshape(n, -1)
         return Proxy(evaluated, proxy_ends, np.broadcast_to(values, (n, q)), None)
-    own = value(game, semivalue=semivalue, seed=seed, budget=min(20 * budget, PROXY_BUDGET))
+    # a seed of its own: with the same draws its error would go along with that of the game
+    own = value(game, semivalue=semivalue, seed=seed + 2**32, budget=max(budget, min(20 * budget, PROXY_BUDGET)))
     assert own.player_values is not None
     deviations = None if own.deviations is None else np.broadcast_to(own.deviations, (*own.deviations.shape[:2], q))
     return Proxy(evaluated, proxy_ends, np.broadcast_to(own.player_values.reshape(n, -1), (n, q)), deviations)
 
 
 def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
-    """Give a function the signature of another one."""
+    """Give a function the arguments of another one."""
 
     def decorate(function: Callable[..., T]) -> Callable[P, T]:
         @wraps(function)
         def same(*args: P.args, **kwargs: P.kwargs) -> T:
             return function(*args, **kwargs)
 
-        same.__signature__ = inspect.signature(source)  # type: ignore[attr-defined]
+        returned = inspect.signature(function).return_annotation
+        signature = inspect.signature(source).replace(return_annotation=returned)
+        same.__signature__ = signature  # type: ignore[attr-defined]
         return same
 
     return decorate
@@ -257,6 +272,23 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     >>> result = fgsv.value(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"])
     >>> result.names, result.values.round(4).tolist()
     (('a', 'b'), [0.3333, 3.6667])
+
+    `game` is a callable from an (m, n) boolean array to (m,) or (m, q) numbers; `groups` are n labels, a mapping
+    name -> indices, an (n, K) ownership matrix, or None for each player alone.
+
+    What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate` and
+    `round_size` for the default), `semivalue` ("shapley", "banzhaf", "beta(a, b)"), `cost` (sizes -> relative cost of
+    an evaluation), `proxy` (a cheap game that resembles this one: what it explains is not sampled), `seed`.
+
+    When it stops, whichever comes first: `budget` evaluations in all, the ends included (20,000 where nothing else is
+    said, a million beside a target); `max_seconds`; `stderr`, the largest standard error of a group;
+    `precision`, the half-width of every share's interval at `confidence`. With a budget of 2^n or more the default
+    method enumerates. A stop that looks at the errors is a little optimistic about them: it ends runs whose error
+    happens to look small (`python -m benchmarks coverage` measures it).
+
+    How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
+    a file that remembers every evaluation, `on_error` ("raise", or a number for what fails), `timeout` per batch.
+    Same seed, same bits, however it runs. An interrupt returns what there is.
     """
     last = None
     for last in rounds(*args, **kwargs):  # noqa: B007

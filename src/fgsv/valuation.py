@@ -69,6 +69,8 @@ class Valuation:
     """Which rule ended the run."""
     outputs: tuple[str, ...] | None = None
     seed: int | None = None
+    exact: bool = False
+    """Whether every coalition was evaluated."""
     efficient: bool = False
     """Whether the values of all players sum to U(N) - U(0) by construction."""
     grouped: bool = False
@@ -124,6 +126,7 @@ class Valuation:
             stopped,
             outputs,
             seed,
+            estimate.exact,
             estimate.efficient,
             game.grouped_by is not None,
             settings or {},
@@ -147,7 +150,9 @@ class Valuation:
         return np.asarray(self.stderr * quantile)
 
     def shares(self) -> Floats:
-        """Return each group's part of U(N) - U(0); they sum to one, and negative values are charged.
+        """Return each group's part of U(N) - U(0); negative values are charged.
+
+        Shares of Shapley values sum to one; those of other semivalues, and of methods that are not efficient, do not.
 
         Linear shares alone are proof against splitting: a group's share is the sum of its parts' shares.
         """
@@ -202,7 +207,7 @@ class Valuation:
             self.player_values.reshape(n, -1),
             self.deviations,
             total=np.atleast_1d(self.total) if self.efficient else None,
-            exact=self.method == "exact",
+            exact=self.exact,
         )
         shape = (partition.n_groups, *self.player_values.shape[1:])
         return replace(self, partition=partition, values=values.reshape(shape), stderr=stderr.reshape(shape))
@@ -273,6 +278,7 @@ class Valuation:
             "player_values": None if self.player_values is None else _json_array(self.player_values),
             "deviations": None if self.deviations is None else _json_array(self.deviations),
             "degrees_of_freedom": _json_floats(np.asarray(self.degrees_of_freedom)),
+            "exact": self.exact,
             "efficient": self.efficient,
             "grouped": self.grouped,
             "settings": self.settings,
@@ -295,7 +301,7 @@ class Valuation:
         if schema != SCHEMA:
             raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
         groups = _array(document["groups"])
-        names = tuple(tuple(name) if isinstance(name, list) else name for name in document["names"])
+        names = tuple(map(_name, document["names"]))
         disjoint = groups.ndim == 1
         deviations = document["deviations"]
         return cls(
@@ -311,6 +317,7 @@ class Valuation:
             document["stopped"],
             None if document["outputs"] is None else tuple(document["outputs"]),
             document["seed"],
+            document["exact"],
             document["efficient"],
             document["grouped"],
             document["settings"],
@@ -350,6 +357,10 @@ def _json_name(name: Hashable) -> Any:
     if isinstance(name, np.generic):
         return name.item()
     return name if isinstance(name, (str, int, float, bool)) else str(name)
+
+
+def _name(document: Any) -> Hashable:
+    return tuple(map(_name, document)) if isinstance(document, list) else document
 
 
 def _json_array(array: NDArray[Any] | None) -> dict[str, Any]:

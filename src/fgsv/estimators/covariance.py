@@ -146,8 +146,10 @@ class CovarianceEstimator:
         self._end = PARTS
         self._before = _Sums(0.0, np.zeros((n, q)), np.zeros(q), np.zeros((PARTS, n, q), dtype=np.float32))
         if n > 1:
-            straight = problem.ends[0] + np.outer(self._sizes / n, problem.ends[1] - problem.ends[0])
-            self._epoch = self._open(np.zeros(q), straight, np.ones((n - 1, q)), np.ones((n - 1, q)))
+            rise = problem.ends[1] - problem.ends[0]
+            straight = problem.ends[0] + np.outer(self._sizes / n, rise)
+            spread = np.broadcast_to(np.where(rise == 0, 1.0, np.abs(rise)), (n - 1, q))
+            self._epoch = self._open(np.zeros(q), straight, spread, np.ones((n - 1, q)))
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Draw a round: in each stream sizes systematically from the allocation, subsets in balanced blocks."""
@@ -182,8 +184,8 @@ class CovarianceEstimator:
                 self._refit()
             else:
                 self._add(draws.coalitions, values - self._epoch.beta * proxies, draws.plan)
-        if self._n_draws >= self._end:
-            self._close()
+            if self._n_draws >= self._end:
+                self._close()
 
     def estimate(self) -> Estimate:
         """Return the player values and the deviations of the replicates."""
@@ -194,7 +196,7 @@ class CovarianceEstimator:
         mass = before.mass + FRESHNESS * now.mass
         totals = before.totals + FRESHNESS * now.totals
         deviations = before.deviations + np.float32(FRESHNESS) * now.deviations
-        deviations *= np.float32(np.sqrt(N_REPLICATES / (N_REPLICATES - 1)) / mass)
+        deviations *= np.float32(1 / mass)
         if self._proxy is not None and self._proxy.deviations is not None:
             beta = (before.betas + FRESHNESS * now.betas) / mass
             deviations = np.concatenate([deviations, self._proxy.deviations * beta.astype(np.float32)])
@@ -267,7 +269,10 @@ class CovarianceEstimator:
         for stream in range(N_STREAMS):
             parts = slice(stream * N_REPLICATES, (stream + 1) * N_REPLICATES)
             total = epoch.sums[parts].sum(axis=0)
-            deviations[parts] = epoch.sums[parts] - fraction[stream][:, None, None] * total
+            # the mean is the replicates' own: 1 - sum of squares is (R - 1) / R where they are equal
+            freedom = 1 - float((fraction[stream] ** 2).sum())
+            scale = np.float32(1 / np.sqrt(freedom) if freedom > 1e-6 else np.nan)
+            deviations[parts] = scale * (epoch.sums[parts] - fraction[stream][:, None, None] * total)
         return _Sums(count, epoch.total + count * epoch.known, count * epoch.beta, deviations)
 
     def _curves(self) -> tuple[Floats, Floats, Floats, Floats]:
@@ -323,7 +328,6 @@ class CovarianceEstimator:
         others = [owners != stream for stream in range(N_STREAMS)]
         ends = self._ends if self._proxy is None else self._ends - epoch.beta * self._proxy.ends
         curves = [mean_and_spread(self._n, history.sizes[rows], values[rows], ends) for rows in others]
-        spread = epoch.spread if epoch.first else np.mean([spread for _, spread in curves], axis=0)
         rows = history.sample(int(surrogate.MOST_POINTS / max(1.0, np.sqrt(self._ends.shape[1] / 4))))
         epoch.surrogate = surrogate.cross_fit(
             history.masks(rows),
@@ -331,7 +335,7 @@ class CovarianceEstimator:
             values[rows],
             owners[rows],
             np.stack([intercept for intercept, _ in curves]),
-            spread,
+            epoch.spread,
         )
         epoch.refit_at = REFIT * len(history)
         epoch.known = self._known(epoch)
@@ -390,7 +394,10 @@ def _coefficient(history: History, base: Floats) -> Floats:
     utilities = history.values - mean_and_spread(n, history.sizes, history.values)[0][history.sizes - 1]
     proxies = history.proxies - mean_and_spread(n, history.sizes, history.proxies)[0][history.sizes - 1]
     weights = base[history.sizes - 1, None]
-    return (weights * utilities * proxies).sum(axis=0) / np.maximum((weights * proxies**2).sum(axis=0), 1e-300)
+    explained, variance = (weights * utilities * proxies).sum(axis=0), (weights * proxies**2).sum(axis=0)
+    # a proxy that depends on the size alone has no variance within sizes but rounding
+    constant = variance <= 1e-12 * (weights * history.proxies**2).sum(axis=0)
+    return np.where(constant, 0.0, explained / np.where(constant, 1.0, variance))
 
 
 def _sums_by_part(coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints) -> Iterator[tuple[int, Floats]]:

@@ -8,8 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.special import gammaln
 
-from fgsv.coalitions import Masks, log_choose
+from fgsv.coalitions import Masks
 from fgsv.semivalue import SizeWeights
 
 Floats = NDArray[np.float64]
@@ -88,6 +89,7 @@ class SetKernel:
         E[k(S, T)] = M[s, t]: sums over the overlap, hypergeometric, as far as its probability exceeds 1e-16.
         """
         n, t = self.n, np.arange(1, self.n)
+        log_factorial = gammaln(np.arange(n + 1) + 1.0)
         covariance, mean = np.empty((n - 1, n - 1)), np.empty((n - 1, n - 1))
         for s in range(1, n):
             centre = s * t / n
@@ -97,7 +99,10 @@ class SetKernel:
             overlap = low[:, None] + np.arange((high - low).max() + 1)
             beyond = overlap > high[:, None]
             overlap = np.minimum(overlap, high[:, None])
-            log_p = log_choose(t[:, None], overlap) + log_choose(n - t[:, None], s - overlap) - log_choose(n, s)
+            outside = s - overlap
+            log_p = log_factorial[t, None] - log_factorial[overlap] - log_factorial[t[:, None] - overlap]
+            log_p += log_factorial[n - t, None] - log_factorial[outside] - log_factorial[n - t[:, None] - outside]
+            log_p -= log_factorial[n] - log_factorial[s] - log_factorial[n - s]
             z = (overlap * n - s * t[:, None]) / np.sqrt(s * (n - s) * t * (n - t))[:, None]
             a = self.c[s - 1] * self.c - self.d[s - 1] * self.d
             k = np.exp(log_p) / ((a[:, None] - z) * self.g[s - 1] * self.g[:, None])
@@ -164,7 +169,8 @@ def cross_fit(
     any coefficients make a valid surrogate, since prediction and closed form use the same ones.
     """
     kernel = SetKernel.of(masks.shape[1])
-    targets = np.clip((values - intercepts[:, sizes - 1]) / spread[sizes - 1], -_CLIP, _CLIP)
+    with np.errstate(over="ignore"):  # a size without any spread so far
+        targets = np.clip((values - intercepts[:, sizes - 1]) / spread[sizes - 1], -_CLIP, _CLIP)
     gram = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1))
     used = (owners[None, :] != np.arange(len(intercepts))[:, None])[:, :, None]
     if len(gram) <= _DIRECT:
