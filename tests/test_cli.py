@@ -373,8 +373,10 @@ def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train,
 def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
     providers(240).to_csv(tmp_path / "t.csv", index=False)
     command = ["value", tmp_path / "t.csv", *COLUMNS, "--metric", "neg_log_loss", "--budget", 800, "--json"]
-    code, text, _ = fgsv_command(*command, "--test-error")
+    ledger, out = tmp_path / "run.db", tmp_path / "out"
+    code, text, _ = fgsv_command(*command, "--test-error", "--ledger", ledger, "--out", out)
     assert code == 0
+    assert fgsv_command("verify", out / "valuation.json", "--ledger", ledger)[0] == 0
     with_folds = json.loads(text)
     plain = json.loads(fgsv_command(*command)[1])
     for one, other in zip(with_folds["groupings"]["provider"], plain["groupings"]["provider"], strict=True):

@@ -94,6 +94,18 @@ def test_the_task_is_recognised():
     assert table.recognise(pd.Series(range(30))) == "regression"
 
 
+def test_decimal_commas_are_read_where_semicolons_part_the_cells(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("provider;a;b;c;y\n1,5;0,5;1.234,25;x,1;1\n1,5;;7;2,5;0\n")
+    found = table.read(path, text=["provider"])
+    assert found.frame["a"].tolist()[0] == 0.5
+    assert np.isnan(found.frame["a"][1])
+    assert found.frame["b"].tolist() == [1234.25, 7.0]
+    assert found.frame["c"].tolist() == ["x,1", "2,5"]
+    assert found.frame["provider"].tolist() == ["1,5", "1,5"]
+    assert found.notes == ("read as numbers with decimal commas: a, b",)
+
+
 def test_an_infinite_target_is_named():
     frame = small().assign(y=np.inf)
     with pytest.raises(TableError, match=r"row 1 has inf$"):

@@ -103,4 +103,5 @@ def with_test_error(valuation: Valuation, folds: Folds, confidence: float = 0.95
             strict=True,
         )
     ]
-    return replace(single, info=single.info | {"test_error": {"n_folds": len(weights), "rows": rows}})
+    found = {"n_folds": len(weights), "weights": weights.tolist(), "rows": rows}
+    return replace(single, info=single.info | {"test_error": found})

@@ -27,6 +27,7 @@ MOST_CATEGORIES = 20
 """Rarer categories of a text column than this many share one column."""
 DATE_SHARE = 0.95
 """A text column is one of dates when at least this part of it reads as dates."""
+DECIMAL_COMMA = r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?"
 
 
 class TableError(ValueError):
@@ -40,6 +41,8 @@ class Table:
     frame: pd.DataFrame
     name: str
     sha256: str
+    notes: tuple[str, ...] = ()
+    """What was decided in reading it, in plain words."""
 
     def column(self, name: str, role: str) -> pd.Series[Any]:
         """Return a column, or raise an error that suggests the closest name."""
@@ -82,7 +85,7 @@ def read(path: str | Path, *, text: Sequence[str] = (), encoding: str = "utf-8")
     >>> read(file, text=["provider"]).frame["provider"].tolist()
     ['007', '008']
     """
-    path = Path(path)
+    path, notes = Path(path), []
     if path.is_dir():
         raise TableError(f"{path} is a directory: give a CSV, TSV or Parquet file")
     if not path.exists():
@@ -99,13 +102,16 @@ def read(path: str | Path, *, text: Sequence[str] = (), encoding: str = "utf-8")
             if name in frame:
                 frame[name] = frame[name].astype("string").astype(object)
     else:
-        frame = _read_text(path, content, text, encoding)
+        frame, separator = _read_text(path, content, text, encoding)
+        if separator == ";":
+            notes = _read_decimal_commas(frame, text)
     if not len(frame):
         raise TableError(f"{path} has a header but no rows")
-    return Table(frame, path.name, hashlib.sha256(content).hexdigest())
+    return Table(frame, path.name, hashlib.sha256(content).hexdigest(), tuple(notes))
 
 
-def _read_text(path: Path, content: bytes, text: Sequence[str], encoding: str) -> pd.DataFrame:
+def _read_text(path: Path, content: bytes, text: Sequence[str], encoding: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows and the separator between their cells."""
     if content[:2] == b"\x1f\x8b":
         try:
             content = gzip.decompress(content)
@@ -132,9 +138,27 @@ def _read_text(path: Path, content: bytes, text: Sequence[str], encoding: str) -
         twice = next(name for name in names if names.count(name) > 1)
         raise TableError(f"{path} has two columns named {twice!r}: rename one")
     try:
-        return pd.read_csv(io.StringIO(decoded), sep=separator, dtype=dict.fromkeys(text, object), low_memory=False)
+        kept = dict.fromkeys(text, object)
+        return pd.read_csv(io.StringIO(decoded), sep=separator, dtype=kept, low_memory=False), separator
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise TableError(f"{path} is not a table: {str(error).strip()}") from None
+
+
+def _read_decimal_commas(frame: pd.DataFrame, text: Sequence[str]) -> list[str]:
+    """Turn columns such as "1,5" and "1.234,5" into numbers, in place; return the note that names them.
+
+    A column is one of numbers when all its cells are, and one of them at least has the comma.
+    """
+    changed = []
+    for name in frame.columns:
+        if name in text or pd.api.types.is_numeric_dtype(frame[name]):
+            continue
+        cells = frame[name].dropna().astype(str).str.strip()
+        if cells.str.contains(",").any() and cells.str.fullmatch(DECIMAL_COMMA).all():
+            plain = cells.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+            frame[name] = plain.astype(float).reindex(frame.index)
+            changed.append(str(name))
+    return [f"read as numbers with decimal commas: {', '.join(changed)}"] if changed else []
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -183,7 +207,7 @@ def prepare(
         raise TableError("no group column: name the column that says whose row it is")
     if target in group:
         raise TableError(f"column {target!r} is both the group and the target")
-    notes: list[str] = []
+    notes = list(dict.fromkeys([*table.notes, *(() if test is None else test.notes)]))
     values = table.column(target, "the target")
     labels = {name: _labels(table, name, group_missing) for name in group}
     players = None if unit is None else table.column(unit, "the unit")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fgsv.backends import PackedBatch, Workers
 from fgsv.game import Game, as_game
+from fgsv.heldout import combine
 from fgsv.ledger import Batch, Ledger, LedgerError, NotRecorded
 from fgsv.packing import unpack
 from fgsv.payout import split_again
@@ -22,7 +23,10 @@ from fgsv.valuation import Valuation
 
 Floats = NDArray[np.float64]
 
-TAKEN_FROM_FILE = "the groups' names and members, the amount and policy of a payout, and the audit"
+TAKEN_FROM_FILE = (
+    "the groups' names and members, the amount and policy of a payout, an end by the clock or by hand, the error "
+    "from the test rows, and the audit"
+)
 """What a valuation states and no ledger holds."""
 
 
@@ -74,6 +78,8 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
                 if progress.n_evaluations >= valuation.n_evaluations:
                     break
             derived = progress.valuation
+            if "test_error" in valuation.info:  # the ledger has the folds of the test rows one by one
+                derived = combine(derived, np.array(valuation.info["test_error"]["weights"]))
         except NotRecorded:
             stated = f"{valuation.n_evaluations} evaluations from seed {settings['seed']}"
             return [Difference("draws", stated, "some of them are not in the ledger")]
