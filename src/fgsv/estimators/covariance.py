@@ -242,12 +242,12 @@ class CovarianceEstimator:
             self._end *= GROWTH
         _, _, _, residual_spread = self._curves()
         planned = (GROWTH - 1) * self._n_draws
+        expected = planned * self._allocate(residual_spread)
         for short in range(1, self._n // 2 + 1):
             if comb(self._n, short) > planned:
                 break
             for size in sorted({short, self._n - short}):
-                expected = planned * self._allocate(residual_spread)[size - 1]
-                if not self._enumerated[size - 1] and comb(self._n, short) <= expected:
+                if not self._enumerated[size - 1] and comb(self._n, short) <= expected[size - 1]:
                     self._to_enumerate.append(size)
         if not self._to_enumerate:
             self._next_epoch()
