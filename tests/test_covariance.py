@@ -126,7 +126,7 @@ def test_the_values_of_a_surrogate_are_those_of_enumeration(semivalue):
     weights = SizeWeights.of(semivalue, n)
     everything = np.concatenate([Coalitions.of_size(n, size).masks() for size in range(1, n)])
     counts = everything.sum(axis=1)
-    streams = [fitted.predict(everything, counts, np.full(len(counts), j)) for j in range(2)]
+    streams = [fitted.explained(everything, counts, np.full(len(counts), j)) for j in range(2)]
     f = np.mean(streams, axis=0)
     expected = np.zeros((n, 2))
     for s in range(1, n):
@@ -147,7 +147,7 @@ def test_a_stream_is_not_corrected_by_its_own_values():
     other = np.where(owners[:, None] == 0, rng.normal(size=values.shape), values)
     predictions = [
         [
-            cross_fit(masks, sizes, v, owners, intercepts, spread).predict(masks, sizes, np.full(len(sizes), j))
+            cross_fit(masks, sizes, v, owners, intercepts, spread).explained(masks, sizes, np.full(len(sizes), j))
             for j in range(3)
         ]
         for v in (values, other)
