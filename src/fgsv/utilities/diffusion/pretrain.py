@@ -62,7 +62,7 @@ def train_autoencoder(
             batch = pixels[rows.to(device)[:, None], channels.to(device)]
             # Turned and mirrored for the same reason: new shapes have edges at other angles.
             turns, mirrored = (int(number) for number in torch.randint(0, 4, (2,), generator=generator))
-            yield (batch.rot90(turns, (2, 3)).flip((3,) if mirrored % 2 else ()),)
+            yield (batch.rot90(turns, (2, 3)).flip((3,) if mirrored % 2 else ()).contiguous(),)
 
     steps, rate = settings.autoencoder_steps, settings.autoencoder_rate
     _train("autoencoder", vae, loss_of, batches(), steps, rate, settings.record, report)
