@@ -51,7 +51,10 @@ class Scale:
     round_size: int = 512
 
 
-FULL = Scale(settings=Settings(learning_rate=3e-3, guidance=3.0))
+FULL = Scale(
+    pretraining=Pretraining(autoencoder_steps=2000, steps=3000),
+    settings=Settings(learning_rate=3e-3, guidance=1.0, schedule="linear"),
+)
 """120 images, four prompts, and the paper's settings but two: the small model learns a brand in 300 steps at a
 larger rate than Stable Diffusion's 1e-4, and a guidance of 7.5 drives its colours to their limits."""
 
