@@ -347,7 +347,6 @@ class CovarianceEstimator:
             owners[rows],
             np.stack([intercept for intercept, _ in curves]),
             epoch.outlook.spread,
-            epoch.surrogate,
         )
         epoch.refit_at = int(REFIT * len(history))
         epoch.known = self._known(epoch)

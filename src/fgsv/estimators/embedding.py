@@ -75,13 +75,13 @@ def size_hats(n: int, sizes: Ints) -> Singles:
     return np.maximum(0, 1 - np.abs(place[:, None] - np.arange(_KNOTS))).astype(np.float32)
 
 
-def embed(standardised: Singles, hats: Singles, targets: Singles, start: Embedding | None = None) -> Embedding:
+def embed(standardised: Singles, hats: Singles, targets: Singles) -> Embedding:
     """Fit an embedding to (m, q) targets of about unit variance by penalised least squares.
 
     The penalty grows as the largest singular value that noise alone would have, so that noise is not embedded.
     """
     (m, n), q = standardised.shape, targets.shape[1]
-    start = _anywhere(n, q) if start is None else start
+    start = _anywhere(n, q)  # not the last fit: where that vanished it would stay so
     shapes = [start.positions.shape, start.bends.shape, start.slopes.shape]
     cuts = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
     penalty = _PENALTY * (1 + np.sqrt(m / n))
@@ -106,7 +106,8 @@ def embed(standardised: Singles, hats: Singles, targets: Singles, start: Embeddi
 
     first = np.concatenate([start.positions.ravel(), start.bends.ravel(), start.slopes.ravel()])
     best = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS})
-    return Embedding(*unpack(best.x))
+    positions, bends, slopes = unpack(best.x)
+    return Embedding(positions - positions.mean(axis=0), bends, slopes)  # the mean is rounding
 
 
 def _anywhere(n: int, q: int) -> Embedding:

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 MOST_PLAYERS = 1024
 """Beyond it the closed form costs more than the surrogate is worth."""
-MOST_POINTS = 8192
+MOST_POINTS = 12288
 """Coalitions that the kernel takes, at most: time and memory grow with their square."""
 MOST_ROWS = 32768
 """Coalitions that an embedding is fitted to, at most."""
@@ -151,12 +151,12 @@ class Surrogate:
         return self.spread[sizes - 1] * shape
 
     def trust(self, sizes: Ints, explained: Floats, seen: Floats) -> Floats:
-        """Return (q,): the coefficient of f - h that fits what was seen of U - h, little above or below what is sure.
+        """Return (q,): how much of f - h the draws bear out: the coefficient that fits it to what was `seen` of U - h.
 
-        Both in units of r(s), without the largest values, and as if a few more draws had agreed with f.
+        In units of r(s), with outliers clipped, and as if a few more draws had agreed with f.
         """
         spread = self.spread[sizes - 1]
-        explained, seen = explained / spread, np.clip(seen / spread, -_CLIP, _CLIP)
+        explained, seen = explained / spread, _clipped(seen, spread)
         agreement = (_PRIOR + (explained * seen).sum(axis=0)) / (_PRIOR + (explained**2).sum(axis=0))
         return np.clip(agreement, _LEAST_TRUST, 1)
 
@@ -179,25 +179,22 @@ def cross_fit(
     owners: Ints,
     intercepts: Floats,
     spread: Floats,
-    last: Surrogate | None = None,
 ) -> Surrogate:
     """Fit f_j for each stream j on the coalitions not its own: an embedding, then the kernel to what that leaves.
 
     `owners` (M,) names the stream of each coalition, -1 where it belongs to none and serves all. The kernel takes
     at most `MOST_POINTS` of the coalitions. All systems share one kernel matrix, and each product with it, in
     conjugate gradients. They need not be solved to the last digit: any coefficients make a valid surrogate, since
-    prediction and closed form use the same ones. Each embedding starts from the `last` one of its stream.
+    prediction and closed form use the same ones.
     """
     n = masks.shape[1]
     kernel = SetKernel.of(n)
-    with np.errstate(over="ignore"):  # a size without any spread so far
-        targets = np.clip((values - intercepts[:, sizes - 1]) / spread[sizes - 1], -_CLIP, _CLIP).astype(np.float32)
+    targets = _clipped(values - intercepts[:, sizes - 1], spread[sizes - 1]).astype(np.float32)
     others = owners[None, :] != np.arange(len(intercepts))[:, None]
     standardised, hats = standardise(masks, sizes), size_hats(n, sizes)
     embeddings = []
     for stream, rows in enumerate(others):
-        start = None if last is None else last.embeddings[stream]
-        embeddings.append(embed(standardised[rows], hats[rows], targets[stream, rows], start))
+        embeddings.append(embed(standardised[rows], hats[rows], targets[stream, rows]))
         targets[stream] -= embeddings[-1](standardised, hats)
     points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(values.shape[1] / 4))))
     masks, sizes, owners, used = masks[points], sizes[points], owners[points], others[:, points, None]
@@ -208,6 +205,11 @@ def cross_fit(
         common = np.flatnonzero(owners < 0)
         coefficients = _solve(gram, used * targets[:, points], used, common[:: max(1, len(common) // 400)])
     return Surrogate(kernel, intercepts, spread, tuple(embeddings), masks, sizes, coefficients)
+
+
+def _clipped(deviations: Floats, spread: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # a size without any spread so far
+        return np.clip(deviations / spread, -_CLIP, _CLIP)
 
 
 def _solve_directly(gram: Singles, targets: Singles, used: NDArray[np.bool_]) -> Singles:
