@@ -405,7 +405,7 @@ def test_report_and_compare(fgsv_command, train, tmp_path):
     assert "<title>" in page.read_text(encoding="utf-8")
     code, text, _ = fgsv_command("compare", *saved, "--json")
     assert code == 0
-    rows = json.loads(text)
+    rows = json.loads(text)["groups"]
     assert [row["group"] for row in rows] == ["north", "south", "east", "west"]
     assert rows[0]["difference"] == pytest.approx(rows[0]["share_b"] - rows[0]["share_a"])
     code, _, notes = fgsv_command("compare", *saved)
@@ -435,6 +435,69 @@ def test_every_command_has_an_example_in_its_help():
     for name, callback in found.items():
         assert f"Example: fgsv {' '.join(name)}" in (callback.__doc__ or ""), name
     assert isinstance(typer.main.get_command(cli.app).name, (str, type(None)))
+
+
+def test_every_command_prints_json():
+    def walk(command, name):
+        for sub in getattr(command, "commands", {}).values():
+            yield from walk(sub, f"{name} {sub.name}")
+        if not hasattr(command, "commands"):
+            yield name, {word for parameter in command.params for word in parameter.opts}
+
+    found = dict(walk(typer.main.get_command(cli.app), "fgsv"))
+    assert len(found) == len(dict(commands(cli.app))) > 15
+    assert [name for name, options in found.items() if "--json" not in options] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys"),
+    [
+        (["ledger", "show", "LEDGER"], {"games", "runs"}),
+        (["ledger", "verify", "LEDGER"], {"same", "checked", "differences"}),
+        (["ledger", "merge", "NEW.db", "LEDGER"], {"added", "known", "different", "largest_difference"}),
+        (["ledger", "export", "LEDGER", "NEW.csv"], {"lines", "file"}),
+        (["verify", "SAVED", "--ledger", "LEDGER"], {"same", "checked", "differences"}),
+        (["compare", "SAVED", "OTHER"], {"groups", "notes"}),
+        (["report", "SAVED", "--out", "NEW.html"], {"report"}),
+        (
+            ["reproduce", "motivation", "--out", "NEW", "--budget", "300"],
+            {"experiment", "settings", "table", "files"},
+        ),
+        (
+            ["bench", "sou", "--n", "8", "--budget", "400", "--repeats", "2", "--jobs", "1", "--out", "NEW"],
+            {"summary", "statements", "folder"},
+        ),
+    ],
+    ids=lambda part: " ".join(part[:2]) if isinstance(part, list) else "",
+)
+def test_json_is_one_document_and_nothing_else(capfd, tmp_path, arguments, keys):
+    game = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 8, fingerprint="roots")
+    places = {"SAVED": tmp_path / "a.json", "OTHER": tmp_path / "b.json", "LEDGER": tmp_path / "run.db"}
+    fgsv.value(game, [0, 1] * 4, budget=100, ledger=places["LEDGER"]).save(places["SAVED"])
+    fgsv.exact(fgsv.games.Airport([1, 2]), [0, 1]).save(places["OTHER"])
+    paths = [
+        str(places.get(word, tmp_path / word if word.startswith("NEW") else word)) for word in [*arguments, "--json"]
+    ]
+    with pytest.raises(SystemExit) as end:
+        cli.main(paths)
+    text = capfd.readouterr().out  # of the process, not only of this interpreter's stdout
+    assert not end.value.code
+    assert keys <= set(json.loads(text))
+    assert text.count("\n") == 1
+
+
+def test_json_says_what_is_not_the_same_and_which_games_differ(fgsv_command, tmp_path):
+    path, ledger = tmp_path / "valuation.json", tmp_path / "run.db"
+    for fingerprint, power in (("squares", 2.0), ("roots", 0.5)):
+        game = fgsv.Game(lambda masks, power=power: masks.sum(axis=1) ** power, 8, fingerprint=fingerprint)
+        fgsv.value(game, [0, 1] * 4, budget=100, ledger=ledger).save(tmp_path / f"{fingerprint}.json")
+    code, text, _ = fgsv_command("compare", tmp_path / "squares.json", tmp_path / "roots.json", "--json")
+    assert (code, "two different games" in json.loads(text)["notes"][0]) == (0, True)
+    document = json.loads((tmp_path / "roots.json").read_text())
+    path.write_text(json.dumps(document | {"values": [document["values"][0] + 1, document["values"][1]]}))
+    code, text, _ = fgsv_command("verify", path, "--ledger", ledger, "--json")
+    found = json.loads(text)
+    assert (code, found["same"], found["differences"][0]["where"]) == (1, False, "values of group 0")
 
 
 def test_help_imports_nothing_heavy():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 import shlex
 import sys
@@ -23,6 +22,7 @@ import fgsv
 from fgsv import cli_bench, cli_ledger
 from fgsv import cli_options as option
 from fgsv.cli_reproduce import reproduce
+from fgsv.documents import print_json, records
 
 if TYPE_CHECKING:
     from fgsv.payout import Payout
@@ -231,7 +231,7 @@ def plan(
         ledger=ledger,
     )
     if as_json:
-        typer.echo(json.dumps({"plan": found.to_frame().to_dict("records"), "notes": job.notes}))
+        print_json({"plan": records(found.to_frame()), "notes": job.notes})
         return
     console.say_all(job.notes)
     console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
@@ -259,7 +259,7 @@ def report(
         raise FileExistsError(f"{page} is there already: say --force to replace it, or another --out")
     results.replace_file(page, render(fgsv.Valuation.load(saved), aggregate_only=aggregate_only))
     if as_json:
-        typer.echo(json.dumps({"report": str(page)}))
+        print_json({"report": str(page)})
     else:
         console.say(f"written: {page}")
 
@@ -281,11 +281,12 @@ def compare(
 
     valuations = fgsv.Valuation.load(first), fgsv.Valuation.load(second)
     frame = compared(*valuations, confidence)
+    notes = notes_on(*valuations)
     if as_json:
-        typer.echo(frame.to_json(orient="records"))
+        print_json({"groups": records(frame), "notes": notes})
     else:
         console.show(frame, f"{second} against {first}")
-        console.say_all(f"mind: {note}" for note in notes_on(*valuations))
+        console.say_all(f"mind: {note}" for note in notes)
 
 
 @app.command()
@@ -316,7 +317,7 @@ def payout(
         confidence=confidence,
     )
     if as_json:
-        typer.echo(json.dumps(paid.to_dict()))
+        print_json(paid.to_dict())
         return
     console.show(paid.to_frame(), f"{paid.amount:,} {paid.currency}, {paid.policy.describe()}")
     console.say_all(paid.notes)
@@ -355,7 +356,10 @@ def version(as_json: option.Json = False) -> None:
 
     Example: fgsv version
     """
-    typer.echo(json.dumps({"fgsv": fgsv.__version__}) if as_json else fgsv.__version__)
+    if as_json:
+        print_json({"fgsv": fgsv.__version__})
+    else:
+        typer.echo(fgsv.__version__)
 
 
 app.command()(cli_ledger.verify)
@@ -404,7 +408,7 @@ def finish(
     valuations[next(iter(valuations))] = valuation
     written = [] if out is None else results.write(out, valuations, paid, aggregate_only=aggregate_only)
     if as_json:
-        typer.echo(json.dumps(results.document(valuations, confidence) | {"files": [str(p) for p in written]}))
+        print_json(results.document(valuations, confidence) | {"files": [str(path) for path in written]})
     else:
         console.show_results(valuations, paid, confidence)
         if written:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from fgsv.documents import records
 from fgsv.payout import Payout
 from fgsv.valuation import Valuation
 
@@ -69,10 +70,7 @@ def document(valuations: Mapping[str, Valuation], confidence: float) -> dict[str
         "n_evaluations": first.n_evaluations,
         "stopped": first.stopped,
         "notes": first.settings.get("notes", []),
-        "groupings": {
-            column: json.loads(table_of(each, None, confidence).to_json(orient="records"))
-            for column, each in valuations.items()
-        },
+        "groupings": {column: records(table_of(each, None, confidence)) for column, each in valuations.items()},
         "payout": first.info.get("payout"),
         "warnings": warnings_of(first),
         "audit": first.info.get("audit"),
