@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import fgsv
-from fgsv import cli, comparison, console, results
+from fgsv import backends, cli, comparison, console, game, results
 
 
 def providers(n=60, seed=0):
@@ -351,23 +351,61 @@ def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
     code, text, notes = fgsv_command("audit", train, *COLUMNS, "--test-error")
     assert code == 2  # 15 test rows are too few for ten folds
     assert "at least 20" in notes
-    code, text, notes = fgsv_command(
-        "audit", train, *COLUMNS, "--budget", 400, "--audit-budget", 1500, "--payout", 100, "--clip", "--json"
-    )
+    options = ["--budget", 400, "--payout", 100, "--clip", "--parts", "2,4"]
+    code, text, notes = fgsv_command("audit", train, *COLUMNS, *options, "--json")
     assert code == 0, notes
     found = json.loads(text)["audit"]
     assert {row["group"] for row in found["attacks"]} == {"north", "south", "east", "west"}
-    assert {row["way"] for row in found["attacks"]} == {"evenly", "at random", "by class", "worst found"}
+    assert {row["way"] for row in found["attacks"]} == {
+        "evenly",
+        "at random",
+        "by class",
+        "one by one",
+        "worst found",
+    }
+    assert {row["parts"] for row in found["attacks"] if row["way"] == "evenly"} == {2, 4}
+    assert all(row["gain_low"] <= row["gain"] <= row["gain_high"] for row in found["attacks"])
     assert any("not faithful" in table["title"] for table in found["tables"])
-    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 400, "--audit", "--audit-budget", 1500)
+    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 400, "--audit")
     assert code == 0
     assert "best split" in text
+    assert "The audit spent" in notes
 
 
-def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train, monkeypatch):
+@pytest.mark.parametrize("unit", [[], ["--unit", "patient"]])
+def test_an_audit_keeps_to_its_budget_whatever_it_looks_at(fgsv_command, tmp_path, monkeypatch, unit):
+    frame = providers(80).assign(patient=np.arange(80) // 8 * 4 + np.arange(80) % 4)
+    copied = frame[frame["provider"] == "north"].head(7).assign(provider="west")
+    copied["patient"] += 1000
+    pd.concat([frame, copied]).assign(fold=lambda rows: rows["patient"] % 5 == 0).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    asked = []
+    for module in (game, backends):
+        ask = module.ask
+        monkeypatch.setattr(module, "ask", lambda kind, sets, ask=ask: asked.append(len(sets)) or ask(kind, sets))
+    columns = ["--group", "provider", "--target", "y", "--ignore", "site" if unit else "site,patient", *unit]
+    command = ["audit", tmp_path / "t.csv", *columns, "--test-by", "fold", "--budget", 500, "--json"]
+    code, text, notes = fgsv_command(*command, "--audit-budget", 3300)
+    assert code == 0, notes
+    document = json.loads(text)
+    assert document["audit"]["n_evaluations"] == sum(asked) - document["n_evaluations"] <= 3300
+    assert document["audit"]["spent"]["the valuation without copies"] > 100
+    remedies = next(table for table in document["audit"]["tables"] if "two remedies" in table["title"])
+    assert [row[0] for row in remedies["rows"]] == ["north", "south", "east", "west"]
+    if unit:
+        assert any("units are copies in all their rows" in words for words in document["audit"]["tables"][0]["words"])
+
+
+def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train, tmp_path, monkeypatch):
     monkeypatch.setattr(console, "run", lambda *_, **__: pytest.fail("the run began"))
     code, _, notes = fgsv_command("audit", train, *COLUMNS, "--audit-budget", 1000)
-    assert (code, "4 groups needs an --audit-budget of at least 1366" in notes) == (2, True), notes
+    assert (code, "4 groups needs an --audit-budget of at least 2" in notes) == (2, True), notes
+    code, _, notes = fgsv_command("audit", train, *COLUMNS, "--parts", "two")
+    assert (code, "--parts must be like 2,3,5" in notes) == (2, True), notes
+    providers().assign(y=0).assign(y=lambda f: (f.index % 7 == 0).astype(int)).to_csv(tmp_path / "w.csv", index=False)
+    code, _, notes = fgsv_command("audit", tmp_path / "w.csv", *COLUMNS, "--metric", "accuracy")
+    assert (code, "nothing to share" in notes) == (2, True), notes
 
 
 def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
@@ -413,8 +451,8 @@ def test_report_and_compare(fgsv_command, train, tmp_path):
 
 
 def test_groups_of_one_valuation_only_are_not_compared():
-    game = fgsv.games.Airport([1, 2, 3])
-    first, second, third = (fgsv.exact(game, names) for names in (["a", "b", "c"], ["a", "b", "d"], [0, 1, 2]))
+    airport = fgsv.games.Airport([1, 2, 3])
+    first, second, third = (fgsv.exact(airport, names) for names in (["a", "b", "c"], ["a", "b", "d"], [0, 1, 2]))
     frame = comparison.compare(first, second)
     assert dict(zip(frame["group"], frame["clear"], strict=True)) == {"a": False, "b": False, "c": None, "d": None}
     with pytest.raises(ValueError, match="no group in common: a, b, c against 0, 1, 2"):
@@ -471,9 +509,9 @@ def test_every_command_prints_json():
     ids=lambda part: " ".join(part[:2]) if isinstance(part, list) else "",
 )
 def test_json_is_one_document_and_nothing_else(capfd, tmp_path, arguments, keys):
-    game = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 8, fingerprint="roots")
+    roots = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 8, fingerprint="roots")
     places = {"SAVED": tmp_path / "a.json", "OTHER": tmp_path / "b.json", "LEDGER": tmp_path / "run.db"}
-    fgsv.value(game, [0, 1] * 4, budget=100, ledger=places["LEDGER"]).save(places["SAVED"])
+    fgsv.value(roots, [0, 1] * 4, budget=100, ledger=places["LEDGER"]).save(places["SAVED"])
     fgsv.exact(fgsv.games.Airport([1, 2]), [0, 1]).save(places["OTHER"])
     paths = [
         str(places.get(word, tmp_path / word if word.startswith("NEW") else word)) for word in [*arguments, "--json"]
@@ -489,8 +527,8 @@ def test_json_is_one_document_and_nothing_else(capfd, tmp_path, arguments, keys)
 def test_json_says_what_is_not_the_same_and_which_games_differ(fgsv_command, tmp_path):
     path, ledger = tmp_path / "valuation.json", tmp_path / "run.db"
     for fingerprint, power in (("squares", 2.0), ("roots", 0.5)):
-        game = fgsv.Game(lambda masks, power=power: masks.sum(axis=1) ** power, 8, fingerprint=fingerprint)
-        fgsv.value(game, [0, 1] * 4, budget=100, ledger=ledger).save(tmp_path / f"{fingerprint}.json")
+        powers = fgsv.Game(lambda masks, power=power: masks.sum(axis=1) ** power, 8, fingerprint=fingerprint)
+        fgsv.value(powers, [0, 1] * 4, budget=100, ledger=ledger).save(tmp_path / f"{fingerprint}.json")
     code, text, _ = fgsv_command("compare", tmp_path / "squares.json", tmp_path / "roots.json", "--json")
     assert (code, "two different games" in json.loads(text)["notes"][0]) == (0, True)
     document = json.loads((tmp_path / "roots.json").read_text())

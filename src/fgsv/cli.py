@@ -25,6 +25,7 @@ from fgsv.cli_reproduce import reproduce
 from fgsv.documents import print_json, records
 
 if TYPE_CHECKING:
+    from fgsv.auditing import AuditPlan
     from fgsv.payout import Payout
     from fgsv.valuation import Valuation
 
@@ -128,6 +129,7 @@ def value(
     cap: option.Cap = None,
     audit: Annotated[bool, typer.Option("--audit", help="Audit the valuation too.")] = False,
     audit_budget: option.AuditBudget = None,
+    parts: option.Parts = "2,3,5",
     aggregate_only: option.AggregateOnly = False,
     out: option.Out = None,
     force: option.Force = False,
@@ -138,6 +140,7 @@ def value(
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
     """
     from fgsv import console, results
+    from fgsv.auditing import AuditPlan
     from fgsv.payout import terms
 
     if out is not None:
@@ -147,10 +150,11 @@ def value(
         money = {"amount": amounts_of(payout), "currency": currency, "clip": clip, "floor": floor, "cap": cap}
         outputs = None if job.folds is not None else job.game.outputs
         terms(**money, n_groups=job.dataset.partition.n_groups, outputs=outputs)
-        job.check_something_to_share()
     if audit and job.game.outputs is not None and job.folds is None:
         raise ValueError("an audit takes one --metric; value several without it")
-    spend = audit_spends(job.dataset.partition.n_groups, audit_budget) if audit else None
+    if money is not None or audit:
+        job.check_something_to_share()
+    audit_plan = AuditPlan.of(job, audit_budget, parts_of(parts)) if audit else None
     if not as_json:
         console.say_all(job.notes)
     valuation = console.run(
@@ -170,7 +174,7 @@ def value(
         job,
         valuation,
         money=money,
-        audit_budget=None if valuation.stopped == results.INTERRUPTED else spend,
+        audit_plan=None if valuation.stopped == results.INTERRUPTED else audit_plan,
         aggregate_only=aggregate_only,
         confidence=confidence,
         seed=seed,
@@ -342,7 +346,7 @@ def demo(
     hospitals, test = write(out, seed)
     arguments = ["value", str(hospitals), "--group", "hospital", "--target", "diagnosis", "--test", str(test)]
     arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
-    arguments += ["--audit", "--audit-budget", "3000", "--out"]
+    arguments += ["--audit", "--out"]
     if not as_json:
         again = out.with_name(out.name + "-by-hand")
         console.say(f"ten hospitals in {hospitals}; the same by hand:")
@@ -370,7 +374,7 @@ def finish(
     valuation: Valuation,
     *,
     money: dict[str, Any] | None,
-    audit_budget: int | None,
+    audit_plan: AuditPlan | None,
     aggregate_only: bool,
     confidence: float,
     seed: int,
@@ -399,10 +403,10 @@ def finish(
             extra["warnings"] = close_calls(valuation, confidence)
         except ValueError as error:  # the values may leave nothing to pay under this policy
             unpaid, money = error, None
-    if audit_budget is not None:
+    if audit_plan is not None:
         from fgsv.auditing import audit_file
 
-        found = audit_file(job, valuation, budget=audit_budget, payout=money, confidence=confidence, seed=seed)
+        found = audit_file(job, valuation, audit_plan, payout=money, confidence=confidence, seed=seed)
         extra["audit"] = found.to_dict()
     valuation = dataclasses.replace(valuation, info=valuation.info | extra)
     valuations[next(iter(valuations))] = valuation
@@ -421,14 +425,16 @@ def finish(
         raise typer.Exit(1)
 
 
-def audit_spends(n_groups: int, asked: int | None) -> int:
-    """Return the budget of an audit, or raise an error where what was asked for is not enough."""
-    from fgsv.auditing import DEFAULT_BUDGET, least_budget
+def parts_of(text: str) -> tuple[int, ...]:
+    """Return numbers of companies, with commas between.
 
-    least = least_budget(n_groups)
-    if asked is not None and asked < least:
-        raise ValueError(f"an audit of {n_groups} groups needs an --audit-budget of at least {least}, got {asked}")
-    return asked or max(DEFAULT_BUDGET, least)
+    >>> parts_of("2,10")
+    (2, 10)
+    """
+    try:
+        return tuple(int(number) for number in text.split(","))
+    except ValueError:
+        raise ValueError(f"--parts must be like 2,3,5, got {text!r}") from None
 
 
 def amounts_of(text: str) -> str | list[str]:

@@ -43,8 +43,14 @@ Clip = Annotated[
 Floor = Annotated[str | None, typer.Option(help="The least that each is paid (not faithful).")]
 Cap = Annotated[str | None, typer.Option(help="The most that each is paid (not faithful).")]
 AuditBudget = Annotated[
-    int | None, typer.Option(help="Evaluations for the audit, about, beside the budget; 4000 or what it needs.")
+    int | None,
+    typer.Option(
+        help="The most evaluations that the audit may take; if not said 4000 or what it needs, and where there are "
+        "copies as many again as the valuation took.",
+        show_default=False,
+    ),
 ]
+Parts = Annotated[str, typer.Option(help="Into how many companies the audit splits each provider.")]
 AggregateOnly = Annotated[
     bool, typer.Option("--aggregate-only", help="Leave the values of single rows out of the report.")
 ]

@@ -20,14 +20,14 @@ from rich.text import Text
 
 from fgsv.payout import Payout
 from fgsv.planning import PILOT, PILOT_SECONDS, Plan
-from fgsv.results import INTERRUPTED, table_of, warnings_of
+from fgsv.results import INTERRUPTED, spent_by, table_of, warnings_of
 from fgsv.run import DEFAULT_BUDGET, iterate
 from fgsv.valuation import Valuation
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share"}
-HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split"}
+HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
 SHARES = {"share", "half_width", "gsv_share", "gsv_half_width", "gain", "share_a", "share_b", "difference"}
-COUNTS = {"points", "evaluations"}
+COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
 
 
@@ -75,9 +75,10 @@ def show_results(valuations: Mapping[str, Valuation], payout: Payout | None, con
     found = first.info.get("audit")
     if found is not None:
         attacks = pd.DataFrame(found["attacks"])
-        best = attacks.loc[attacks.groupby("group", sort=False)["gain"].idxmax()]
-        title = "faithful shares, the usual group values (GSV), and what the best split in two earns under GSV"
+        best = attacks.loc[attacks.groupby("group", sort=False)["gain_low"].idxmax()]  # not the luckiest
+        title = "faithful shares, the usual group values (GSV), and what the best split found earns under GSV"
         show(pd.DataFrame(found["gsv"]).merge(best, on="group", how="left"), f"{title}; under FGSV nothing")
+        say(spent_by(found))
         for table in found["tables"]:
             say_all(table["words"])
             if table["rows"]:

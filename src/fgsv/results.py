@@ -84,6 +84,14 @@ def warnings_of(valuation: Valuation) -> list[str]:
     return list(dict.fromkeys([*valuation.info.get("warnings", []), *audit.get("warnings", [])]))
 
 
+def spent_by(audit: Mapping[str, Any]) -> str:
+    """Say what an audit has spent, on what, and what it was allowed to."""
+    spent = ", ".join(f"{count:,} for {what}" for what, count in audit.get("spent", {}).items())
+    budget = audit.get("budget")
+    limit = "" if budget is None else f" of the {budget:,} that it was allowed"
+    return f"The audit spent {audit.get('n_evaluations', 0):,} evaluations of its own{limit}: {spent or 'none'}."
+
+
 def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:
     """Return the table of a valuation, with the payments where there are any."""
     frame = valuation.to_frame(confidence)

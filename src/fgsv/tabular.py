@@ -61,7 +61,8 @@ class Job:
         if everybody <= nobody:
             raise ValueError(
                 f"with everybody's data the model scores {everybody:.4g}, with nobody's {nobody:.4g}: there is "
-                "nothing to share. Check the metric, the model and the test rows, or value without --payout"
+                "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
+                "--audit"
             )
 
     def finished(self, valuation: Valuation, confidence: float = 0.95) -> Valuation:

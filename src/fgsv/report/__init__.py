@@ -15,7 +15,7 @@ import pandas as pd
 import fgsv
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
-from fgsv.results import warnings_of
+from fgsv.results import spent_by, warnings_of
 from fgsv.valuation import Valuation
 
 MOST_ROWS = 2000
@@ -183,25 +183,23 @@ def _audit(audit: dict[str, Any]) -> dict[str, Any]:
         )
     if audit.get("attacks"):
         rows = [
-            [r["group"], r["way"], _percent(r["gain"]), f"{_percent(r['gain_low'])} to {_percent(r['gain_high'])}"]
+            [r["group"], f"{r['way']}, into {r['parts']}", _percent(r["gain"]), _range(r), "0"]
             for r in audit["attacks"]
         ]
         sections.append(
             {
-                "title": "Shell companies: what splitting in two would earn",
+                "title": "Shell companies: what splitting would earn",
                 "words": [
-                    "In percentage points of all shares. Under the faithful value nobody gains, by construction."
+                    "In percentage points of all shares. Under the faithful value nobody gains, by construction: "
+                    "a provider has the sum of its points' values under any number of names."
                 ],
                 "chart": "gains",
-                "columns": ["group", "split", "gain under GSV", "from … to"],
+                "columns": ["group", "split", "gain under GSV", "from … to", "under FGSV"],
                 "rows": rows,
             }
         )
     sections.extend(audit.get("tables", []))
-    words = (
-        f"The audit spent {audit['n_evaluations']:,} evaluations of its own." if audit.get("n_evaluations") else ""
-    )
-    return {"sections": sections, "budget_words": words}
+    return {"sections": sections, "budget_words": spent_by(audit)}
 
 
 def _failures(info: dict[str, Any]) -> str:
@@ -235,6 +233,11 @@ def _facts(valuation: Valuation) -> list[tuple[str, str]]:
 
 def _error(half_width: float) -> str:
     return "exact" if half_width == 0 else f"± {_percent(half_width)}"
+
+
+def _range(row: dict[str, Any]) -> str:
+    low, high = _percent(row["gain_low"]), _percent(row["gain_high"])
+    return "exact" if low == high else f"{low} to {high}"
 
 
 def _percent(share: float | None) -> str:
