@@ -36,6 +36,19 @@ def render(
     out, for a page that is handed to competitors: then the what-if panel moves whole groups only.
     """
     try:
+        return _render(valuation, others or {}, aggregate_only, confidence, title)
+    except KeyError as error:
+        raise ValueError(f"the settings or info of this valuation lack the field {error}: value it anew") from None
+
+
+def _render(
+    valuation: Valuation,
+    others: Mapping[str, Valuation],
+    aggregate_only: bool,
+    confidence: float | None,
+    title: str | None,
+) -> str:
+    try:
         from jinja2 import Environment
     except ImportError:
         raise ImportError("the report needs jinja2 and altair: pip install 'fgsv[report]'") from None
@@ -56,7 +69,7 @@ def render(
         has_shares=has_shares,
         single=valuation.outputs is None,
         rows=_rows(valuation, confidence, payout),
-        others=[{"name": name, "rows": _rows(each, confidence, None)} for name, each in (others or {}).items()],
+        others=[{"name": name, "rows": _rows(each, confidence, None)} for name, each in others.items()],
         payout=payout,
         test_error=_test_error(info.get("test_error")),
         n_evaluations=f"{valuation.n_evaluations:,}",
