@@ -417,11 +417,24 @@ def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
     assert code == 0
     assert fgsv_command("verify", out / "valuation.json", "--ledger", ledger)[0] == 0
     with_folds = json.loads(text)
+    code, _, notes = fgsv_command(*command, "--test-error", "--precision", 0.1)
+    assert (code, "--precision does not go with --test-error" in notes) == (2, True)
     plain = json.loads(fgsv_command(*command)[1])
     for one, other in zip(with_folds["groupings"]["provider"], plain["groupings"]["provider"], strict=True):
         assert abs(one["share"] - other["share"]) < 4 * (one["share_high"] - one["share_low"])
     for row in with_folds["test_error"]["rows"]:
         assert 0 < row["test"] < 1
+
+
+def test_the_test_error_where_there_is_nothing_to_share(fgsv_command, tmp_path):
+    frame = providers(240)
+    frame["fold"] = frame.index % 2
+    frame.loc[frame["fold"] == 1, "y"] = 1 - frame["y"]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    command = ["value", tmp_path / "t.csv", *COLUMNS, "--test-by", "fold", "--test-error", "--metric", "accuracy"]
+    code, text, notes = fgsv_command(*command, "--budget", 300, "--out", tmp_path / "o")
+    assert (code, "north" in text) == (0, True), notes
+    assert notes.count("plan: ") == 1
 
 
 def test_without_the_packages_of_the_report_there_is_none_and_it_says_so(fgsv_command, train, tmp_path, monkeypatch):

@@ -154,6 +154,8 @@ def value(
         raise ValueError("an audit takes one --metric; value several without it")
     if money is not None or audit:
         job.check_something_to_share()
+    if precision is not None and job.folds is not None:
+        raise ValueError("--precision does not go with --test-error, whose folds are valued apart: say --budget")
     audit_plan = AuditPlan.of(job, audit_budget, parts_of(parts)) if audit else None
     if not as_json:
         console.say_all(job.notes)
@@ -166,6 +168,7 @@ def value(
         confidence=confidence,
         seed=seed,
         quiet=as_json,
+        shown_as=job.on_all_test_rows_valued,
         n_jobs=jobs,
         ledger=ledger,
         on_error=parse_policy(on_error),

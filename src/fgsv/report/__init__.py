@@ -171,7 +171,7 @@ def _rows(valuation: Valuation, confidence: float, payout: dict[str, Any] | None
 
 
 def _test_error(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    if found is None:
+    if found is None or not found["rows"]:
         return None
     names = ("share", "monte_carlo", "test")
     rows = [row | {name: _percent(row[name]) for name in names} for row in found["rows"]]
