@@ -292,7 +292,7 @@ class _Market:
             # what a part adds to s others falls as 1/s where learning is stable, and so does its scatter
             inner = sum(np.abs(each).sum(axis=1) for each in weights)[1:-1] / np.arange(1, len(others))
             chances = inner / inner.sum()
-            times = max(1, most // 8)  # at each time other sets of parts are drawn
+            times = max(2, most // 8)  # at each time other sets of parts are drawn
             n_known, n_drawn = 2 * times, most - 2 * times
             quantiles = (np.arange(n_drawn) + self.rng.random()) / n_drawn
             drawn = np.minimum(np.searchsorted(np.cumsum(chances), quantiles, side="right"), len(inner) - 1)

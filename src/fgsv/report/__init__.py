@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -58,8 +59,9 @@ def _render(
     has_shares = bool(np.all(valuation.total > 0))
     panel = panel_of(valuation, confidence, aggregate_only=aggregate_only) if has_shares else None
     charts = _charts(valuation, confidence, panel, audit)
-    template = Environment(autoescape=True, trim_blocks=True).from_string(_asset("report.html.j2"))
-    return template.render(
+    environment = Environment(autoescape=True, trim_blocks=True)
+    environment.filters["money"] = lambda text: f"{Decimal(text):,}"
+    return environment.from_string(_asset("report.html.j2")).render(
         version=fgsv.__version__,
         title=title or f"What the data of {valuation.partition.n_groups} providers is worth",
         summary=_summary(valuation),
@@ -67,9 +69,8 @@ def _render(
         confidence=f"{confidence:.0%}",
         group_name=settings.get("columns", {}).get("group", ["group"])[0],
         has_shares=has_shares,
-        single=valuation.outputs is None,
-        rows=_rows(valuation, confidence, payout),
-        others=[{"name": name, "rows": _rows(each, confidence, None)} for name, each in others.items()],
+        rows=_rows(valuation, confidence),
+        others=[{"name": name, "rows": _rows(each, confidence)} for name, each in others.items()],
         payout=payout,
         test_error=_test_error(info.get("test_error")),
         n_evaluations=f"{valuation.n_evaluations:,}",
@@ -149,25 +150,21 @@ def _summary(valuation: Valuation) -> str:
     return f"{what}.{how} Together their data is worth {totals}{scores}; this page says who brought which part of it."
 
 
-def _rows(valuation: Valuation, confidence: float, payout: dict[str, Any] | None) -> list[dict[str, Any]]:
-    paid = [row["payout"] for row in payout["payments"]] if payout is not None else []
-    rows = []
-    for number, row in enumerate(valuation.to_frame(confidence).head(MOST_ROWS).to_dict("records")):
-        rows.append(
-            {
-                "group": str(row["group"]),
-                "output": row.get("output"),
-                "points": f"{row['points']:,.6g}",
-                "value": f"{row['value']:.4g}",
-                "stderr": "unknown" if math.isnan(row["stderr"]) else f"{row['stderr']:.2g}",
-                "share": _percent(row.get("share")),
-                "low": _percent(row.get("share_low")),
-                "high": _percent(row.get("share_high")),
-                "negative": row["value"] < 0,
-                "payout": paid[number] if number < len(paid) else "",
-            }
-        )
-    return rows
+def _rows(valuation: Valuation, confidence: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": str(row["group"]),
+            "output": row.get("output"),
+            "points": f"{row['points']:,.6g}",
+            "value": f"{row['value']:.4g}",
+            "stderr": "unknown" if math.isnan(row["stderr"]) else f"{row['stderr']:.2g}",
+            "share": _percent(row.get("share")),
+            "low": _percent(row.get("share_low")),
+            "high": _percent(row.get("share_high")),
+            "negative": row["value"] < 0,
+        }
+        for row in valuation.to_frame(confidence).head(MOST_ROWS).to_dict("records")
+    ]
 
 
 def _test_error(found: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -204,7 +201,8 @@ def _audit(audit: dict[str, Any]) -> dict[str, Any]:
                 "title": "Shell companies: what splitting would earn",
                 "words": [
                     "In percentage points of all shares. Under the faithful value nobody gains, by construction: "
-                    "a provider has the sum of its points' values under any number of names."
+                    "a provider has the sum of its points' values under any number of names. Dots of one colour "
+                    "stand for more parts from top to bottom; what reaches beyond 100 points is cut off."
                 ],
                 "chart": "gains",
                 "columns": ["group", "split", "gain under GSV", "from … to", "under FGSV"],
@@ -229,6 +227,7 @@ def _facts(valuation: Valuation) -> list[tuple[str, str]]:
     facts = [
         ("method", f"{valuation.method}, {valuation.n_evaluations:,} evaluations"),
         ("seed", str(valuation.seed)),
+        ("to stop at", "; ".join([f"{settings.get('budget', 0):,} evaluations", *settings.get("rules", [])])),
         ("replicates", "none" if valuation.deviations is None else str(len(valuation.deviations))),
     ]
     labels = {
@@ -237,6 +236,9 @@ def _facts(valuation: Valuation) -> list[tuple[str, str]]:
         "test_file": "test file",
         "test_sha256": "SHA-256 of it",
     }
+    for role, named in settings.get("columns", {}).items():
+        columns = ", ".join(named) if isinstance(named, list) else named
+        facts += [(f"column: {role}", str(columns))] if columns else []
     labels |= {"task": "task", "model": "model", "metric": "score", "game": "fingerprint of the game"}
     facts += [(label, str(settings[key])) for key, label in labels.items() if settings.get(key)]
     facts.append(("fingerprint of the groups", valuation.partition.fingerprint))
