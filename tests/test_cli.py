@@ -233,6 +233,27 @@ def test_ctrl_c_keeps_what_was_evaluated(tmp_path):
         console.run(Interrupting(1), None, budget=3000, quiet=True)
 
 
+@pytest.mark.parametrize("end", [KeyboardInterrupt, RuntimeError("killed")])
+def test_an_audit_that_ends_early_keeps_the_valuation(fgsv_command, train, tmp_path, monkeypatch, end):
+    def fail(*_, **__):
+        raise end
+
+    command = ["audit", train, *COLUMNS, "--budget", 200, "--payout", 10, "--out", tmp_path / "o"]
+    with monkeypatch.context() as patched:
+        patched.setattr("fgsv.auditing.diagnose", fail)
+        code, text, notes = fgsv_command(*command)
+    assert code == 1
+    kept = fgsv.Valuation.load(tmp_path / "o" / "valuation.json")
+    assert kept.n_evaluations > 100
+    if end is KeyboardInterrupt:
+        assert "north" in text
+        assert "the audit was interrupted" in notes
+        assert kept.info["payout"]["amount"] == "10.00"
+    else:  # as a killed run, it can be started again
+        assert fgsv_command(*command)[0] == 0
+        assert "audit" in fgsv.Valuation.load(tmp_path / "o" / "valuation.json").info
+
+
 def test_names_are_harmless_everywhere(fgsv_command, tmp_path):
     frame = providers()
     frame["provider"] = frame["provider"].replace(
@@ -589,8 +610,8 @@ def test_a_file_that_lacks_a_field_is_one_line_that_names_it(fgsv_command, saved
     ("place", "command", "words"),
     [
         (["settings", "cost"], "verify", "lack the field 'cost'"),
-        (["info", "payout", "payments"], "report", "lack the field 'payments'"),
-        (["info", "audit", "attacks", 0, "parts"], "report", "lack the field 'parts'"),
+        (["info", "payout", "payments"], "report", "lack a field: 'dict object' has no attribute 'payments'"),
+        (["info", "audit", "attacks", 0, "parts"], "report", "lack a field: 'parts'"),
         (["groups", "zlib"], "payout", "'groups' cannot be read"),
         (["values", 0], "payout", "'values' has the shape (2,); expected (3,)"),
         (["names", 0], "compare", "the shape (3,); expected (2,)"),

@@ -395,7 +395,9 @@ def finish(
     valuation = job.finished(valuation, confidence)
     valuations = {column: valuation.regroup(groups) for column, groups in job.dataset.groupings.items()}
     if out is not None:
-        results.save(out, valuation)  # whatever fails from here on, the evaluations were not in vain
+        # whatever fails from here on, the evaluations were not in vain; the same command may replace this file
+        results.save(out, dataclasses.replace(valuation, stopped=results.INTERRUPTED))
+    interrupted = valuation.stopped == results.INTERRUPTED
     extra: dict[str, Any] = {}
     paid: Payout | None = None
     unpaid: ValueError | None = None
@@ -409,8 +411,12 @@ def finish(
     if audit_plan is not None:
         from fgsv.auditing import audit_file
 
-        found = audit_file(job, valuation, audit_plan, payout=money, confidence=confidence, seed=seed)
-        extra["audit"] = found.to_dict()
+        try:
+            found = audit_file(job, valuation, audit_plan, payout=money, confidence=confidence, seed=seed)
+            extra["audit"] = found.to_dict()
+        except KeyboardInterrupt:
+            interrupted = True
+            extra["warnings"] = [*extra.get("warnings", []), "the audit was interrupted, so there is none"]
     valuation = dataclasses.replace(valuation, info=valuation.info | extra)
     valuations[next(iter(valuations))] = valuation
     written = [] if out is None else results.write(out, valuations, paid, aggregate_only=aggregate_only)
@@ -424,7 +430,7 @@ def finish(
             console.say("no report.html: it needs pip install 'fgsv[report]'")
     if unpaid is not None:
         raise unpaid
-    if valuation.stopped == results.INTERRUPTED:
+    if interrupted:
         raise typer.Exit(1)
 
 

@@ -65,6 +65,8 @@ def convergence(rounds: Valuation | Iterable[Valuation], ax: Axes | None = None,
 def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw what splitting earns each provider under GSV, with intervals, and under FGSV: nothing.
 
+    A provider's splits stand in the order of the table: those of one way and colour into ever more parts.
+
     `gains` is the table of `fgsv.audit.shell_companies`: group, way, parts, gain, gain_low, gain_high.
     """
     names = list(dict.fromkeys(gains["group"]))
@@ -84,7 +86,7 @@ def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(names)), [str(name) for name in names])
     ax.invert_yaxis()
     ax.set_xlabel("gain in percentage points of all shares")
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return ax
 
 

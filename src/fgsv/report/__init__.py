@@ -37,58 +37,60 @@ def render(
     out, for a page that is handed to competitors: then the what-if panel moves whole groups only.
     """
     try:
-        return _render(valuation, others or {}, aggregate_only, confidence, title)
-    except KeyError as error:
-        raise ValueError(f"the settings or info of this valuation lack the field {error}: value it anew") from None
+        from jinja2 import Environment, StrictUndefined, UndefinedError
+    except ImportError:
+        raise ImportError("the report needs jinja2 and altair: pip install 'fgsv[report]'") from None
+    environment = Environment(autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+    environment.filters["money"] = lambda text: f"{Decimal(text):,}"
+    template = environment.from_string(_asset("report.html.j2"))
+    try:
+        return str(template.render(_contents(valuation, others or {}, aggregate_only, confidence, title)))
+    except (KeyError, UndefinedError) as error:
+        raise ValueError(f"the settings or info of this valuation lack a field: {error}; value it anew") from None
 
 
-def _render(
+def _contents(
     valuation: Valuation,
     others: Mapping[str, Valuation],
     aggregate_only: bool,
     confidence: float | None,
     title: str | None,
-) -> str:
-    try:
-        from jinja2 import Environment
-    except ImportError:
-        raise ImportError("the report needs jinja2 and altair: pip install 'fgsv[report]'") from None
+) -> dict[str, Any]:
+    """Return what the template asks for."""
     settings, info = valuation.settings, valuation.info
     confidence = confidence or settings.get("confidence", 0.95)
     payout, audit = info.get("payout"), info.get("audit")
     has_shares = bool(np.all(valuation.total > 0))
     panel = panel_of(valuation, confidence, aggregate_only=aggregate_only) if has_shares else None
     charts = _charts(valuation, confidence, panel, audit)
-    environment = Environment(autoescape=True, trim_blocks=True)
-    environment.filters["money"] = lambda text: f"{Decimal(text):,}"
-    return environment.from_string(_asset("report.html.j2")).render(
-        version=fgsv.__version__,
-        title=title or f"What the data of {valuation.partition.n_groups} providers is worth",
-        summary=_summary(valuation),
-        warnings=warnings_of(valuation),
-        confidence=f"{confidence:.0%}",
-        group_name=settings.get("columns", {}).get("group", ["group"])[0],
-        has_shares=has_shares,
-        rows=_rows(valuation, confidence),
-        others=[{"name": name, "rows": _rows(each, confidence)} for name, each in others.items()],
-        payout=payout,
-        test_error=_test_error(info.get("test_error")),
-        n_evaluations=f"{valuation.n_evaluations:,}",
-        stopped=f"The run ended because: {valuation.stopped}",
-        outputs=valuation.outputs or ("",),
-        whatif=None if panel is None else _json(panel.data),
-        whatif_words="" if panel is None else panel.words,
-        has_players=panel is not None and panel.has_players,
-        audit=None if audit is None else _audit(audit),
-        has_history="convergence" in charts,
-        failures=_failures(info),
-        notes=settings.get("notes", []),
-        facts=_facts(valuation),
-        css=_asset("report.css"),
-        bundle=_bundle(),
-        charts=_json(charts),
-        whatif_script=_asset("whatif.js"),
-    )
+    return {
+        "version": fgsv.__version__,
+        "title": title or f"What the data of {valuation.partition.n_groups} providers is worth",
+        "summary": _summary(valuation),
+        "warnings": warnings_of(valuation),
+        "confidence": f"{confidence:.0%}",
+        "group_name": settings.get("columns", {}).get("group", ["group"])[0],
+        "has_shares": has_shares,
+        "rows": _rows(valuation, confidence),
+        "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in others.items()],
+        "payout": payout,
+        "test_error": _test_error(info.get("test_error")),
+        "n_evaluations": f"{valuation.n_evaluations:,}",
+        "stopped": f"The run ended because: {valuation.stopped}",
+        "outputs": valuation.outputs or ("",),
+        "whatif": None if panel is None else _json(panel.data),
+        "whatif_words": "" if panel is None else panel.words,
+        "has_players": panel is not None and panel.has_players,
+        "audit": None if audit is None else _audit(audit),
+        "has_history": "convergence" in charts,
+        "failures": _failures(info),
+        "notes": settings.get("notes", []),
+        "facts": _facts(valuation),
+        "css": _asset("report.css"),
+        "bundle": _bundle(),
+        "charts": _json(charts),
+        "whatif_script": _asset("whatif.js"),
+    }
 
 
 def _asset(name: str) -> str:
