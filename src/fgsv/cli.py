@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fgsv.payout import Payout
     from fgsv.valuation import Valuation
 
+UsageError: Any = typer.BadParameter.__bases__[0]
+"""What typer raises for words that are no command or option; its own class, or click's, by the version."""
 Job = Any  # fgsv.tabular.Job, which is not imported before a command runs
 
 app = typer.Typer(
@@ -143,6 +145,7 @@ def value(
     from fgsv.auditing import AuditPlan
     from fgsv.payout import terms
 
+    seconds, policy = parse_duration(max_time), parse_policy(on_error)
     if out is not None:
         results.check_folder(out, force=force)
     money: dict[str, Any] | None = None
@@ -164,14 +167,14 @@ def value(
         job.dataset.partition,
         budget=budget,
         precision=precision,
-        max_seconds=parse_duration(max_time),
+        max_seconds=seconds,
         confidence=confidence,
         seed=seed,
         quiet=as_json,
         shown_as=job.on_all_test_rows_valued,
         n_jobs=jobs,
         ledger=ledger,
-        on_error=parse_policy(on_error),
+        on_error=policy,
     )
     finish(
         job,
@@ -483,8 +486,17 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     warnings.filterwarnings("ignore", module="sklearn")  # a run says once what its models warn of
+    command = typer.main.get_command(app)
     try:
-        app([argument for argument in arguments if argument != "--debug"])
+        code = command.main([word for word in arguments if word != "--debug"], "fgsv", standalone_mode=False)
+        raise SystemExit(code)
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
+            error.show()
+        else:
+            path = "fgsv" if error.ctx is None else error.ctx.command_path
+            typer.echo(f"error: {_one_line(error.format_message())} ({path} --help says more)", err=True)
+        raise SystemExit(2) from None
     except KeyboardInterrupt:
         typer.echo("interrupted before there was a first estimate", err=True)
         raise SystemExit(1) from None
@@ -500,5 +512,5 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(1) from None
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception | str) -> str:
     return " ".join(str(error).split()) or type(error).__name__
