@@ -183,6 +183,9 @@ def test_plan_and_payout(fgsv_command, train, tmp_path):
     assert widths == sorted(widths, reverse=True)
     code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 500, "--json")
     assert json.loads(text)["plan"][0]["evaluations"] == 1000  # the first budget beyond the pilot
+    assert json.loads(text)["evaluations"] is None
+    code, text, notes = fgsv_command("plan", train, *COLUMNS, "--pilot", 500, "--precision", 0.001, "--budget", 7000)
+    assert (code, "plan: about 7,000 evaluations" in notes) == (0, True), notes
     fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / "o")
     saved = tmp_path / "o" / "valuation.json"
     code, text, _ = fgsv_command("payout", saved, "--amount", "100.00", "--json")

@@ -219,6 +219,9 @@ def audit(job: Job, **options: Any) -> None:
 def plan(
     job: Job,
     pilot: Annotated[int, typer.Option(help="Evaluations of the pilot.", min=100)] = 2048,
+    budget: option.Budget = None,
+    precision: option.Precision = None,
+    max_time: option.MaxTime = None,
     confidence: option.Confidence = 0.95,
     seed: option.Seed = 0,
     jobs: option.Jobs = 1,
@@ -227,24 +230,31 @@ def plan(
 ) -> None:
     """Run a small pilot and say what precision will cost: budgets against half-widths and minutes.
 
-    Example: fgsv plan train.csv --group provider --target y
+    With --budget, --precision or --max-time also what a run that ends by them will cost and give.
+
+    Example: fgsv plan train.csv --group provider --target y --precision 0.01
     """
     from fgsv import console
 
+    seconds = parse_duration(max_time)
     found = fgsv.plan(
-        job.game,
+        job.on_all_test_rows(job.game),
         job.dataset.partition,
         pilot=pilot,
         confidence=confidence,
         seed=seed,
         n_jobs=jobs,
-        ledger=ledger,
+        ledger=ledger if job.folds is None else None,  # it knows the folds one by one, and the sum of them not
     )
+    limits = (budget, precision, seconds)
+    evaluations = console.expected(found, *limits)
     if as_json:
-        print_json({"plan": records(found.to_frame()), "notes": job.notes})
+        print_json({"plan": records(found.to_frame()), "evaluations": evaluations, "notes": job.notes})
         return
     console.say_all(job.notes)
     console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
+    if evaluations is not None:
+        console.say(console.describe(found, *limits))
 
 
 @app.command()
