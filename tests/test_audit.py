@@ -126,6 +126,12 @@ def test_policies_can_be_gamed_but_the_linear_one_not(game):
     assert losses["gain"].tolist() == [Decimal("12.50")]
     floored = policy_gains(result, 100, floor=10)
     assert floored["gain"].max() > 1
+    # everybody has the floor, so each further company earns one, as long as there is money for all
+    even = fgsv.exact(lambda masks: masks[:, 0] + 1e-6 * masks.sum(axis=1), ["a", *"bbbbb"])
+    floored = policy_gains(even, 100, floor=20, parts=[2, 3, 5]).set_index(["group", "way", "parts"])["gain"]
+    assert floored["b", "evenly", 2] == 20
+    assert floored["b", "evenly", 3] == 40
+    assert ("b", "evenly", 5) not in floored  # six floors of 20 would be more than 100
 
 
 def test_close_calls_are_named(game):

@@ -113,13 +113,20 @@ def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = No
 
 
 def policy_gains(
-    valuation: Valuation, amount: Money, currency: str = "EUR", *, seed: int = 0, **policy: Any
+    valuation: Valuation,
+    amount: Money,
+    currency: str = "EUR",
+    *,
+    parts: Sequence[int] = PARTS,
+    seed: int = 0,
+    **policy: Any,
 ) -> pd.DataFrame:
-    """Return what splitting in two earns each group under a payout policy, from the same evaluations.
+    """Return what splitting earns each group under a payout policy, from the same evaluations.
 
-    Columns: group, way, gain (money). Ways: evenly, at random, and `losses apart`, which puts the points of
-    negative value into a shell company of their own. Under the linear policy every gain is a matter of
-    rounding; under clipping, floors and caps it is not. Gains go by the estimated values of the points.
+    Columns: group, way, parts, gain (money). Ways: evenly and at random, into every number of `parts`, and `losses
+    apart`, which puts the points of negative value into a shell company of their own. Under the linear policy every
+    gain is a matter of rounding; under clipping, floors and caps it is not. Gains go by the estimated values of the
+    points. A split into so many that the policy cannot be met (floors that exceed the amount) is left out.
     """
     values = valuation.player_values
     if values is None or values.ndim != 1:
@@ -127,23 +134,27 @@ def policy_gains(
     before = split(valuation, amount, currency, **policy)
     rng = np.random.default_rng(seed)
     codes, n_groups = valuation.partition.codes, valuation.partition.n_groups
-    rows: list[tuple[str, str, Any]] = []
+    rows: list[tuple[str, str, int, Any]] = []
     for group, name in enumerate(valuation.names):
         members = valuation.partition.members(group)
-        cuts = {
-            "evenly": members[::2],
-            "at random": rng.permutation(members)[: len(members) // 2],
-            "losses apart": members[values[members] < 0],
-        }
-        for way, chosen in cuts.items():
-            if not 0 < len(chosen) < len(members):
+        cuts = [("losses apart", (values[members] < 0).astype(np.int64))]
+        for k in parts:
+            evenly = np.arange(len(members)) % k
+            cuts += [("evenly", evenly), ("at random", rng.permutation(evenly))]
+        for way, labels in cuts:
+            n_parts = len(np.unique(labels))
+            if n_parts < 2 or n_parts <= labels.max(initial=0):
                 continue
-            shell = codes.copy()
-            shell[chosen] = n_groups
-            names: tuple[Hashable, ...] = (*valuation.names, (name, "shell"))
-            after = split(valuation.regroup(Partition(names, None, shell)), amount, currency, **policy)
-            rows.append((str(name), way, after.payments[group] + after.payments[-1] - before.payments[group]))
-    return pd.DataFrame(rows, columns=["group", "way", "gain"])
+            shells = codes.copy()
+            shells[members] = np.where(labels == 0, group, n_groups - 1 + labels)
+            names: tuple[Hashable, ...] = (*valuation.names, *((name, "shell", part) for part in range(1, n_parts)))
+            try:
+                after = split(valuation.regroup(Partition(names, None, shells)), amount, currency, **policy)
+            except ValueError:
+                continue
+            gain = after.payments[group] + sum(after.payments[n_groups:]) - before.payments[group]
+            rows.append((str(name), way, n_parts, gain))
+    return pd.DataFrame(rows, columns=["group", "way", "parts", "gain"])
 
 
 def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -> list[str]:

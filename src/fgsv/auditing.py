@@ -87,7 +87,7 @@ def audit_file(
         spent["the valuation without copies"] = taken
         left -= LEAST_OF_REMEDY if plan.budget is None else taken
     if payout is not None and valuation.outputs is None:
-        tables += policy_tables(valuation, payout)
+        tables += policy_tables(valuation, payout, plan.parts)
     if game.n_players >= FEWEST_DIAGNOSED:
         part = LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4
         found = diagnose(game, job.dataset.partition, budget=part, seed=seed)
@@ -186,18 +186,23 @@ def remedy_table(
     return table, remedied.n_evaluations
 
 
-def policy_tables(valuation: Valuation, payout: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what splitting in two earns under the payout's policy, where it is not the faithful one."""
+def policy_tables(valuation: Valuation, payout: dict[str, Any], parts: Sequence[int]) -> list[dict[str, Any]]:
+    """Return what splitting earns under the payout's policy, where it is not the faithful one."""
     if not payout.get("clip") and payout.get("floor") is None and payout.get("cap") is None:
         return []
-    gains = policy_gains(valuation, **payout)
+    gains = policy_gains(valuation, parts=parts, **payout)
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     return [
         {
             "title": "What splitting earns under this payout policy (not faithful)",
-            "words": ["The best of three ways to split in two, by the estimated values of the points."],
+            "words": [
+                "The best split found, by the estimated values of the points. Splits into so many that the policy "
+                "could not be met are left out."
+                if len(gains)
+                else "The policy leaves no money for one company more: no split was found under which it can be met."
+            ],
             "columns": ["group", "split", f"gain, {payout.get('currency', 'EUR')}"],
-            "rows": [[row.group, row.way, str(row.gain)] for row in gains.itertuples()],
+            "rows": [[row.group, f"{row.way}, into {row.parts}", f"{row.gain:,}"] for row in gains.itertuples()],
         }
     ]
 
