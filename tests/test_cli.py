@@ -12,7 +12,7 @@ import pytest
 import typer
 
 import fgsv
-from fgsv import backends, cli, comparison, console, game, results
+from fgsv import backends, cli, comparison, console, game, results, tabular
 
 
 def providers(n=60, seed=0):
@@ -172,6 +172,19 @@ def test_a_model_of_ones_own(fgsv_command, train, tmp_path, monkeypatch):
         code, _, notes = fgsv_command("value", train, *COLUMNS, "--model", wrong)
         assert code == 2
         assert "model" in notes
+
+
+@pytest.mark.parametrize("model", tabular.NAMES)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_every_model_that_has_a_name(fgsv_command, train, model, task):
+    if tabular.task_of(model) not in (None, task):
+        pytest.skip(f"{model} serves no {task}")
+    target = ["--target", "y" if task == "classification" else "a", "--task", task]
+    code, text, notes = fgsv_command(
+        "value", train, "--group", "provider", *target, "--ignore", "site", "--model", model, "--budget", 34
+    )
+    assert code == 0, notes
+    assert "north" in text
 
 
 def test_plan_and_payout(fgsv_command, train, tmp_path):

@@ -205,7 +205,8 @@ def model_of(name: str | None, task: Task, seed: int) -> Any:
     if name == "mlp":
         from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-        return (MLPClassifier if classes else MLPRegressor)((32,), max_iter=200, random_state=seed)
+        kind = MLPClassifier if classes else MLPRegressor
+        return kind(hidden_layer_sizes=(32,), max_iter=200, random_state=seed)
     raise TableError(f"unknown model {name!r}: expected one of {', '.join(NAMES)}, or package.module:object")
 
 
