@@ -54,17 +54,23 @@ def test_faithful_values_gain_nothing_by_any_of_the_splits(game):
         assert split.values.sum() - split.values[kept].sum() == pytest.approx(result.values[0], abs=1e-12)
 
 
-@pytest.mark.parametrize("budget", [3000, 12_000])
-def test_sampled_gains_have_honest_intervals(budget):
-    labels = [*range(11), *[0] * 6, *[1] * 5]
-    game = fgsv.games.SumOfUnanimity(22, seed=3)
-    truth = shell_companies(game, labels, ways=["evenly"], budget=2**19)
+@pytest.mark.parametrize(
+    ("labels", "ways", "budget"),
+    [
+        ([*range(11), *[0] * 6, *[1] * 5], ["evenly"], 3000),
+        ([*range(11), *[0] * 6, *[1] * 5], ["evenly"], 12_000),
+        ([*range(5), *[0] * 9], ["one by one"], 400),  # every set of others, but not every set of parts
+    ],
+)
+def test_sampled_gains_have_honest_intervals(labels, ways, budget):
+    game = fgsv.games.SumOfUnanimity(len(labels), seed=3)
+    truth = shell_companies(game, labels, ways=ways, budget=2**19)
     inside = []
-    for seed in range(20):
-        found = shell_companies(game, labels, ways=["evenly"], budget=budget, seed=seed)
+    for seed in range(40):
+        found = shell_companies(game, labels, ways=ways, budget=budget, seed=seed)
         assert found.attrs["n_evaluations"] <= budget
         inside.append((found["gain_low"] <= truth["gain"]) & (truth["gain"] <= found["gain_high"]))
-    assert np.mean(inside) >= 0.9
+    assert np.mean(inside) >= 0.85
 
 
 def test_an_audit_keeps_to_its_budget(game):
