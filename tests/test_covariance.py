@@ -7,7 +7,7 @@ from test_games import GAMES
 import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import covariance
-from fgsv.estimators.history import History
+from fgsv.estimators.history import History, evenly
 from fgsv.estimators.sizes import mean_and_spread
 from fgsv.estimators.surrogate import SetKernel, cross_fit
 from fgsv.games import Airport, SumOfUnanimity
@@ -126,7 +126,7 @@ def test_the_values_of_a_surrogate_are_those_of_enumeration(semivalue):
     weights = SizeWeights.of(semivalue, n)
     everything = np.concatenate([Coalitions.of_size(n, size).masks() for size in range(1, n)])
     counts = everything.sum(axis=1)
-    streams = [fitted.predict(everything, counts, np.full(len(counts), j)) for j in range(2)]
+    streams = [fitted.explained(everything, counts, np.full(len(counts), j)) for j in range(2)]
     f = np.mean(streams, axis=0)
     expected = np.zeros((n, 2))
     for s in range(1, n):
@@ -147,7 +147,7 @@ def test_a_stream_is_not_corrected_by_its_own_values():
     other = np.where(owners[:, None] == 0, rng.normal(size=values.shape), values)
     predictions = [
         [
-            cross_fit(masks, sizes, v, owners, intercepts, spread).predict(masks, sizes, np.full(len(sizes), j))
+            cross_fit(masks, sizes, v, owners, intercepts, spread).explained(masks, sizes, np.full(len(sizes), j))
             for j in range(3)
         ]
         for v in (values, other)
@@ -177,7 +177,7 @@ def test_large_rounds_are_not_forgotten():
     assert large.stderr.mean() < 1.25 * small.stderr.mean()
 
 
-def test_history_grows_and_thins():
+def test_history_grows():
     history = History(9, 2, keep_masks=True)
     rng = np.random.default_rng(0)
     masks = rng.random((100, 9)) < 0.5
@@ -188,11 +188,13 @@ def test_history_grows_and_thins():
         history.add(coalitions, zeros, zeros, np.arange(len(coalitions)))
     assert len(history) == 100
     np.testing.assert_array_equal(history.masks(slice(0, 100)), masks)
-    sample = history.sample(10)
-    assert len(sample) == 10
-    assert (sample[0], sample[-1]) == (0, 99)
     again = np.concatenate([coalitions.masks() for coalitions, *_ in history.draws_since(13)])
     np.testing.assert_array_equal(again, masks[13:])
+
+
+def test_evenly_takes_both_ends():
+    np.testing.assert_array_equal(evenly(100, 10), np.arange(0, 100, 11))
+    np.testing.assert_array_equal(evenly(5, 10), np.arange(5))
 
 
 def test_mean_and_spread_follow_the_sizes():

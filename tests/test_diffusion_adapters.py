@@ -48,7 +48,8 @@ def peft_model(unet, weights, adapted, rank=8, alpha=8):
     return model
 
 
-def test_training_equals_peft_one_at_a_time(unet):
+@pytest.mark.parametrize("falling", [False, True])
+def test_training_equals_peft_one_at_a_time(unet, falling):
     # in float64: Adam divides by the root of the second moment, and so makes steps of gradients that are all
     # rounding
     unet = copy.deepcopy(unet).double()
@@ -62,7 +63,8 @@ def test_training_equals_peft_one_at_a_time(unet):
         n_active = sum(t < n for n in steps)
         pieces = [batch(3, seed=10 * i + t, dtype=torch.float64) for i in range(n_active)]
         valid = torch.tensor([[k < valid_counts[i] for k in range(3)] for i in range(n_active)])
-        for i, loss in enumerate(training.step(*map(torch.cat, zip(*pieces, strict=True)), valid)):
+        pace = torch.tensor([1 - t / n for n in steps[:n_active]]) if falling else None
+        for i, loss in enumerate(training.step(*map(torch.cat, zip(*pieces, strict=True)), valid, pace)):
             losses[i].append(float(loss))
 
     for i, n_steps in enumerate(steps):
@@ -70,6 +72,7 @@ def test_training_equals_peft_one_at_a_time(unet):
         trained = [weight for weight in model.parameters() if weight.requires_grad]
         assert sum(weight.numel() for weight in trained) == adapted.n_weights
         oracle = torch.optim.AdamW(trained, lr=1e-2)
+        schedule = torch.optim.lr_scheduler.LambdaLR(oracle, lambda t, n=n_steps: 1 - t / n if falling else 1.0)
         for t in range(n_steps):
             noisy, timesteps, prompts, target = (
                 part[: valid_counts[i]] for part in batch(3, 10 * i + t, torch.float64)
@@ -79,6 +82,7 @@ def test_training_equals_peft_one_at_a_time(unet):
             oracle.zero_grad()
             loss.backward()
             oracle.step()
+            schedule.step()
             assert losses[i][t] == pytest.approx(loss.item(), rel=1e-9)
         state = model.state_dict()
         for name, weight in adapted.named(training.weights[i]).items():
@@ -125,6 +129,10 @@ def test_finished_adapters_stay_as_they_are(unet):
     training.step(*batch(1, seed=1), torch.ones(1, 1, dtype=torch.bool))
     assert torch.equal(training.weights[1], before)
     assert not torch.equal(training.weights[0], before)
+    # as where steps are recorded for more adapters than still train
+    padded = training.step(*batch(2, seed=2), torch.tensor([[True], [False]]))
+    assert torch.equal(training.weights[1], before)
+    assert padded[1] == 0
 
 
 def test_a_model_without_attention_is_refused():

@@ -22,7 +22,7 @@ TINY = SmallModel(
     channels=(8, 16),
     text_width=8,
     text_layers=1,
-    head_width=4,
+    heads=4,
     norm_groups=4,
 )
 SETTINGS = Settings(rank=2, alpha=4, learning_rate=1e-2, batch=2, epochs=2, denoising_steps=3, trajectories=2)

@@ -17,7 +17,7 @@ TINY = SmallModel(
     channels=(8, 16),
     text_width=16,
     text_layers=1,
-    head_width=4,
+    heads=4,
     norm_groups=4,
 )
 

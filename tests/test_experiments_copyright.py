@@ -183,7 +183,7 @@ def tiny():
             channels=(8, 16),
             text_width=8,
             text_layers=1,
-            head_width=4,
+            heads=4,
             norm_groups=4,
         ),
         pretraining=Pretraining(autoencoder_steps=2, autoencoder_batch=8, steps=2, batch=8),

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators import surrogate
-from fgsv.estimators.history import History
+from fgsv.estimators.history import History, evenly
 from fgsv.estimators.method import Draws, Problem
 from fgsv.estimators.sizes import mean_and_spread
 from fgsv.estimators.surrogate import Surrogate
@@ -36,7 +36,7 @@ FRESHNESS = 2.0
 """How much more a draw counts than one of the epoch before, whose allocation and surrogate were worse."""
 EXPLORE = 0.05
 """The part of the draws whose sizes do not depend on what was seen."""
-REFIT = 2
+REFIT = 1.5
 """The surrogate is fitted again when the draws have grown by this factor."""
 DENSE_PLAYERS = 4096
 ROUND_ENTRIES = 2**28
@@ -78,18 +78,29 @@ class Covariance:
         return CovarianceEstimator(self, problem)
 
 
+@dataclass(frozen=True, eq=False)
+class _Outlook:
+    """What the draws before an epoch say about it."""
+
+    beta: Floats
+    """(q,): the proxy's coefficient; what is estimated by sampling is U - beta * proxy."""
+    intercept: Floats
+    """(n - 1, q): h(s), the mean of that at each size."""
+    spread: Floats
+    """(n - 1, q): its standard deviation about h."""
+    residual_spread: Floats
+    """(n - 1, q): what the surrogate left of it."""
+    trust: Floats
+    """(q,): the part of the surrogate's predictions that held; only this part of them is subtracted."""
+
+
 @dataclass(eq=False)
 class _Epoch:
     """One fixed allocation of sizes, and the sums of what was drawn with it, in streams that correct each other."""
 
+    outlook: _Outlook
     allocation: Floats
     """(n - 1,): the probability q(s) of each size; zero where the size is enumerated."""
-    beta: Floats
-    """(q,): the proxy's coefficient; what is estimated by sampling is U - beta * proxy."""
-    intercept: Floats
-    """(n - 1, q): h(s), the mean of that at each size, from what came before the epoch."""
-    spread: Floats
-    """(n - 1, q): its standard deviation about h, likewise."""
     first: int
     """The number of rows of the history before the epoch."""
     surrogate: Surrogate | None
@@ -101,7 +112,10 @@ class _Epoch:
     """(PARTS, n, q): the same for each replicate, for the errors alone."""
     counts: Floats
     """(PARTS,): draws."""
+    explained: list[Floats]
+    """What the surrogate predicted of each draw, beside the mean of its size."""
     residuals: list[Floats]
+    """What is left of each draw."""
     refit_at: int
     """Rows of the history at which the surrogate is fitted anew."""
 
@@ -149,7 +163,8 @@ class CovarianceEstimator:
             rise = problem.ends[1] - problem.ends[0]
             straight = problem.ends[0] + np.outer(self._sizes / n, rise)
             spread = np.broadcast_to(np.where(rise == 0, 1.0, np.abs(rise)), (n - 1, q))
-            self._epoch = self._open(np.zeros(q), straight, spread, np.ones((n - 1, q)))
+            first = _Outlook(np.zeros(q), straight, spread, residual_spread=np.ones((n - 1, q)), trust=np.ones(q))
+            self._epoch = self._open(first)
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Draw a round: in each stream sizes systematically from the allocation, subsets in balanced blocks."""
@@ -175,7 +190,8 @@ class CovarianceEstimator:
         proxies = np.zeros_like(values) if self._proxy is None else self._proxy.evaluate(draws.coalitions)
         if draws.plan is None:
             self._take_enumerated(draws.coalitions, values, proxies)
-            self._next_epoch()
+            if not self._enumerated.all():
+                self._next_epoch(self._look_ahead())
             return
         self._history.add(draws.coalitions, values, proxies, draws.plan)
         self._n_draws += len(values)
@@ -183,7 +199,7 @@ class CovarianceEstimator:
             if self._learning and len(self._history) >= self._epoch.refit_at:
                 self._refit()
             else:
-                self._add(draws.coalitions, values - self._epoch.beta * proxies, draws.plan)
+                self._add(draws.coalitions, values - self._epoch.outlook.beta * proxies, draws.plan)
             if self._n_draws >= self._end:
                 self._close()
 
@@ -209,28 +225,20 @@ class CovarianceEstimator:
 
     # --- epochs
 
-    def _open(
-        self,
-        beta: Floats,
-        intercept: Floats,
-        spread: Floats,
-        residual_spread: Floats,
-        learned: Surrogate | None = None,
-    ) -> _Epoch:
+    def _open(self, outlook: _Outlook, learned: Surrogate | None = None) -> _Epoch:
         n, q = self._exact.shape[1:]
         epoch = _Epoch(
-            self._allocate(residual_spread),
-            beta,
-            intercept,
-            spread,
+            outlook,
+            self._allocate(outlook.residual_spread),
             first=len(self._history),
             surrogate=learned,
             known=np.zeros((n, q)),
             total=np.zeros((n, q)),
             sums=np.zeros((PARTS, n, q), dtype=np.float32),
             counts=np.zeros(PARTS),
+            explained=[],
             residuals=[],
-            refit_at=0 if learned is None else REFIT * len(self._history),
+            refit_at=0 if learned is None else int(REFIT * len(self._history)),
         )
         epoch.known = self._known(epoch)
         return epoch
@@ -240,9 +248,9 @@ class CovarianceEstimator:
         self._before = self._summed()
         while self._end <= self._n_draws:  # a round may be larger than the first epochs
             self._end *= GROWTH
-        _, _, _, residual_spread = self._curves()
+        outlook = self._look_ahead()
         planned = (GROWTH - 1) * self._n_draws
-        expected = planned * self._allocate(residual_spread)
+        expected = planned * self._allocate(outlook.residual_spread)
         for short in range(1, self._n // 2 + 1):
             if comb(self._n, short) > planned:
                 break
@@ -250,14 +258,12 @@ class CovarianceEstimator:
                 if not self._enumerated[size - 1] and comb(self._n, short) <= expected[size - 1]:
                     self._to_enumerate.append(size)
         if not self._to_enumerate:
-            self._next_epoch()
+            self._next_epoch(outlook)
 
-    def _next_epoch(self) -> None:
-        if not self._enumerated.all():
-            # the surrogate of the epoch before serves until there is a better one: it knows nothing of this epoch;
-            # but with a proxy, whose coefficient is another now, it is a model of something else
-            learned = self._epoch.surrogate if self._proxy is None else None
-            self._epoch = self._open(*self._curves(), learned)
+    def _next_epoch(self, outlook: _Outlook) -> None:
+        # the surrogate of the epoch before serves until there is a better one: it knows nothing of this epoch;
+        # but with a proxy, whose coefficient is another now, it is a model of something else
+        self._epoch = self._open(outlook, self._epoch.surrogate if self._proxy is None else None)
 
     def _summed(self) -> _Sums:
         """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream."""
@@ -273,22 +279,24 @@ class CovarianceEstimator:
             freedom = 1 - float((fraction[stream] ** 2).sum())
             scale = np.float32(1 / np.sqrt(freedom) if freedom > 1e-6 else np.nan)
             deviations[parts] = scale * (epoch.sums[parts] - fraction[stream][:, None, None] * total)
-        return _Sums(count, epoch.total + count * epoch.known, count * epoch.beta, deviations)
+        return _Sums(count, epoch.total + count * epoch.known, count * epoch.outlook.beta, deviations)
 
-    def _curves(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the proxy's coefficient, the mean and spread by size, and the spread of what is left over."""
-        history = self._history
+    def _look_ahead(self) -> _Outlook:
+        """Return what everything drawn so far says about the next epoch."""
+        history, epoch = self._history, self._epoch
         beta = np.zeros(self._ends.shape[1])
         if self._proxy is not None:
             beta = _coefficient(history, self._base)
         values = history.values - beta * history.proxies
         ends = self._ends if self._proxy is None else self._ends - beta * self._proxy.ends
         intercept, spread = mean_and_spread(self._n, history.sizes, values, ends)
-        residual_spread = spread
-        if self._epoch.surrogate is not None:
-            drawn = history.sizes[self._epoch.first :][history.parts[self._epoch.first :] >= 0]
-            _, residual_spread = mean_and_spread(self._n, drawn, np.concatenate(self._epoch.residuals))
-        return beta, intercept, spread, residual_spread
+        if epoch.surrogate is None:
+            return _Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones_like(beta))
+        sizes = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
+        residuals, explained = np.concatenate(epoch.residuals), np.concatenate(epoch.explained)
+        _, residual_spread = mean_and_spread(self._n, sizes, residuals)
+        trust = epoch.surrogate.trust(sizes, explained, residuals + epoch.outlook.trust * explained)
+        return _Outlook(beta, intercept, spread, residual_spread, trust)
 
     def _allocate(self, spread: Floats) -> Floats:
         """Return q(s), proportional to gain(s) r(s) sqrt(s (n - s)) / sqrt(cost), a little of it without r.
@@ -306,9 +314,12 @@ class CovarianceEstimator:
         """Add the weighted residuals of draws of the epoch to its sums."""
         epoch, sizes = self._epoch, coalitions.sizes
         if epoch.surrogate is None:
-            residuals = values - epoch.intercept[sizes - 1]
+            residuals = values - epoch.outlook.intercept[sizes - 1]
         else:
-            residuals = values - epoch.surrogate.predict(coalitions.masks(), sizes, parts // N_REPLICATES)
+            streams = parts // N_REPLICATES
+            explained = epoch.surrogate.explained(coalitions.masks(), sizes, streams)
+            epoch.explained.append(explained)
+            residuals = values - epoch.surrogate.intercepts[streams, sizes - 1] - epoch.outlook.trust * explained
         scale = 1 / epoch.allocation[sizes - 1]
         gains = scale * self._weights.gain[sizes - 1]
         shifts = scale * self._weights.drift[sizes - 1] - gains * sizes / self._n
@@ -321,42 +332,44 @@ class CovarianceEstimator:
 
     def _refit(self) -> None:
         """Fit the surrogate to everything so far, and correct all draws of the epoch with it anew."""
-        epoch, history = self._epoch, self._history
-        values = history.values - epoch.beta * history.proxies
+        epoch, history, beta = self._epoch, self._history, self._epoch.outlook.beta
+        values = history.values - beta * history.proxies
         owners = history.parts.astype(np.int64) // N_REPLICATES
         owners[: epoch.first] = -1
         others = [owners != stream for stream in range(N_STREAMS)]
-        ends = self._ends if self._proxy is None else self._ends - epoch.beta * self._proxy.ends
+        ends = self._ends if self._proxy is None else self._ends - beta * self._proxy.ends
         curves = [mean_and_spread(self._n, history.sizes[rows], values[rows], ends) for rows in others]
-        rows = history.sample(int(surrogate.MOST_POINTS / max(1.0, np.sqrt(self._ends.shape[1] / 4))))
+        rows = evenly(len(history), surrogate.MOST_ROWS)
         epoch.surrogate = surrogate.cross_fit(
             history.masks(rows),
             history.sizes[rows],
             values[rows],
             owners[rows],
             np.stack([intercept for intercept, _ in curves]),
-            epoch.spread,
+            epoch.outlook.spread,
         )
-        epoch.refit_at = REFIT * len(history)
+        epoch.refit_at = int(REFIT * len(history))
         epoch.known = self._known(epoch)
         epoch.total[:] = 0
         epoch.sums[:] = 0
         epoch.counts[:] = 0
+        epoch.explained.clear()
         epoch.residuals.clear()
         for coalitions, values, proxies, parts in history.draws_since(epoch.first):
-            self._add(coalitions, values - epoch.beta * proxies, parts)
+            self._add(coalitions, values - beta * proxies, parts)
 
     def _known(self, epoch: _Epoch) -> Floats:
         """Return (n, q): the enumerated sizes, the closed form of what is subtracted, and the proxy's values."""
         sampled = ~self._enumerated
-        known = self._exact[0] - epoch.beta * self._exact[1]
+        beta, intercept = epoch.outlook.beta, epoch.outlook.intercept
+        known = self._exact[0] - beta * self._exact[1]
         if epoch.surrogate is not None:
-            known = known + epoch.surrogate.player_values(self._weights, sampled)
-        else:
-            known = known + (self._weights.drift * sampled) @ epoch.intercept
+            intercept = epoch.surrogate.intercepts.mean(axis=0)
+            known = known + epoch.outlook.trust * epoch.surrogate.player_values(self._weights, sampled)
+        known = known + (self._weights.drift * sampled) @ intercept
         if self._proxy is not None:
             ends = self._weights.full * self._proxy.ends[1] - self._weights.empty * self._proxy.ends[0]
-            known = known + epoch.beta * (self._proxy.values - ends)
+            known = known + beta * (self._proxy.values - ends)
         return known
 
     def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:

@@ -63,16 +63,17 @@ class History:
         assert self._packed is not None
         return np.unpackbits(self._packed.filled[rows], axis=1, count=self._n).view(bool)
 
-    def sample(self, most: int) -> Ints:
-        """Return all rows, or `most` of them at equal distances."""
-        return np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(np.int64))
-
     def draws_since(self, first: int) -> Iterator[tuple[Coalitions, Floats, Floats, Ints]]:
         """Yield coalitions, values, proxies and parts of the rows from `first` on, in chunks."""
         for start in range(first, len(self), _CHUNK):
             rows = slice(start, min(start + _CHUNK, len(self)))
             coalitions = Coalitions.from_masks(self.masks(rows))
             yield coalitions, self.values[rows], self.proxies[rows], self.parts[rows].astype(np.int64)
+
+
+def evenly(count: int, most: int) -> Ints:
+    """Return all of 0..count-1, or `most` of them at equal distances."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
 
 
 class _Rows:

@@ -11,6 +11,8 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.special import gammaln
 
 from fgsv.coalitions import Masks
+from fgsv.estimators.embedding import Embedding, embed, size_hats, standardise
+from fgsv.estimators.history import evenly
 from fgsv.semivalue import SizeWeights
 
 Floats = NDArray[np.float64]
@@ -19,8 +21,10 @@ Ints = NDArray[np.int64]
 
 MOST_PLAYERS = 1024
 """Beyond it the closed form costs more than the surrogate is worth."""
-MOST_POINTS = 8192
-"""Coalitions that a surrogate is fitted to, at most: time and memory grow with their square."""
+MOST_POINTS = 12288
+"""Coalitions that the kernel takes, at most: time and memory grow with their square."""
+MOST_ROWS = 32768
+"""Coalitions that an embedding is fitted to, at most."""
 
 # The kernel's shape was chosen once, on sums of unanimity games and on regressions; the optimum is flat, and
 # fitting it to each game by marginal likelihood did worse.
@@ -30,6 +34,9 @@ _LIFT = 2.0
 _NUGGET = 0.02
 _CLIP = 8.0
 _BLOCK = 512
+# a surrogate that is of no use costs a hundredth of a draw's variance, and may become useful
+_LEAST_TRUST = 0.1
+_PRIOR = 4.0
 _DIRECT = 1024
 
 
@@ -114,13 +121,15 @@ class SetKernel:
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """f_j(S) = h_j(s) + r(s) sum over T of c_Tj k(S, T), one f_j for each stream j, on the same coalitions T."""
+    """f_j(S) = h_j(s) + r(s) [g_j(S) + sum over T of c_Tj k(S, T)], one f_j for each stream j, the same T for all."""
 
     kernel: SetKernel
     intercepts: Floats
     """(J, n - 1, q): h_j"""
     spread: Floats
     """(n - 1, q): r"""
+    embeddings: tuple[Embedding, ...]
+    """g_j"""
     masks: Masks
     """(M, n)"""
     sizes: Ints
@@ -128,30 +137,39 @@ class Surrogate:
     coefficients: Singles
     """(J, M, q)"""
 
-    def predict(self, masks: Masks, sizes: Ints, streams: Ints) -> Floats:
-        """Return (m, q) values f_j(S), j the stream of each coalition."""
+    def explained(self, masks: Masks, sizes: Ints, streams: Ints) -> Floats:
+        """Return (m, q) values f_j(S) - h_j(s), j the stream of each coalition."""
         right = self.kernel.features(self.masks, self.sizes, -1)
         shape = np.empty((len(sizes), self.spread.shape[1]), dtype=np.float32)
-        for stream, coefficients in enumerate(self.coefficients):
+        for stream, (embedding, coefficients) in enumerate(zip(self.embeddings, self.coefficients, strict=True)):
             mine = np.flatnonzero(streams == stream)
             for start in range(0, len(mine), _BLOCK):
                 rows = mine[start : start + _BLOCK]
                 left = self.kernel.features(masks[rows], sizes[rows], 1)
                 shape[rows] = self.kernel(left, right) @ coefficients
-        return self.intercepts[streams, sizes - 1] + self.spread[sizes - 1] * shape
+                shape[rows] += embedding(standardise(masks[rows], sizes[rows]), size_hats(self.kernel.n, sizes[rows]))
+        return self.spread[sizes - 1] * shape
+
+    def trust(self, sizes: Ints, explained: Floats, seen: Floats) -> Floats:
+        """Return (q,): how much of f - h the draws bear out: the coefficient that fits it to what was `seen` of U - h.
+
+        In units of r(s), with outliers clipped, and as if a few more draws had agreed with f.
+        """
+        spread = self.spread[sizes - 1]
+        explained, seen = explained / spread, _clipped(seen, spread)
+        agreement = (_PRIOR + (explained * seen).sum(axis=0)) / (_PRIOR + (explained**2).sum(axis=0))
+        return np.clip(agreement, _LEAST_TRUST, 1)
 
     def player_values(self, weights: SizeWeights, sampled: NDArray[np.bool_]) -> Floats:
-        """Return what the sampled sizes contribute to each player's value of the mean f_j: (n, q)."""
+        """Return what the sampled sizes contribute to each player's value of the mean f_j - h_j: (n, q)."""
         covariance, mean = self.kernel.moments()
         coefficients = self.coefficients.mean(axis=0, dtype=float)
-        gain = weights.gain[:, None] * sampled[:, None]
-        by_point = coefficients * (covariance.T @ (gain * self.spread))[self.sizes - 1]
+        gain = (weights.gain * sampled)[:, None] * self.spread
+        by_point = coefficients * (covariance.T @ gain)[self.sizes - 1]
         values = self.masks.T @ by_point - by_point.T @ self.sizes / self.kernel.n
-        drift = weights.drift[:, None] * sampled[:, None]
-        if drift.any():
-            values += (drift * self.intercepts.mean(axis=0)).sum(axis=0)
-            values += (coefficients * (mean.T @ (drift * self.spread))[self.sizes - 1]).sum(axis=0)
-        return values
+        values += sum(embedding.covariances(gain) for embedding in self.embeddings) / len(self.embeddings)
+        drift = (weights.drift * sampled)[:, None] * self.spread
+        return values + (coefficients * (mean.T @ drift)[self.sizes - 1]).sum(axis=0)
 
 
 def cross_fit(
@@ -162,38 +180,51 @@ def cross_fit(
     intercepts: Floats,
     spread: Floats,
 ) -> Surrogate:
-    """Fit f_j for each stream j on the coalitions that are not its own: kernel ridge regression about h_j.
+    """Fit f_j for each stream j on the coalitions not its own: an embedding, then the kernel to what that leaves.
 
-    `owners` (M,) names the stream of each coalition, -1 where it belongs to none and serves all. All systems share
-    one kernel matrix, and each product with it, in conjugate gradients. They need not be solved to the last digit:
-    any coefficients make a valid surrogate, since prediction and closed form use the same ones.
+    `owners` (M,) names the stream of each coalition, -1 where it belongs to none and serves all. The kernel takes
+    at most `MOST_POINTS` of the coalitions. All systems share one kernel matrix, and each product with it, in
+    conjugate gradients. They need not be solved to the last digit: any coefficients make a valid surrogate, since
+    prediction and closed form use the same ones.
     """
-    kernel = SetKernel.of(masks.shape[1])
-    with np.errstate(over="ignore"):  # a size without any spread so far
-        targets = np.clip((values - intercepts[:, sizes - 1]) / spread[sizes - 1], -_CLIP, _CLIP)
+    n = masks.shape[1]
+    kernel = SetKernel.of(n)
+    targets = _clipped(values - intercepts[:, sizes - 1], spread[sizes - 1]).astype(np.float32)
+    others = owners[None, :] != np.arange(len(intercepts))[:, None]
+    standardised, hats = standardise(masks, sizes), size_hats(n, sizes)
+    embeddings = []
+    for stream, rows in enumerate(others):
+        embeddings.append(embed(standardised[rows], hats[rows], targets[stream, rows]))
+        targets[stream] -= embeddings[-1](standardised, hats)
+    points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(values.shape[1] / 4))))
+    masks, sizes, owners, used = masks[points], sizes[points], owners[points], others[:, points, None]
     gram = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1))
-    used = (owners[None, :] != np.arange(len(intercepts))[:, None])[:, :, None]
     if len(gram) <= _DIRECT:
-        coefficients = _solve_directly(gram, used * targets, used)
+        coefficients = _solve_directly(gram, used * targets[:, points], used)
     else:
         common = np.flatnonzero(owners < 0)
-        coefficients = _solve(gram, used * targets, used, common[:: max(1, len(common) // 400)])
-    return Surrogate(kernel, intercepts, spread, masks, sizes, coefficients)
+        coefficients = _solve(gram, used * targets[:, points], used, common[:: max(1, len(common) // 400)])
+    return Surrogate(kernel, intercepts, spread, tuple(embeddings), masks, sizes, coefficients)
 
 
-def _solve_directly(gram: Singles, targets: Floats, used: NDArray[np.bool_]) -> Singles:
+def _clipped(deviations: Floats, spread: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # a size without any spread so far
+        return np.clip(deviations / spread, -_CLIP, _CLIP)
+
+
+def _solve_directly(gram: Singles, targets: Singles, used: NDArray[np.bool_]) -> Singles:
     """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by elimination."""
     solution = np.zeros(targets.shape, dtype=np.float32)
     for stream, on in enumerate(used[:, :, 0]):
         rows = np.flatnonzero(on)
         matrix = gram[np.ix_(rows, rows)] + np.float32(_NUGGET) * np.eye(len(rows), dtype=np.float32)
-        solution[stream, rows] = cho_solve(cho_factor(matrix), targets[stream, rows].astype(np.float32))
+        solution[stream, rows] = cho_solve(cho_factor(matrix), targets[stream, rows])
     return solution
 
 
 def _solve(
     gram: Singles,
-    targets: Floats,
+    targets: Singles,
     used: NDArray[np.bool_],
     basis: Ints,
     iterations: int = 30,
@@ -227,7 +258,7 @@ def _solve(
     def dot(left: Singles, right: Singles) -> Floats:
         return np.einsum("jmq,jmq->jq", left, right, dtype=np.float64)[:, None, :]
 
-    residual = targets.astype(np.float32)
+    residual = targets.copy()
     solution = np.zeros_like(residual)
     direction = precondition(residual)
     descent = dot(residual, direction)

@@ -8,9 +8,11 @@ adapters alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 try:
     import torch
@@ -189,24 +191,34 @@ class AdamW:
     epsilon: float = 1e-8
     weight_decay: float = 0.01
 
+    def coefficients(self, number: int, pace: torch.Tensor) -> torch.Tensor:
+        """Return (B, 3): decay, correction of the second moment's root, and rate of step `number`, from 1.
+
+        `pace` (B,) multiplies each adapter's learning rate; one with a pace of zero stays as it is.
+        """
+        beta1, beta2 = self.betas
+        rate = self.learning_rate * pace.double()
+        correction = torch.full_like(rate, math.sqrt(1 - beta2**number))
+        return torch.stack([1 - rate * self.weight_decay, correction, rate / (1 - beta1**number)], dim=1)
+
     def step(
         self,
-        number: int,
+        coefficients: torch.Tensor,
         weights: torch.Tensor,
         first: torch.Tensor,
         second: torch.Tensor,
         gradient: torch.Tensor,
     ) -> None:
-        """Take step `number` (from 1) in place: (B, P) weights and moments, each adapter's its own.
+        """Take a step in place: (B, P) weights and moments, (B, 3) coefficients, each adapter's its own.
 
         AdamW works on each weight alone, so one call for a stack is B optimisers side by side.
         """
         beta1, beta2 = self.betas
+        decay, correction, rate = coefficients.to(weights.dtype)[:, :, None].unbind(1)
         first.lerp_(gradient, 1 - beta1)
         second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        spread = second.sqrt().div_(math.sqrt(1 - beta2**number)).add_(self.epsilon)
-        weights.mul_(1 - self.learning_rate * self.weight_decay)
-        weights.addcdiv_(first, spread, value=-self.learning_rate / (1 - beta1**number))
+        spread = second.sqrt().div_(correction).add_(self.epsilon)
+        weights.mul_(decay).sub_(rate * first / spread)
 
 
 class Training:
@@ -214,16 +226,23 @@ class Training:
 
     Weights, moments and losses are in the precision of `weights`, float32 as a rule; the UNet runs in its
     own. Step t trains the first `n_active` adapters alone, so that a stack sorted by falling number of steps
-    wastes nothing on those that are done, and leaves them as they are.
+    wastes nothing on those that are done, and leaves them as they are. With `record`, steps on a GPU are recorded
+    and replayed, for `WIDTHS` numbers of adapters: a small UNet keeps a GPU waiting for Python otherwise.
     """
 
-    def __init__(self, adapted: AdaptedUNet, weights: torch.Tensor, optimiser: AdamW) -> None:
+    WIDTHS: ClassVar[int] = 8
+
+    def __init__(
+        self, adapted: AdaptedUNet, weights: torch.Tensor, optimiser: AdamW, *, record: bool = False
+    ) -> None:
         self.adapted = adapted
         self.optimiser = optimiser
         self.weights = weights
         self.first = torch.zeros_like(weights)
         self.second = torch.zeros_like(weights)
         self.n_steps = 0
+        self._record = record and weights.device.type == "cuda"
+        self._recorded: tuple[int, Callable[..., torch.Tensor]] | None = None
 
     def step(
         self,
@@ -232,23 +251,86 @@ class Training:
         prompts: torch.Tensor,
         target: torch.Tensor,
         valid: torch.Tensor,
+        pace: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Take one step of the first `len(valid)` adapters and return their losses, (n_active,).
+        """Take one step of the adapters that have a valid sample, and return the losses, (width,).
 
-        `valid` (n_active, b) says which samples count; `noisy` and `target` are (n_active * b, C, H, W),
-        `timesteps` (n_active * b,) and `prompts` (n_active * b, tokens, d). A loss is the mean squared error
-        over an adapter's own valid samples, and the sum of the losses has each adapter's own gradient.
+        `valid` (width, b) says which samples count, of the first `width` adapters; `noisy` and `target` are (width *
+        b, C, H, W), `timesteps` (width * b,) and `prompts` (width * b, tokens, d). A loss is the mean squared error
+        over an adapter's own valid samples, and the sum of the losses has each adapter's own gradient. `pace`
+        (width,) multiplies the learning rate of each adapter.
         """
-        n_active, batch = valid.shape
-        active = self.weights[:n_active]
+        self.n_steps += 1
+        training = valid.any(dim=1)
+        coefficients = self.optimiser.coefficients(self.n_steps, training if pace is None else training * pace)
+        inputs = (noisy, timesteps, prompts, target, valid, coefficients)
+        return self._replay(inputs)(*inputs) if self._record else self._step(*inputs)
+
+    def width(self, n_active: int) -> int:
+        """Return how many adapters to give to a step, of which `n_active` train: more where steps are recorded."""
+        grain = -(-len(self.weights) // self.WIDTHS) if self._record else 1
+        return min(len(self.weights), -(-n_active // grain) * grain)
+
+    def _replay(self, inputs: tuple[torch.Tensor, ...]) -> Callable[..., torch.Tensor]:
+        width = len(inputs[4])
+        if self._recorded is None or self._recorded[0] != width:
+            self._recorded = None  # its memory first
+            state = (self.weights, self.first, self.second)
+            kept = [tensor.clone() for tensor in state]
+            self._recorded = width, recorded(self._step, inputs)
+            for tensor, before in zip(state, kept, strict=True):  # recording takes a few steps
+                tensor.copy_(before)
+        return self._recorded[1]
+
+    def _step(
+        self,
+        noisy: torch.Tensor,
+        timesteps: torch.Tensor,
+        prompts: torch.Tensor,
+        target: torch.Tensor,
+        valid: torch.Tensor,
+        coefficients: torch.Tensor,
+    ) -> torch.Tensor:
+        width, batch = valid.shape
+        active = self.weights[:width]
         leaves = self.adapted.bind(active, train=True)
         predicted = self.adapted.unet(noisy, timesteps, encoder_hidden_states=prompts).sample
         errors = (predicted.to(active.dtype) - target.to(active.dtype)).square().flatten(1).mean(dim=1)
         counted = valid.to(errors.dtype)
-        losses: torch.Tensor = (errors.view(n_active, batch) * counted).sum(dim=1) / counted.sum(dim=1)
+        losses: torch.Tensor = (errors.view(width, batch) * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
         gradients = torch.autograd.grad(losses.sum(), leaves)
-        gradient = torch.cat([piece.reshape(n_active, -1) for piece in gradients], dim=1).to(active.dtype)
+        gradient = torch.cat([piece.reshape(width, -1) for piece in gradients], dim=1).to(active.dtype)
         self.adapted.bind(None)
-        self.n_steps += 1
-        self.optimiser.step(self.n_steps, active, self.first[:n_active], self.second[:n_active], gradient)
+        self.optimiser.step(coefficients, active, self.first[:width], self.second[:width], gradient)
         return losses.detach()
+
+
+def recorded(step: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> Callable[..., torch.Tensor]:
+    """Return a step as a CUDA graph: the same kernels on new inputs of the same shapes, launched as one.
+
+    A small model keeps a GPU waiting for Python; a graph does not. The step is run a few times first, with these
+    inputs. A step that cannot be recorded is returned as it is.
+    """
+    buffers = tuple(tensor.clone() for tensor in inputs)
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step(*buffers)
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            result = step(*buffers)
+    except RuntimeError as error:
+        warnings.warn(f"training without a CUDA graph: {str(error).splitlines()[0]}", stacklevel=2)
+        return step
+
+    def replay(*new: torch.Tensor) -> torch.Tensor:
+        for buffer, tensor in zip(buffers, new, strict=True):
+            buffer.copy_(tensor)
+        graph.replay()
+        return result
+
+    return replay

@@ -19,8 +19,8 @@ from fgsv.utilities.diffusion.plan import n_steps, training_plan
 
 Floats = NDArray[np.float64]
 
-MOST_ADAPTERS = 1024
-MOST_TRAJECTORIES = 4096
+MOST_ADAPTERS = 2048
+MOST_TRAJECTORIES = 8192
 """Drawn at once, of all adapters together; more fill no GPU better."""
 
 
@@ -33,6 +33,8 @@ class Settings:
     learning_rate: float = 1e-4
     batch: int = 4
     epochs: int = 10
+    schedule: str = "constant"
+    """Of the learning rate: `constant`, or `linear`, falling to zero over a coalition's own steps."""
     denoising_steps: int = 25
     guidance: float = 7.5
     trajectories: int = 20
@@ -46,6 +48,8 @@ class Settings:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
+        if self.schedule not in ("constant", "linear"):
+            raise ValueError(f"schedule must be constant or linear, got {self.schedule!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,13 @@ class TrainingData:
 
 
 def fine_tune(
-    model: DiffusionModel, adapted: AdaptedUNet, data: TrainingData, masks: Masks, settings: Settings
+    model: DiffusionModel,
+    adapted: AdaptedUNet,
+    data: TrainingData,
+    masks: Masks,
+    settings: Settings,
+    *,
+    record: bool = True,
 ) -> torch.Tensor:
     """Train one adapter for each row of (B, n) masks, all at once, and return their (B, P) weights.
 
@@ -95,13 +105,15 @@ def fine_tune(
     players = torch.as_tensor(plan.players).to(device)
     epochs = torch.as_tensor(plan.epochs).to(device)[:, :, None].expand_as(players)
     valid = torch.as_tensor(plan.valid).to(device)
+    steps = torch.as_tensor(plan.n_steps).to(device)
     products = model.scheduler.alphas_cumprod.to(device)
     predicts = str(model.scheduler.config.prediction_type)
-    training = Training(adapted, adapted.initial(settings.seed).repeat(len(masks), 1), AdamW(settings.learning_rate))
+    start = adapted.initial(settings.seed).repeat(len(masks), 1)
+    training = Training(adapted, start, AdamW(settings.learning_rate), record=record)
     texts = data.texts.to(adapted.dtype)
     for step in range(len(plan.players)):
-        n_active = plan.n_active(step)
-        who, epoch = players[step, :n_active].flatten(), epochs[step, :n_active].flatten()
+        width = training.width(plan.n_active(step))
+        who, epoch = players[step, :width].flatten(), epochs[step, :width].flatten()
         latents, noise, timesteps = data.latents[who], data.noise[epoch, who], data.timesteps[epoch, who]
         signal = products[timesteps].sqrt()[:, None, None, None]
         spread = (1 - products[timesteps]).sqrt()[:, None, None, None]
@@ -111,7 +123,8 @@ def fine_tune(
             "sample": latents,
         }[predicts]
         noisy = (signal * latents + spread * noise).to(adapted.dtype)
-        training.step(noisy, timesteps, texts[data.text[who]], target, valid[step, :n_active])
+        pace = None if settings.schedule == "constant" else (1 - step / steps[:width].clamp(min=1)).clamp(min=0)
+        training.step(noisy, timesteps, texts[data.text[who]], target, valid[step, :width], pace)
     weights = torch.empty_like(training.weights)
     weights[torch.as_tensor(order, device=device)] = training.weights
     return weights
@@ -122,8 +135,8 @@ class DiffusionGame:
 
     `latents` (n, C, H, W) and `prompts` (n) are the players; `generated` (q, k, C, H, W) are the latents of k
     images for each of the q `queries`, prompts by name -> text. A coalition costs one training, which serves
-    all prompts, and 2 q r T samples of the UNet for r trajectories of T steps. B coalitions are trained at
-    once; without `adapters_at_once`, as many as fit the free memory of the GPU.
+    all prompts, and 2 q r T samples of the UNet for r trajectories of T steps (half without guidance). B coalitions
+    are trained at once; without `adapters_at_once`, as many as fit the free memory of the GPU.
     """
 
     def __init__(
@@ -184,7 +197,7 @@ class DiffusionGame:
         """Return the cost of a coalition in samples of the UNet; a backward pass counts as another forward."""
         settings = self.settings
         trained = 2 * settings.batch * n_steps(np.asarray(sizes), settings.epochs, settings.batch)
-        sampled = 2 * len(self._noise.start) * settings.denoising_steps
+        sampled = (2 if settings.guidance != 1 else 1) * len(self._noise.start) * settings.denoising_steps
         return np.asarray(trained + sampled, dtype=float)
 
     def __call__(self, masks: ArrayLike) -> Floats:

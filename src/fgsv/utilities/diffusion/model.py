@@ -153,12 +153,12 @@ class SmallModel:
     """The sizes of the model that is trained here where no checkpoint is to be had."""
 
     image_size: int = 64
-    autoencoder_channels: tuple[int, ...] = (32, 64, 64)
+    autoencoder_channels: tuple[int, ...] = (32, 64, 64, 64)
     channels: tuple[int, ...] = (64, 128)
     layers: int = 1
     text_width: int = 64
     text_layers: int = 2
-    head_width: int = 8
+    heads: int = 2
     norm_groups: int = 16
 
 
@@ -189,7 +189,7 @@ def build_model(sizes: SmallModel, seed: int = 0) -> DiffusionModel:
             down_block_types=("CrossAttnDownBlock2D",) * levels,
             up_block_types=("CrossAttnUpBlock2D",) * levels,
             cross_attention_dim=sizes.text_width,
-            attention_head_dim=sizes.head_width,
+            attention_head_dim=sizes.heads,  # by its name the width of a head, in effect their number
             norm_num_groups=sizes.norm_groups,
         )
         text_encoder = transformers.CLIPTextModel(

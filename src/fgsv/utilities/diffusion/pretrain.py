@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fgsv.utilities.diffusion.adapters import recorded
 from fgsv.utilities.diffusion.logos import Images
 from fgsv.utilities.diffusion.model import DiffusionModel, _pixels
 
@@ -31,6 +31,9 @@ class Pretraining:
     rate: float = 1e-3
     dropped_prompts: float = 0.1
     """The part of the samples trained with the empty prompt, which guidance needs."""
+    text: bool = True
+    """Whether the text encoder is trained with the UNet. One that keeps its random weights tells new words apart as
+    well as those it has seen."""
     record: bool = True
     """Whether to record a step on a GPU once and replay it, which spares a small model the wait for Python."""
     seed: int = 0
@@ -56,7 +59,10 @@ def train_autoencoder(
         for rows in _shuffled(len(images), settings.autoencoder_batch, generator):
             # Channels in a random order: what saw few brands must not know their colours by heart.
             channels = torch.rand(len(rows), 3, generator=generator).argsort(dim=1)
-            yield (pixels[rows.to(device)[:, None], channels.to(device)],)
+            batch = pixels[rows.to(device)[:, None], channels.to(device)]
+            # Turned and mirrored for the same reason: new shapes have edges at other angles.
+            turns, mirrored = (int(number) for number in torch.randint(0, 4, (2,), generator=generator))
+            yield (batch.rot90(turns, (2, 3)).flip((3,) if mirrored % 2 else ()).contiguous(),)
 
     steps, rate = settings.autoencoder_steps, settings.autoencoder_rate
     _train("autoencoder", vae, loss_of, batches(), steps, rate, settings.record, report)
@@ -73,9 +79,11 @@ def train_denoiser(
     settings: Pretraining,
     report: Report | None = None,
 ) -> None:
-    """Train the UNet and the text encoder in place to predict the noise in latents, given prompts."""
+    """Train the UNet in place, and the text encoder if it is to learn, to predict the noise in latents."""
     device = model.device
-    parts = torch.nn.ModuleList([model.unet, model.text_encoder]).train().requires_grad_(True)
+    model.text_encoder.eval().requires_grad_(False)
+    parts = torch.nn.ModuleList([model.unet, *([model.text_encoder] if settings.text else [])])
+    parts.train().requires_grad_(True)
     latents = model.encode(images)
     distinct = ["", *dict.fromkeys(prompts)]
     tokens = model.tokens(distinct)
@@ -144,37 +152,6 @@ def _train(
         loss = run(*inputs)
         if report is not None:
             report(what, number + 1, steps, loss)
-
-
-def recorded(step: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> Callable[..., torch.Tensor]:
-    """Return a step as a CUDA graph: the same kernels on new inputs of the same shapes, launched as one.
-
-    A small model keeps a GPU waiting for Python; a graph does not. The step is run a few times first, at the rate
-    that is set then. A step that cannot be recorded is returned as it is.
-    """
-    buffers = tuple(tensor.clone() for tensor in inputs)
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step(*buffers)
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph):
-            result = step(*buffers)
-    except RuntimeError as error:
-        warnings.warn(f"training without a CUDA graph: {str(error).splitlines()[0]}", stacklevel=2)
-        return step
-
-    def replay(*new: torch.Tensor) -> torch.Tensor:
-        for buffer, tensor in zip(buffers, new, strict=True):
-            buffer.copy_(tensor)
-        graph.replay()
-        return result
-
-    return replay
 
 
 def _shuffled(n: int, batch: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
