@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 peft = pytest.importorskip("peft")
 
-from fgsv.utilities.diffusion.adapters import TARGETS, AdamW, Training, adapt  # noqa: E402
+from fgsv.utilities.diffusion.adapters import TARGETS, AdamW, Training, adapt, recorded  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +151,34 @@ def test_a_model_without_attention_is_refused():
         adapt(plain)
     with pytest.raises(ValueError, match="rank of at least 1"):
         adapt(plain, rank=0)
+
+
+def test_recorded_steps_are_the_steps(unet):
+    """On a CPU nothing is recorded, but all else is as on a GPU: widths, warm-up, copied inputs, restored state."""
+    steps = (5, 4, 3, 2, 2, 2, 2, 1, 1, 1)
+    trained = []
+    for record in (False, True):
+        adapted = adapt(copy.deepcopy(unet).double(), rank=2)
+        training = Training(adapted, adapted.initial(0).double().repeat(10, 1), AdamW(1e-2), record=record)
+        widths = []
+        for t in range(5):
+            width = training.width(sum(t < n for n in steps))
+            widths.append(width)
+            valid = torch.tensor([[t < n] for n in steps[:width]])
+            inputs = [part[:width] for part in batch(10, seed=t, dtype=torch.float64)]
+            losses = training.step(*inputs, valid, torch.tensor([1 - t / n for n in steps[:width]]).clamp(min=0))
+            assert losses.shape == (width,)
+        assert widths == ([10, 8, 4, 2, 2] if record else [10, 7, 3, 2, 1])
+        trained.append(training.weights)
+    torch.testing.assert_close(trained[1], trained[0], rtol=0, atol=1e-10)
+
+
+def test_a_step_that_cannot_be_recorded_is_taken_as_it_is():
+    def step(number):
+        if number == 1:
+            raise RuntimeError("operation not permitted when stream is capturing\nmore")
+        return 2 * number
+
+    with pytest.warns(UserWarning, match="without a CUDA graph: operation not permitted when stream is capturing$"):
+        taken = recorded(step, (torch.tensor(1),))
+    assert taken is step

@@ -1,6 +1,7 @@
 """The copyright game: what is trained when, trajectories and likelihoods against diffusers, peft and scipy."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ diffusers = pytest.importorskip("diffusers")
 peft = pytest.importorskip("peft")
 
 from fgsv.utilities.diffusion.adapters import TARGETS, AdamW, adapt, merge  # noqa: E402
-from fgsv.utilities.diffusion.game import DiffusionGame, Settings  # noqa: E402
+from fgsv.utilities.diffusion.game import DiffusionGame, Settings, fine_tune  # noqa: E402
 from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample  # noqa: E402
-from fgsv.utilities.diffusion.memory import Need, Room, fit, room_for  # noqa: E402
+from fgsv.utilities.diffusion.memory import Need, Room, fit, measure, room_for  # noqa: E402
 from fgsv.utilities.diffusion.model import SmallModel, build_model  # noqa: E402
 from fgsv.utilities.diffusion.plan import training_plan  # noqa: E402
 
@@ -115,8 +116,11 @@ def test_log_likelihood_is_the_log_of_the_mean_density():
     assert torch.isfinite(far).all()  # densities of exp(-10^6) underflow, their logarithms do not
 
 
-def test_utility_equals_peft_and_a_plain_loop(model, game):
+@pytest.mark.parametrize("schedule", ["constant", "linear"])
+def test_utility_equals_peft_and_a_plain_loop(model, game, schedule):
     """Fine-tune with peft, draw each trajectory alone with the scheduler's formulas, and score it."""
+    game = copy.copy(game)
+    game.settings = replace(SETTINGS, schedule=schedule)
     mask = np.array([True, True, False, False, True])
     config = peft.LoraConfig(r=2, lora_alpha=4, target_modules=list(TARGETS))
     unet = peft.inject_adapter_in_model(config, copy.deepcopy(model.unet))
@@ -124,6 +128,8 @@ def test_utility_equals_peft_and_a_plain_loop(model, game):
     unet.load_state_dict({n.replace(".weight", ".default.weight"): w for n, w in state.items()}, strict=False)
     trained = [weight for weight in unet.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=1e-2)
+    n_steps = 4  # two epochs of two batches
+    rates = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: 1 - t / n_steps if schedule == "linear" else 1)
     rng = np.random.default_rng(SETTINGS.seed)
     for epoch in range(2):
         members = torch.tensor([player for player in rng.permutation(5) if mask[player]])
@@ -135,6 +141,7 @@ def test_utility_equals_peft_and_a_plain_loop(model, game):
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
+            rates.step()
     scores = []
     scheduler = diffusers.DDPMScheduler.from_config(model.scheduler.config)
     scheduler.set_timesteps(3)
@@ -246,11 +253,41 @@ def test_adapters_are_fitted_to_the_memory():
         room_for(print, print, cpu, 0, Room(1024, 512))
 
 
+def test_memory_is_measured_with_few_and_with_twice_as_many(monkeypatch):
+    held, capacity, peak = 100, 1000, 0
+
+    def run(count):
+        nonlocal peak
+        needed = 200 + 150 * count
+        peak = held + min(needed, capacity)
+        if needed > capacity:
+            raise torch.OutOfMemoryError("no memory")
+
+    for name, answer in (
+        ("memory_allocated", lambda _: held),
+        ("memory_reserved", lambda _: held),
+        ("mem_get_info", lambda _: (capacity, capacity + held)),
+        ("max_memory_allocated", lambda _: peak),
+        ("reset_peak_memory_stats", lambda _: None),
+    ):
+        monkeypatch.setattr(torch.cuda, name, answer)
+    gpu = torch.device("cuda")
+    assert measure("adapters", run, 1, gpu) == Need(200, 150)
+    assert measure("trajectories", run, 4, gpu) == Need(0, 200)  # eight do not fit
+    assert room_for(run, run, gpu, None, Room(64, 64)) == Room(4, 4)
+    with pytest.raises(MemoryError, match=r"6 adapters at once need .* 4 adapters would fit"):
+        room_for(run, run, gpu, 6, Room(64, 64))
+    with pytest.raises(MemoryError, match=r"8 adapters at once need more than 0\.00 GiB .* are free: take a smaller"):
+        measure("adapters", run, 8, gpu)
+
+
 def test_settings_are_checked():
     with pytest.raises(ValueError, match="trajectories must be at least 1"):
         Settings(trajectories=0)
     with pytest.raises(ValueError, match="learning_rate must be positive"):
         Settings(learning_rate=0)
+    with pytest.raises(ValueError, match="schedule must be constant or linear, got 'cosine'"):
+        Settings(schedule="cosine")
     paper = Settings()
     assert (paper.rank, paper.alpha, paper.learning_rate, paper.batch, paper.epochs) == (8, 8, 1e-4, 4, 10)
     assert (paper.denoising_steps, paper.guidance, paper.trajectories) == (25, 7.5, 20)
@@ -264,3 +301,12 @@ def test_adapters_come_back_in_the_order_of_their_coalitions(game):
         alone = game.adapters(mask[None])[0]
         assert (weights - alone).abs().mean() < 1e-3 * (together[1] - together[2]).abs().mean()
     assert torch.equal(together[2], game.adapted.initial(SETTINGS.seed))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear"])
+def test_recorded_training_gives_the_same_adapters(game, schedule):
+    masks = np.random.default_rng(1).random((9, 5)) < 0.6
+    settings = replace(SETTINGS, schedule=schedule)
+    found = [fine_tune(game.model, game.adapted, game.data, masks, settings, record=r) for r in (False, True)]
+    moved = (found[0] - game.adapted.initial(settings.seed)).abs().mean()
+    assert (found[1] - found[0]).abs().mean() < 1e-3 * moved

@@ -82,6 +82,9 @@ def test_annotations_of_another_format_are_refused(flickr, tmp_path):
     other.write_text("file,brand\n0.png,Google\n")
     with pytest.raises(ValueError, match=r"line 1: 'file,brand'; expected 'image\.jpg Brand subset x1 y1 x2 y2'"):
         read_flickr_logos(flickr, other)
+    other.write_bytes(b"PK\x03\x04\xff\xfe")
+    with pytest.raises(ValueError, match="is not a text file; expected 'image"):
+        read_flickr_logos(flickr, other)
     other.write_text("0.png Google 1 5 5 5 5\n")
     with pytest.raises(ValueError, match="no box with an area"):
         read_flickr_logos(flickr, other)

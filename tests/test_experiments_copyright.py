@@ -211,6 +211,7 @@ def test_the_experiment_writes_everything(finished):
     }  # fmt: skip
     shares = json.loads((out / "shares.json").read_text())
     assert 34 <= shares["n_evaluations"] <= 66
+    assert shares["stopped"].startswith("budget of 66 reached")
     assert list(shares["fsrs_split"]["google"]) == PARTS
     assert list(shares["clipped"]) == ["srs_whole", "srs_split", "fsrs_whole", "fsrs_split"]
     assert shares["split_minus_whole"] < 1e-9 * max(map(abs, shares["gain"].values()))
@@ -252,6 +253,32 @@ def test_a_second_run_finds_everything_again(finished, tiny, monkeypatch):
     again = run(out, scale=tiny, device="cpu", quiet=True)
     for name, table in tables.items():
         np.testing.assert_array_equal(again[name].shares, table.shares)
+
+
+@pytest.mark.parametrize(
+    ("change", "max_seconds", "reason"),
+    [
+        ({"stderr": np.inf}, None, "every share's standard error is at most inf"),
+        ({}, 0.0, "another round would end after 0 seconds"),
+    ],
+)
+def test_a_run_says_why_it_stopped(finished, tiny, tmp_path, capsys, change, max_seconds, reason):
+    import shutil
+    from dataclasses import replace
+
+    import fgsv
+    from fgsv.experiments.copyright import run
+    from fgsv.verify import verify
+
+    out, _ = finished
+    shutil.copytree(out, tmp_path / "again")
+    run(tmp_path / "again", scale=replace(tiny, **change), device="cpu", max_seconds=max_seconds, quiet=True)
+    assert f"stopped after 34 evaluations: {reason}" in capsys.readouterr().out
+    shares = json.loads((tmp_path / "again" / "shares.json").read_text())
+    assert (shares["stopped"], shares["n_evaluations"]) == (reason, 34)
+    valuation = fgsv.Valuation.load(tmp_path / "again" / "valuation.json")
+    assert valuation.stopped == f"interrupted: {reason}"
+    assert verify(valuation, tmp_path / "again" / "ledger.db") == []
 
 
 def test_a_checkpoint_is_tuned_on_the_other_brands_first(finished, tiny, tmp_path):

@@ -17,11 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+
+try:
+    import diffusers
+    import matplotlib  # noqa: F401  for the figure: what is lacking is said before anything is trained
+    import torch
+    import transformers
+except ImportError as error:
+    raise ImportError(f"{error}: pip install 'fgsv[diffusion,plots]'") from error
 
 import fgsv
 from fgsv.coalitions import Masks
 from fgsv.experiments.royalties import Floats, Royalties, clipped, figure, linear, text, write_csv, write_json
+from fgsv.results import INTERRUPTED
 from fgsv.utilities.diffusion.adapters import adapt, merge
 from fgsv.utilities.diffusion.game import DiffusionGame, Settings, TrainingData, fine_tune
 from fgsv.utilities.diffusion.logos import VALUED, Images, Logos, draw_logos, prompt, read_flickr_logos
@@ -65,20 +73,22 @@ SMALL = Scale(
     generated=6,
     model=SmallModel(
         image_size=16,
-        autoencoder_channels=(16, 32),
+        autoencoder_channels=(16, 32, 32),
         channels=(32, 64),
         text_width=32,
         text_layers=1,
         norm_groups=8,
     ),
     pretraining=Pretraining(
-        autoencoder_steps=250, autoencoder_batch=32, autoencoder_rate=4e-3, steps=380, batch=32, rate=2e-3
+        autoencoder_steps=400, autoencoder_batch=32, autoencoder_rate=4e-3, steps=800, batch=32, rate=2e-3
     ),
-    settings=Settings(learning_rate=1e-2, epochs=6, denoising_steps=6, guidance=3.0, trajectories=4),
-    budget=66,
+    settings=Settings(
+        learning_rate=1e-2, epochs=8, schedule="linear", denoising_steps=8, guidance=2.0, trajectories=6
+    ),
+    budget=98,
     round_size=32,
 )
-"""Everything small enough for two cores in minutes: it shows that the parts work, not how brands compare."""
+"""Everything small enough for two cores in two minutes: it shows that the parts work, not how brands compare."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,8 @@ def run(
         pretraining=replace(scale.pretraining, seed=seed),
     )
     where = _place(out, device, precision, quiet)
+    for library in (diffusers, transformers):
+        library.utils.logging.disable_progress_bar()  # bars of milliseconds between the lines of progress
     base, logos = _base_model(where, scale, model, images, annotation)
     players = logos.only(VALUED, scale.per_brand)
     game = _game(where, scale, base, players, adapters_at_once)
@@ -305,9 +317,12 @@ def _faithful(
     parts: list[str],
     max_seconds: float | None,
 ) -> fgsv.Valuation:
-    """Value the images until the error of every share, of whole and of split brands, is small enough."""
+    """Value the images until the error of every share, of whole and of split brands, is small enough.
+
+    A run that is ended from here says why after `interrupted`, as `fgsv verify` cannot derive such an end.
+    """
     where.say("sampling coalitions of images, for FSRS")
-    result, before = None, where.seconds()
+    before = where.seconds()
     for result in fgsv.iterate(
         game,
         brands,
@@ -319,11 +334,12 @@ def _faithful(
         worst = max(_share_errors(result).max(), _share_errors(result.regroup(parts)).max())
         where.say(f"{result.n_evaluations} evaluations, largest standard error of a share {worst:.4f}")
         now = where.seconds()
-        if worst <= scale.stderr or (max_seconds is not None and 2 * now - before > max_seconds):
-            break
+        if worst <= scale.stderr:
+            return replace(result, stopped=f"{INTERRUPTED}: every share's standard error is at most {scale.stderr:g}")
+        if max_seconds is not None and 2 * now - before > max_seconds:
+            return replace(result, stopped=f"{INTERRUPTED}: another round would end after {max_seconds:g} seconds")
         before = now
-    assert result is not None
-    return result
+    return result  # of the last round: the budget is spent, or an interrupt came
 
 
 def _share_errors(result: fgsv.Valuation) -> Floats:
@@ -359,6 +375,7 @@ def _write(
     }
     tables = {name: _table(result, linear) for name, result in results.items()}
     clipped_tables = {name: _table(result, clipped) for name, result in results.items()}
+    why = valuation.stopped.removeprefix(f"{INTERRUPTED}: ")
     names = list(map(str, split.names))
     of_brand = np.array([[name.startswith(brand) for name in names] for brand in map(str, valuation.names)])
     gap = float(np.abs(of_brand @ split.values - valuation.values).max())
@@ -377,6 +394,7 @@ def _write(
         gain=dict(zip(game.outputs, np.asarray(valuation.total).tolist(), strict=True)),
         paid_most=paid_most,
         split_minus_whole=gap,
+        stopped=why,
         n_evaluations=valuation.n_evaluations,
         seconds=round(where.seconds(), 1),
         settings=asdict(scale),
@@ -390,6 +408,7 @@ def _write(
         most = ", ".join(f"{name}: {brand}" for name, brand in paid_most[query].items())
         print(f"{query:<12} U(N) - U(0) = {gain:9.4f}; paid most: {most or 'nobody, there is nothing to share'}")
     print(f"parts minus whole, largest difference of FGSV: {gap:.2g}")
+    print(f"stopped after {valuation.n_evaluations} evaluations: {why}")
     _draw(where, game, tables, clipped_tables)
     return tables
 

@@ -88,7 +88,7 @@ def text(tables: Mapping[str, Royalties]) -> str:
         rows = [
             f"{prompt:<12}"
             + "".join(
-                f"{f'{share:.3f} ± {error:.3f}':>{max(width, 16)}}"
+                f"{f'{share:.3f}' + (f' ± {error:.3f}' if error else ''):>{max(width, 16)}}"
                 for share, error in zip(table.shares[q], table.stderr[q], strict=True)
             )
             for q, prompt in enumerate(table.prompts)
@@ -109,7 +109,7 @@ def figure(
 
     `images` holds a few (H, W, 3) images for each prompt; without them panel (a) shows `gains`, U(N) - U(0)
     of each prompt with its standard error. The parts of a split brand, `googlelarge` and `googlesmall`, are
-    stacked in two tones.
+    stacked in two tones, negative ones below zero, with a line at their sum.
     """
     try:
         from matplotlib.figure import Figure
@@ -158,34 +158,30 @@ def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
     axes = panel.subplots(len(whole.prompts), 1, sharex=True, squeeze=False)[:, 0]
     where = np.arange(len(brands))
     for q, (axis, prompt) in enumerate(zip(axes, whole.prompts, strict=True)):
-        axis.bar(
-            where - 0.2,
-            whole.shares[q],
-            0.38,
-            yerr=whole.stderr[q],
-            color="#3b6ea8",
-            label="whole",
-            capsize=2,
-        )
+        axis.bar(where - 0.2, whole.shares[q], 0.38, yerr=_errors(whole, q), color="#3b6ea8", capsize=2)
         for position, brand in zip(where + 0.2, brands, strict=True):
             parts = [k for k, player in enumerate(split.players) if player.startswith(brand)]
-            bottom = 0.0
+            ends = {True: 0.0, False: 0.0}  # of what is stacked above zero, and below
             for k, colour in zip(parts, ("#d9772b", "#f2b880"), strict=False):
-                share = split.shares[q, k]
-                axis.bar(position, share, 0.38, bottom=bottom, yerr=split.stderr[q, k], color=colour, capsize=2)
-                bottom += share
+                share, error = split.shares[q, k], _errors(split, q, k)
+                axis.bar(position, share, 0.38, bottom=ends[share > 0], yerr=error, color=colour, capsize=2)
+                ends[share > 0] += share
+            if len(parts) > 1:
+                axis.hlines(sum(ends.values()), position - 0.19, position + 0.19, color="black", linewidth=1.5)
         axis.axhline(0, color="black", linewidth=0.6)
         axis.set_ylabel(prompt, fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
     axes[-1].set_xticks(where, brands, fontsize=9)
     handles = [
         axes[0].bar([0], [0], color=colour, label=label)
-        for colour, label in (
-            ("#3b6ea8", "whole"),
-            ("#d9772b", "split: large or only"),
-            ("#f2b880", "split: small"),
-        )
+        for colour, label in (("#3b6ea8", "whole"), ("#d9772b", "split: large or only"), ("#f2b880", "small"))
     ]
+    handles += axes[0].plot([], [], color="black", linewidth=1.5, label="sum of parts")
     axes[0].margins(y=0.3)  # room for the legend
-    axes[0].legend(handles=handles, fontsize=7, frameon=False, ncols=3, loc="upper left")
+    axes[0].legend(handles=handles, fontsize=7, frameon=False, ncols=4, loc="upper left")
     panel.suptitle(title, fontsize=10)
+
+
+def _errors(table: Royalties, prompt: int, player: int | slice = slice(None)) -> Any:
+    """Return the error bars of a prompt's shares; None where they are exact."""
+    return table.stderr[prompt, player] if table.stderr.any() else None

@@ -22,6 +22,9 @@ except ImportError as error:
 TARGETS = ("to_q", "to_k", "to_v", "to_out.0")
 """The attention projections of a diffusers UNet, by the end of their names."""
 
+WARM_UP = 3
+"""Calls before a step is recorded, in which libraries choose their kernels and take their workspaces."""
+
 
 class BatchedLinear(torch.nn.Module):
     """A frozen linear layer to which adapter i of a stack adds scaling * up[i] @ down[i].
@@ -225,9 +228,9 @@ class Training:
     """The training of a stack of adapters: weights, moments and the number of steps taken.
 
     Weights, moments and losses are in the precision of `weights`, float32 as a rule; the UNet runs in its
-    own. Step t trains the first `n_active` adapters alone, so that a stack sorted by falling number of steps
-    wastes nothing on those that are done, and leaves them as they are. With `record`, steps on a GPU are recorded
-    and replayed, for `WIDTHS` numbers of adapters: a small UNet keeps a GPU waiting for Python otherwise.
+    own. A step is given the first `width` adapters, so that a stack sorted by falling number of steps wastes little
+    on those that are done, and leaves them as they are. With `record`, steps are recorded and replayed, for at most
+    `WIDTHS` different widths: a small UNet keeps a GPU waiting for Python otherwise.
     """
 
     WIDTHS: ClassVar[int] = 8
@@ -241,8 +244,9 @@ class Training:
         self.first = torch.zeros_like(weights)
         self.second = torch.zeros_like(weights)
         self.n_steps = 0
-        self._record = record and weights.device.type == "cuda"
+        self._record = record
         self._recorded: tuple[int, Callable[..., torch.Tensor]] | None = None
+        """A width and its recorded step."""
 
     def step(
         self,
@@ -264,17 +268,17 @@ class Training:
         training = valid.any(dim=1)
         coefficients = self.optimiser.coefficients(self.n_steps, training if pace is None else training * pace)
         inputs = (noisy, timesteps, prompts, target, valid, coefficients)
-        return self._replay(inputs)(*inputs) if self._record else self._step(*inputs)
+        return self._recorded_step(inputs)(*inputs) if self._record else self._step(*inputs)
 
     def width(self, n_active: int) -> int:
-        """Return how many adapters to give to a step, of which `n_active` train: more where steps are recorded."""
+        """Return how many adapters to give to a step in which `n_active` train: a few more where it is recorded."""
         grain = -(-len(self.weights) // self.WIDTHS) if self._record else 1
         return min(len(self.weights), -(-n_active // grain) * grain)
 
-    def _replay(self, inputs: tuple[torch.Tensor, ...]) -> Callable[..., torch.Tensor]:
-        width = len(inputs[4])
+    def _recorded_step(self, inputs: tuple[torch.Tensor, ...]) -> Callable[..., torch.Tensor]:
+        width = len(inputs[-1])
         if self._recorded is None or self._recorded[0] != width:
-            self._recorded = None  # its memory first
+            self._recorded = None  # frees its memory for the next
             state = (self.weights, self.first, self.second)
             kept = [tensor.clone() for tensor in state]
             self._recorded = width, recorded(self._step, inputs)
@@ -308,21 +312,13 @@ class Training:
 def recorded(step: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> Callable[..., torch.Tensor]:
     """Return a step as a CUDA graph: the same kernels on new inputs of the same shapes, launched as one.
 
-    A small model keeps a GPU waiting for Python; a graph does not. The step is run a few times first, with these
-    inputs. A step that cannot be recorded is returned as it is.
+    A small model keeps a GPU waiting for Python; a graph does not. The step is run `WARM_UP` times first, with these
+    inputs. A step that cannot be recorded is returned as it is, with a warning. On a CPU, which has no graphs, the
+    step itself is called: after the same warm-up, on the same copies of its inputs.
     """
     buffers = tuple(tensor.clone() for tensor in inputs)
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step(*buffers)
-    torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph):
-            result = step(*buffers)
+        again = (_graph if buffers[0].is_cuda else _calls)(step, buffers)
     except RuntimeError as error:
         warnings.warn(f"training without a CUDA graph: {str(error).splitlines()[0]}", stacklevel=2)
         return step
@@ -330,6 +326,30 @@ def recorded(step: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...]
     def replay(*new: torch.Tensor) -> torch.Tensor:
         for buffer, tensor in zip(buffers, new, strict=True):
             buffer.copy_(tensor)
+        return again()
+
+    return replay
+
+
+def _calls(step: Callable[..., torch.Tensor], buffers: tuple[torch.Tensor, ...]) -> Callable[[], torch.Tensor]:
+    for _ in range(WARM_UP):
+        step(*buffers)
+    return lambda: step(*buffers)
+
+
+def _graph(step: Callable[..., torch.Tensor], buffers: tuple[torch.Tensor, ...]) -> Callable[[], torch.Tensor]:
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UP):
+            step(*buffers)
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = step(*buffers)
+
+    def replay() -> torch.Tensor:
         graph.replay()
         return result
 

@@ -92,12 +92,13 @@ def fine_tune(
     masks: Masks,
     settings: Settings,
     *,
-    record: bool = True,
+    record: bool | None = None,
 ) -> torch.Tensor:
     """Train one adapter for each row of (B, n) masks, all at once, and return their (B, P) weights.
 
     Costs epochs * ceil(s / batch) steps for the largest coalition; coalitions that are done leave the batch.
-    An empty coalition's adapter stays as it was drawn, which changes nothing.
+    An empty coalition's adapter stays as it was drawn, which changes nothing. Steps are recorded on a GPU, unless
+    `record` says otherwise.
     """
     order = np.argsort(-masks.sum(axis=1), kind="stable")
     plan = training_plan(masks[order], settings.epochs, settings.batch, settings.seed)
@@ -109,6 +110,7 @@ def fine_tune(
     products = model.scheduler.alphas_cumprod.to(device)
     predicts = str(model.scheduler.config.prediction_type)
     start = adapted.initial(settings.seed).repeat(len(masks), 1)
+    record = device.type == "cuda" if record is None else record
     training = Training(adapted, start, AdamW(settings.learning_rate), record=record)
     texts = data.texts.to(adapted.dtype)
     for step in range(len(plan.players)):

@@ -17,6 +17,9 @@ Images = NDArray[np.uint8]
 VALUED = ("google", "sprite", "starbucks", "vodafone")
 """The four brands that the paper values; the other 23 are what its model starts from."""
 
+LINE = "image.jpg Brand subset x1 y1 x2 y2"
+"""A line of the annotation file of FlickrLogos-27."""
+
 
 @dataclass(frozen=True, eq=False)
 class Logos:
@@ -96,7 +99,11 @@ def _largest_boxes(path: Path) -> dict[tuple[str, str], tuple[int, int, int, int
     """Return the largest box of each image and brand; boxes without area are left out."""
     boxes: dict[tuple[str, str], tuple[int, int, int, int]] = {}
     areas: dict[tuple[str, str], int] = {}
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a text file; expected {LINE!r} in each line") from None
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         words = line.split()
@@ -105,7 +112,7 @@ def _largest_boxes(path: Path) -> dict[tuple[str, str], tuple[int, int, int, int
             x1, y1, x2, y2 = (int(corner) for corner in corners)
         except ValueError:
             raise ValueError(
-                f"{path}, line {number}: {line[:80]!r}; expected 'image.jpg Brand subset x1 y1 x2 y2', "
+                f"{path}, line {number}: {line[:80]!r}; expected {LINE!r}, "
                 "the annotation file of the FlickrLogos-27 training set"
             ) from None
         area = max(x2 - x1, 0) * max(y2 - y1, 0)

@@ -10,6 +10,8 @@ import torch
 USABLE = 0.85
 """The part of the free memory that is planned with; the rest is fragmentation and other people's."""
 
+ADVICE = "take a smaller batch, another precision or another GPU"
+
 
 @dataclass(frozen=True)
 class Room:
@@ -52,8 +54,8 @@ def room_for(
     if device.type != "cuda":
         return Room(min(asked or 64, most.adapters), most.trajectories)
     free = int(USABLE * free_memory(device))
-    adapters = fit("adapters", measure(train, 1, 2, device), free, asked, most.adapters)
-    trajectories = fit("trajectories", measure(draw, 4, 8, device), free, None, most.trajectories)
+    adapters = fit("adapters", measure("adapters", train, 1, device), free, asked, most.adapters)
+    trajectories = fit("trajectories", measure("trajectories", draw, 4, device), free, None, most.trajectories)
     return Room(adapters, trajectories)
 
 
@@ -64,27 +66,33 @@ def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
         wanted = asked or 1
         raise MemoryError(
             f"{wanted} {what} at once need {_gib(need.fixed + wanted * need.each)} GiB of GPU memory, but "
-            f"{_gib(free)} GiB are free; {fitting} {what} would fit"
-            + ("" if fitting else ": take a smaller batch, another precision or another GPU")
+            f"{_gib(free)} GiB are free; {fitting} {what} would fit" + ("" if fitting else f": {ADVICE}")
         )
     return min(asked or fitting, most)
 
 
-def measure(run: Callable[[int], object], few: int, more: int, device: torch.device) -> Need:
-    """Measure the peak memory of `run(few)` and `run(more)` beyond what is allocated already."""
-    peaks = []
-    for count in (few, few, more):  # the first call also pays for workspaces that stay
+def measure(what: str, run: Callable[[int], object], few: int, device: torch.device) -> Need:
+    """Measure the peak memory of `run(few)` and `run(2 * few)` beyond what is allocated already.
+
+    Where twice as many do not fit, what `few` take counts as theirs alone, nothing as fixed.
+    """
+    free = free_memory(device)
+    peaks: list[int] = []
+    for count in (few, few, 2 * few):  # the first call also pays for workspaces that stay
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         try:
             run(count)
         except torch.OutOfMemoryError as error:
+            if peaks:
+                return Need(0, -(-peaks[-1] // few))
+            least = torch.cuda.max_memory_allocated(device) - before
             raise MemoryError(
-                f"a batch for {count} at once does not fit in the {_gib(free_memory(device))} GiB of free GPU "
-                "memory: take a smaller batch, another precision or another GPU"
+                f"{count} {what} at once need more than {_gib(least)} GiB of GPU memory, and {_gib(free)} GiB are "
+                f"free: {ADVICE}"
             ) from error
         peaks.append(torch.cuda.max_memory_allocated(device) - before)
-    each = max((peaks[2] - peaks[1]) // (more - few), 1)
+    each = max((peaks[2] - peaks[1]) // few, 1)
     return Need(max(peaks[1] - few * each, 0), each)
 
 

@@ -31,11 +31,6 @@ class Pretraining:
     rate: float = 1e-3
     dropped_prompts: float = 0.1
     """The part of the samples trained with the empty prompt, which guidance needs."""
-    text: bool = True
-    """Whether the text encoder is trained with the UNet. One that keeps its random weights tells new words apart as
-    well as those it has seen."""
-    record: bool = True
-    """Whether to record a step on a GPU once and replay it, which spares a small model the wait for Python."""
     seed: int = 0
 
 
@@ -65,7 +60,7 @@ def train_autoencoder(
             yield (batch.rot90(turns, (2, 3)).flip((3,) if mirrored % 2 else ()).contiguous(),)
 
     steps, rate = settings.autoencoder_steps, settings.autoencoder_rate
-    _train("autoencoder", vae, loss_of, batches(), steps, rate, settings.record, report)
+    _train("autoencoder", vae, loss_of, batches(), steps, rate, report)
     vae.eval().requires_grad_(False)
     vae.register_to_config(scaling_factor=1.0)
     spread = float(model.encode(images[:1024]).std())
@@ -79,10 +74,9 @@ def train_denoiser(
     settings: Pretraining,
     report: Report | None = None,
 ) -> None:
-    """Train the UNet in place, and the text encoder if it is to learn, to predict the noise in latents."""
+    """Train the UNet and the text encoder in place to predict the noise in latents."""
     device = model.device
-    model.text_encoder.eval().requires_grad_(False)
-    parts = torch.nn.ModuleList([model.unet, *([model.text_encoder] if settings.text else [])])
+    parts = torch.nn.ModuleList([model.unet, model.text_encoder])
     parts.train().requires_grad_(True)
     latents = model.encode(images)
     distinct = ["", *dict.fromkeys(prompts)]
@@ -110,7 +104,7 @@ def train_denoiser(
             noisy = product.sqrt() * latents[rows.to(device)] + (1 - product).sqrt() * noise
             yield noisy, timesteps, which, noise
 
-    _train("denoiser", parts, loss_of, batches(), settings.steps, settings.rate, settings.record, report)
+    _train("denoiser", parts, loss_of, batches(), settings.steps, settings.rate, report)
     parts.eval().requires_grad_(False)
 
 
@@ -121,13 +115,13 @@ def _train(
     batches: Iterator[tuple[torch.Tensor, ...]],
     steps: int,
     rate: float,
-    record: bool,
     report: Report | None,
 ) -> None:
     """Minimise a loss with AdamW: the rate warms up over a twentieth of the steps, then falls along a cosine."""
     device = next(module.parameters()).device
     on_gpu = device.type == "cuda"
-    # On a GPU the rate is a tensor, which a recorded step reads anew each time.
+    # On a GPU the rate is a tensor, which a recorded step reads anew each time. It is zero while the step is
+    # recorded, so that no weight moves then.
     current: Any = torch.zeros((), device=device) if on_gpu else 0.0
     optimiser = torch.optim.AdamW(module.parameters(), lr=current, weight_decay=1e-4, capturable=on_gpu)
 
@@ -140,7 +134,7 @@ def _train(
         return loss.detach()
 
     first = next(batches)
-    run = recorded(step, first) if on_gpu and record else step
+    run = recorded(step, first) if on_gpu else step
     for number, inputs in zip(range(steps), chain([first], batches), strict=False):
         warm = (number + 1) / max(1, steps // 20)
         now = rate * min(warm, 0.5 + 0.5 * math.cos(math.pi * number / steps))
