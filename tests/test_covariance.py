@@ -178,14 +178,14 @@ def test_large_rounds_are_not_forgotten():
 
 
 def test_history_grows():
-    history = History(9, 2, keep_masks=True)
+    history = History(9, 2, 1, keep_masks=True)
     rng = np.random.default_rng(0)
     masks = rng.random((100, 9)) < 0.5
     for start in range(0, 100, 7):
         rows = slice(start, start + 7)
         coalitions = Coalitions.from_masks(masks[rows])
         zeros = np.zeros((len(coalitions), 2))
-        history.add(coalitions, zeros, zeros, np.arange(len(coalitions)))
+        history.add(coalitions, zeros, zeros[:, None], np.arange(len(coalitions)))
     assert len(history) == 100
     np.testing.assert_array_equal(history.masks(slice(0, 100)), masks)
     again = np.concatenate([coalitions.masks() for coalitions, *_ in history.draws_since(13)])

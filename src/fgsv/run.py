@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
 from fgsv.estimators import Covariance, Method, Problem, Proxy, as_method
+from fgsv.estimators.embedding import size_hats
 from fgsv.evaluation import Evaluator, default_batch_size
-from fgsv.game import as_game, evaluate
+from fgsv.game import Game, as_game, evaluate
 from fgsv.ledger import Ledger
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.stopping import rules, unreached
@@ -212,27 +213,40 @@ def _plain(option: Any) -> Any:
 
 
 def _known(proxy: Any, n: int, ends: Floats, semivalue: Semivalue, seed: int, budget: int) -> Proxy:
-    """Return a proxy with its own values: in closed form where it has one, else from a long run of its own."""
-    game, q = as_game(proxy, n), ends.shape[1]
+    """Return a proxy with its own values: in closed form where it has one, else from a long run of its own.
 
-    def evaluated(coalitions: Coalitions) -> Floats:
+    Such a run values the proxy in bands of sizes: it may resemble the game at some sizes more than at others.
+    """
+    game, q = as_game(proxy, n), ends.shape[1]
+    closed = getattr(proxy, "shapley", None) if semivalue == SHAPLEY else None
+
+    def by_band(coalitions: Coalitions) -> Floats:
         rows = default_batch_size(n)
         batches = [coalitions[start : start + rows] for start in range(0, len(coalitions), rows)]
         values = np.concatenate([evaluate(game, batch) for batch in batches])
         if values.shape[1] not in (1, q):
             raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
-        return np.broadcast_to(values, (len(values), q))
+        bands = np.ones((len(values), 1))
+        if closed is None and n > 2:
+            bands = size_hats(n, np.clip(coalitions.sizes, 1, n - 1)).astype(float)
+        return bands[:, :, None] * np.broadcast_to(values, (len(values), q))[:, None, :]
 
-    proxy_ends = evaluated(Coalitions.ends(n))
-    closed = getattr(proxy, "shapley", None)
-    if closed is not None and semivalue == SHAPLEY:
-        values = np.asarray(closed, dtype=float).reshape(n, -1)
-        return Proxy(evaluated, proxy_ends, np.broadcast_to(values, (n, q)), None)
+    proxy_ends = by_band(Coalitions.ends(n))
+    if closed is not None:
+        values = np.asarray(closed, dtype=float).reshape(n, 1, -1)
+        return Proxy(by_band, proxy_ends, np.broadcast_to(values, (n, 1, q)))
+    banded = Game(
+        lambda masks: by_band(Coalitions.from_masks(masks)).reshape(len(masks), -1),
+        n,
+        evaluate_lists=lambda coalitions: by_band(coalitions).reshape(len(coalitions), -1),
+    )
     # a seed of its own: with the same draws its error would go along with that of the game
-    own = value(game, semivalue=semivalue, seed=seed + 2**32, budget=max(budget, min(20 * budget, PROXY_BUDGET)))
+    spent = max(budget, min(20 * budget, PROXY_BUDGET))
+    own = value(banded, semivalue=semivalue, seed=seed + 2**32, budget=spent)
     assert own.player_values is not None
-    deviations = None if own.deviations is None else np.broadcast_to(own.deviations, (*own.deviations.shape[:2], q))
-    return Proxy(evaluated, proxy_ends, np.broadcast_to(own.player_values.reshape(n, -1), (n, q)), deviations)
+    shape = (n, *proxy_ends.shape[1:])
+    deviations = None if own.deviations is None else own.deviations.reshape(-1, *shape)
+    return Proxy(by_band, proxy_ends, own.player_values.reshape(shape), deviations)
 
 
 def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:

@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators import surrogate
 from fgsv.estimators.history import History, evenly
-from fgsv.estimators.method import Draws, Problem
+from fgsv.estimators.method import Draws, Problem, Proxy
 from fgsv.estimators.sizes import mean_and_spread
 from fgsv.estimators.surrogate import Surrogate
 from fgsv.partition import Partition
@@ -38,6 +38,8 @@ EXPLORE = 0.05
 """The part of the draws whose sizes do not depend on what was seen."""
 REFIT = 1.5
 """The surrogate is fitted again when the draws have grown by this factor."""
+_BAND_SPREAD = 0.5
+"""How far the proxy's coefficient of a band of sizes is expected from that of all, relative to it."""
 DENSE_PLAYERS = 4096
 ROUND_ENTRIES = 2**28
 
@@ -83,7 +85,7 @@ class _Outlook:
     """What the draws before an epoch say about it."""
 
     beta: Floats
-    """(q,): the proxy's coefficient; what is estimated by sampling is U - beta * proxy."""
+    """(k, q): the proxy's coefficients; what is estimated by sampling is U - beta * proxy."""
     intercept: Floats
     """(n - 1, q): h(s), the mean of that at each size."""
     spread: Floats
@@ -129,7 +131,7 @@ class _Sums:
     totals: Floats
     """(n, q): their estimates."""
     betas: Floats
-    """(q,): their coefficients of the proxy."""
+    """(k, q): their coefficients of the proxy."""
     deviations: NDArray[np.float32]
     """(PARTS, n, q)"""
 
@@ -144,26 +146,31 @@ class CovarianceEstimator:
 
     def __init__(self, settings: Covariance, problem: Problem) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
-        self._settings, self._n, self._ends, self._proxy = settings, n, problem.ends, problem.proxy
+        self._settings, self._n, self._ends = settings, n, problem.ends
+        self._proxy = problem.proxy or Proxy.nothing(n, q)
+        n_bands = self._proxy.values.shape[1]
         self._efficient = problem.semivalue == SHAPLEY
         self._weights = SizeWeights.of(problem.semivalue, n)
         self._sizes = np.arange(1, n)
         cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(self._sizes), dtype=float)
         self._base = self._weights.gain * np.sqrt(self._sizes * (n - self._sizes)) / np.sqrt(cost)
         self._learning = settings.surrogate and 4 <= n <= surrogate.MOST_PLAYERS
-        self._history = History(n, q, keep_masks=self._learning)
-        self._exact = np.zeros((2, n, q))  # what the enumerated sizes contribute, for U and for the proxy
+        self._history = History(n, q, n_bands, keep_masks=self._learning)
+        self._exact = np.zeros((n, q))  # what the enumerated sizes contribute
+        self._exact_proxy = np.zeros((n, n_bands, q))
         self._enumerated = np.zeros(n - 1, dtype=bool)
         self._to_enumerate: list[int] = []
         self._n_draws = 0
         self._n_permutations = np.zeros(N_STREAMS, dtype=np.int64)
         self._end = PARTS
-        self._before = _Sums(0.0, np.zeros((n, q)), np.zeros(q), np.zeros((PARTS, n, q), dtype=np.float32))
+        self._before = _Sums(0.0, np.zeros((n, q)), np.zeros((n_bands, q)), np.zeros((PARTS, n, q), dtype=np.float32))
         if n > 1:
             rise = problem.ends[1] - problem.ends[0]
             straight = problem.ends[0] + np.outer(self._sizes / n, rise)
             spread = np.broadcast_to(np.where(rise == 0, 1.0, np.abs(rise)), (n - 1, q))
-            first = _Outlook(np.zeros(q), straight, spread, residual_spread=np.ones((n - 1, q)), trust=np.ones(q))
+            first = _Outlook(
+                np.zeros((n_bands, q)), straight, spread, residual_spread=np.ones((n - 1, q)), trust=np.ones(q)
+            )
             self._epoch = self._open(first)
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
@@ -187,7 +194,7 @@ class CovarianceEstimator:
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in a round: every coalition of a size, or draws of the current epoch."""
-        proxies = np.zeros_like(values) if self._proxy is None else self._proxy.evaluate(draws.coalitions)
+        proxies = self._proxy.evaluate(draws.coalitions)
         if draws.plan is None:
             self._take_enumerated(draws.coalitions, values, proxies)
             if not self._to_enumerate and not self._enumerated.all():
@@ -199,7 +206,7 @@ class CovarianceEstimator:
             if self._learning and len(self._history) >= self._epoch.refit_at:
                 self._refit()
             else:
-                self._add(draws.coalitions, values - self._epoch.outlook.beta * proxies, draws.plan)
+                self._add(draws.coalitions, _beyond(values, proxies, self._epoch.outlook.beta), draws.plan)
             if self._n_draws >= self._end:
                 self._close()
 
@@ -207,15 +214,15 @@ class CovarianceEstimator:
         """Return the player values and the deviations of the replicates."""
         constant = self._weights.full * self._ends[1] - self._weights.empty * self._ends[0]
         if self._enumerated.all():
-            return Estimate(constant + self._exact[0], exact=True, efficient=self._efficient)
+            return Estimate(constant + self._exact, exact=True, efficient=self._efficient)
         before, now = self._before, self._summed()
         mass = before.mass + FRESHNESS * now.mass
         totals = before.totals + FRESHNESS * now.totals
         deviations = before.deviations + np.float32(FRESHNESS) * now.deviations
         deviations *= np.float32(1 / mass)
-        if self._proxy is not None and self._proxy.deviations is not None:
+        if self._proxy.deviations is not None:
             beta = (before.betas + FRESHNESS * now.betas) / mass
-            deviations = np.concatenate([deviations, self._proxy.deviations * beta.astype(np.float32)])
+            deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy.deviations, beta)])
         return Estimate(
             constant + totals / mass,
             deviations,
@@ -226,7 +233,7 @@ class CovarianceEstimator:
     # --- epochs
 
     def _open(self, outlook: _Outlook, learned: Surrogate | None = None) -> _Epoch:
-        n, q = self._exact.shape[1:]
+        n, q = self._exact.shape
         epoch = _Epoch(
             outlook,
             self._allocate(outlook.residual_spread),
@@ -262,8 +269,8 @@ class CovarianceEstimator:
 
     def _next_epoch(self, outlook: _Outlook) -> None:
         # the surrogate of the epoch before serves until there is a better one: it knows nothing of this epoch;
-        # but with a proxy, whose coefficient is another now, it is a model of something else
-        self._epoch = self._open(outlook, self._epoch.surrogate if self._proxy is None else None)
+        # but with a proxy, whose coefficients are others now, it is a model of something else
+        self._epoch = self._open(outlook, None if outlook.beta.size else self._epoch.surrogate)
 
     def _summed(self) -> _Sums:
         """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream."""
@@ -284,14 +291,12 @@ class CovarianceEstimator:
     def _look_ahead(self) -> _Outlook:
         """Return what everything drawn so far says about the next epoch."""
         history, epoch = self._history, self._epoch
-        beta = np.zeros(self._ends.shape[1])
-        if self._proxy is not None:
-            beta = _coefficient(history, self._base)
-        values = history.values - beta * history.proxies
-        ends = self._ends if self._proxy is None else self._ends - beta * self._proxy.ends
+        beta = _coefficients(history, self._base)
+        values = _beyond(history.values, history.proxies, beta)
+        ends = _beyond(self._ends, self._proxy.ends, beta)
         intercept, spread = mean_and_spread(self._n, history.sizes, values, ends)
         if epoch.surrogate is None:
-            return _Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones_like(beta))
+            return _Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones(beta.shape[1]))
         sizes = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
         residuals, explained = np.concatenate(epoch.residuals), np.concatenate(epoch.explained)
         _, residual_spread = mean_and_spread(self._n, sizes, residuals)
@@ -333,11 +338,11 @@ class CovarianceEstimator:
     def _refit(self) -> None:
         """Fit the surrogate to everything so far, and correct all draws of the epoch with it anew."""
         epoch, history, beta = self._epoch, self._history, self._epoch.outlook.beta
-        values = history.values - beta * history.proxies
+        values = _beyond(history.values, history.proxies, beta)
         owners = history.parts.astype(np.int64) // N_REPLICATES
         owners[: epoch.first] = -1
         others = [owners != stream for stream in range(N_STREAMS)]
-        ends = self._ends if self._proxy is None else self._ends - beta * self._proxy.ends
+        ends = _beyond(self._ends, self._proxy.ends, beta)
         curves = [mean_and_spread(self._n, history.sizes[rows], values[rows], ends) for rows in others]
         rows = evenly(len(history), surrogate.MOST_ROWS)
         epoch.surrogate = surrogate.cross_fit(
@@ -356,33 +361,31 @@ class CovarianceEstimator:
         epoch.explained.clear()
         epoch.residuals.clear()
         for coalitions, values, proxies, parts in history.draws_since(epoch.first):
-            self._add(coalitions, values - beta * proxies, parts)
+            self._add(coalitions, _beyond(values, proxies, beta), parts)
 
     def _known(self, epoch: _Epoch) -> Floats:
         """Return (n, q): the enumerated sizes, the closed form of what is subtracted, and the proxy's values."""
         sampled = ~self._enumerated
         beta, intercept = epoch.outlook.beta, epoch.outlook.intercept
-        known = self._exact[0] - beta * self._exact[1]
+        known = _beyond(self._exact, self._exact_proxy, beta)
         if epoch.surrogate is not None:
             intercept = epoch.surrogate.intercepts.mean(axis=0)
             known = known + epoch.outlook.trust * epoch.surrogate.player_values(self._weights, sampled)
         known = known + (self._weights.drift * sampled) @ intercept
-        if self._proxy is not None:
-            ends = self._weights.full * self._proxy.ends[1] - self._weights.empty * self._proxy.ends[0]
-            known = known + beta * (self._proxy.values - ends)
-        return known
+        ends = self._weights.full * self._proxy.ends[1] - self._weights.empty * self._proxy.ends[0]
+        return _beyond(known, ends - self._proxy.values, beta)
 
     def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
         """Add the exact contribution of a whole size, which needs no sampling from now on."""
         size = self._to_enumerate.pop(0)
         self._history.add(coalitions, values, proxies, np.full(len(values), -1))
         gain, drift = self._weights.gain[size - 1], self._weights.drift[size - 1]
-        for exact, utilities in zip(self._exact, (values, proxies), strict=True):
+        for exact, utilities in ((self._exact, values), (self._exact_proxy, proxies.reshape(len(values), -1))):
             mean = utilities.mean(axis=0)  # it cancels; without it the sums lose fewer digits
             gains = gain / len(values) * (utilities - mean)
             one = np.zeros(len(values), dtype=np.int64)
             [(_, sums)] = _sums_by_part(coalitions, gains, -size / self._n * gains, one)
-            exact += sums + drift * mean
+            exact += (sums + drift * mean).reshape(exact.shape)
         self._enumerated[size - 1] = True
 
 
@@ -392,16 +395,38 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _coefficient(history: History, base: Floats) -> Floats:
-    """Return the (q,) coefficient of the proxy that leaves the least variance within sizes."""
-    n = len(base) + 1
-    utilities = history.values - mean_and_spread(n, history.sizes, history.values)[0][history.sizes - 1]
-    proxies = history.proxies - mean_and_spread(n, history.sizes, history.proxies)[0][history.sizes - 1]
-    weights = base[history.sizes - 1, None]
-    explained, variance = (weights * utilities * proxies).sum(axis=0), (weights * proxies**2).sum(axis=0)
+def _beyond(values: Floats, proxies: Floats, beta: Floats) -> Floats:
+    """Return what the proxies (m, k, q), with coefficients (k, q), leave of the (m, q) values."""
+    return values - np.einsum("mkq,kq->mq", proxies, beta)
+
+
+def _coefficients(history: History, base: Floats) -> Floats:
+    """Return the (k, q) coefficients of the proxy that leave the least variance within sizes.
+
+    One for each band of sizes, shrunken to the one that is best for all, the more the less that one explains.
+    """
+    n, (m, k, q) = len(base) + 1, history.proxies.shape
+    if k == 0:
+        return np.zeros((0, q))
+
+    def within(values: Floats) -> Floats:
+        return values - mean_and_spread(n, history.sizes, values)[0][history.sizes - 1]
+
+    utilities, proxies = within(history.values), within(history.proxies.reshape(m, -1)).reshape(m, k, q)
+    weights = base[history.sizes - 1]
+    squares = np.einsum("m,mkq,mlq->qkl", weights, proxies, proxies, optimize=True)
+    products = np.einsum("m,mkq,mq->qk", weights, proxies, utilities, optimize=True)
+    variance = squares.sum(axis=(1, 2))
     # a proxy that depends on the size alone has no variance within sizes but rounding
-    constant = variance <= 1e-12 * (weights * history.proxies**2).sum(axis=0)
-    return np.where(constant, 0.0, explained / np.where(constant, 1.0, variance))
+    constant = variance <= 1e-12 * (weights[:, None] * history.proxies.sum(axis=1) ** 2).sum(axis=0)
+    one = np.where(constant, 0.0, products.sum(axis=1) / np.where(constant, 1.0, variance))
+    left = (weights[:, None] * (utilities - one * proxies.sum(axis=1)) ** 2).mean(axis=0)
+    beta = np.tile(one, (k, 1))
+    for output in np.flatnonzero(one):
+        ridge = left[output] / (_BAND_SPREAD * one[output]) ** 2 + 1e-12 * variance[output]
+        gap = products[output] - squares[output].sum(axis=1) * one[output]
+        beta[:, output] += np.linalg.solve(squares[output] + ridge * np.eye(k), gap)
+    return beta
 
 
 def _sums_by_part(coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints) -> Iterator[tuple[int, Floats]]:

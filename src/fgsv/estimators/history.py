@@ -18,13 +18,13 @@ _CHUNK = 8192
 class History:
     """Rows of all evaluations in draw order: size, values, the proxy's values, part, and packed members if kept."""
 
-    def __init__(self, n_players: int, n_outputs: int, *, keep_masks: bool) -> None:
+    def __init__(self, n_players: int, n_outputs: int, n_bands: int = 0, *, keep_masks: bool) -> None:
         self._n = n_players
         self._packed = _Rows(np.zeros((0, -(-n_players // 8)), dtype=np.uint8)) if keep_masks else None
         self._sizes = _Rows(np.zeros(0, dtype=np.int32))
         self._parts = _Rows(np.zeros(0, dtype=np.int8))
         self._values = _Rows(np.zeros((0, n_outputs)))
-        self._proxies = _Rows(np.zeros((0, n_outputs)))
+        self._proxies = _Rows(np.zeros((0, n_bands, n_outputs)))
 
     def __len__(self) -> int:
         return len(self._sizes.filled)
@@ -55,7 +55,7 @@ class History:
 
     @property
     def proxies(self) -> Floats:
-        """The proxy's values, (m, q)."""
+        """The proxy's values, (m, k, q)."""
         return self._proxies.filled
 
     def masks(self, rows: Ints | slice) -> Masks:

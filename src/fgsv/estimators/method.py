@@ -19,16 +19,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Proxy:
-    """A cheap game that resembles the one to be valued, and whose own values are known."""
+    """A cheap game that resembles the one to be valued, in k bands of sizes, each of whose own values are known."""
 
     evaluate: Callable[[Coalitions], Floats]
-    """(m,) coalitions -> (m, q)"""
+    """(m,) coalitions -> (m, k, q)"""
     ends: Floats
-    """(2, q)"""
+    """(2, k, q)"""
     values: Floats
-    """(n, q): its players' values."""
-    deviations: NDArray[np.float32] | None
-    """(R, n, q): their error, where they are estimates."""
+    """(n, k, q): their players' values."""
+    deviations: NDArray[np.float32] | None = None
+    """(R, n, k, q): the error of these, where they are estimates."""
+
+    @classmethod
+    def nothing(cls, n_players: int, n_outputs: int) -> Proxy:
+        """Return no proxy at all, which is one of no bands."""
+        empty = np.zeros((n_players, 0, n_outputs))
+        return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), np.zeros((2, 0, n_outputs)), empty)
 
 
 @dataclass(frozen=True, eq=False)
