@@ -354,6 +354,8 @@ def _table(result: fgsv.Valuation, rule: Callable[[Floats], Floats]) -> Royaltie
     total = np.asarray(result.total)[:, None]
     shares = np.where(total > 0, rule(result.values.T), np.nan)
     errors = np.where(total > 0, result.stderr.T / np.abs(total), np.nan)
+    if rule is clipped:
+        errors = np.zeros_like(errors)  # none are shown: what clipping does to them is not known
     assert result.outputs is not None
     return Royalties(result.outputs, tuple(map(str, result.names)), shares, errors)
 
