@@ -1,5 +1,5 @@
 # Benchmarks: each prints its tables and writes them to bench-out. Times are for two cores.
-.PHONY: bench bench-sou bench-coverage bench-scale bench-peers bench-ledger bench-product bench-utilities
+.PHONY: bench bench-sou bench-coverage bench-scale bench-peers bench-ledger bench-product bench-utilities bench-proxy bench-cost
 
 bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baselines and the default method
 	$(PY) -m benchmarks accuracy
@@ -18,6 +18,12 @@ bench-ledger: .venv/test  ## what the ledger adds to a million evaluations, in t
 
 bench-utilities: .venv/test  ## batched models against scikit-learn in a loop, one network at a time
 	$(PY) benchmarks/utilities.py
+
+bench-proxy: .venv/test  ## trainings of a network that a logistic proxy saves
+	$(PY) -m benchmarks proxy
+
+bench-cost: .venv/test  ## seconds to a given error where large coalitions cost more
+	$(PY) -m benchmarks cost
 
 bench-product: .venv/test  ## start-up, attacks, a file of 100,000 rows, the size of the report
 	$(PY) -m benchmarks product

@@ -4,9 +4,9 @@
     python benchmarks/utilities.py --quick    # smaller samples
     python benchmarks/utilities.py --json out.json
 
-Each ratio is the median over rounds in which the two sides take turns, so that a busy machine slows both. The
-scikit-learn side fits, predicts and scores with scikit-learn alone, on a sample of the same coalitions. Where
-torch finds a GPU, the network is timed there as well.
+Each ratio is the median over rounds in which the two sides take turns, so that a busy machine slows both. Both sides
+compute with one thread, as the batches of a run do. The scikit-learn side fits, predicts and scores with scikit-learn
+alone, on a sample of the same coalitions. Where torch finds a GPU, the network is timed there as well.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import accuracy_score, mean_squared_error
 from sklearn.neighbors import KNeighborsClassifier
+from threadpoolctl import threadpool_limits
 
 import fgsv
 from fgsv.coalitions import Coalitions, draw_blocks
@@ -227,7 +228,8 @@ def main() -> None:
     results = {}
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores")
     for name, case in cases.items():
-        results[name] = case()
+        with threadpool_limits(1):
+            results[name] = case()
         numbers = "  ".join(f"{key}: {value:,.1f}" for key, value in results[name].items())
         print(f"{name:40s} {numbers}", flush=True)
     if arguments.json:

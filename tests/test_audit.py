@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 import fgsv
 from benchmarks.product import attacks, markets
-from fgsv.audit import audit, close_calls, policy_gains, shell_companies
+from fgsv.audit import audit, close_calls, least_budget, policy_gains, shell_companies
 from fgsv.copies import find_copies, rows_in_both
 
 LABELS = [0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
@@ -20,40 +20,83 @@ def game():
     return fgsv.games.SumOfUnanimity(12)
 
 
-def gsv_gain(game, labels, group, part):
-    """Return what splitting `part` off a group earns under GSV, from two exact computations."""
+def gsv_gain(game, labels, group, cut):
+    """Return what cutting a group into the parts that `cut` numbers earns under GSV, from two exact computations."""
     before = fgsv.exact(fgsv.grouped(game, labels))
-    shells = ["shell" if i in part else label for i, label in enumerate(labels)]
+    parts = iter(cut)
+    shells = [("shell", next(parts)) if label == group else label for label in labels]
     after = fgsv.exact(fgsv.grouped(game, shells))
     whole = before.values[before.names.index(group)]
-    parts = after.values[after.names.index(group)] + after.values[after.names.index("shell")]
-    return (parts - whole) / before.total
+    return (sum(v for v, name in zip(after.values, after.names, strict=True) if isinstance(name, tuple)) - whole) / (
+        before.total
+    )
 
 
-def test_gains_are_those_of_the_group_shapley_value(game):
-    table = shell_companies(game, LABELS, ways=["evenly"], budget=10_000)
-    members = [[i for i, label in enumerate(LABELS) if label == group] for group in range(4)]
-    expected = [gsv_gain(game, LABELS, group, members[group][::2]) for group in range(4)]
-    np.testing.assert_allclose(table["gain"], expected, atol=1e-12)
+def test_gains_are_those_of_the_group_shapley_value():
+    labels = [*LABELS, 0, 0]
+    game = fgsv.games.SumOfUnanimity(14)
+    table = shell_companies(game, labels, ways=["evenly", "one by one"], budget=20_000)
+    assert table[table["group"] == "0"]["parts"].tolist() == [2, 3, 5, 6]
+    assert table[table["group"] == "1"]["parts"].tolist() == [2]
+    for row in table.itertuples():
+        cut = np.arange(labels.count(int(row.group))) % row.parts
+        assert row.gain == pytest.approx(gsv_gain(game, labels, int(row.group), cut), abs=1e-12)
     np.testing.assert_allclose(table["gain_low"], table["gain_high"])  # enumerated: no error
 
 
-def test_sampled_gains_have_honest_intervals():
-    labels = list(range(14))
-    labels += [0] * 6
-    game = fgsv.games.SumOfUnanimity(20, seed=3)
-    truth = shell_companies(game, labels, ways=["evenly"], budget=2**20)
+def test_faithful_values_gain_nothing_by_any_of_the_splits(game):
+    result = fgsv.value(game, LABELS, budget=300)
+    for parts in (2, 3, 4):
+        shells = [("shell", i % parts) if label == 0 else label for i, label in enumerate(LABELS)]
+        split = result.regroup(shells)
+        kept = [split.names.index(name) for name in (1, 2, 3)]
+        np.testing.assert_array_equal(split.values[kept], result.values[1:])
+        assert split.values.sum() - split.values[kept].sum() == pytest.approx(result.values[0], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("labels", "ways", "budget"),
+    [
+        ([*range(11), *[0] * 6, *[1] * 5], ["evenly"], 3000),
+        ([*range(11), *[0] * 6, *[1] * 5], ["evenly"], 12_000),
+        ([*range(5), *[0] * 9], ["one by one"], 400),  # every set of others, but not every set of parts
+    ],
+)
+def test_sampled_gains_have_honest_intervals(labels, ways, budget):
+    game = fgsv.games.SumOfUnanimity(len(labels), seed=3)
+    truth = shell_companies(game, labels, ways=ways, budget=2**19)
     inside = []
     for seed in range(40):
-        row = shell_companies(game, labels, ways=["evenly"], budget=14 * 160, seed=seed).iloc[0]
-        inside.append(row["gain_low"] <= truth["gain"][0] <= row["gain_high"])
-    assert np.mean(inside) >= 0.8
+        found = shell_companies(game, labels, ways=ways, budget=budget, seed=seed)
+        assert found.attrs["n_evaluations"] <= budget
+        inside.append((found["gain_low"] <= truth["gain"]) & (truth["gain"] <= found["gain_high"]))
+    assert np.mean(inside) >= 0.85
+
+
+def test_an_audit_keeps_to_its_budget(game):
+    spent = []
+
+    def counted(masks):
+        spent.append(len(masks))
+        return game(masks)
+
+    result = fgsv.value(game, LABELS, budget=200)
+    least = least_budget(LABELS)
+    for budget in (least, 2 * least, 10_000):
+        spent.clear()
+        found = audit(counted, result, budget=budget)
+        assert sum(spent) == found.n_evaluations <= budget
+    with pytest.raises(ValueError, match=f"at least {least}, got {least - 1}"):
+        audit(counted, result, budget=least - 1)
+    with pytest.raises(ValueError, match="2 or more"):
+        audit(counted, result, parts=[1, 2])
 
 
 def test_the_search_finds_at_least_what_the_plain_ways_find(game):
     rng = np.random.default_rng(0)
     table = shell_companies(game, LABELS, classes=rng.integers(0, 2, 12), budget=20_000)
-    best = table[table["way"] != "worst found"].groupby("group")["gain"].max()
+    plain = table["way"].isin(["evenly", "by class", "one by one"])
+    best = table[plain].groupby("group")["gain"].max()
     worst = table[table["way"] == "worst found"].set_index("group")["gain"]
     for group in ("0", "2", "3"):
         assert worst[group] >= best[group] - 1e-12
@@ -66,7 +109,7 @@ def test_a_concave_game_rewards_splitting_and_faithful_values_do_not():
     table = shell_companies(game, LABELS, ways=["evenly", "at random"])
     assert (table["gain"] > 0).all()
     result = fgsv.value(game, LABELS, budget=2000)
-    found = audit(game, result, budget=2000)
+    found = audit(game, result, budget=4000)
     document = found.to_dict()
     assert len(document["gsv"]) == 4
     assert document["n_evaluations"] > 0
@@ -89,6 +132,12 @@ def test_policies_can_be_gamed_but_the_linear_one_not(game):
     assert losses["gain"].tolist() == [Decimal("12.50")]
     floored = policy_gains(result, 100, floor=10)
     assert floored["gain"].max() > 1
+    # everybody has the floor, so each further company earns one, as long as there is money for all
+    even = fgsv.exact(lambda masks: masks[:, 0] + 1e-6 * masks.sum(axis=1), ["a", *"bbbbb"])
+    floored = policy_gains(even, 100, floor=20, parts=[2, 3, 5]).set_index(["group", "way", "parts"])["gain"]
+    assert floored["b", "evenly", 2] == 20
+    assert floored["b", "evenly", 3] == 40
+    assert ("b", "evenly", 5) not in floored  # six floors of 20 would be more than 100
 
 
 def test_close_calls_are_named(game):
@@ -156,6 +205,23 @@ def test_the_remedy_undoes_copying():
     np.testing.assert_allclose(shared.values, honest.values + np.array([-half, 0, half]))
     with pytest.raises(ValueError, match="'first' or 'share'"):
         found.remedy("last")
+
+
+def test_units_keep_the_rows_that_are_their_own():
+    X, y, groups = market()
+    X, y = np.vstack([X[:50], X[:10]]), np.concatenate([y[:50], y[:10]])  # b copies ten rows of a
+    owners = np.array([*groups[:50], *["b"] * 10])
+    units = np.arange(60) // 4  # a's are 0 to 4; b's copies are in 12 (beside two of c's no longer), 13 and 14
+    owners[48:50] = "b"
+    found = find_copies(X, y, owners)
+    np.testing.assert_array_equal(np.flatnonzero(~found.kept), np.arange(50, 60))
+    assert found.units_hit(units) == (2, 1)
+    first, shared = found.remedy("first", units), found.remedy("share", units)
+    assert first.n_players == shared.n_players == 13
+    assert first.codes.tolist() == [0] * 5 + [1] * 5 + [2] * 2 + [1]
+    # units 0 and 1 are copied whole, of unit 2 two rows of four
+    np.testing.assert_allclose(shared.ownership[:4, 0], [0.5, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(shared.ownership[:4, 1], [0.5, 0.5, 0.25, 0.0])
 
 
 def test_test_rows_in_training_are_counted():

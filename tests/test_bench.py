@@ -47,7 +47,7 @@ def test_command_writes_tables_figures_and_settings(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--n", "4"], "at least 8"), (["--budget", "10"], "at least 200"), (["--repeats", "1"], "at least 2")],
+    [(["--n", "4"], "at least 8"), (["--budget", "399"], "at least 400"), (["--repeats", "1"], "at least 2")],
 )
 def test_command_refuses_before_it_runs(tmp_path, arguments, message):
     done = CliRunner().invoke(app, ["bench", "sou", *arguments, "--out", str(tmp_path)])

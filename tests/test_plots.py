@@ -40,7 +40,14 @@ def test_convergence(valuation):
 
 def test_attack():
     gains = pd.DataFrame(
-        {"group": ["a", "b"], "way": "evenly", "gain": [0.1, 0.2], "gain_low": [0.0, 0.1], "gain_high": [0.2, 0.3]}
+        {
+            "group": ["a", "b"],
+            "way": "evenly",
+            "parts": 2,
+            "gain": [0.1, 0.2],
+            "gain_low": [0.0, 0.1],
+            "gain_high": [0.2, 0.3],
+        }
     )
     ax = fgsv.plots.attack(gains)
     assert ax.lines[0].get_xdata().tolist() == pytest.approx([10, 20])

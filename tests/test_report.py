@@ -208,12 +208,14 @@ def test_several_outputs_and_an_audit(open_page):
         return np.stack([np.sqrt(total), total], axis=1)
 
     result = fgsv.value(game, [NAMES[i % 4] for i in range(20)], budget=400)
-    attack = {"group": "north", "way": "evenly", "gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
+    attack = {"group": "north", "way": "evenly", "parts": 2, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
     gsv = {"group": "north", "share": 0.2, "gsv_share": 0.3, "gsv_half_width": 0.0}
     audit = {"gsv": [gsv], "attacks": [attack], "warnings": ["<i>mind</i>"], "n_evaluations": 7, "tables": []}
+    audit |= {"budget": 10, "spent": {"shell companies": 7}}
     page = open_page(render(replace(result, info={"audit": audit}), others={"site": result}))
     assert page.locator("#chart-gains svg").count() == 1
     assert "<i>mind</i>" in page.inner_text("main")
+    assert "7 evaluations of its own of the 10 that it was allowed: 7 for shell companies" in page.inner_text("main")
     page.select_option("#whatif-output", "1")
     assert rows(page)["north"]["share"] == pytest.approx(result.shares()[0, 1])
 

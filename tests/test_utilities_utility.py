@@ -260,6 +260,14 @@ def with_nan(frame):
         ({"y_test": ["no"]}, "y_test has 1 labels, but X_test has 20 rows"),
         ({"y": ["no"] * 40}, "y has one class only"),
         ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing labels, the first in row 0"),
+        ({"y": ["no", np.nan] * 20}, "y has 20 missing labels, the first in row 1"),
+        (
+            {"y": np.where(np.arange(40) > 37, np.nan, 1.0), "model": Ridge()},
+            "y has 2 missing labels, the first in row 38",
+        ),
+        ({"y": pd.Series(["no", None] * 20, name="ill")}, r"y \(column 'ill'\) has 20 missing labels"),
+        ({"y": pd.DataFrame({"ill": ["no", pd.NA] * 20})}, r"y \(column 'ill'\) has 20 missing labels"),
+        ({"y_test": pd.Series(["no", None] * 10, name="ill")}, r"y_test \(column 'ill'\) has 10 missing labels"),
         (
             {"X": with_nan(False)},
             "X has missing or infinite values in column 1, which LogisticRegression cannot take",
@@ -282,7 +290,12 @@ def with_nan(frame):
         ({"scoring": {"old": ("accuracy", [25])}}, "indices from 0 to 19"),
         ({"scoring": "roc_auc", "y_test": ["yes"] * 20}, "every class among its test labels"),
         ({"scoring": "roc_auc", "per_test_point": True}, "mean over test points"),
-        ({"units": ["a"] * 39 + [None]}, "units: the column has 1 missing labels, the first for player 39"),
+        ({"units": ["a"] * 39 + [None]}, "units has 1 missing labels, the first in row 39"),
+        (
+            {"units": pd.Series(["a", None] * 20, name="patient")},
+            r"units \(column 'patient'\) has 20 missing labels, the first in row 1",
+        ),
+        ({"units": np.full((40, 2), 0.5)}, "units must hold one label for each row"),
         ({"units": pd.Series(["a"] * 3, name="patient")}, r"units \(column 'patient'\) has 3 labels"),
         ({"null": "shuffle"}, "min_size must say"),
         ({"min_size": 0}, "min_size must be at least 1"),
@@ -296,6 +309,16 @@ def with_nan(frame):
 def test_bad_input_is_named_before_training(changes, message):
     with pytest.raises(ValueError, match=message):
         bad(**changes)
+
+
+def test_a_group_column_with_missing_values_is_named_before_training():
+    class Untrainable(LogisticRegression):
+        def fit(self, X, y):
+            raise AssertionError("trained")
+
+    clinics = pd.Series(["north", None, "south", np.nan] * 10, name="clinic")
+    with pytest.raises(ValueError, match=r"groups \(column 'clinic'\) has 20 missing labels, the first in row 1"):
+        fgsv.value(bad(model=Untrainable()), clinics, budget=100)
 
 
 def test_models_that_are_none():

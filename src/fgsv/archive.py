@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.game import Game
-from fgsv.ledger import Batch, Ledger, LedgerError, Outcome
+from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
 from fgsv.packing import n_rows, unpack
 
 CHUNK = 64
@@ -58,7 +58,7 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
     with Ledger(into) as target:
         for path in sources:
             if Path(path).resolve() == Path(into).resolve():
-                raise LedgerError(f"{path} cannot be merged into itself")
+                raise WrongLedger(f"{path} cannot be merged into itself")
             with Ledger(path, read_only=True) as source:
                 numbers = {number: target.game(game) for number, game in source.games()}
                 for number in numbers:

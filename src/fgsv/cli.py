@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 import shlex
 import sys
@@ -23,11 +22,15 @@ import fgsv
 from fgsv import cli_bench, cli_ledger
 from fgsv import cli_options as option
 from fgsv.cli_reproduce import reproduce
+from fgsv.documents import print_json, records
 
 if TYPE_CHECKING:
+    from fgsv.auditing import AuditPlan
     from fgsv.payout import Payout
     from fgsv.valuation import Valuation
 
+UsageError: Any = typer.BadParameter.__bases__[0]
+"""What typer raises for words that are no command or option; its own class, or click's, by the version."""
 Job = Any  # fgsv.tabular.Job, which is not imported before a command runs
 
 app = typer.Typer(
@@ -128,6 +131,7 @@ def value(
     cap: option.Cap = None,
     audit: Annotated[bool, typer.Option("--audit", help="Audit the valuation too.")] = False,
     audit_budget: option.AuditBudget = None,
+    parts: option.Parts = "2,3,5",
     aggregate_only: option.AggregateOnly = False,
     out: option.Out = None,
     force: option.Force = False,
@@ -138,8 +142,10 @@ def value(
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
     """
     from fgsv import console, results
+    from fgsv.auditing import AuditPlan
     from fgsv.payout import terms
 
+    seconds, policy = parse_duration(max_time), parse_policy(on_error)
     if out is not None:
         results.check_folder(out, force=force)
     money: dict[str, Any] | None = None
@@ -147,10 +153,13 @@ def value(
         money = {"amount": amounts_of(payout), "currency": currency, "clip": clip, "floor": floor, "cap": cap}
         outputs = None if job.folds is not None else job.game.outputs
         terms(**money, n_groups=job.dataset.partition.n_groups, outputs=outputs)
-        job.check_something_to_share()
     if audit and job.game.outputs is not None and job.folds is None:
         raise ValueError("an audit takes one --metric; value several without it")
-    spend = audit_spends(job.dataset.partition.n_groups, audit_budget) if audit else None
+    if money is not None or audit:
+        job.check_something_to_share()
+    if precision is not None and job.folds is not None:
+        raise ValueError("--precision does not go with --test-error, whose folds are valued apart: say --budget")
+    audit_plan = AuditPlan.of(job, audit_budget, parts_of(parts)) if audit else None
     if not as_json:
         console.say_all(job.notes)
     valuation = console.run(
@@ -158,19 +167,20 @@ def value(
         job.dataset.partition,
         budget=budget,
         precision=precision,
-        max_seconds=parse_duration(max_time),
+        max_seconds=seconds,
         confidence=confidence,
         seed=seed,
         quiet=as_json,
+        shown_as=job.on_all_test_rows_valued,
         n_jobs=jobs,
         ledger=ledger,
-        on_error=parse_policy(on_error),
+        on_error=policy,
     )
     finish(
         job,
         valuation,
         money=money,
-        audit_budget=None if valuation.stopped == results.INTERRUPTED else spend,
+        audit_plan=None if valuation.stopped == results.INTERRUPTED else audit_plan,
         aggregate_only=aggregate_only,
         confidence=confidence,
         seed=seed,
@@ -209,6 +219,9 @@ def audit(job: Job, **options: Any) -> None:
 def plan(
     job: Job,
     pilot: Annotated[int, typer.Option(help="Evaluations of the pilot.", min=100)] = 2048,
+    budget: option.Budget = None,
+    precision: option.Precision = None,
+    max_time: option.MaxTime = None,
     confidence: option.Confidence = 0.95,
     seed: option.Seed = 0,
     jobs: option.Jobs = 1,
@@ -217,24 +230,31 @@ def plan(
 ) -> None:
     """Run a small pilot and say what precision will cost: budgets against half-widths and minutes.
 
-    Example: fgsv plan train.csv --group provider --target y
+    With --budget, --precision or --max-time also what a run that ends by them will cost and give.
+
+    Example: fgsv plan train.csv --group provider --target y --precision 0.01
     """
     from fgsv import console
 
+    seconds = parse_duration(max_time)
     found = fgsv.plan(
-        job.game,
+        job.on_all_test_rows(job.game),
         job.dataset.partition,
         pilot=pilot,
         confidence=confidence,
         seed=seed,
         n_jobs=jobs,
-        ledger=ledger,
+        ledger=ledger if job.folds is None else None,  # it knows the folds one by one, and the sum of them not
     )
+    limits = (budget, precision, seconds)
+    evaluations = console.expected(found, *limits)
     if as_json:
-        typer.echo(json.dumps({"plan": found.to_frame().to_dict("records"), "notes": job.notes}))
+        print_json({"plan": records(found.to_frame()), "evaluations": evaluations, "notes": job.notes})
         return
     console.say_all(job.notes)
     console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
+    if evaluations is not None:
+        console.say(console.describe(found, *limits))
 
 
 @app.command()
@@ -259,7 +279,7 @@ def report(
         raise FileExistsError(f"{page} is there already: say --force to replace it, or another --out")
     results.replace_file(page, render(fgsv.Valuation.load(saved), aggregate_only=aggregate_only))
     if as_json:
-        typer.echo(json.dumps({"report": str(page)}))
+        print_json({"report": str(page)})
     else:
         console.say(f"written: {page}")
 
@@ -281,11 +301,12 @@ def compare(
 
     valuations = fgsv.Valuation.load(first), fgsv.Valuation.load(second)
     frame = compared(*valuations, confidence)
+    notes = notes_on(*valuations)
     if as_json:
-        typer.echo(frame.to_json(orient="records"))
+        print_json({"groups": records(frame), "notes": notes})
     else:
         console.show(frame, f"{second} against {first}")
-        console.say_all(f"mind: {note}" for note in notes_on(*valuations))
+        console.say_all(f"mind: {note}" for note in notes)
 
 
 @app.command()
@@ -316,7 +337,7 @@ def payout(
         confidence=confidence,
     )
     if as_json:
-        typer.echo(json.dumps(paid.to_dict()))
+        print_json(paid.to_dict())
         return
     console.show(paid.to_frame(), f"{paid.amount:,} {paid.currency}, {paid.policy.describe()}")
     console.say_all(paid.notes)
@@ -341,7 +362,7 @@ def demo(
     hospitals, test = write(out, seed)
     arguments = ["value", str(hospitals), "--group", "hospital", "--target", "diagnosis", "--test", str(test)]
     arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
-    arguments += ["--audit", "--audit-budget", "3000", "--out"]
+    arguments += ["--audit", "--out"]
     if not as_json:
         again = out.with_name(out.name + "-by-hand")
         console.say(f"ten hospitals in {hospitals}; the same by hand:")
@@ -355,7 +376,10 @@ def version(as_json: option.Json = False) -> None:
 
     Example: fgsv version
     """
-    typer.echo(json.dumps({"fgsv": fgsv.__version__}) if as_json else fgsv.__version__)
+    if as_json:
+        print_json({"fgsv": fgsv.__version__})
+    else:
+        typer.echo(fgsv.__version__)
 
 
 app.command()(cli_ledger.verify)
@@ -366,7 +390,7 @@ def finish(
     valuation: Valuation,
     *,
     money: dict[str, Any] | None,
-    audit_budget: int | None,
+    audit_plan: AuditPlan | None,
     aggregate_only: bool,
     confidence: float,
     seed: int,
@@ -384,7 +408,9 @@ def finish(
     valuation = job.finished(valuation, confidence)
     valuations = {column: valuation.regroup(groups) for column, groups in job.dataset.groupings.items()}
     if out is not None:
-        results.save(out, valuation)  # whatever fails from here on, the evaluations were not in vain
+        # whatever fails from here on, the evaluations were not in vain; the same command may replace this file
+        results.save(out, dataclasses.replace(valuation, stopped=results.INTERRUPTED))
+    interrupted = valuation.stopped == results.INTERRUPTED
     extra: dict[str, Any] = {}
     paid: Payout | None = None
     unpaid: ValueError | None = None
@@ -395,16 +421,20 @@ def finish(
             extra["warnings"] = close_calls(valuation, confidence)
         except ValueError as error:  # the values may leave nothing to pay under this policy
             unpaid, money = error, None
-    if audit_budget is not None:
+    if audit_plan is not None:
         from fgsv.auditing import audit_file
 
-        found = audit_file(job, valuation, budget=audit_budget, payout=money, confidence=confidence, seed=seed)
-        extra["audit"] = found.to_dict()
+        try:
+            found = audit_file(job, valuation, audit_plan, payout=money, confidence=confidence, seed=seed)
+            extra["audit"] = found.to_dict()
+        except KeyboardInterrupt:
+            interrupted = True
+            extra["warnings"] = [*extra.get("warnings", []), "the audit was interrupted, so there is none"]
     valuation = dataclasses.replace(valuation, info=valuation.info | extra)
     valuations[next(iter(valuations))] = valuation
     written = [] if out is None else results.write(out, valuations, paid, aggregate_only=aggregate_only)
     if as_json:
-        typer.echo(json.dumps(results.document(valuations, confidence) | {"files": [str(p) for p in written]}))
+        print_json(results.document(valuations, confidence) | {"files": [str(path) for path in written]})
     else:
         console.show_results(valuations, paid, confidence)
         if written:
@@ -413,18 +443,20 @@ def finish(
             console.say("no report.html: it needs pip install 'fgsv[report]'")
     if unpaid is not None:
         raise unpaid
-    if valuation.stopped == results.INTERRUPTED:
+    if interrupted:
         raise typer.Exit(1)
 
 
-def audit_spends(n_groups: int, asked: int | None) -> int:
-    """Return the budget of an audit, or raise an error where what was asked for is not enough."""
-    from fgsv.auditing import DEFAULT_BUDGET, least_budget
+def parts_of(text: str) -> tuple[int, ...]:
+    """Return numbers of companies, with commas between.
 
-    least = least_budget(n_groups)
-    if asked is not None and asked < least:
-        raise ValueError(f"an audit of {n_groups} groups needs an --audit-budget of at least {least}, got {asked}")
-    return asked or max(DEFAULT_BUDGET, least)
+    >>> parts_of("2,10")
+    (2, 10)
+    """
+    try:
+        return tuple(int(number) for number in text.split(","))
+    except ValueError:
+        raise ValueError(f"--parts must be like 2,3,5, got {text!r}") from None
 
 
 def amounts_of(text: str) -> str | list[str]:
@@ -464,8 +496,17 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     warnings.filterwarnings("ignore", module="sklearn")  # a run says once what its models warn of
+    command = typer.main.get_command(app)
     try:
-        app([argument for argument in arguments if argument != "--debug"])
+        code = command.main([word for word in arguments if word != "--debug"], "fgsv", standalone_mode=False)
+        raise SystemExit(code)
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
+            error.show()
+        else:
+            path = "fgsv" if error.ctx is None else error.ctx.command_path
+            typer.echo(f"error: {_one_line(error.format_message())} ({path} --help says more)", err=True)
+        raise SystemExit(2) from None
     except KeyboardInterrupt:
         typer.echo("interrupted before there was a first estimate", err=True)
         raise SystemExit(1) from None
@@ -481,5 +522,5 @@ def main(arguments: list[str] | None = None) -> None:
         raise SystemExit(1) from None
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception | str) -> str:
     return " ".join(str(error).split()) or type(error).__name__

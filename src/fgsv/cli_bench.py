@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from fgsv import cli_options as option
+from fgsv.documents import print_json, prose_aside, records
+
 app = typer.Typer(help="Reproduce the paper's benchmarks.", no_args_is_help=True)
 
 
@@ -24,6 +27,7 @@ def sou(
     repeats: Annotated[int, typer.Option(help="Runs of each method on each game.")] = 30,
     seed: Annotated[int, typer.Option(help="Seed of the games.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    as_json: option.Json = False,
 ) -> None:
     """Compare nine methods on the sum-of-unanimity game: the paper's Figures 2 and 5.
 
@@ -37,8 +41,12 @@ def sou(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     experiment.figure_class()  # before an hour is spent
-    report = experiment.run(settings)
-    folder = experiment.write(report, settings, out)
+    with prose_aside(as_json):
+        report = experiment.run(settings)
+        folder = experiment.write(report, settings, out)
+    if as_json:
+        print_json({"summary": records(report.summary), "statements": list(report.statements), "folder": str(folder)})
+        return
     typer.echo(report.summary.to_string(index=False, float_format=lambda x: f"{x:.3g}"))
     typer.echo()
     for statement in report.statements:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from fgsv import cli_options as option
+from fgsv.documents import print_json, prose_aside
 
 
 def copyright(  # the command's name
@@ -31,27 +35,31 @@ def copyright(  # the command's name
         float | None, typer.Option(min=0, help="Stop before the round of evaluations that would end later.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed is another model and another sample.")] = 0,
+    as_json: option.Json = False,
 ) -> None:
     """Share royalties among four brands, whole and split (Figure 3): minutes on a GPU.
 
     Example: fgsv reproduce copyright --out results --small
     """
-    if published is not None:
-        from fgsv.experiments.published import run_published
+    with prose_aside(as_json):
+        if published is not None:
+            from fgsv.experiments.published import run_published
 
-        run_published(published, out)
-        return
-    from fgsv.experiments.copyright import run
+            run_published(published, out)
+        else:
+            from fgsv.experiments.copyright import run
 
-    run(
-        out,
-        model=model,
-        images=images,
-        annotation=annotation,
-        device=device,
-        precision=precision,
-        small=small,
-        adapters_at_once=adapters,
-        max_seconds=max_seconds,
-        seed=seed,
-    )
+            run(
+                out,
+                model=model,
+                images=images,
+                annotation=annotation,
+                device=device,
+                precision=precision,
+                small=small,
+                adapters_at_once=adapters,
+                max_seconds=max_seconds,
+                seed=seed,
+            )
+    if as_json:
+        print_json(json.loads((out / "shares.json").read_text(encoding="utf-8")))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from fgsv import cli_options as option
+from fgsv.documents import print_json, records
 
 app = typer.Typer(help="Look into ledgers, check them, merge and export them.", no_args_is_help=True)
 
@@ -19,7 +23,7 @@ Seed = Annotated[int, typer.Option(help="Of the sample.", min=0)]
 
 
 @app.command()
-def show(ledger: LedgerFile) -> None:
+def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     """Print what a ledger holds: games, evaluations, and the runs that made them.
 
     Example: fgsv ledger show run.db
@@ -31,6 +35,10 @@ def show(ledger: LedgerFile) -> None:
         games = summary(opened)
         runs = opened.runs()
         fingerprints = {number: game.fingerprint for number, game in opened.games()}
+    if as_json:
+        told = [run | {"game": fingerprints[run["game"]]} for run in runs]
+        print_json({"games": records(games), "runs": told})
+        return
     typer.echo(games.to_string(index=False, float_format="{:.3f}".format) if len(games) else "no game")
     for run in runs:
         settings = run["settings"]
@@ -48,6 +56,7 @@ def verify_ledger(
     sample: Sample = 20,
     tolerance: Tolerance = 0.0,
     seed: Seed = 0,
+    as_json: option.Json = False,
 ) -> None:
     """Check that a ledger is whole and, with --game, that the game still answers what is recorded.
 
@@ -59,16 +68,18 @@ def verify_ledger(
 
     with Ledger(ledger, read_only=True) as opened:  # opening reads every record and its checksum
         n_batches = int(summary(opened)["batches"].sum())
-    typer.echo(f"whole: {n_batches} batches")
+    words, found = [f"whole: {n_batches} batches"], []
     if game is not None:
         found = verify_records(ledger, load_object(game), sample=sample, seed=seed, tolerance=tolerance)
-        _report([f"{min(sample, n_batches)} batches evaluated again: same"], found)
+        words.append(f"{min(sample, n_batches)} batches evaluated again: same")
+    _report(words, found, as_json)
 
 
 @app.command()
 def merge(
     into: Annotated[Path, typer.Argument(help="The ledger to add to; made if it does not exist.")],
     sources: Annotated[list[Path], typer.Argument(help="The ledgers to add.")],
+    as_json: option.Json = False,
 ) -> None:
     """Add the evaluations and runs of several ledgers to one.
 
@@ -77,6 +88,9 @@ def merge(
     from fgsv import archive
 
     merged = archive.merge(into, sources)
+    if as_json:
+        print_json(asdict(merged))
+        return
     typer.echo(f"{merged.added} batches added, {merged.known} were there already")
     if merged.different:
         typer.echo(
@@ -87,7 +101,9 @@ def merge(
 
 @app.command()
 def export(
-    ledger: LedgerFile, out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.", show_default=False)]
+    ledger: LedgerFile,
+    out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.", show_default=False)],
+    as_json: option.Json = False,
 ) -> None:
     """Write every evaluation as a line of a CSV or Parquet file.
 
@@ -95,12 +111,17 @@ def export(
     """
     from fgsv import archive
 
-    typer.echo(f"{archive.export(ledger, out)} lines written to {out}")
+    lines = archive.export(ledger, out)
+    if as_json:
+        print_json({"lines": lines, "file": str(out)})
+    else:
+        typer.echo(f"{lines} lines written to {out}")
 
 
 def verify(
     valuation: Annotated[Path, typer.Argument(help="A valuation.json.", show_default=False)],
     ledger: Annotated[Path, typer.Option(help="The ledger of its run.", show_default=False)],
+    as_json: option.Json = False,
 ) -> None:
     """Derive a valuation again from its ledger, without data or model, and say whether it is the same.
 
@@ -112,14 +133,19 @@ def verify(
     stated = Valuation.load(valuation)
     words = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
     taken = f"taken from the file, as the ledger does not hold them: {verification.TAKEN_FROM_FILE}"
-    _report([words, taken], verification.verify(stated, ledger))
+    _report([words, taken], verification.verify(stated, ledger), as_json)
 
 
-def _report(same: list[str], differences: list[Any]) -> None:
-    for line in differences or same:
-        typer.echo(str(line))
+def _report(same: list[str], differences: list[Any], as_json: bool) -> None:
+    """Print what was checked, or where it is not the same; then the exit code is 1."""
+    if as_json:
+        # as text: what is stated or derived may be of any type, and is to be read back digit by digit
+        found = [{name: str(cell) for name, cell in asdict(each).items()} for each in differences]
+        print_json({"same": not found, "checked": same, "differences": found})
+    else:
+        for line in [*differences, "not the same"] if differences else same:
+            typer.echo(str(line))
     if differences:
-        typer.echo("not the same")
         raise typer.Exit(1)
 
 

@@ -7,6 +7,14 @@ from typing import Annotated, Literal
 
 import typer
 
+
+def _a_confidence(number: float) -> float:
+    """Refuse what is no confidence, before a run is spent."""
+    if not 0 < number < 1:
+        raise typer.BadParameter(f"must be between 0 and 1, such as 0.95, got {number:g}")
+    return number
+
+
 File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet.", show_default=False)]
 Group = Annotated[str, typer.Option(help="Column that says whose row it is; several with commas between.")]
 Target = Annotated[str, typer.Option(help="Column to predict.")]
@@ -30,7 +38,7 @@ Encoding = Annotated[str, typer.Option(help="Of text files.")]
 Budget = Annotated[int | None, typer.Option(help="Evaluations in all.", min=1)]
 Precision = Annotated[float | None, typer.Option(help="Half-width to reach for every share: 0.01 is a point.")]
 MaxTime = Annotated[str | None, typer.Option(help="90s, 10m or 2h.")]
-Confidence = Annotated[float, typer.Option(help="Of every interval.")]
+Confidence = Annotated[float, typer.Option(help="Of every interval.", callback=_a_confidence)]
 Seed = Annotated[int, typer.Option(help="Same seed, same result.", min=0)]
 Jobs = Annotated[int, typer.Option(help="Workers that evaluate.")]
 Ledger = Annotated[Path | None, typer.Option(help="Database that remembers every evaluation.")]
@@ -43,8 +51,14 @@ Clip = Annotated[
 Floor = Annotated[str | None, typer.Option(help="The least that each is paid (not faithful).")]
 Cap = Annotated[str | None, typer.Option(help="The most that each is paid (not faithful).")]
 AuditBudget = Annotated[
-    int | None, typer.Option(help="Evaluations for the audit, about, beside the budget; 4000 or what it needs.")
+    int | None,
+    typer.Option(
+        help="The most evaluations that the audit may take; if not said 4000 or what it needs, and where there are "
+        "copies as many again as the valuation took.",
+        show_default=False,
+    ),
 ]
+Parts = Annotated[str, typer.Option(help="Into how many companies the audit splits each provider.")]
 AggregateOnly = Annotated[
     bool, typer.Option("--aggregate-only", help="Leave the values of single rows out of the report.")
 ]

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from fgsv import cli_options as option
+from fgsv.cli_copyright import copyright
+from fgsv.documents import print_json, prose_aside, records
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 reproduce = typer.Typer(help="Run an experiment of the paper and write its table, figure and record.")
 
@@ -15,15 +24,14 @@ Budget = Annotated[int, typer.Option(min=1, help="Evaluations of the utility in 
 
 
 @reproduce.command()
-def motivation(out: Out, seed: Seed = 0, budget: Budget = 20_000) -> None:
+def motivation(out: Out, seed: Seed = 0, budget: Budget = 20_000, as_json: option.Json = False) -> None:
     """Split group B and watch the value of group A (Figure 1): less than a minute.
 
     Example: fgsv reproduce motivation --out results
     """
     from fgsv.experiments import motivation as experiment
 
-    table = experiment.run(out, seed=seed, budget=budget)
-    _echo(table[table.group == "A"].to_string(index=False), out, "motivation")
+    _run("motivation", out, as_json, lambda: experiment.run(out, seed=seed, budget=budget), "group == 'A'")
 
 
 @reproduce.command()
@@ -33,6 +41,7 @@ def diabetes(
     budget: Budget = 20_000,
     replications: Annotated[int, typer.Option(min=2, help="Runs of FGSV.")] = 30,
     workers: Annotated[int, typer.Option(min=1, help="Processes to run them in; the numbers stay the same.")] = 2,
+    as_json: option.Json = False,
 ) -> None:
     """Value patients by sex, age and BMI under seven groupings (Figure 4): a few minutes.
 
@@ -40,10 +49,23 @@ def diabetes(
     """
     from fgsv.experiments import diabetes as experiment
 
-    table = experiment.run(out, seed=seed, budget=budget, replications=replications, workers=workers)
-    _echo(table[table.variable == "age"].to_string(index=False), out, "diabetes")
+    def experimented() -> pd.DataFrame:
+        return experiment.run(out, seed=seed, budget=budget, replications=replications, workers=workers)
+
+    _run("diabetes", out, as_json, experimented, "variable == 'age'")
 
 
-def _echo(table: str, out: Path, name: str) -> None:
-    typer.echo(table)
-    typer.echo(f"wrote {out / name}.csv, {out / name}.json and {out / name}.png")
+reproduce.command()(copyright)
+
+
+def _run(name: str, out: Path, as_json: bool, experiment: Callable[[], pd.DataFrame], shown: str) -> None:
+    """Run an experiment; print the rows of its table that `shown` picks or, for machines, its record and all rows."""
+    with prose_aside(as_json):
+        table = experiment()
+    files = [f"{out / name}.{suffix}" for suffix in ("csv", "json", "png")]
+    if as_json:
+        record = json.loads(Path(files[1]).read_text(encoding="utf-8"))
+        print_json(record | {"table": records(table), "files": files})
+        return
+    typer.echo(table.query(shown).to_string(index=False))
+    typer.echo(f"wrote {files[0]}, {files[1]} and {files[2]}")

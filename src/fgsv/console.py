@@ -6,7 +6,7 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -20,14 +20,14 @@ from rich.text import Text
 
 from fgsv.payout import Payout
 from fgsv.planning import PILOT, PILOT_SECONDS, Plan
-from fgsv.results import INTERRUPTED, table_of, warnings_of
+from fgsv.results import INTERRUPTED, spent_by, table_of, warnings_of
 from fgsv.run import DEFAULT_BUDGET, iterate
 from fgsv.valuation import Valuation
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share"}
-HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split"}
+HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
 SHARES = {"share", "half_width", "gsv_share", "gsv_half_width", "gain", "share_a", "share_b", "difference"}
-COUNTS = {"points", "evaluations"}
+COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
 
 
@@ -75,9 +75,10 @@ def show_results(valuations: Mapping[str, Valuation], payout: Payout | None, con
     found = first.info.get("audit")
     if found is not None:
         attacks = pd.DataFrame(found["attacks"])
-        best = attacks.loc[attacks.groupby("group", sort=False)["gain"].idxmax()]
-        title = "faithful shares, the usual group values (GSV), and what the best split in two earns under GSV"
+        best = attacks.loc[attacks.groupby("group", sort=False)["gain_low"].idxmax()]  # not the luckiest
+        title = "faithful shares, the usual group values (GSV), and what the best split found earns under GSV"
         show(pd.DataFrame(found["gsv"]).merge(best, on="group", how="left"), f"{title}; under FGSV nothing")
+        say(spent_by(found))
         for table in found["tables"]:
             say_all(table["words"])
             if table["rows"]:
@@ -112,11 +113,13 @@ def run(
     max_seconds: float | None = None,
     confidence: float = 0.95,
     quiet: bool = False,
+    shown_as: Callable[[Valuation], Valuation] = lambda valuation: valuation,
     **options: Any,
 ) -> Valuation:
     """Value a game with the plan first and a progress bar; Ctrl-C ends it with what there is.
 
-    The pilot of the plan is the first part of the run itself, so the plan costs nothing.
+    The pilot of the plan is the first part of the run itself, so the plan costs nothing. `shown_as` makes of the
+    game's valuation the one whose shares are spoken of.
     """
     rounds = iterate(
         game, groups, budget=budget, precision=precision, max_seconds=max_seconds, confidence=confidence, **options
@@ -126,6 +129,7 @@ def run(
     start = time.monotonic()
     valuation: Valuation | None = None
     plan: Plan | None = None
+    planned = False
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -138,19 +142,20 @@ def run(
     )
     with bar, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("default")
-        shown = bar.add_task("pilot", total=budget or pilot)
+        task = bar.add_task("pilot", total=budget or pilot)
         try:
             for valuation in rounds:
                 seconds = time.monotonic() - start
-                half_width = _half_width(valuation, confidence)
+                shown = shown_as(valuation)
+                half_width = _half_width(shown, confidence)
                 history.append((valuation.n_evaluations, half_width))
-                if plan is None and (valuation.n_evaluations >= pilot or seconds > PILOT_SECONDS):
-                    plan = _plan(valuation, seconds, confidence)
+                if not planned and (valuation.n_evaluations >= pilot or seconds > PILOT_SECONDS):
+                    plan, planned = _plan(shown, seconds, confidence), True
                     if not quiet:
-                        bar.console.print(Text(describe(plan, budget, precision, max_seconds)))
+                        bar.console.print(Text(describe(plan, budget, precision, max_seconds)), soft_wrap=True)
                 total = expected(plan, budget, precision, max_seconds) or valuation.n_evaluations
                 words = f"widest share ± {half_width:.2%}" if math.isfinite(half_width) else "no shares"
-                bar.update(shown, description=words, completed=valuation.n_evaluations, total=total)
+                bar.update(task, description=words, completed=valuation.n_evaluations, total=total)
         except KeyboardInterrupt:
             if valuation is None:
                 raise

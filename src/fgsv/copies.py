@@ -48,24 +48,35 @@ class Copies:
         """How many rows are copies of another provider's."""
         return int((~self.kept).sum())
 
-    def remedy(self, rule: Rule = "first") -> Partition:
+    def units_hit(self, units: ArrayLike) -> tuple[int, int]:
+        """Return how many units are copies in all their rows, and how many in some of them."""
+        kept = pd.Series(self.kept).groupby(np.asarray(units)).agg(["any", "all"])
+        return int((~kept["any"]).sum()), int((kept["any"] & ~kept["all"]).sum())
+
+    def remedy(self, rule: Rule = "first", units: ArrayLike | None = None) -> Partition:
         """Return who owns the kept rows; the others are to be left out of the game.
 
         `first`: who stands first in the file. Copying then earns exactly nothing, as far as it is recognised.
         `share`: all holders of a row, in equal parts. For records that several hold by right; who copies gets
         a part, but no more for copying twice.
+
+        With `units`, one for each row, the players are those that keep a row, in the order of their first; a unit is
+        shared as its kept rows are, on average.
         """
-        codes = self.partition.codes
-        if rule == "first":
-            return Partition(self.partition.names, None, codes[self.kept])
-        if rule != "share":
+        if rule not in ("first", "share"):
             raise ValueError(f"rule must be 'first' or 'share', got {rule!r}")
-        n_groups = self.partition.n_groups
+        codes, n_groups = self.partition.codes, self.partition.n_groups
+        players = np.arange(self.kept.sum()) if units is None else pd.factorize(np.asarray(units)[self.kept])[0]
+        if rule == "first":
+            first = np.unique(players, return_index=True)[1]
+            return Partition(self.partition.names, None, codes[self.kept][first])
         pairs = np.unique(np.stack([self.clusters, codes]), axis=1)
         holds = np.zeros((self.clusters.max() + 1, n_groups))
         holds[pairs[0], pairs[1]] = 1.0
-        ownership = holds[self.clusters[self.kept]]
-        return Partition(self.partition.names, ownership / ownership.sum(axis=1, keepdims=True))
+        rows = holds[self.clusters[self.kept]]
+        rows /= rows.sum(axis=1, keepdims=True)
+        ownership = pd.DataFrame(rows).groupby(players).mean().to_numpy()
+        return Partition(self.partition.names, ownership)
 
 
 def find_copies(X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = TOLERANCE) -> Copies:

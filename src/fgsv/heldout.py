@@ -93,6 +93,8 @@ def with_test_error(valuation: Valuation, folds: Folds, confidence: float = 0.95
     weights = folds.weights
     single = combine(valuation, weights)
     quantile = float(student.ppf((1 + confidence) / 2, len(weights) - 1))
+    if not single.total > 0:  # no shares, so no errors of shares
+        return replace(single, info=single.info | {"test_error": _found(weights, [])})
     rows = [
         {"group": str(name), "share": share, "monte_carlo": evaluations, "test": test}
         for name, share, evaluations, test in zip(
@@ -103,5 +105,8 @@ def with_test_error(valuation: Valuation, folds: Folds, confidence: float = 0.95
             strict=True,
         )
     ]
-    found = {"n_folds": len(weights), "weights": weights.tolist(), "rows": rows}
-    return replace(single, info=single.info | {"test_error": found})
+    return replace(single, info=single.info | {"test_error": _found(weights, rows)})
+
+
+def _found(weights: Floats, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"n_folds": len(weights), "weights": weights.tolist(), "rows": rows}

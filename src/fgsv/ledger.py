@@ -57,6 +57,10 @@ class LedgerError(RuntimeError):
     """A ledger that cannot be read, written or trusted. What it holds is left as it is."""
 
 
+class WrongLedger(LedgerError, ValueError):
+    """A path that names no ledger, or a ledger of another game: a mistake in the arguments."""
+
+
 class NotRecorded(LedgerError):
     """A game that is known from a ledger alone was asked what the ledger does not hold."""
 
@@ -113,9 +117,9 @@ class Ledger:
         self.read_only = read_only
         self._rows: dict[tuple[int, int], Rows] = {}
         if read_only and not self.path.exists():
-            raise LedgerError(f"there is no ledger at {self.path}")
+            raise WrongLedger(f"there is no ledger at {self.path}")
         if not self.path.parent.exists():
-            raise LedgerError(f"the folder {self.path.parent} of the ledger does not exist")
+            raise WrongLedger(f"the folder {self.path.parent} of the ledger does not exist")
         # a reader that may write moves into the file what a killed driver left beside it, as the next driver would
         mode = "rwc" if not read_only else "rw" if os.access(self.path, os.W_OK) else "ro"
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
@@ -136,7 +140,7 @@ class Ledger:
             if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 self._create()
         if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise LedgerError(f"{self.path} is an SQLite file, but not a ledger; it is left as it is")
+            raise WrongLedger(f"{self.path} is an SQLite file, but not a ledger; it is left as it is")
         found = self._db.execute("PRAGMA user_version").fetchone()[0]
         if found != FORMAT:
             raise LedgerError(
@@ -161,7 +165,7 @@ class Ledger:
 
     def _create(self) -> None:
         if self.path.exists() and self.path.stat().st_size:
-            raise LedgerError(f"{self.path} is an SQLite file without tables, not a ledger; it is left as it is")
+            raise WrongLedger(f"{self.path} is an SQLite file without tables, not a ledger; it is left as it is")
         for statement in _SCHEMA.split(";"):
             self._db.execute(statement)
         self._db.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -188,7 +192,9 @@ class Ledger:
         try:
             yield
         except (sqlite3.Error, UnicodeError) as error:  # the latter where SQLite quotes a damaged schema
-            raise LedgerError(f"cannot {doing} the ledger {self.path}: {_reason(error)}") from error
+            is_none = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB
+            kind = WrongLedger if is_none else LedgerError
+            raise kind(f"cannot {doing} the ledger {self.path}: {_reason(error)}") from error
 
     def _commit(self) -> None:
         """Commit, and take the writer's lock again at once: the file is this driver's until it is closed."""

@@ -122,15 +122,27 @@ def _as_matrix(groups: Any) -> Floats | None:
         raise ValueError(f"an ownership matrix holds numbers: {error}") from None
 
 
-def _from_labels(groups: Any) -> Partition:
-    labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
-    if not labels:
-        raise ValueError("groups is empty: expected one label for each player")
-    missing = [i for i, label in enumerate(labels) if label is None or _is_nan(label)]
+def called(argument: str, labels: Any) -> str:
+    """Return what to call an argument in an error: its name, and that of the column it came from."""
+    column = getattr(labels, "name", None)
+    return argument if column is None else f"{argument} (column {column!r})"
+
+
+def read_labels(labels: Any, argument: str) -> list[Any]:
+    """Return labels as a list; missing ones are an error that counts them and says whose they are."""
+    listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    missing = [i for i, label in enumerate(listed) if label is None or _is_nan(label)]
     if missing:
         raise ValueError(
-            f"groups has {len(missing)} missing labels, the first for player {missing[0]}: give every player a group"
+            f"{called(argument, labels)} has {len(missing)} missing labels, the first in row {missing[0]}"
         )
+    return listed
+
+
+def _from_labels(groups: Any) -> Partition:
+    labels = read_labels(groups, "groups")
+    if not labels:
+        raise ValueError("groups is empty: expected one label for each player")
     codes: dict[Hashable, int] = {}
     positions = np.fromiter((codes.setdefault(label, len(codes)) for label in labels), np.int64, len(labels))
     return Partition(tuple(codes), None, positions)
@@ -183,7 +195,10 @@ def _from_mapping(groups: Mapping[Any, Any], n_players: int | None) -> Partition
 def _from_ownership(matrix: Floats, columns: Any) -> Partition:
     if matrix.size == 0:
         raise ValueError("groups is empty: expected an (n, K) ownership matrix")
-    if not np.isfinite(matrix).all() or matrix.min() < 0:
+    absent = np.flatnonzero(np.isnan(matrix).any(axis=1))
+    if len(absent):
+        raise ValueError(f"groups has missing shares in {len(absent)} rows, the first is row {absent[0]}")
+    if matrix.min() < 0 or matrix.max() > 1 + 1e-9:
         raise ValueError("an ownership matrix holds shares between 0 and 1")
     sums = matrix.sum(axis=1)
     wrong = np.flatnonzero(np.abs(sums - 1) > 1e-9)

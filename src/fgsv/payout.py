@@ -50,7 +50,7 @@ class Policy:
 
     def describe(self) -> str:
         """Say the policy in words."""
-        words = ["negative values count as zero" if self.clip else "linear: value over total"]
+        words = ["negative values count as zero" if self.clip else "linear, value over total"]
         if self.floor is not None:
             words.append(f"at least {self.floor} each")
         if self.cap is not None:

@@ -65,15 +65,20 @@ def convergence(rounds: Valuation | Iterable[Valuation], ax: Axes | None = None,
 def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw what splitting earns each provider under GSV, with intervals, and under FGSV: nothing.
 
-    `gains` is the table of `fgsv.audit.shell_companies`: group, way, gain, gain_low, gain_high.
+    A provider's splits stand in the order of the table: those of one way and colour into ever more parts.
+
+    `gains` is the table of `fgsv.audit.shell_companies`: group, way, parts, gain, gain_low, gain_high.
     """
     names = list(dict.fromkeys(gains["group"]))
     ways = list(dict.fromkeys(gains["way"]))
-    ax = _axes(ax, len(names) * max(1, len(ways)) / 2)
+    rank = gains.groupby("group").cumcount()
+    most = int(rank.max()) + 1 if len(gains) else 1
+    ax = _axes(ax, len(names) * most / 2)
     for number, way in enumerate(ways):
-        rows = gains[gains["way"] == way]
+        chosen = gains["way"] == way
+        rows = gains[chosen]
         places = np.array([names.index(name) for name in rows["group"]], dtype=float)
-        places += (number - (len(ways) - 1) / 2) * 0.6 / max(1, len(ways))
+        places += (rank[chosen] - (most - 1) / 2) * 0.8 / most
         reach = np.abs(rows[["gain_low", "gain_high"]].to_numpy(float).T - rows["gain"].to_numpy(float))
         colour = SERIES[number % len(SERIES)]
         ax.errorbar(100 * rows["gain"], places, xerr=100 * reach, fmt="o", color=colour, label=f"GSV, split {way}")
@@ -81,7 +86,7 @@ def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(names)), [str(name) for name in names])
     ax.invert_yaxis()
     ax.set_xlabel("gain in percentage points of all shares")
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return ax
 
 

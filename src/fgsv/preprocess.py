@@ -31,7 +31,8 @@ class Columns:
         """Say in words what becomes of the columns."""
         words = []
         if self.numbers:
-            words.append(f"{len(self.numbers)} columns of numbers (missing ones get the median, then scaled)")
+            plural = "" if len(self.numbers) == 1 else "s"
+            words.append(f"{len(self.numbers)} column{plural} of numbers (missing ones get the median, then scaled)")
         if self.dates:
             words.append(f"dates as days: {', '.join(self.dates)}")
         if self.categories:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from fgsv.documents import records
 from fgsv.payout import Payout
 from fgsv.valuation import Valuation
 
@@ -69,10 +70,7 @@ def document(valuations: Mapping[str, Valuation], confidence: float) -> dict[str
         "n_evaluations": first.n_evaluations,
         "stopped": first.stopped,
         "notes": first.settings.get("notes", []),
-        "groupings": {
-            column: json.loads(table_of(each, None, confidence).to_json(orient="records"))
-            for column, each in valuations.items()
-        },
+        "groupings": {column: records(table_of(each, None, confidence)) for column, each in valuations.items()},
         "payout": first.info.get("payout"),
         "warnings": warnings_of(first),
         "audit": first.info.get("audit"),
@@ -84,6 +82,14 @@ def warnings_of(valuation: Valuation) -> list[str]:
     """Return what to be warned of, by the run and by the audit, each once."""
     audit = valuation.info.get("audit") or {}
     return list(dict.fromkeys([*valuation.info.get("warnings", []), *audit.get("warnings", [])]))
+
+
+def spent_by(audit: Mapping[str, Any]) -> str:
+    """Say what an audit has spent, on what, and what it was allowed to."""
+    spent = ", ".join(f"{count:,} for {what}" for what, count in audit.get("spent", {}).items())
+    budget = audit.get("budget")
+    limit = "" if budget is None else f" of the {budget:,} that it was allowed"
+    return f"The audit spent {audit.get('n_evaluations', 0):,} evaluations of its own{limit}: {spent or 'none'}."
 
 
 def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:

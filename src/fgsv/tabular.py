@@ -16,7 +16,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
 from fgsv.game import Game
-from fgsv.heldout import Folds, folds_of, with_test_error
+from fgsv.heldout import Folds, combine, folds_of, with_test_error
 from fgsv.preprocess import recognise_columns, transformer
 from fgsv.table import Dataset, TableError, Task, prepare, read
 from fgsv.valuation import Valuation
@@ -48,6 +48,10 @@ class Job:
             return game
         return Game(lambda masks: game(masks) @ folds.weights, game.n_players, batch_size=game.batch_size)
 
+    def on_all_test_rows_valued(self, valuation: Valuation) -> Valuation:
+        """Return a valuation of this job's game as that of the score on all test rows, folds or not."""
+        return valuation if self.folds is None else combine(valuation, self.folds.weights)
+
     def ends(self) -> list[float]:
         """Return U(0) and U(N) of a game with one output."""
         both = np.array([[False], [True]]) & np.ones(self.game.n_players, dtype=bool)
@@ -61,7 +65,8 @@ class Job:
         if everybody <= nobody:
             raise ValueError(
                 f"with everybody's data the model scores {everybody:.4g}, with nobody's {nobody:.4g}: there is "
-                "nothing to share. Check the metric, the model and the test rows, or value without --payout"
+                "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
+                "--audit"
             )
 
     def finished(self, valuation: Valuation, confidence: float = 0.95) -> Valuation:
@@ -200,7 +205,8 @@ def model_of(name: str | None, task: Task, seed: int) -> Any:
     if name == "mlp":
         from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-        return (MLPClassifier if classes else MLPRegressor)((32,), max_iter=200, random_state=seed)
+        kind = MLPClassifier if classes else MLPRegressor
+        return kind(hidden_layer_sizes=(32,), max_iter=200, random_state=seed)
     raise TableError(f"unknown model {name!r}: expected one of {', '.join(NAMES)}, or package.module:object")
 
 

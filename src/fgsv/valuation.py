@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -292,7 +292,7 @@ class Valuation:
 
     @classmethod
     def load(cls, path: str | Path) -> Valuation:
-        """Read a file that `save` wrote."""
+        """Read a file that `save` wrote; one that is not whole is an error that names the field."""
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"))
             schema = document["schema"]
@@ -300,29 +300,58 @@ class Valuation:
             raise ValueError(f"{path} is not a saved valuation: {error!r}") from None
         if schema != SCHEMA:
             raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
-        groups = _array(document["groups"])
-        names = tuple(map(_name, document["names"]))
+
+        def field(name: str, read: Callable[[Any], Any] = lambda stated: stated, optional: bool = False) -> Any:
+            if name not in document:
+                raise ValueError(f"{path} is not a whole valuation: it lacks the field {name!r}")
+            try:
+                return None if optional and document[name] is None else read(document[name])
+            except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
+                raise ValueError(f"{path}: the field {name!r} cannot be read: {error!r}") from None
+
+        groups, names = field("groups", _array), field("names", lambda stated: tuple(map(_name, stated)))
         disjoint = groups.ndim == 1
-        deviations = document["deviations"]
-        return cls(
+        loaded = cls(
             Partition(names, None if disjoint else groups, groups if disjoint else None),
-            np.array(document["values"]),
-            _floats(document["stderr"]),
-            np.array(document["total"])[()],
-            None if document["player_values"] is None else _array(document["player_values"]),
-            None if deviations is None else _array(deviations),
-            float(_floats(document["degrees_of_freedom"])),
-            document["method"],
-            document["n_evaluations"],
-            document["stopped"],
-            None if document["outputs"] is None else tuple(document["outputs"]),
-            document["seed"],
-            document["exact"],
-            document["efficient"],
-            document["grouped"],
-            document["settings"],
-            document["info"],
+            field("values", lambda stated: np.array(stated, dtype=float)),
+            field("stderr", _floats),
+            field("total", lambda stated: np.array(stated, dtype=float)[()]),
+            field("player_values", _array, optional=True),
+            field("deviations", _array, optional=True),
+            field("degrees_of_freedom", lambda stated: float(_floats(stated))),
+            field("method", str),
+            field("n_evaluations", int),
+            field("stopped", str),
+            field("outputs", tuple, optional=True),
+            field("seed"),
+            field("exact", bool),
+            field("efficient", bool),
+            field("grouped", bool),
+            field("settings", dict),
+            field("info", dict),
         )
+        loaded._check_shapes(path)
+        return loaded
+
+    def _check_shapes(self, path: str | Path) -> None:
+        """Raise an error where the fields of a file do not go together."""
+        n, groups = self.partition.n_players, (self.partition.n_groups,)
+        outputs = () if self.outputs is None else (len(self.outputs),)
+        expected = {"values": groups + outputs, "stderr": groups + outputs, "total": outputs}
+        if self.player_values is not None:
+            expected["player_values"] = (n, *outputs)
+        if self.deviations is not None:
+            expected["deviations"] = (len(self.deviations), n, *(outputs or (1,)))
+        for name, shape in expected.items():
+            found = np.shape(getattr(self, name))
+            if found != shape:
+                raise ValueError(f"{path}: the field {name!r} has the shape {found}; expected {shape}")
+        if (
+            self.partition.is_disjoint
+            and n
+            and not 0 <= self.partition.codes.min() <= self.partition.codes.max() < len(self.names)
+        ):
+            raise ValueError(f"{path}: the field 'groups' names a group that 'names' has not")
 
 
 def _group_sums(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fgsv.backends import PackedBatch, Workers
 from fgsv.game import Game, as_game
 from fgsv.heldout import combine
-from fgsv.ledger import Batch, Ledger, LedgerError, NotRecorded
+from fgsv.ledger import Batch, Ledger, NotRecorded, WrongLedger
 from fgsv.packing import unpack
 from fgsv.payout import split_again
 from fgsv.results import INTERRUPTED
@@ -28,6 +28,21 @@ TAKEN_FROM_FILE = (
     "from the test rows, and the audit"
 )
 """What a valuation states and no ledger holds."""
+
+
+NEEDED = (
+    "fingerprint",
+    "method",
+    "options",
+    "semivalue",
+    "seed",
+    "budget",
+    "rules",
+    "cost",
+    "batch_size",
+    "on_error",
+)
+"""The settings that a run is run again from."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,9 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
     settings = valuation.settings
     if not settings:
         raise ValueError("this valuation has no settings to run it again from: it was not made by fgsv.value")
+    lacking = [name for name in NEEDED if name not in settings]
+    if lacking:
+        raise ValueError(f"the settings of this valuation lack the field {lacking[0]!r}: it cannot be derived again")
     if settings.get("proxy"):
         raise ValueError("this valuation used a proxy, whose values are not in the ledger: run it again to check it")
     with Ledger(ledger, read_only=True) as opened:
@@ -130,9 +148,10 @@ def _different_payout(valuation: Valuation) -> Iterator[Difference]:
 def _game_of(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
     games = {game.fingerprint: (number, game) for number, game in ledger.games()}
     if fingerprint not in games:
-        raise LedgerError(
-            f"the ledger {ledger.path} holds nothing of a game with the fingerprint {fingerprint!r}; it holds "
-            f"{', '.join(map(repr, games)) or 'no game at all'}"
+        held = ", ".join(map(repr, games)) or "none at all"
+        raise WrongLedger(
+            f"the ledger {ledger.path} is of another game: it holds nothing of one with the fingerprint "
+            f"{fingerprint!r}, but of {held}. Give the ledger of the run itself"
         )
     return games[fingerprint]
 

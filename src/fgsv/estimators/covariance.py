@@ -54,7 +54,7 @@ class Covariance:
     surrogate: bool = True
     """Whether to learn a model of the utility and average only what it misses (up to 1024 players)."""
     round_size: int | None = None
-    """Evaluations per round, rounded to a multiple of 4; by default a sixteenth of the draws so far, at least 32."""
+    """Evaluations per round, rounded to a multiple of 4; by default 1/32 of the draws so far, at least 32."""
 
     name: ClassVar[str] = "covariance"
 
@@ -71,7 +71,7 @@ class Covariance:
         if self.round_size is not None:
             return self.round_size // N_STREAMS * N_STREAMS
         most = max(1, min(256, ROUND_ENTRIES // (n_players * PARTS)))
-        return PARTS * min(most, max(1, n_draws // (16 * PARTS)))
+        return PARTS * min(most, max(1, n_draws // (32 * PARTS)))
 
     def start(self, problem: Problem) -> CovarianceEstimator:
         """Return an estimator with nothing evaluated but the ends."""
@@ -171,7 +171,7 @@ class CovarianceEstimator:
         if self._enumerated.all():
             return None
         if self._to_enumerate:
-            return Draws(Coalitions.concatenate([Coalitions.of_size(self._n, s) for s in self._to_enumerate]))
+            return Draws(Coalitions.of_size(self._n, self._to_enumerate[0]))
         count = self._settings.draws_per_round(self._n_draws, self._n) // N_STREAMS
         cumulative = np.cumsum(self._epoch.allocation)
         batches, parts = [], []
@@ -186,11 +186,11 @@ class CovarianceEstimator:
         return Draws(Coalitions.concatenate(batches), np.concatenate(parts))
 
     def update(self, draws: Draws, values: Floats) -> None:
-        """Take in a round: every coalition of some sizes, or draws of the current epoch."""
+        """Take in a round: every coalition of a size, or draws of the current epoch."""
         proxies = np.zeros_like(values) if self._proxy is None else self._proxy.evaluate(draws.coalitions)
         if draws.plan is None:
             self._take_enumerated(draws.coalitions, values, proxies)
-            if not self._enumerated.all():
+            if not self._to_enumerate and not self._enumerated.all():
                 self._next_epoch(self._look_ahead())
             return
         self._history.add(draws.coalitions, values, proxies, draws.plan)
@@ -373,32 +373,23 @@ class CovarianceEstimator:
         return known
 
     def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
-        """Add the exact contribution of whole sizes, which need no sampling from now on."""
-        sizes = coalitions.sizes
-        self._history.add(coalitions, values, proxies, np.full(len(sizes), -1))
-        share = 1 / np.array([comb(self._n, int(size)) for size in sizes])
-        gains = share * self._weights.gain[sizes - 1]
-        shifts = share * self._weights.drift[sizes - 1] - gains * sizes / self._n
+        """Add the exact contribution of a whole size, which needs no sampling from now on."""
+        size = self._to_enumerate.pop(0)
+        self._history.add(coalitions, values, proxies, np.full(len(values), -1))
+        gain, drift = self._weights.gain[size - 1], self._weights.drift[size - 1]
         for exact, utilities in zip(self._exact, (values, proxies), strict=True):
-            # the mean of a size cancels; without it the sums lose fewer digits
-            centred = utilities - _means(sizes, utilities)
-            one = np.zeros(len(sizes), dtype=np.int64)
-            [(_, sums)] = _sums_by_part(coalitions, gains[:, None] * centred, shifts[:, None] * centred, one)
-            exact += sums + (share * self._weights.drift[sizes - 1]) @ (utilities - centred)
-        self._enumerated[np.array(self._to_enumerate) - 1] = True
-        self._to_enumerate = []
+            mean = utilities.mean(axis=0)  # it cancels; without it the sums lose fewer digits
+            gains = gain / len(values) * (utilities - mean)
+            one = np.zeros(len(values), dtype=np.int64)
+            [(_, sums)] = _sums_by_part(coalitions, gains, -size / self._n * gains, one)
+            exact += sums + drift * mean
+        self._enumerated[size - 1] = True
 
 
 @cache
 def _blas() -> ThreadpoolController:
     """Return what sets the number of threads; to find the libraries takes longer than a small round."""
     return ThreadpoolController()
-
-
-def _means(sizes: Ints, values: Floats) -> Floats:
-    """Return for each row the mean of the rows of its size."""
-    _, inverse, counts = np.unique(sizes, return_inverse=True, return_counts=True)
-    return np.stack([np.bincount(inverse, column)[inverse] / counts[inverse] for column in values.T], axis=1)
 
 
 def _coefficient(history: History, base: Floats) -> Floats:

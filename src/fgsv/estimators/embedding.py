@@ -96,11 +96,9 @@ def embed(standardised: Singles, hats: Singles, targets: Singles) -> Embedding:
         pull = np.einsum("mq,mkq->mk", error, 2 * bend * z[:, :, None] + slope)
         shift = np.einsum("mq,mkq->k", error, bend) * 2 / (n - 1)
         squares = z**2 - (positions**2).sum(axis=0) / (n - 1)
-        gradients = [
-            standardised.T @ pull - shift * positions,
-            np.einsum("mb,mk,mq->bkq", hats, squares, error, optimize=True),
-            np.einsum("mb,mk,mq->bkq", hats, z, error, optimize=True),
-        ]
+        at_knots = (hats[:, :, None] * error[:, None, :]).reshape(m, -1)
+        by_knot = [(inner.T @ at_knots).reshape(-1, _KNOTS, q).swapaxes(0, 1) for inner in (squares, z)]
+        gradients = [standardised.T @ pull - shift * positions, *by_knot]
         gradient = np.concatenate([part.ravel() for part in gradients]).astype(float) + penalty * parameters
         return 0.5 * float((error.astype(float) ** 2).sum() + penalty * parameters @ parameters), gradient
 

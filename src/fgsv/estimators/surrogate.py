@@ -151,7 +151,7 @@ class Surrogate:
         return self.spread[sizes - 1] * shape
 
     def trust(self, sizes: Ints, explained: Floats, seen: Floats) -> Floats:
-        """Return (q,): how much of f - h the draws bear out: the coefficient that fits it to what was `seen` of U - h.
+        """Return (q,): how much of f - h the draws bear out: its coefficient when fitted to what was `seen` of U - h.
 
         In units of r(s), with outliers clipped, and as if a few more draws had agreed with f.
         """

@@ -58,8 +58,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.n or min(self.n) < 8:
             raise ValueError(f"n must list numbers of players, at least 8 each, got {list(self.n)}")
-        if self.budget < 2 * N_CHECKPOINTS:
-            raise ValueError(f"budget must be at least {2 * N_CHECKPOINTS}, got {self.budget}")
+        if self.budget < 4 * N_CHECKPOINTS:
+            raise ValueError(f"budget must be at least {4 * N_CHECKPOINTS}, got {self.budget}")
         if self.repeats < 2:
             raise ValueError(f"repeats must be at least 2, got {self.repeats}")
         unknown = sorted(set(self.methods) - set(LABELS))

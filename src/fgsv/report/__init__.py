@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -15,7 +16,7 @@ import pandas as pd
 import fgsv
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
-from fgsv.results import warnings_of
+from fgsv.results import spent_by, warnings_of
 from fgsv.valuation import Valuation
 
 MOST_ROWS = 2000
@@ -36,45 +37,60 @@ def render(
     out, for a page that is handed to competitors: then the what-if panel moves whole groups only.
     """
     try:
-        from jinja2 import Environment
+        from jinja2 import Environment, StrictUndefined, UndefinedError
     except ImportError:
         raise ImportError("the report needs jinja2 and altair: pip install 'fgsv[report]'") from None
+    environment = Environment(autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+    environment.filters["money"] = lambda text: f"{Decimal(text):,}"
+    template = environment.from_string(_asset("report.html.j2"))
+    try:
+        return str(template.render(_contents(valuation, others or {}, aggregate_only, confidence, title)))
+    except (KeyError, UndefinedError) as error:
+        raise ValueError(f"the settings or info of this valuation lack a field: {error}; value it anew") from None
+
+
+def _contents(
+    valuation: Valuation,
+    others: Mapping[str, Valuation],
+    aggregate_only: bool,
+    confidence: float | None,
+    title: str | None,
+) -> dict[str, Any]:
+    """Return what the template asks for."""
     settings, info = valuation.settings, valuation.info
     confidence = confidence or settings.get("confidence", 0.95)
     payout, audit = info.get("payout"), info.get("audit")
     has_shares = bool(np.all(valuation.total > 0))
     panel = panel_of(valuation, confidence, aggregate_only=aggregate_only) if has_shares else None
     charts = _charts(valuation, confidence, panel, audit)
-    template = Environment(autoescape=True, trim_blocks=True).from_string(_asset("report.html.j2"))
-    return template.render(
-        version=fgsv.__version__,
-        title=title or f"What the data of {valuation.partition.n_groups} providers is worth",
-        summary=_summary(valuation),
-        warnings=warnings_of(valuation),
-        confidence=f"{confidence:.0%}",
-        group_name=settings.get("columns", {}).get("group", ["group"])[0],
-        has_shares=has_shares,
-        single=valuation.outputs is None,
-        rows=_rows(valuation, confidence, payout),
-        others=[{"name": name, "rows": _rows(each, confidence, None)} for name, each in (others or {}).items()],
-        payout=payout,
-        test_error=_test_error(info.get("test_error")),
-        n_evaluations=f"{valuation.n_evaluations:,}",
-        stopped=f"The run ended because: {valuation.stopped}",
-        outputs=valuation.outputs or ("",),
-        whatif=None if panel is None else _json(panel.data),
-        whatif_words="" if panel is None else panel.words,
-        has_players=panel is not None and panel.has_players,
-        audit=None if audit is None else _audit(audit),
-        has_history="convergence" in charts,
-        failures=_failures(info),
-        notes=settings.get("notes", []),
-        facts=_facts(valuation),
-        css=_asset("report.css"),
-        bundle=_bundle(),
-        charts=_json(charts),
-        whatif_script=_asset("whatif.js"),
-    )
+    return {
+        "version": fgsv.__version__,
+        "title": title or f"What the data of {valuation.partition.n_groups} providers is worth",
+        "summary": _summary(valuation),
+        "warnings": warnings_of(valuation),
+        "confidence": f"{confidence:.0%}",
+        "group_name": settings.get("columns", {}).get("group", ["group"])[0],
+        "has_shares": has_shares,
+        "rows": _rows(valuation, confidence),
+        "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in others.items()],
+        "payout": payout,
+        "test_error": _test_error(info.get("test_error")),
+        "n_evaluations": f"{valuation.n_evaluations:,}",
+        "stopped": f"The run ended because: {valuation.stopped}",
+        "outputs": valuation.outputs or ("",),
+        "whatif": None if panel is None else _json(panel.data),
+        "whatif_words": "" if panel is None else panel.words,
+        "has_players": panel is not None and panel.has_players,
+        "audit": None if audit is None else _audit(audit),
+        "has_history": "convergence" in charts,
+        "failures": _failures(info),
+        "notes": settings.get("notes", []),
+        "facts": _facts(valuation),
+        "css": _asset("report.css"),
+        "bundle": _bundle(),
+        "charts": _json(charts),
+        "whatif_script": _asset("whatif.js"),
+    }
 
 
 def _asset(name: str) -> str:
@@ -136,29 +152,25 @@ def _summary(valuation: Valuation) -> str:
     return f"{what}.{how} Together their data is worth {totals}{scores}; this page says who brought which part of it."
 
 
-def _rows(valuation: Valuation, confidence: float, payout: dict[str, Any] | None) -> list[dict[str, Any]]:
-    paid = [row["payout"] for row in payout["payments"]] if payout is not None else []
-    rows = []
-    for number, row in enumerate(valuation.to_frame(confidence).head(MOST_ROWS).to_dict("records")):
-        rows.append(
-            {
-                "group": str(row["group"]),
-                "output": row.get("output"),
-                "points": f"{row['points']:,.6g}",
-                "value": f"{row['value']:.4g}",
-                "stderr": "unknown" if math.isnan(row["stderr"]) else f"{row['stderr']:.2g}",
-                "share": _percent(row.get("share")),
-                "low": _percent(row.get("share_low")),
-                "high": _percent(row.get("share_high")),
-                "negative": row["value"] < 0,
-                "payout": paid[number] if number < len(paid) else "",
-            }
-        )
-    return rows
+def _rows(valuation: Valuation, confidence: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": str(row["group"]),
+            "output": row.get("output"),
+            "points": f"{row['points']:,.6g}",
+            "value": f"{row['value']:.4g}",
+            "stderr": "unknown" if math.isnan(row["stderr"]) else f"{row['stderr']:.2g}",
+            "share": _percent(row.get("share")),
+            "low": _percent(row.get("share_low")),
+            "high": _percent(row.get("share_high")),
+            "negative": row["value"] < 0,
+        }
+        for row in valuation.to_frame(confidence).head(MOST_ROWS).to_dict("records")
+    ]
 
 
 def _test_error(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    if found is None:
+    if found is None or not found["rows"]:
         return None
     names = ("share", "monte_carlo", "test")
     rows = [row | {name: _percent(row[name]) for name in names} for row in found["rows"]]
@@ -183,25 +195,24 @@ def _audit(audit: dict[str, Any]) -> dict[str, Any]:
         )
     if audit.get("attacks"):
         rows = [
-            [r["group"], r["way"], _percent(r["gain"]), f"{_percent(r['gain_low'])} to {_percent(r['gain_high'])}"]
+            [r["group"], f"{r['way']}, into {r['parts']}", _percent(r["gain"]), _range(r), "0"]
             for r in audit["attacks"]
         ]
         sections.append(
             {
-                "title": "Shell companies: what splitting in two would earn",
+                "title": "Shell companies: what splitting would earn",
                 "words": [
-                    "In percentage points of all shares. Under the faithful value nobody gains, by construction."
+                    "In percentage points of all shares. Under the faithful value nobody gains, by construction: "
+                    "a provider has the sum of its points' values under any number of names. Dots of one colour "
+                    "stand for more parts from top to bottom; what reaches beyond 100 points is cut off."
                 ],
                 "chart": "gains",
-                "columns": ["group", "split", "gain under GSV", "from … to"],
+                "columns": ["group", "split", "gain under GSV", "from … to", "under FGSV"],
                 "rows": rows,
             }
         )
     sections.extend(audit.get("tables", []))
-    words = (
-        f"The audit spent {audit['n_evaluations']:,} evaluations of its own." if audit.get("n_evaluations") else ""
-    )
-    return {"sections": sections, "budget_words": words}
+    return {"sections": sections, "budget_words": spent_by(audit)}
 
 
 def _failures(info: dict[str, Any]) -> str:
@@ -218,6 +229,7 @@ def _facts(valuation: Valuation) -> list[tuple[str, str]]:
     facts = [
         ("method", f"{valuation.method}, {valuation.n_evaluations:,} evaluations"),
         ("seed", str(valuation.seed)),
+        ("to stop at", "; ".join([f"{settings.get('budget', 0):,} evaluations", *settings.get("rules", [])])),
         ("replicates", "none" if valuation.deviations is None else str(len(valuation.deviations))),
     ]
     labels = {
@@ -226,6 +238,9 @@ def _facts(valuation: Valuation) -> list[tuple[str, str]]:
         "test_file": "test file",
         "test_sha256": "SHA-256 of it",
     }
+    for role, named in settings.get("columns", {}).items():
+        columns = ", ".join(named) if isinstance(named, list) else named
+        facts += [(f"column: {role}", str(columns))] if columns else []
     labels |= {"task": "task", "model": "model", "metric": "score", "game": "fingerprint of the game"}
     facts += [(label, str(settings[key])) for key, label in labels.items() if settings.get(key)]
     facts.append(("fingerprint of the groups", valuation.partition.fingerprint))
@@ -235,6 +250,11 @@ def _facts(valuation: Valuation) -> list[tuple[str, str]]:
 
 def _error(half_width: float) -> str:
     return "exact" if half_width == 0 else f"± {_percent(half_width)}"
+
+
+def _range(row: dict[str, Any]) -> str:
+    low, high = _percent(row["gain_low"]), _percent(row["gain_high"])
+    return "exact" if low == high else f"{low} to {high}"
 
 
 def _percent(share: float | None) -> str:

@@ -63,14 +63,29 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what each way of splitting earns each group under GSV; under FGSV it is the line at zero."""
     alt = _altair()
     chosen = list(dict.fromkeys(row["group"] for row in attacks))[:MOST_GROUPS]
-    rows = [row for row in attacks if row["group"] in chosen]
+    rows = [row | {"split": f"{row['way']}, {row['parts']}"} for row in attacks if row["group"] in chosen]
     y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
-    colour = alt.Color("way:N", scale=alt.Scale(range=list(SERIES)), legend=alt.Legend(orient="top", title="split"))
-    base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, yOffset="way:N", color=colour)
-    x = alt.X("gain_low:Q", title="gain under GSV, in shares", axis=alt.Axis(format="%"))
+    ways, splits = (list(dict.fromkeys(row[name] for row in rows)) for name in ("way", "split"))
+    splits.sort(key=lambda split: ways.index(split.rpartition(", ")[0]))  # as listed; a small group may lack some
+    colour = alt.Color(
+        "way:N",
+        sort=ways,
+        scale=alt.Scale(range=list(SERIES)),
+        legend=alt.Legend(orient="top", title="split"),
+    )
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        y=y, yOffset=alt.YOffset("split:N", sort=splits), color=colour
+    )
+    reach = [max(-1.0, min(row["gain_low"] for row in rows)), min(1.0, max(row["gain_high"] for row in rows))]
+    x = alt.X(
+        "gain_low:Q",
+        title="gain under GSV, in shares",
+        axis=alt.Axis(format="%"),
+        scale=alt.Scale(domain=reach, clamp=True, nice=True),
+    )
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=GREY).encode(x="zero:Q")
     dots = base.mark_circle(size=50, opacity=1).encode(
-        x="gain:Q", tooltip=["group:N", "way:N", alt.Tooltip("gain:Q", format=".2%")]
+        x="gain:Q", tooltip=["group:N", "way:N", "parts:Q", alt.Tooltip("gain:Q", format=".2%")]
     )
     return _finished(zero + base.mark_rule().encode(x=x, x2="gain_high:Q") + dots, height=40 + 11 * len(rows))
 

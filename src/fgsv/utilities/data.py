@@ -13,6 +13,8 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
+from fgsv.partition import read_labels
+
 Floats = NDArray[np.float64]
 NullSampler = Callable[[Any, Any, int, np.random.Generator], tuple[Any, Any]]
 """(X, y, size, rng) -> `size` rows of X and their labels, which say nothing about the task."""
@@ -89,7 +91,7 @@ def read(
 ) -> Data:
     """Read the arguments of `fgsv.utility` and add the padding; an error says what cannot be trained on."""
     X, X_test = _read_table(kind, X, "X"), _read_table(kind, X_test, "X_test")
-    y, y_test = _read_column(y, "y"), _read_column(y_test, "y_test")
+    y, y_test = read_column(y, "y"), read_column(y_test, "y_test")
     for table, column, name in ((X, y, ""), (X_test, y_test, "_test")):
         if table.shape[0] != len(column):
             raise ValueError(f"y{name} has {len(column)} labels, but X{name} has {table.shape[0]} rows")
@@ -103,7 +105,7 @@ def read(
     classes = None
     if kind.classifier:
         if len(np.unique(y)) < 2:
-            raise ValueError(f"y has one class only, {y[0]!r}: a classifier needs two")
+            raise ValueError(f"y has one class only, {y.tolist()[0]!r}: a classifier needs two")
         try:
             classes = np.unique(np.concatenate([y, y_test]))
         except TypeError:
@@ -153,16 +155,15 @@ def _read_table(kind: Kind, X: Any, name: str) -> Any:
     return X
 
 
-def _read_column(y: Any, name: str) -> NDArray[Any]:
-    column = np.asarray(y)
-    if column.ndim == 2 and column.shape[1] == 1:
-        column = column[:, 0]
-    if column.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, one label for each row; its shape is {column.shape}")
-    missing = np.flatnonzero(pd.isna(column))
-    if len(missing):
-        raise ValueError(f"{name} has {len(missing)} missing labels, the first in row {missing[0]}")
-    return column
+def read_column(y: Any, name: str) -> NDArray[Any]:
+    """Return labels, one for each row, as an array; an error counts those that are missing."""
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] == 1:
+        y = y.iloc[:, 0] if isinstance(y, pd.DataFrame) else np.asarray(y)[:, 0]
+    elif len(shape) != 1:
+        raise ValueError(f"{name} must have one dimension, one label for each row; its shape is {shape}")
+    read_labels(y, name)  # before numpy makes the word "nan" of a missing one in a list of words
+    return np.asarray(y)
 
 
 def _read_numbers(column: NDArray[Any], name: str) -> Floats:

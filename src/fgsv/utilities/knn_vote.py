@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions
-from fgsv.utilities.data import Data
+from fgsv.utilities.data import Data, read_column
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.neighbours import Neighbours, neighbours
 from fgsv.utilities.rowsets import Units, slices
@@ -49,7 +49,7 @@ class KNNVote:
 
     def __post_init__(self) -> None:
         tables = {"X": np.asarray(self.X, dtype=float), "X_test": np.asarray(self.X_test, dtype=float)}
-        columns = {"y": np.asarray(self.y), "y_test": np.asarray(self.y_test)}
+        columns = {"y": read_column(self.y, "y"), "y_test": read_column(self.y_test, "y_test")}
         for name, table in tables.items():
             if table.ndim != 2 or not len(table):
                 raise ValueError(f"{name} must have two dimensions and at least one row, its shape is {table.shape}")

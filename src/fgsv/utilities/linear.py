@@ -14,6 +14,9 @@ from fgsv.utilities.scores import Need, Predictions
 
 Floats = NDArray[np.float64]
 
+PIECE = 1024
+"""How many rows of each set are gathered at a time: what is gathered stays in the cache until it is added up."""
+
 
 @dataclass(frozen=True, eq=False)
 class Linear:
@@ -50,12 +53,24 @@ class Linear:
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit every set and predict the test points: (m, t)."""
-        z = np.take(self.design, sets.table(len(self.design) - 1), axis=0)
-        moments = z.transpose(0, 2, 1) @ z
+        moments = self._moments(sets)
         moments[sets.inverted] = self.total - moments[sets.inverted]
         coefficients = self._ridge(moments) if self.penalty else self._least_squares(moments, sets)
         values = coefficients @ self.X_test.T + self.y_mean
         return Predictions(np.ones(len(sets), dtype=bool), values=values)
+
+    def _moments(self, sets: RowSets) -> Floats:
+        """Return (m, p + 2, p + 2) sums of z z' over the listed rows."""
+        table = sets.table(len(self.design) - 1)
+        moments = np.zeros((len(sets), self.design.shape[1], self.design.shape[1]))
+        for first in range(0, table.shape[1], PIECE):
+            z = np.take(self.design, table[:, first : first + PIECE], axis=0)
+            # without the column of ones: numpy hands the product of an array with itself to a routine for symmetric
+            # ones, which is slower on arrays as narrow as these
+            moments[:, :, 1:] += z.transpose(0, 2, 1) @ z[:, :, 1:]
+        moments[:, 0, 0] = sets.n_listed
+        moments[:, 1:, 0] = moments[:, 0, 1:]
+        return moments
 
     def _ridge(self, moments: Floats) -> Floats:
         left = moments[:, :-1, :-1].copy()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.coalitions import Coalitions
-from fgsv.partition import Partition
+from fgsv.partition import Partition, called
 
 Ints = NDArray[np.int64]
 
@@ -121,16 +121,14 @@ class Units:
         """Read one label for each row; units stand in order of their first appearance."""
         if units is None:
             return cls(n_rows)
-        name = getattr(units, "name", None)
-        called = "units" if name is None else f"units (column {name!r})"
         try:
             partition = Partition.of(units)
         except ValueError as error:
-            raise ValueError(f"{called}: {str(error).replace('groups', 'the column')}") from None
+            raise ValueError(str(error).replace("groups", "units", 1)) from None
         if not partition.is_disjoint:
-            raise ValueError(f"{called} must hold one label for each row of X")
+            raise ValueError("units must hold one label for each row of X")
         if partition.n_players != n_rows:
-            raise ValueError(f"{called} has {partition.n_players} labels, but X has {n_rows} rows")
+            raise ValueError(f"{called('units', units)} has {partition.n_players} labels, but X has {n_rows} rows")
         codes = partition.codes
         return cls(n_rows, np.argsort(codes, kind="stable"), _starts(np.bincount(codes)))
 
