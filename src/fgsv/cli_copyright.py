@@ -41,6 +41,8 @@ def copyright(  # the command's name
 
     Example: fgsv reproduce copyright --out results --small
     """
+    if published is not None and any((small, model, images, annotation, adapters, max_seconds)):
+        raise ValueError("--published computes shares from a file: it takes --out and --json alone")
     with prose_aside(as_json):
         if published is not None:
             from fgsv.experiments.published import run_published
