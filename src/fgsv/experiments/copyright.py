@@ -91,7 +91,7 @@ SMALL = Scale(
     round_size=32,
     threads=1,
 )
-"""Everything small enough for two cores in two minutes: it shows that the parts work, not how brands compare."""
+"""Everything small enough for a CPU in two or three minutes: it shows that the parts work, not how brands compare."""
 
 
 @dataclass(frozen=True)
