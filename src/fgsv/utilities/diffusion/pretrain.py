@@ -123,7 +123,9 @@ def _train(
     # On a GPU the rate is a tensor, which a recorded step reads anew each time. It is zero while the step is
     # recorded, so that no weight moves then.
     current: Any = torch.zeros((), device=device) if on_gpu else 0.0
-    optimiser = torch.optim.AdamW(module.parameters(), lr=current, weight_decay=1e-4, capturable=on_gpu)
+    optimiser = torch.optim.AdamW(
+        module.parameters(), lr=current, weight_decay=1e-4, capturable=on_gpu, fused=not on_gpu
+    )
 
     def step(*inputs: torch.Tensor) -> torch.Tensor:
         optimiser.zero_grad(set_to_none=True)
