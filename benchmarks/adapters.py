@@ -129,7 +129,7 @@ def batched_step(
         if "compile" in variant
         else (type(unet).forward.__get__(unet))
     )
-    training = Training(adapted, adapted.initial(0).repeat(count, 1), AdamW())
+    training = Training(adapted, adapted.initial(0).repeat(count, 1), AdamW(), record="recorded" in variant)
     valid = torch.ones(count, BATCH, dtype=torch.bool, device=device)
     return lambda: training.step(noisy, timesteps, prompts, target, valid)
 
@@ -196,7 +196,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--models", default="12M,860M")
     parser.add_argument("--precisions", default="bfloat16,float32")
-    parser.add_argument("--variants", default="eager", help="of eager, channels_last, compile")
+    parser.add_argument("--variants", default="eager", help="of eager, recorded, channels_last, compile")
     parser.add_argument("--counts", default=None, help="numbers of adapters, for every model alike")
     parser.add_argument("--seconds", type=float, default=1.5, help="time spent on each measurement")
     parser.add_argument("--json", type=Path, default=None, help="where to write the rows")

@@ -309,6 +309,8 @@ def test_what_is_lacking_is_said_first(tiny, tmp_path):
             run(tmp_path)
     with pytest.raises(ValueError, match="cannot load the model"):
         run(tmp_path, model=str(tmp_path), device="cpu", quiet=True)
+    with pytest.raises(ValueError, match="not the folder of its images"):
+        run(tmp_path, scale=tiny, annotation=tmp_path / "x.txt", device="cpu", quiet=True)
     with pytest.raises(FileNotFoundError, match="expected one"):
         run(tmp_path, scale=tiny, images=tmp_path, device="cpu", quiet=True)
     (tmp_path / "x_training_set_annotation.txt").write_text("1.png Google 1 0 0 5 5\n")
@@ -328,3 +330,6 @@ def test_the_command_reads_the_published_file(file, tmp_path):
     assert result.exit_code == 0, result.output
     assert "fsrs_split" in result.output
     assert (tmp_path / "out" / "shares.json").is_file()
+    refused = CliRunner().invoke(app, ["--out", str(tmp_path / "two"), "--published", str(file), "--small"])
+    assert "takes --out and --json alone" in str(refused.exception)
+    assert not (tmp_path / "two").exists()

@@ -27,7 +27,7 @@ def copyright(  # the command's name
     ] = None,
     device: Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")] = "auto",
     precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU.")] = "auto",
-    small: Annotated[bool, typer.Option("--small", help="A small form for a CPU: minutes on two cores.")] = False,
+    small: Annotated[bool, typer.Option("--small", help="A small form for a CPU: two or three minutes.")] = False,
     adapters: Annotated[
         int | None, typer.Option(min=1, help="Adapters trained at once; else as many as fit the GPU's memory.")
     ] = None,
@@ -41,6 +41,8 @@ def copyright(  # the command's name
 
     Example: fgsv reproduce copyright --out results --small
     """
+    if published is not None and any((small, model, images, annotation, adapters, max_seconds)):
+        raise ValueError("--published computes shares from a file: it takes --out and --json alone")
     with prose_aside(as_json):
         if published is not None:
             from fgsv.experiments.published import run_published

@@ -57,6 +57,8 @@ class Scale:
     budget: int = 20_000
     """The run stops before it asks for more coalitions than this."""
     round_size: int = 512
+    threads: int | None = None
+    """Of torch on a CPU, where the tensors are so small that more threads wait for each other."""
 
 
 FULL = Scale(
@@ -87,8 +89,9 @@ SMALL = Scale(
     ),
     budget=98,
     round_size=32,
+    threads=1,
 )
-"""Everything small enough for two cores in two minutes: it shows that the parts work, not how brands compare."""
+"""Everything small enough for a CPU in two or three minutes: it shows that the parts work, not how brands compare."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,8 @@ def run(
         raise ValueError(
             "torch finds no CUDA GPU, and at full size this takes days on a CPU: use --small, or say --device cpu"
         )
+    if annotation is not None and images is None:
+        raise ValueError("an annotation file was given, but not the folder of its images: use --images")
     scale = scale or (SMALL if small else FULL if model is None else replace(FULL, settings=Settings()))
     scale = replace(
         scale,
@@ -138,6 +143,23 @@ def run(
     where = _place(out, device, precision, quiet)
     for library in (diffusers, transformers):
         library.utils.logging.disable_progress_bar()  # bars of milliseconds between the lines of progress
+    threads = torch.get_num_threads()
+    torch.set_num_threads(scale.threads or threads)
+    try:
+        return _run(where, scale, model, images, annotation, adapters_at_once, max_seconds)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _run(
+    where: Place,
+    scale: Scale,
+    model: str | None,
+    images: str | Path | None,
+    annotation: str | Path | None,
+    adapters_at_once: int | None,
+    max_seconds: float | None,
+) -> dict[str, Royalties]:
     base, logos = _base_model(where, scale, model, images, annotation)
     players = logos.only(VALUED, scale.per_brand)
     game = _game(where, scale, base, players, adapters_at_once)
@@ -354,6 +376,8 @@ def _table(result: fgsv.Valuation, rule: Callable[[Floats], Floats]) -> Royaltie
     total = np.asarray(result.total)[:, None]
     shares = np.where(total > 0, rule(result.values.T), np.nan)
     errors = np.where(total > 0, result.stderr.T / np.abs(total), np.nan)
+    if rule is clipped:
+        errors = np.zeros_like(errors)  # none are shown: what clipping does to them is not known
     assert result.outputs is not None
     return Royalties(result.outputs, tuple(map(str, result.names)), shares, errors)
 

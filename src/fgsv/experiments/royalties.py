@@ -174,11 +174,11 @@ def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
     axes[-1].set_xticks(where, brands, fontsize=9)
     handles = [
         axes[0].bar([0], [0], color=colour, label=label)
-        for colour, label in (("#3b6ea8", "whole"), ("#d9772b", "split: large or only"), ("#f2b880", "small"))
+        for colour, label in (("#3b6ea8", "whole"), ("#d9772b", "split: large"), ("#f2b880", "small"))
     ]
-    handles += axes[0].plot([], [], color="black", linewidth=1.5, label="sum of parts")
+    handles += axes[0].plot([], [], color="black", linewidth=1.5, label="sum")
     axes[0].margins(y=0.3)  # room for the legend
-    axes[0].legend(handles=handles, fontsize=7, frameon=False, ncols=4, loc="upper left")
+    axes[0].legend(handles=handles, fontsize=7, frameon=False, ncols=4, columnspacing=1.2, loc="upper left")
     panel.suptitle(title, fontsize=10)
 
 

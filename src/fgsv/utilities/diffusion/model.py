@@ -80,7 +80,7 @@ class DiffusionModel:
         """Return the (n, C, H, W) latents of images: the mean of the encoder's distribution, scaled."""
         chunk = self._chunk
         pieces = [
-            self.vae.encode(_pixels(images[i : i + chunk], self.device)).latent_dist.mode()
+            self.vae.encode(as_pixels(images[i : i + chunk], self.device)).latent_dist.mode()
             for i in range(0, len(images), chunk)
         ]
         latents: torch.Tensor = torch.cat(pieces) * self.vae.config.scaling_factor
@@ -116,7 +116,7 @@ class DiffusionModel:
         (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n")
 
 
-def _pixels(images: Images, device: torch.device) -> torch.Tensor:
+def as_pixels(images: Images, device: torch.device) -> torch.Tensor:
     """Return (n, 3, height, width) floats between -1 and 1."""
     return torch.as_tensor(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 127.5 - 1
 

@@ -13,7 +13,7 @@ import torch
 
 from fgsv.utilities.diffusion.adapters import recorded
 from fgsv.utilities.diffusion.logos import Images
-from fgsv.utilities.diffusion.model import DiffusionModel, _pixels
+from fgsv.utilities.diffusion.model import DiffusionModel, as_pixels
 
 Report = Callable[[str, int, int, torch.Tensor], None]
 """Takes what is trained, the step, the number of steps and the loss; to read it is to wait for the GPU."""
@@ -39,7 +39,7 @@ def train_autoencoder(
 ) -> None:
     """Train the autoencoder in place on images, and set its scale to that of its latents."""
     vae, device = model.vae.train().requires_grad_(True), model.device
-    pixels = _pixels(images, device)
+    pixels = as_pixels(images, device)
 
     def loss_of(batch: torch.Tensor) -> torch.Tensor:
         with _mixed_precision(device):
@@ -123,7 +123,9 @@ def _train(
     # On a GPU the rate is a tensor, which a recorded step reads anew each time. It is zero while the step is
     # recorded, so that no weight moves then.
     current: Any = torch.zeros((), device=device) if on_gpu else 0.0
-    optimiser = torch.optim.AdamW(module.parameters(), lr=current, weight_decay=1e-4, capturable=on_gpu)
+    optimiser = torch.optim.AdamW(
+        module.parameters(), lr=current, weight_decay=1e-4, capturable=on_gpu, fused=not on_gpu
+    )
 
     def step(*inputs: torch.Tensor) -> torch.Tensor:
         optimiser.zero_grad(set_to_none=True)
