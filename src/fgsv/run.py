@@ -16,10 +16,11 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgsv.coalitions import Coalitions
+from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.enumeration import Enumeration, read_players
 from fgsv.estimators import Covariance, Method, Problem, Proxy, as_method
 from fgsv.estimators.embedding import size_hats
+from fgsv.estimators.sizes import mean_and_spread
 from fgsv.evaluation import Evaluator, default_batch_size
 from fgsv.game import Game, as_game, evaluate
 from fgsv.ledger import Ledger
@@ -33,6 +34,7 @@ T = TypeVar("T")
 
 DEFAULT_BUDGET = 20_000
 PROXY_BUDGET = 100_000
+PROXY_MEAN = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,34 +221,42 @@ def _known(proxy: Any, n: int, ends: Floats, semivalue: Semivalue, seed: int, bu
     """
     game, q = as_game(proxy, n), ends.shape[1]
     closed = getattr(proxy, "shapley", None) if semivalue == SHAPLEY else None
+    # seeds of its own: with the same draws its error would go along with that of the game
+    sizes = np.linspace(1, n - 1, PROXY_MEAN).astype(np.int64)
+    sample, _ = draw_blocks(n, sizes, np.random.default_rng([seed, 1]))
 
-    def by_band(coalitions: Coalitions) -> Floats:
+    def evaluated(coalitions: Coalitions) -> Floats:
         rows = default_batch_size(n)
         batches = [coalitions[start : start + rows] for start in range(0, len(coalitions), rows)]
         values = np.concatenate([evaluate(game, batch) for batch in batches])
         if values.shape[1] not in (1, q):
             raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
-        bands = np.ones((len(values), 1))
+        return np.broadcast_to(values, (len(values), q))
+
+    first, last = evaluated(Coalitions.ends(n))
+    curve, _ = mean_and_spread(n, sizes, evaluated(sample), np.stack([first, last]))
+    mean = np.concatenate([[first], curve, [last]])
+
+    def departures(coalitions: Coalitions) -> Floats:
+        bands = np.ones((len(coalitions), 1))
         if closed is None and n > 2:
             bands = size_hats(n, np.clip(coalitions.sizes, 1, n - 1)).astype(float)
-        return bands[:, :, None] * np.broadcast_to(values, (len(values), q))[:, None, :]
+        return bands[:, :, None] * (evaluated(coalitions) - mean[coalitions.sizes])[:, None, :]
 
-    proxy_ends = by_band(Coalitions.ends(n))
     if closed is not None:
-        values = np.asarray(closed, dtype=float).reshape(n, 1, -1)
-        return Proxy(by_band, proxy_ends, np.broadcast_to(values, (n, 1, q)))
+        values = np.asarray(closed, dtype=float).reshape(n, -1) - (last - first) / n
+        return Proxy(departures, mean, values[:, None, :])
     banded = Game(
-        lambda masks: by_band(Coalitions.from_masks(masks)).reshape(len(masks), -1),
+        lambda masks: departures(Coalitions.from_masks(masks)).reshape(len(masks), -1),
         n,
-        evaluate_lists=lambda coalitions: by_band(coalitions).reshape(len(coalitions), -1),
+        evaluate_lists=lambda coalitions: departures(coalitions).reshape(len(coalitions), -1),
     )
-    # a seed of its own: with the same draws its error would go along with that of the game
     spent = max(budget, min(20 * budget, PROXY_BUDGET))
     own = value(banded, semivalue=semivalue, seed=seed + 2**32, budget=spent)
     assert own.player_values is not None
-    shape = (n, *proxy_ends.shape[1:])
-    deviations = None if own.deviations is None else own.deviations.reshape(-1, *shape)
-    return Proxy(by_band, proxy_ends, own.player_values.reshape(shape), deviations)
+    values = own.player_values.reshape(n, -1, q)
+    deviations = None if own.deviations is None else own.deviations.reshape(-1, *values.shape)
+    return Proxy(departures, mean, values, deviations)
 
 
 def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:

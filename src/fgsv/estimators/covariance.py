@@ -293,8 +293,7 @@ class CovarianceEstimator:
         history, epoch = self._history, self._epoch
         beta = _coefficients(history, self._base)
         values = _beyond(history.values, history.proxies, beta)
-        ends = _beyond(self._ends, self._proxy.ends, beta)
-        intercept, spread = mean_and_spread(self._n, history.sizes, values, ends)
+        intercept, spread = self._mean_and_spread(history.sizes, values)
         if epoch.surrogate is None:
             return _Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones(beta.shape[1]))
         sizes = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
@@ -302,6 +301,15 @@ class CovarianceEstimator:
         _, residual_spread = mean_and_spread(self._n, sizes, residuals)
         trust = epoch.surrogate.trust(sizes, explained, residuals + epoch.outlook.trust * explained)
         return _Outlook(beta, intercept, spread, residual_spread, trust)
+
+    def _mean_and_spread(self, sizes: Ints, values: Floats) -> tuple[Floats, Floats]:
+        """Return h(s) and r(s), with h a multiple of the proxy's mean and a curve that is learned."""
+        mean = self._proxy.mean
+        guide = mean[sizes] - mean[sizes].mean(axis=0)
+        size_effect = (guide * values).sum(axis=0) / np.maximum((guide**2).sum(axis=0), 1e-300)
+        ends = self._ends - size_effect * mean[[0, -1]]
+        intercept, spread = mean_and_spread(self._n, sizes, values - size_effect * mean[sizes], ends)
+        return intercept + size_effect * mean[1:-1], spread
 
     def _allocate(self, spread: Floats) -> Floats:
         """Return q(s), proportional to gain(s) r(s) sqrt(s (n - s)) / sqrt(cost), a little of it without r.
@@ -342,8 +350,7 @@ class CovarianceEstimator:
         owners = history.parts.astype(np.int64) // N_REPLICATES
         owners[: epoch.first] = -1
         others = [owners != stream for stream in range(N_STREAMS)]
-        ends = _beyond(self._ends, self._proxy.ends, beta)
-        curves = [mean_and_spread(self._n, history.sizes[rows], values[rows], ends) for rows in others]
+        curves = [self._mean_and_spread(history.sizes[rows], values[rows]) for rows in others]
         rows = evenly(len(history), surrogate.MOST_ROWS)
         epoch.surrogate = surrogate.cross_fit(
             history.masks(rows),
@@ -372,8 +379,7 @@ class CovarianceEstimator:
             intercept = epoch.surrogate.intercepts.mean(axis=0)
             known = known + epoch.outlook.trust * epoch.surrogate.player_values(self._weights, sampled)
         known = known + (self._weights.drift * sampled) @ intercept
-        ends = self._weights.full * self._proxy.ends[1] - self._weights.empty * self._proxy.ends[0]
-        return _beyond(known, ends - self._proxy.values, beta)
+        return _beyond(known, -self._proxy.values, beta)
 
     def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
         """Add the exact contribution of a whole size, which needs no sampling from now on."""

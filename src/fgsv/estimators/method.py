@@ -19,14 +19,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Proxy:
-    """A cheap game that resembles the one to be valued, in k bands of sizes, each of whose own values are known."""
+    """A cheap game that resembles the one to be valued: its mean at each size, and how it departs from that.
+
+    The departures come in k bands of sizes, each a game of its own, worth nothing at both ends, with known values.
+    """
 
     evaluate: Callable[[Coalitions], Floats]
-    """(m,) coalitions -> (m, k, q)"""
-    ends: Floats
-    """(2, k, q)"""
+    """(m,) coalitions -> (m, k, q) departures"""
+    mean: Floats
+    """(n + 1, q) for the sizes 0..n, about"""
     values: Floats
-    """(n, k, q): their players' values."""
+    """(n, k, q): the players' values of the departures."""
     deviations: NDArray[np.float32] | None = None
     """(R, n, k, q): the error of these, where they are estimates."""
 
@@ -34,7 +37,8 @@ class Proxy:
     def nothing(cls, n_players: int, n_outputs: int) -> Proxy:
         """Return no proxy at all, which is one of no bands."""
         empty = np.zeros((n_players, 0, n_outputs))
-        return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), np.zeros((2, 0, n_outputs)), empty)
+        flat = np.zeros((n_players + 1, n_outputs))
+        return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), flat, empty)
 
 
 @dataclass(frozen=True, eq=False)
