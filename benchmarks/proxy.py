@@ -113,11 +113,15 @@ def main() -> None:
     kinds = [curves[start : start + repeats] for start in range(2, len(curves), repeats)]
     plain, helped, bare, bare_helped = ((on_grid(runs, truth, grid_of(runs)), grid_of(runs)) for runs in kinds)
     table = pd.DataFrame(
-        {"method": name} | relative(without, known, budget * part)
-        for name, without, known in (("default", plain, helped), ("surrogate=False", bare, bare_helped))
+        {"with proxy, and": name, "without": other} | relative(without, known, budget * part)
+        for name, other, without, known in (
+            ("surrogate", "surrogate", plain, helped),
+            ("nothing", "nothing", bare, bare_helped),
+            ("surrogate", "nothing", bare, helped),
+        )
         for part in (0.5, 1)
     )
-    table = table.rename(columns={"spent": "with proxy", "needed": "without", "ratio": "saving"})
+    table = table.rename(columns={"spent": "trainings", "needed": "trainings without", "ratio": "saving"})
     print(f"Trainings for equal errors (200 random partitions into 4 groups), {repeats} runs each")
     print(table.to_string(index=False, float_format=lambda x: f"{x:.3g}"))
     print("saving: trainings without the proxy over those with it, with a 95% interval")

@@ -343,3 +343,21 @@ def test_a_cost_must_be_positive():
     for cost in (lambda sizes: 0 * sizes, lambda sizes: np.where(sizes == 3, np.nan, 1.0)):
         with pytest.raises(ValueError, match="cost must give a positive number"):
             fgsv.value(SumOfUnanimity(20), cost=cost)
+
+
+def test_a_proxy_that_resembles_the_game_more_at_some_sizes_is_used_for_those():
+    """Here it is the game up to size 12, and minus it beyond: one coefficient for all sizes would find nothing."""
+    game = SumOfUnanimity(24, seed=4)
+
+    def proxy(masks):
+        return np.where(masks.sum(axis=1) <= 12, 1.0, -1.0) * game(masks)
+
+    labels = np.arange(24) % 3
+    helped, plain = (
+        [fgsv.value(game, labels, budget=600, seed=seed, proxy=with_proxy, surrogate=False) for seed in range(6)]
+        for with_proxy in (proxy, None)
+    )
+    truth = np.bincount(labels, game.shapley)
+    assert np.mean([run.stderr for run in helped]) < 0.7 * np.mean([run.stderr for run in plain])
+    z = np.array([(run.values - truth) / run.stderr for run in helped])
+    assert 0.5 < np.sqrt(np.mean(z**2)) < 1.6

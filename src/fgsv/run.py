@@ -33,7 +33,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_BUDGET = 20_000
-PROXY_BUDGET = 100_000
+PROXY_BUDGET = 200_000
 PROXY_MEAN = 2048
 
 
@@ -251,8 +251,9 @@ def _known(proxy: Any, n: int, ends: Floats, semivalue: Semivalue, seed: int, bu
         n,
         evaluate_lists=lambda coalitions: departures(coalitions).reshape(len(coalitions), -1),
     )
-    spent = max(budget, min(20 * budget, PROXY_BUDGET))
-    own = value(banded, semivalue=semivalue, seed=seed + 2**32, budget=spent)
+    spent = max(budget, min(64 * budget, PROXY_BUDGET))
+    # evaluations of a proxy are cheaper than learning from them
+    own = value(banded, semivalue=semivalue, seed=seed + 2**32, budget=spent, surrogate=False)
     assert own.player_values is not None
     values = own.player_values.reshape(n, -1, q)
     deviations = None if own.deviations is None else own.deviations.reshape(-1, *values.shape)
@@ -307,8 +308,9 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     When it stops, whichever comes first: `budget` evaluations in all, the ends included (20,000 where nothing else is
     said, a million beside a target); `max_seconds`; `stderr`, the largest standard error of a group;
     `precision`, the half-width of every share's interval at `confidence`. With a budget of 2^n or more the default
-    method enumerates. A stop that looks at the errors is a little optimistic about them: it ends runs whose error
-    happens to look small (`python -m benchmarks coverage` measures it).
+    method enumerates. A stop that looks at the errors ends runs whose error happens to look small; measured in
+    1,000 runs on each of three games (`python -m benchmarks coverage`), 95% intervals then hold in 94.9 to 95.8%,
+    and where tails are heavy the values are off by 0.16 standard errors in the mean.
 
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
     a file that remembers every evaluation, `on_error` ("raise", or a number for what fails), `timeout` per batch.
