@@ -123,9 +123,8 @@ def _train(
     # On a GPU the rate is a tensor, which a recorded step reads anew each time. It is zero while the step is
     # recorded, so that no weight moves then.
     current: Any = torch.zeros((), device=device) if on_gpu else 0.0
-    optimiser = torch.optim.AdamW(
-        module.parameters(), lr=current, weight_decay=1e-4, capturable=on_gpu, fused=not on_gpu
-    )
+    fused = None if on_gpu else True  # None: torch chooses, and takes many tensors at once on a GPU
+    optimiser = torch.optim.AdamW(module.parameters(), lr=current, weight_decay=1e-4, capturable=on_gpu, fused=fused)
 
     def step(*inputs: torch.Tensor) -> torch.Tensor:
         optimiser.zero_grad(set_to_none=True)
