@@ -137,10 +137,11 @@ def test_the_values_of_a_surrogate_are_those_of_enumeration(semivalue):
     np.testing.assert_allclose(fitted.player_values(weights, np.ones(n - 1, bool)), expected, atol=2e-5)
 
 
-def test_a_stream_is_not_corrected_by_its_own_values():
+@pytest.mark.parametrize("n", [10, 13])
+def test_a_stream_is_not_corrected_by_its_own_values(n):
     """Changing the values of stream 0 changes what is predicted for the others, not for stream 0."""
-    n, rng = 10, np.random.default_rng(1)
-    masks = np.concatenate([Coalitions.of_size(n, 4).masks(), Coalitions.of_size(n, 6).masks()])
+    rng = np.random.default_rng(1)
+    masks = np.concatenate([Coalitions.of_size(n, 4).masks(), Coalitions.of_size(n, n - 4).masks()])
     sizes, values = masks.sum(axis=1), rng.normal(size=(len(masks), 1))
     owners = rng.integers(-1, 3, size=len(masks))
     intercepts, spread = np.zeros((3, n - 1, 1)), np.ones((n - 1, 1))
@@ -361,3 +362,20 @@ def test_a_proxy_that_resembles_the_game_more_at_some_sizes_is_used_for_those():
     assert np.mean([run.stderr for run in helped]) < 0.7 * np.mean([run.stderr for run in plain])
     z = np.array([(run.values - truth) / run.stderr for run in helped])
     assert 0.5 < np.sqrt(np.mean(z**2)) < 1.6
+
+
+def test_what_is_enumerated_does_not_depend_on_the_draws_it_is_weighed_against():
+    """A rare large value, if drawn, makes its size worth to be enumerated, and must not count more by that."""
+    n, budget = 12, 250
+    noise = np.random.default_rng(0).normal(scale=0.02, size=2**n)
+
+    def game(masks):
+        index = masks @ (1 << np.arange(n))
+        return noise[index] + (index == 3)
+
+    truth = fgsv.exact(fgsv.Game(game, n)).values
+    runs = np.array(
+        [fgsv.value(fgsv.Game(game, n), budget=budget, seed=seed, surrogate=False).values for seed in range(500)]
+    )
+    error = (runs - truth)[:, :2].mean(axis=1)
+    assert abs(error.mean()) < 3.5 * error.std() / np.sqrt(len(error))

@@ -205,7 +205,8 @@ def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
     `clip` sets negative values to zero first, as the authors' code does; then the shares are not faithful.
     """
     values = np.maximum(valuation.values, 0) if clip else valuation.values
-    totals = values.sum(axis=0)
+    # U(N) - U(0) is the same for every grouping; a sum over groups is so but for its last digit
+    totals = valuation.total if valuation.efficient and not clip else values.sum(axis=0)
     if not np.all(totals > 0):
         raise ValueError(_nothing_to_share(float(np.min(totals))))
     return np.asarray(values / totals)

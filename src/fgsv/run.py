@@ -221,9 +221,8 @@ def _known(proxy: Any, n: int, ends: Floats, semivalue: Semivalue, seed: int, bu
     """
     game, q = as_game(proxy, n), ends.shape[1]
     closed = getattr(proxy, "shapley", None) if semivalue == SHAPLEY else None
-    # seeds of its own: with the same draws its error would go along with that of the game
     sizes = np.linspace(1, n - 1, PROXY_MEAN).astype(np.int64)
-    sample, _ = draw_blocks(n, sizes, np.random.default_rng([seed, 1]))
+    sample, _ = draw_blocks(n, sizes, np.random.default_rng([seed, 2**62]))  # no round has this number
 
     def evaluated(coalitions: Coalitions) -> Floats:
         rows = default_batch_size(n)
@@ -252,7 +251,8 @@ def _known(proxy: Any, n: int, ends: Floats, semivalue: Semivalue, seed: int, bu
         evaluate_lists=lambda coalitions: departures(coalitions).reshape(len(coalitions), -1),
     )
     spent = max(budget, min(64 * budget, PROXY_BUDGET))
-    # evaluations of a proxy are cheaper than learning from them
+    # a seed of its own: with the same draws its error would go along with that of the game;
+    # and no surrogate: evaluations of a proxy are cheaper than learning from them
     own = value(banded, semivalue=semivalue, seed=seed + 2**32, budget=spent, surrogate=False)
     assert own.player_values is not None
     values = own.player_values.reshape(n, -1, q)
@@ -303,7 +303,8 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
 
     What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate` and
     `round_size` for the default), `semivalue` ("shapley", "banzhaf", "beta(a, b)"), `cost` (sizes -> relative cost of
-    an evaluation), `proxy` (a cheap game that resembles this one: what it explains is not sampled), `seed`.
+    an evaluation), `proxy` (a cheap game that resembles this one: what it explains is not sampled; one without
+    closed form is valued first, with up to 64 times the budget), `seed`.
 
     When it stops, whichever comes first: `budget` evaluations in all, the ends included (20,000 where nothing else is
     said, a million beside a target); `max_seconds`; `stderr`, the largest standard error of a group;

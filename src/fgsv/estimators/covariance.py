@@ -194,15 +194,15 @@ class CovarianceEstimator:
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in a round: every coalition of a size, or draws of the current epoch."""
-        proxies = self._proxy.evaluate(draws.coalitions)
-        if draws.plan is None:
-            self._take_enumerated(draws.coalitions, values, proxies)
-            if not self._to_enumerate and not self._enumerated.all():
-                self._next_epoch(self._look_ahead())
-            return
-        self._history.add(draws.coalitions, values, proxies, draws.plan)
-        self._n_draws += len(values)
         with _blas().limit(limits=1, user_api="blas"):  # the bits of a product depend on the number of threads
+            proxies = self._proxy.evaluate(draws.coalitions)
+            if draws.plan is None:
+                self._take_enumerated(draws.coalitions, values, proxies)
+                if not self._to_enumerate and not self._enumerated.all():
+                    self._next_epoch()
+                return
+            self._history.add(draws.coalitions, values, proxies, draws.plan)
+            self._n_draws += len(values)
             if self._learning and len(self._history) >= self._epoch.refit_at:
                 self._refit()
             else:
@@ -255,9 +255,10 @@ class CovarianceEstimator:
         self._before = self._summed()
         while self._end <= self._n_draws:  # a round may be larger than the first epochs
             self._end *= GROWTH
-        outlook = self._look_ahead()
+        # decided by what was known before the epoch: it settles how many draws the next one gets within a budget,
+        # hence how much this one counts, and that must not depend on what was drawn in it
         planned = (GROWTH - 1) * self._n_draws
-        expected = planned * self._allocate(outlook.residual_spread)
+        expected = planned * self._allocate(self._epoch.outlook.residual_spread)
         for short in range(1, self._n // 2 + 1):
             if comb(self._n, short) > planned:
                 break
@@ -265,9 +266,10 @@ class CovarianceEstimator:
                 if not self._enumerated[size - 1] and comb(self._n, short) <= expected[size - 1]:
                     self._to_enumerate.append(size)
         if not self._to_enumerate:
-            self._next_epoch(outlook)
+            self._next_epoch()
 
-    def _next_epoch(self, outlook: _Outlook) -> None:
+    def _next_epoch(self) -> None:
+        outlook = self._look_ahead()
         # the surrogate of the epoch before serves until there is a better one: it knows nothing of this epoch;
         # but with a proxy, whose coefficients are others now, it is a model of something else
         self._epoch = self._open(outlook, None if outlook.beta.size else self._epoch.surrogate)
@@ -379,7 +381,7 @@ class CovarianceEstimator:
             intercept = epoch.surrogate.intercepts.mean(axis=0)
             known = known + epoch.outlook.trust * epoch.surrogate.player_values(self._weights, sampled)
         known = known + (self._weights.drift * sampled) @ intercept
-        return _beyond(known, -self._proxy.values, beta)
+        return known + np.einsum("nkq,kq->nq", self._proxy.values, beta)
 
     def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
         """Add the exact contribution of a whole size, which needs no sampling from now on."""

@@ -37,6 +37,11 @@ class Embedding:
     slopes: Floats
     """(knots, k, q): e_k."""
 
+    @classmethod
+    def nothing(cls, n_players: int, n_outputs: int) -> Embedding:
+        """Return players without places, in no dimension."""
+        return cls(np.zeros((n_players, 0)), *np.zeros((2, _KNOTS, 0, n_outputs)))
+
     def __call__(self, standardised: Singles, hats: Singles) -> Singles:
         """Return (m, q) values g(S)."""
         single = (part.astype(np.float32) for part in (self.positions, self.bends, self.slopes))

@@ -38,6 +38,7 @@ _BLOCK = 512
 _LEAST_TRUST = 0.1
 _PRIOR = 4.0
 _DIRECT = 1024
+"""Up to so many coalitions the kernel's systems are solved by elimination; they say nothing about places yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,11 +192,12 @@ def cross_fit(
     kernel = SetKernel.of(n)
     targets = _clipped(values - intercepts[:, sizes - 1], spread[sizes - 1]).astype(np.float32)
     others = owners[None, :] != np.arange(len(intercepts))[:, None]
-    standardised, hats = standardise(masks, sizes), size_hats(n, sizes)
-    embeddings = []
-    for stream, rows in enumerate(others):
-        embeddings.append(embed(standardised[rows], hats[rows], targets[stream, rows]))
-        targets[stream] -= embeddings[-1](standardised, hats)
+    embeddings = [Embedding.nothing(n, values.shape[1])] * len(intercepts)
+    if len(masks) > _DIRECT:
+        standardised, hats = standardise(masks, sizes), size_hats(n, sizes)
+        for stream, rows in enumerate(others):
+            embeddings[stream] = embed(standardised[rows], hats[rows], targets[stream, rows])
+            targets[stream] -= embeddings[stream](standardised, hats)
     points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(values.shape[1] / 4))))
     masks, sizes, owners, used = masks[points], sizes[points], owners[points], others[:, points, None]
     gram = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1))
@@ -203,7 +205,7 @@ def cross_fit(
         coefficients = _solve_directly(gram, used * targets[:, points], used)
     else:
         common = np.flatnonzero(owners < 0)
-        coefficients = _solve(gram, used * targets[:, points], used, common[:: max(1, len(common) // 400)])
+        coefficients = _solve(gram, used * targets[:, points], used, common)
     return Surrogate(kernel, intercepts, spread, tuple(embeddings), masks, sizes, coefficients)
 
 
@@ -226,20 +228,22 @@ def _solve(
     gram: Singles,
     targets: Singles,
     used: NDArray[np.bool_],
-    basis: Ints,
+    common: Ints,
     iterations: int = 30,
     tolerance: float = 0.02,
 ) -> Singles:
     """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by preconditioned conjugate gradients.
 
-    The preconditioner is a Nystroem approximation of K from the columns in `basis`, which all streams may use.
+    The preconditioner is a Nystroem approximation of K from some of the `common` columns, which all streams may use.
+    Each system stops by itself: a stream's must not go on for longer because of values that only others may see.
     """
+    basis = common[:: max(1, len(common) // 400)]
     columns = gram[:, basis]
     corner = columns[basis].astype(float)
     corner[np.diag_indices(len(basis))] += 1e-3
     lower = cholesky(corner, lower=True).astype(np.float32)
     root = solve_triangular(lower, columns.T, lower=True)  # K is about root' root
-    noise = _NUGGET + max(1e-2, 1 - float((root**2).sum(axis=0).mean()))
+    noise = _NUGGET + max(1e-2, 1 - float((root[:, common] ** 2).sum(axis=0).mean()))
     everything = root @ root.T + noise * np.eye(len(basis), dtype=np.float32)
     unused = [root[:, ~on[:, 0]] for on in used]
     factors = [cho_factor(everything - columns @ columns.T) for columns in unused]
@@ -265,11 +269,12 @@ def _solve(
     enough = tolerance**2 * dot(residual, residual)
     for _ in range(iterations):
         image = multiply(direction)
-        step = (descent / np.maximum(dot(direction, image), 1e-30)).astype(np.float32)
+        going = dot(residual, residual) > enough
+        if not going.any():
+            break
+        step = (going * descent / np.maximum(dot(direction, image), 1e-30)).astype(np.float32)
         solution += step * direction
         residual -= step * image
-        if (dot(residual, residual) <= enough).all():
-            break
         scaled = precondition(residual)
         last, descent = descent, dot(residual, scaled)
         direction = scaled + (descent / np.maximum(last, 1e-30)).astype(np.float32) * direction
