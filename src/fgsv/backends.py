@@ -8,7 +8,6 @@ import pickle
 import secrets
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -18,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -32,12 +30,12 @@ from joblib.parallel import (
     get_active_backend,
 )
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import Game, GameError, ask, describe, shaped
 from fgsv.ledger import LedgerError, Outcome
 from fgsv.packing import canonical, pack, unpack
+from fgsv.threads import one_thread
 
 Floats = NDArray[np.float64]
 
@@ -125,22 +123,6 @@ def _deadline(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-class _OneThread:
-    """Pins the threads of BLAS and OpenMP to one: a matrix product on two of them has other last bits."""
-
-    def __init__(self) -> None:
-        self._n_modules = 0
-
-    def __call__(self) -> Any:
-        if len(sys.modules) != self._n_modules:  # an import may have loaded another library
-            self._controller = ThreadpoolController()
-            self._n_modules = len(sys.modules)
-        return self._controller.limit(limits=1)
-
-
-_one_thread = _OneThread()
-
-
 class Workers:
     """Where batches are evaluated: here, in threads, in processes, or wherever joblib's back end has them."""
 
@@ -204,7 +186,7 @@ class Workers:
 
     def attempt(self, batches: list[PackedBatch]) -> list[Outcome]:
         """Return the outcomes of batches, in order."""
-        with _one_thread():
+        with one_thread():
             if self._parallel is None:
                 return [attempt(self._game, batch.coalitions) for batch in batches]
             if self._shared:
@@ -260,7 +242,7 @@ _fetching = threading.Lock()
 
 
 def _attempt_in_thread(game: Game, coalitions: Coalitions) -> Outcome:
-    with _one_thread():
+    with one_thread():
         return attempt(game, coalitions)
 
 
@@ -280,7 +262,7 @@ def _attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickle
                 _games.pop(next(iter(_games)))  # of an earlier run
             _games[folder] = fetched
         game = _games[folder]
-    _one_thread()  # for good: where a worker has several threads, one must not undo it for another
+    one_thread()  # for good: where a worker has several threads, one must not undo it for another
     return attempt(game, unpack(game.n_players, packed), timeout)
 
 

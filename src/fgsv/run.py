@@ -9,23 +9,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgsv.coalitions import Coalitions, draw_blocks
+from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
-from fgsv.estimators import Covariance, Method, Problem, Proxy, as_method
-from fgsv.estimators.embedding import size_hats
-from fgsv.estimators.sizes import mean_and_spread
+from fgsv.estimators import Covariance, Method, Problem, as_method
+from fgsv.estimators.proxy import value_proxy
 from fgsv.evaluation import Evaluator, default_batch_size
-from fgsv.game import Game, as_game, evaluate
+from fgsv.game import as_game
 from fgsv.ledger import Ledger
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.stopping import rules, unreached
+from fgsv.threads import one_thread
 from fgsv.valuation import Estimate, Valuation
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,6 @@ T = TypeVar("T")
 
 DEFAULT_BUDGET = 20_000
 PROXY_BUDGET = 200_000
-PROXY_MEAN = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +133,15 @@ def rounds(
         settings=settings,
     ) as evaluated:
         ends = evaluated(Coalitions.ends(n))
-        known = None if proxy is None or method is not asked else _known(proxy, n, ends, weights, seed, budget)
+        known = None
+        if proxy is not None and method is asked:
+            # a seed of its own: with the same draws its error would go along with that of the game;
+            # and no surrogate: evaluations of a proxy are cheaper than learning from them
+            spent = max(budget, min(64 * budget, PROXY_BUDGET))
+            own = partial(value, semivalue=weights, seed=seed + 2**32, budget=spent, surrogate=False)
+            closed_form = getattr(proxy, "shapley", None) if weights == SHAPLEY else None
+            with one_thread():
+                known = value_proxy(as_game(proxy, n), ends.shape[1], closed_form, own, seed)
         estimator = method.start(Problem(n, ends, partition, weights, cost, known))
 
         def progress_after(n_evaluations: int) -> Progress:
@@ -212,52 +219,6 @@ def _plain(option: Any) -> Any:
     if isinstance(option, np.generic | np.ndarray):
         return option.tolist()
     return option if option is None or isinstance(option, bool | int | float | str | list | dict) else repr(option)
-
-
-def _known(proxy: Any, n: int, ends: Floats, semivalue: Semivalue, seed: int, budget: int) -> Proxy:
-    """Return a proxy with its own values: in closed form where it has one, else from a long run of its own.
-
-    Such a run values the proxy in bands of sizes: it may resemble the game at some sizes more than at others.
-    """
-    game, q = as_game(proxy, n), ends.shape[1]
-    closed = getattr(proxy, "shapley", None) if semivalue == SHAPLEY else None
-    sizes = np.linspace(1, n - 1, PROXY_MEAN).astype(np.int64)
-    sample, _ = draw_blocks(n, sizes, np.random.default_rng([seed, 2**62]))  # no round has this number
-
-    def evaluated(coalitions: Coalitions) -> Floats:
-        rows = default_batch_size(n)
-        batches = [coalitions[start : start + rows] for start in range(0, len(coalitions), rows)]
-        values = np.concatenate([evaluate(game, batch) for batch in batches])
-        if values.shape[1] not in (1, q):
-            raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
-        return np.broadcast_to(values, (len(values), q))
-
-    first, last = evaluated(Coalitions.ends(n))
-    curve, _ = mean_and_spread(n, sizes, evaluated(sample), np.stack([first, last]))
-    mean = np.concatenate([[first], curve, [last]])
-
-    def departures(coalitions: Coalitions) -> Floats:
-        bands = np.ones((len(coalitions), 1))
-        if closed is None and n > 2:
-            bands = size_hats(n, np.clip(coalitions.sizes, 1, n - 1)).astype(float)
-        return bands[:, :, None] * (evaluated(coalitions) - mean[coalitions.sizes])[:, None, :]
-
-    if closed is not None:
-        values = np.asarray(closed, dtype=float).reshape(n, -1) - (last - first) / n
-        return Proxy(departures, mean, values[:, None, :])
-    banded = Game(
-        lambda masks: departures(Coalitions.from_masks(masks)).reshape(len(masks), -1),
-        n,
-        evaluate_lists=lambda coalitions: departures(coalitions).reshape(len(coalitions), -1),
-    )
-    spent = max(budget, min(64 * budget, PROXY_BUDGET))
-    # a seed of its own: with the same draws its error would go along with that of the game;
-    # and no surrogate: evaluations of a proxy are cheaper than learning from them
-    own = value(banded, semivalue=semivalue, seed=seed + 2**32, budget=spent, surrogate=False)
-    assert own.player_values is not None
-    values = own.player_values.reshape(n, -1, q)
-    deviations = None if own.deviations is None else own.deviations.reshape(-1, *values.shape)
-    return Proxy(departures, mean, values, deviations)
 
 
 def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:

@@ -11,9 +11,10 @@ from fgsv.estimators.finite_difference import FiniteDifference, theorem3
 from fgsv.estimators.group_testing import GroupTesting
 from fgsv.estimators.kernelshap import KernelSHAP
 from fgsv.estimators.leverageshap import LeverageSHAP
-from fgsv.estimators.method import Draws, Estimator, Method, Problem, Proxy
+from fgsv.estimators.method import Draws, Estimator, Method, Problem
 from fgsv.estimators.one_for_all import OneForAll
 from fgsv.estimators.permutation import Permutation
+from fgsv.estimators.proxy import Proxy
 from fgsv.estimators.unbiased_kernelshap import UnbiasedKernelSHAP
 
 METHODS: dict[str, type[Method]] = {

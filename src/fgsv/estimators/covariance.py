@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from math import comb
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
-from threadpoolctl import ThreadpoolController
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators import surrogate
 from fgsv.estimators.history import History, evenly
-from fgsv.estimators.method import Draws, Problem, Proxy
+from fgsv.estimators.method import Draws, Problem
+from fgsv.estimators.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.sizes import mean_and_spread
 from fgsv.estimators.surrogate import Surrogate
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, SizeWeights
+from fgsv.threads import one_thread
 from fgsv.valuation import Estimate
 
 Floats = NDArray[np.float64]
@@ -38,8 +38,6 @@ EXPLORE = 0.05
 """The part of the draws whose sizes do not depend on what was seen."""
 REFIT = 1.5
 """The surrogate is fitted again when the draws have grown by this factor."""
-_BAND_SPREAD = 0.5
-"""How far the proxy's coefficient of a band of sizes is expected from that of all, relative to it."""
 DENSE_PLAYERS = 4096
 ROUND_ENTRIES = 2**28
 
@@ -194,7 +192,7 @@ class CovarianceEstimator:
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in a round: every coalition of a size, or draws of the current epoch."""
-        with _blas().limit(limits=1, user_api="blas"):  # the bits of a product depend on the number of threads
+        with one_thread():
             proxies = self._proxy.evaluate(draws.coalitions)
             if draws.plan is None:
                 self._take_enumerated(draws.coalitions, values, proxies)
@@ -206,7 +204,7 @@ class CovarianceEstimator:
             if self._learning and len(self._history) >= self._epoch.refit_at:
                 self._refit()
             else:
-                self._add(draws.coalitions, _beyond(values, proxies, self._epoch.outlook.beta), draws.plan)
+                self._add(draws.coalitions, beyond(values, proxies, self._epoch.outlook.beta), draws.plan)
             if self._n_draws >= self._end:
                 self._close()
 
@@ -293,8 +291,8 @@ class CovarianceEstimator:
     def _look_ahead(self) -> _Outlook:
         """Return what everything drawn so far says about the next epoch."""
         history, epoch = self._history, self._epoch
-        beta = _coefficients(history, self._base)
-        values = _beyond(history.values, history.proxies, beta)
+        beta = coefficients(history, self._base)
+        values = beyond(history.values, history.proxies, beta)
         intercept, spread = self._mean_and_spread(history.sizes, values)
         if epoch.surrogate is None:
             return _Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones(beta.shape[1]))
@@ -348,7 +346,7 @@ class CovarianceEstimator:
     def _refit(self) -> None:
         """Fit the surrogate to everything so far, and correct all draws of the epoch with it anew."""
         epoch, history, beta = self._epoch, self._history, self._epoch.outlook.beta
-        values = _beyond(history.values, history.proxies, beta)
+        values = beyond(history.values, history.proxies, beta)
         owners = history.parts.astype(np.int64) // N_REPLICATES
         owners[: epoch.first] = -1
         others = [owners != stream for stream in range(N_STREAMS)]
@@ -370,13 +368,13 @@ class CovarianceEstimator:
         epoch.explained.clear()
         epoch.residuals.clear()
         for coalitions, values, proxies, parts in history.draws_since(epoch.first):
-            self._add(coalitions, _beyond(values, proxies, beta), parts)
+            self._add(coalitions, beyond(values, proxies, beta), parts)
 
     def _known(self, epoch: _Epoch) -> Floats:
         """Return (n, q): the enumerated sizes, the closed form of what is subtracted, and the proxy's values."""
         sampled = ~self._enumerated
         beta, intercept = epoch.outlook.beta, epoch.outlook.intercept
-        known = _beyond(self._exact, self._exact_proxy, beta)
+        known = beyond(self._exact, self._exact_proxy, beta)
         if epoch.surrogate is not None:
             intercept = epoch.surrogate.intercepts.mean(axis=0)
             known = known + epoch.outlook.trust * epoch.surrogate.player_values(self._weights, sampled)
@@ -395,46 +393,6 @@ class CovarianceEstimator:
             [(_, sums)] = _sums_by_part(coalitions, gains, -size / self._n * gains, one)
             exact += (sums + drift * mean).reshape(exact.shape)
         self._enumerated[size - 1] = True
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    """Return what sets the number of threads; to find the libraries takes longer than a small round."""
-    return ThreadpoolController()
-
-
-def _beyond(values: Floats, proxies: Floats, beta: Floats) -> Floats:
-    """Return what the proxies (m, k, q), with coefficients (k, q), leave of the (m, q) values."""
-    return values - np.einsum("mkq,kq->mq", proxies, beta)
-
-
-def _coefficients(history: History, base: Floats) -> Floats:
-    """Return the (k, q) coefficients of the proxy that leave the least variance within sizes.
-
-    One for each band of sizes, shrunken to the one that is best for all, the more the less that one explains.
-    """
-    n, (m, k, q) = len(base) + 1, history.proxies.shape
-    if k == 0:
-        return np.zeros((0, q))
-
-    def within(values: Floats) -> Floats:
-        return values - mean_and_spread(n, history.sizes, values)[0][history.sizes - 1]
-
-    utilities, proxies = within(history.values), within(history.proxies.reshape(m, -1)).reshape(m, k, q)
-    weights = base[history.sizes - 1]
-    squares = np.einsum("m,mkq,mlq->qkl", weights, proxies, proxies, optimize=True)
-    products = np.einsum("m,mkq,mq->qk", weights, proxies, utilities, optimize=True)
-    variance = squares.sum(axis=(1, 2))
-    # a proxy that depends on the size alone has no variance within sizes but rounding
-    constant = variance <= 1e-12 * (weights[:, None] * history.proxies.sum(axis=1) ** 2).sum(axis=0)
-    one = np.where(constant, 0.0, products.sum(axis=1) / np.where(constant, 1.0, variance))
-    left = (weights[:, None] * (utilities - one * proxies.sum(axis=1)) ** 2).mean(axis=0)
-    beta = np.tile(one, (k, 1))
-    for output in np.flatnonzero(one):
-        ridge = left[output] / (_BAND_SPREAD * one[output]) ** 2 + 1e-12 * variance[output]
-        gap = products[output] - squares[output].sum(axis=1) * one[output]
-        beta[:, output] += np.linalg.solve(squares[output] + ridge * np.eye(k), gap)
-    return beta
 
 
 def _sums_by_part(coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints) -> Iterator[tuple[int, Floats]]:

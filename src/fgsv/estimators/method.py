@@ -10,35 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions
+from fgsv.estimators.proxy import Proxy
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, Semivalue
 from fgsv.valuation import Estimate
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Proxy:
-    """A cheap game that resembles the one to be valued: its mean at each size, and how it departs from that.
-
-    The departures come in k bands of sizes, each a game of its own, worth nothing at both ends, with known values.
-    """
-
-    evaluate: Callable[[Coalitions], Floats]
-    """(m,) coalitions -> (m, k, q) departures"""
-    mean: Floats
-    """(n + 1, q) for the sizes 0..n, about"""
-    values: Floats
-    """(n, k, q): the players' values of the departures."""
-    deviations: NDArray[np.float32] | None = None
-    """(R, n, k, q): the error of these, where they are estimates."""
-
-    @classmethod
-    def nothing(cls, n_players: int, n_outputs: int) -> Proxy:
-        """Return no proxy at all, which is one of no bands."""
-        empty = np.zeros((n_players, 0, n_outputs))
-        flat = np.zeros((n_players + 1, n_outputs))
-        return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), flat, empty)
 
 
 @dataclass(frozen=True, eq=False)
