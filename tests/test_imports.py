@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "fgsv"
 LAYERS = [
-    {"coalitions", "packing", "partition", "rows", "semivalue"},
+    {"coalitions", "packing", "partition", "rows", "semivalue", "threads"},
     {"game"},
     {"valuation"},
     {"enumeration", "games", "utilities", "estimators", "stopping", "ledger", "backends", "evaluation"},
