@@ -379,3 +379,13 @@ def test_what_is_enumerated_does_not_depend_on_the_draws_it_is_weighed_against()
     )
     error = (runs - truth)[:, :2].mean(axis=1)
     assert abs(error.mean()) < 3.5 * error.std() / np.sqrt(len(error))
+
+
+def test_a_first_round_of_thousands_is_learned_from():
+    """No draw is common to all streams yet; the surrogate is fitted all the same."""
+    game = SumOfUnanimity(24, seed=4)
+    learned, plain = (
+        fgsv.value(game, np.arange(24) % 3, budget=2100, round_size=2048, surrogate=on) for on in (True, False)
+    )
+    assert (learned.stderr < 0.7 * plain.stderr).all()
+    assert (np.abs(learned.values - np.bincount(np.arange(24) % 3, game.shapley)) < 4 * learned.stderr).all()

@@ -45,7 +45,8 @@ class Embedding:
     def __call__(self, standardised: Singles, hats: Singles) -> Singles:
         """Return (m, q) values g(S)."""
         single = (part.astype(np.float32) for part in (self.positions, self.bends, self.slopes))
-        return _forward(standardised, hats, *single)[0]
+        fitted, *_ = _forward(standardised, hats, *single)
+        return fitted
 
     def covariances(self, weights: Floats) -> Floats:
         """Return (n, q): the sum over the sizes s of weights (n - 1, q) times E[(1{i in S} - s/n) g(S)].
@@ -96,11 +97,10 @@ def embed(standardised: Singles, hats: Singles, targets: Singles) -> Embedding:
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         positions, bends, slopes = (part.astype(np.float32) for part in unpack(parameters))
-        fitted, z, bend, slope = _forward(standardised, hats, positions, bends, slopes)
+        fitted, z, squares, bend, slope = _forward(standardised, hats, positions, bends, slopes)
         error = fitted - targets
         pull = np.einsum("mq,mkq->mk", error, 2 * bend * z[:, :, None] + slope)
         shift = np.einsum("mq,mkq->k", error, bend) * 2 / (n - 1)
-        squares = z**2 - (positions**2).sum(axis=0) / (n - 1)
         at_knots = (hats[:, :, None] * error[:, None, :]).reshape(m, -1)
         by_knot = [(inner.T @ at_knots).reshape(-1, _KNOTS, q).swapaxes(0, 1) for inner in (squares, z)]
         gradients = [standardised.T @ pull - shift * positions, *by_knot]
@@ -124,9 +124,10 @@ def _anywhere(n: int, q: int) -> Embedding:
 
 def _forward(
     standardised: Singles, hats: Singles, positions: Singles, bends: Singles, slopes: Singles
-) -> tuple[Singles, Singles, Singles, Singles]:
-    """Return g (m, q), and z (m, k), d and e (m, k, q) on the way."""
+) -> tuple[Singles, Singles, Singles, Singles, Singles]:
+    """Return g (m, q), and on the way z and z^2 - E z^2 (m, k), d and e (m, k, q)."""
     z = standardised @ positions
     bend, slope = (np.tensordot(hats, curves, axes=1) for curves in (bends, slopes))
     squares = z**2 - (positions**2).sum(axis=0) / (len(positions) - 1)
-    return np.einsum("mk,mkq->mq", squares, bend) + np.einsum("mk,mkq->mq", z, slope), z, bend, slope
+    fitted = np.einsum("mk,mkq->mq", squares, bend) + np.einsum("mk,mkq->mq", z, slope)
+    return fitted, z, squares, bend, slope

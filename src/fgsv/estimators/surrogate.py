@@ -243,7 +243,9 @@ def _solve(
     corner[np.diag_indices(len(basis))] += 1e-3
     lower = cholesky(corner, lower=True).astype(np.float32)
     root = solve_triangular(lower, columns.T, lower=True)  # K is about root' root
-    noise = _NUGGET + max(1e-2, 1 - float((root[:, common] ** 2).sum(axis=0).mean()))
+    # in a first epoch that is one large round nothing is common, and the preconditioner does nothing
+    held = float((root[:, common] ** 2).sum(axis=0).mean()) if len(common) else 0.0
+    noise = _NUGGET + max(1e-2, 1 - held)
     everything = root @ root.T + noise * np.eye(len(basis), dtype=np.float32)
     unused = [root[:, ~on[:, 0]] for on in used]
     factors = [cho_factor(everything - columns @ columns.T) for columns in unused]
