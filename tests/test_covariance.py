@@ -120,9 +120,9 @@ def test_the_values_of_a_surrogate_are_those_of_enumeration(semivalue):
     masks = rng.random((60, n)) < rng.uniform(0.2, 0.8, size=(60, 1))
     masks = masks[(masks.sum(axis=1) > 0) & (masks.sum(axis=1) < n)]
     sizes = masks.sum(axis=1)
-    intercepts, spread = rng.normal(size=(2, n - 1, 2)), rng.uniform(1, 2, size=(n - 1, 2))
+    spread = rng.uniform(1, 2, size=(n - 1, 2))
     owners = rng.integers(-1, 2, size=len(masks))
-    fitted = cross_fit(masks, sizes, rng.normal(size=(len(masks), 2)), owners, intercepts, spread)
+    fitted = cross_fit(masks, sizes, rng.normal(size=(2, len(masks), 2)), owners, spread)
     weights = SizeWeights.of(semivalue, n)
     everything = np.concatenate([Coalitions.of_size(n, size).masks() for size in range(1, n)])
     counts = everything.sum(axis=1)
@@ -144,15 +144,9 @@ def test_a_stream_is_not_corrected_by_its_own_values(n):
     masks = np.concatenate([Coalitions.of_size(n, 4).masks(), Coalitions.of_size(n, n - 4).masks()])
     sizes, values = masks.sum(axis=1), rng.normal(size=(len(masks), 1))
     owners = rng.integers(-1, 3, size=len(masks))
-    intercepts, spread = np.zeros((3, n - 1, 1)), np.ones((n - 1, 1))
     other = np.where(owners[:, None] == 0, rng.normal(size=values.shape), values)
-    predictions = [
-        [
-            cross_fit(masks, sizes, v, owners, intercepts, spread).explained(masks, sizes, np.full(len(sizes), j))
-            for j in range(3)
-        ]
-        for v in (values, other)
-    ]
+    fits = [cross_fit(masks, sizes, np.stack([v] * 3), owners, np.ones((n - 1, 1))) for v in (values, other)]
+    predictions = [[fitted.explained(masks, sizes, np.full(len(sizes), j)) for j in range(3)] for fitted in fits]
     np.testing.assert_array_equal(predictions[0][0], predictions[1][0])
     assert not np.allclose(predictions[0][1], predictions[1][1])
 
@@ -264,6 +258,29 @@ def test_a_proxy_saves_and_stays_unbiased(closed):
     assert rms < 0.5 * np.sqrt(np.mean(np.square(plain)))
     assert 0.6 < rms / np.sqrt(np.mean(np.square(stderrs))) < 1.5
     assert np.abs(np.mean(errors, axis=0)).max() < 4 * rms / np.sqrt(len(errors))
+
+
+@pytest.mark.parametrize("surrogate", [True, False])
+def test_a_proxy_is_unbiased_from_the_first_round(surrogate):
+    """Its coefficients are learned from draws that they do not correct, however few there are."""
+    game = Correlated(scale=0.05)
+    truth = 0.5 * game.base.shapley + (game.table.sum(axis=0) + game.table.sum(axis=1)) / 2
+    for budget, runs in ((34, 400), (130, 100)):
+        settings = {"budget": budget, "proxy": game.base, "surrogate": surrogate}
+        values = np.array([fgsv.value(game, seed=seed, **settings).player_values for seed in range(runs)])
+        z = (values.mean(axis=0) - truth) / (values.std(axis=0, ddof=1) / np.sqrt(runs))
+        assert np.abs(z).max() < 4
+
+
+def test_a_longer_run_with_a_proxy_continues_a_shorter_one():
+    """The proxy's own run is as long as the rounds so far ask for, whatever the budget is."""
+    game = Correlated(scale=0.05)
+    proxy = fgsv.Game(game.base, 24)
+    rounds = list(fgsv.iterate(game, budget=300, proxy=proxy, surrogate=False))
+    for result in rounds[:: len(rounds) // 3]:
+        alone = fgsv.value(game, budget=result.n_evaluations, proxy=proxy, surrogate=False)
+        np.testing.assert_array_equal(alone.player_values, result.player_values)
+        np.testing.assert_array_equal(alone.stderr, result.stderr)
 
 
 def test_a_useless_proxy_is_harmless():

@@ -140,14 +140,17 @@ def draw_blocks(
 ) -> tuple[Coalitions, NDArray[np.int64]]:
     """Draw one uniform coalition of each given size; those of one size are blocks of random permutations.
 
-    `sizes` (m,) must be sorted, each between 1 and n - 1. Consecutive coalitions of one size cut a permutation
-    into disjoint lists (of members, or of those left out, whichever is shorter), so that together they cover
-    the players evenly. Returns the coalitions and, for each, the number of its permutation: coalitions of
-    different permutations are independent.
+    `sizes` (m,), or (J, m) for J streams, are between 1 and n - 1, in each stream in order. Coalitions of one size in
+    one stream cut a permutation into disjoint lists (of members, or of those left out, whichever is shorter), so that
+    together they cover the players evenly. Returns the coalitions, stream after stream, and for each the number of
+    its permutation: coalitions of different permutations are independent.
     """
+    changes = np.diff(np.atleast_2d(sizes), axis=1, prepend=0) != 0
+    sizes = sizes.reshape(-1)
     shorts = np.minimum(sizes, n_players - sizes)
     starts = np.concatenate([[0], np.cumsum(shorts)]).astype(np.int64)
-    _, first, counts = np.unique(sizes, return_index=True, return_counts=True)
+    first = np.flatnonzero(changes)
+    counts = np.diff(first, append=len(sizes))
     # each coalition's place: its permutation, and where its block begins there
     row_in_size = np.arange(len(sizes)) - np.repeat(first, counts)
     blocks = n_players // shorts

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,14 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
-from fgsv.estimators import Covariance, Method, Problem, as_method
+from fgsv.estimators import Covariance, Estimator, Method, Problem, as_method
 from fgsv.estimators.proxy import value_proxy
 from fgsv.evaluation import Evaluator, default_batch_size
 from fgsv.game import as_game
 from fgsv.ledger import Ledger
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.stopping import rules, unreached
-from fgsv.threads import one_thread
 from fgsv.valuation import Estimate, Valuation
 
 Floats = NDArray[np.float64]
@@ -33,7 +32,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEFAULT_BUDGET = 20_000
-PROXY_BUDGET = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,13 +133,12 @@ def rounds(
         ends = evaluated(Coalitions.ends(n))
         known = None
         if proxy is not None and method is asked:
-            # a seed of its own: with the same draws its error would go along with that of the game;
-            # and no surrogate: evaluations of a proxy are cheaper than learning from them
-            spent = max(budget, min(64 * budget, PROXY_BUDGET))
-            own = partial(value, semivalue=weights, seed=seed + 2**32, budget=spent, surrogate=False)
+            # without a surrogate: evaluations of a proxy are cheaper than learning from them
+            def start_own(ends: Floats) -> Estimator:
+                return Covariance(surrogate=False).start(Problem(n, ends, partition, weights))
+
             closed_form = getattr(proxy, "shapley", None) if weights == SHAPLEY else None
-            with one_thread():
-                known = value_proxy(as_game(proxy, n), ends.shape[1], closed_form, own, seed)
+            known = value_proxy(as_game(proxy, n), ends.shape[1], closed_form, start_own, seed)
         estimator = method.start(Problem(n, ends, partition, weights, cost, known))
 
         def progress_after(n_evaluations: int) -> Progress:
@@ -178,6 +175,8 @@ def rounds(
                     break
                 if progress is not None:
                     yield progress
+                if known is not None:
+                    known.keep_ahead(n_evaluations + len(draws.coalitions))
                 values = evaluated(draws.coalitions)
                 with _interrupts_wait():
                     estimator.update(draws, values)
@@ -265,7 +264,7 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate` and
     `round_size` for the default), `semivalue` ("shapley", "banzhaf", "beta(a, b)"), `cost` (sizes -> relative cost of
     an evaluation), `proxy` (a cheap game that resembles this one: what it explains is not sampled; one without
-    closed form is valued first, with up to 64 times the budget), `seed`.
+    closed form is valued beside it, with about 128 times the evaluations, up to 200,000), `seed`.
 
     When it stops, whichever comes first: `budget` evaluations in all, the ends included (20,000 where nothing else is
     said, a million beside a target); `max_seconds`; `stderr`, the largest standard error of a group;

@@ -39,7 +39,9 @@ EXPLORE = 0.05
 REFIT = 1.5
 """The surrogate is fitted again when the draws have grown by this factor."""
 DENSE_PLAYERS = 4096
+"""Up to so many players the sums of all replicates are made at once; beyond, one after another, for memory."""
 ROUND_ENTRIES = 2**28
+"""A round has at most so many entries in its lists, however many players there are."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,10 @@ class _Epoch:
     """(n - 1,): the probability q(s) of each size; zero where the size is enumerated."""
     first: int
     """The number of rows of the history before the epoch."""
+    betas: Floats
+    """(J, k, q): the proxy's coefficients in each stream, as its surrogate learned from the others."""
+    intercepts: Floats
+    """(J, n - 1, q): h(s) in each stream."""
     surrogate: Surrogate | None
     known: Floats
     """(n, q): what needs no sampling, the surrogate's values among it."""
@@ -146,6 +152,7 @@ class CovarianceEstimator:
         n, q = problem.n_players, problem.ends.shape[1]
         self._settings, self._n, self._ends = settings, n, problem.ends
         self._proxy = problem.proxy or Proxy.nothing(n, q)
+        self._proxy_values, self._proxy_deviations = self._proxy.values, self._proxy.deviations
         n_bands = self._proxy.values.shape[1]
         self._efficient = problem.semivalue == SHAPLEY
         self._weights = SizeWeights.of(problem.semivalue, n)
@@ -153,7 +160,8 @@ class CovarianceEstimator:
         cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(self._sizes), dtype=float)
         self._base = self._weights.gain * np.sqrt(self._sizes * (n - self._sizes)) / np.sqrt(cost)
         self._learning = settings.surrogate and 4 <= n <= surrogate.MOST_PLAYERS
-        self._history = History(n, q, n_bands, keep_masks=self._learning)
+        self._fitting = self._learning or (n_bands > 0 and n <= surrogate.MOST_PLAYERS)
+        self._history = History(n, q, n_bands, keep_masks=self._fitting)
         self._exact = np.zeros((n, q))  # what the enumerated sizes contribute
         self._exact_proxy = np.zeros((n, n_bands, q))
         self._enumerated = np.zeros(n - 1, dtype=bool)
@@ -165,11 +173,8 @@ class CovarianceEstimator:
         if n > 1:
             rise = problem.ends[1] - problem.ends[0]
             straight = problem.ends[0] + np.outer(self._sizes / n, rise)
-            spread = np.broadcast_to(np.where(rise == 0, 1.0, np.abs(rise)), (n - 1, q))
-            first = _Outlook(
-                np.zeros((n_bands, q)), straight, spread, residual_spread=np.ones((n - 1, q)), trust=np.ones(q)
-            )
-            self._epoch = self._open(first)
+            spread = np.where(rise == 0, 1.0, np.abs(rise)) * self._proxy.spread
+            self._epoch = self._open(_Outlook(np.zeros((n_bands, q)), straight, spread, spread, trust=np.ones(q)))
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Draw a round: in each stream sizes systematically from the allocation, subsets in balanced blocks."""
@@ -179,21 +184,20 @@ class CovarianceEstimator:
             return Draws(Coalitions.of_size(self._n, self._to_enumerate[0]))
         count = self._settings.draws_per_round(self._n_draws, self._n) // N_STREAMS
         cumulative = np.cumsum(self._epoch.allocation)
-        batches, parts = [], []
-        for stream in range(N_STREAMS):
-            quantiles = (np.arange(count) + rng.random()) / count * cumulative[-1]
-            sizes = np.minimum(1 + np.searchsorted(cumulative, quantiles, side="right"), self._n - 1)
-            coalitions, permutation = draw_blocks(self._n, sizes, rng)
-            replicate = (self._n_permutations[stream] + permutation) % N_REPLICATES
-            self._n_permutations[stream] += permutation[-1] + 1
-            batches.append(coalitions)
-            parts.append(stream * N_REPLICATES + replicate)
-        return Draws(Coalitions.concatenate(batches), np.concatenate(parts))
+        quantiles = (np.arange(count) + rng.random((N_STREAMS, 1))) / count * cumulative[-1]
+        sizes = np.minimum(1 + np.searchsorted(cumulative, quantiles, side="right"), self._n - 1)
+        coalitions, permutation = draw_blocks(self._n, sizes, rng)
+        permutation = permutation.reshape(sizes.shape)
+        permutation -= permutation[:, :1]
+        replicate = (self._n_permutations[:, None] + permutation) % N_REPLICATES
+        self._n_permutations += permutation[:, -1] + 1
+        return Draws(coalitions, (np.arange(N_STREAMS)[:, None] * N_REPLICATES + replicate).reshape(-1))
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in a round: every coalition of a size, or draws of the current epoch."""
         with one_thread():
             proxies = self._proxy.evaluate(draws.coalitions)
+            self._proxy_values, self._proxy_deviations = self._proxy.values, self._proxy.deviations
             if draws.plan is None:
                 self._take_enumerated(draws.coalitions, values, proxies)
                 if not self._to_enumerate and not self._enumerated.all():
@@ -201,10 +205,10 @@ class CovarianceEstimator:
                 return
             self._history.add(draws.coalitions, values, proxies, draws.plan)
             self._n_draws += len(values)
-            if self._learning and len(self._history) >= self._epoch.refit_at:
+            if self._fitting and len(self._history) >= self._epoch.refit_at:
                 self._refit()
             else:
-                self._add(draws.coalitions, beyond(values, proxies, self._epoch.outlook.beta), draws.plan)
+                self._add(draws.coalitions, values, proxies, draws.plan)
             if self._n_draws >= self._end:
                 self._close()
 
@@ -218,11 +222,12 @@ class CovarianceEstimator:
         totals = before.totals + FRESHNESS * now.totals
         deviations = before.deviations + np.float32(FRESHNESS) * now.deviations
         deviations *= np.float32(1 / mass)
-        if self._proxy.deviations is not None:
-            beta = (before.betas + FRESHNESS * now.betas) / mass
-            deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy.deviations, beta)])
+        beta = (before.betas + FRESHNESS * now.betas) / mass
+        proxied = np.einsum("nkq,kq->nq", self._proxy_values, beta)
+        if self._proxy_deviations is not None:
+            deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy_deviations, beta)])
         return Estimate(
-            constant + totals / mass,
+            constant + totals / mass + proxied,
             deviations,
             degrees_of_freedom=PARTS - N_STREAMS,
             efficient=self._efficient,
@@ -236,6 +241,8 @@ class CovarianceEstimator:
             outlook,
             self._allocate(outlook.residual_spread),
             first=len(self._history),
+            betas=np.broadcast_to(outlook.beta, (N_STREAMS, *outlook.beta.shape)),
+            intercepts=np.broadcast_to(outlook.intercept, (N_STREAMS, *outlook.intercept.shape)),
             surrogate=learned,
             known=np.zeros((n, q)),
             total=np.zeros((n, q)),
@@ -286,12 +293,12 @@ class CovarianceEstimator:
             freedom = 1 - float((fraction[stream] ** 2).sum())
             scale = np.float32(1 / np.sqrt(freedom) if freedom > 1e-6 else np.nan)
             deviations[parts] = scale * (epoch.sums[parts] - fraction[stream][:, None, None] * total)
-        return _Sums(count, epoch.total + count * epoch.known, count * epoch.outlook.beta, deviations)
+        return _Sums(count, epoch.total + count * epoch.known, count * epoch.betas.mean(axis=0), deviations)
 
     def _look_ahead(self) -> _Outlook:
         """Return what everything drawn so far says about the next epoch."""
         history, epoch = self._history, self._epoch
-        beta = coefficients(history, self._base)
+        beta = coefficients(history.sizes, history.values, history.proxies, self._base)
         values = beyond(history.values, history.proxies, beta)
         intercept, spread = self._mean_and_spread(history.sizes, values)
         if epoch.surrogate is None:
@@ -323,43 +330,49 @@ class CovarianceEstimator:
 
     # --- what a round adds
 
-    def _add(self, coalitions: Coalitions, values: Floats, parts: Ints) -> None:
+    def _add(self, coalitions: Coalitions, values: Floats, proxies: Floats, parts: Ints) -> None:
         """Add the weighted residuals of draws of the epoch to its sums."""
-        epoch, sizes = self._epoch, coalitions.sizes
-        if epoch.surrogate is None:
-            residuals = values - epoch.outlook.intercept[sizes - 1]
-        else:
-            streams = parts // N_REPLICATES
+        epoch, sizes, streams = self._epoch, coalitions.sizes, parts // N_REPLICATES
+        residuals = beyond(values, proxies, epoch.betas[streams]) - epoch.intercepts[streams, sizes - 1]
+        if epoch.surrogate is not None:
             explained = epoch.surrogate.explained(coalitions.masks(), sizes, streams)
             epoch.explained.append(explained)
-            residuals = values - epoch.surrogate.intercepts[streams, sizes - 1] - epoch.outlook.trust * explained
+            residuals -= epoch.outlook.trust * explained
         scale = 1 / epoch.allocation[sizes - 1]
         gains = scale * self._weights.gain[sizes - 1]
         shifts = scale * self._weights.drift[sizes - 1] - gains * sizes / self._n
         added = _sums_by_part(coalitions, gains[:, None] * residuals, shifts[:, None] * residuals, parts)
-        for part, sums in added:
-            epoch.sums[part] += sums
-            epoch.total += sums
+        for rows, sums in added:
+            epoch.sums[rows] += sums
+            epoch.total += sums.sum(axis=0)
         epoch.counts += np.bincount(parts, minlength=PARTS)
         epoch.residuals.append(residuals)
 
     def _refit(self) -> None:
-        """Fit the surrogate to everything so far, and correct all draws of the epoch with it anew."""
-        epoch, history, beta = self._epoch, self._history, self._epoch.outlook.beta
-        values = beyond(history.values, history.proxies, beta)
+        """Learn from everything so far what to subtract, and correct all draws of the epoch with it anew."""
+        epoch, history = self._epoch, self._history
         owners = history.parts.astype(np.int64) // N_REPLICATES
         owners[: epoch.first] = -1
-        others = [owners != stream for stream in range(N_STREAMS)]
-        curves = [self._mean_and_spread(history.sizes[rows], values[rows]) for rows in others]
-        rows = evenly(len(history), surrogate.MOST_ROWS)
-        epoch.surrogate = surrogate.cross_fit(
-            history.masks(rows),
-            history.sizes[rows],
-            values[rows],
-            owners[rows],
-            np.stack([intercept for intercept, _ in curves]),
-            epoch.outlook.spread,
-        )
+        betas, intercepts, values = [], [], []
+        for stream in range(N_STREAMS):
+            others = owners != stream
+            sizes, utilities, proxies = history.sizes[others], history.values[others], history.proxies[others]
+            beta = coefficients(sizes, utilities, proxies, self._base)
+            intercept, _ = self._mean_and_spread(sizes, beyond(utilities, proxies, beta))
+            betas.append(beta)
+            intercepts.append(intercept)
+        epoch.betas, epoch.intercepts = np.stack(betas), np.stack(intercepts)
+        if self._learning:
+            rows = evenly(len(history), surrogate.MOST_ROWS)
+            sizes = history.sizes[rows]
+            values = [beyond(history.values[rows], history.proxies[rows], beta) for beta in betas]
+            epoch.surrogate = surrogate.cross_fit(
+                history.masks(rows),
+                sizes,
+                np.stack(values) - epoch.intercepts[:, sizes - 1],
+                owners[rows],
+                epoch.outlook.spread,
+            )
         epoch.refit_at = int(REFIT * len(history))
         epoch.known = self._known(epoch)
         epoch.total[:] = 0
@@ -367,19 +380,17 @@ class CovarianceEstimator:
         epoch.counts[:] = 0
         epoch.explained.clear()
         epoch.residuals.clear()
-        for coalitions, values, proxies, parts in history.draws_since(epoch.first):
-            self._add(coalitions, beyond(values, proxies, beta), parts)
+        for draws in history.draws_since(epoch.first):
+            self._add(*draws)
 
     def _known(self, epoch: _Epoch) -> Floats:
-        """Return (n, q): the enumerated sizes, the closed form of what is subtracted, and the proxy's values."""
+        """Return (n, q): the enumerated sizes and the closed form of what is subtracted, but for the proxy."""
         sampled = ~self._enumerated
-        beta, intercept = epoch.outlook.beta, epoch.outlook.intercept
-        known = beyond(self._exact, self._exact_proxy, beta)
+        beta, intercept = epoch.betas.mean(axis=0), epoch.intercepts.mean(axis=0)
+        known = beyond(self._exact, self._exact_proxy, beta) + (self._weights.drift * sampled) @ intercept
         if epoch.surrogate is not None:
-            intercept = epoch.surrogate.intercepts.mean(axis=0)
-            known = known + epoch.outlook.trust * epoch.surrogate.player_values(self._weights, sampled)
-        known = known + (self._weights.drift * sampled) @ intercept
-        return known + np.einsum("nkq,kq->nq", self._proxy.values, beta)
+            known += epoch.outlook.trust * epoch.surrogate.player_values(self._weights, sampled)
+        return known
 
     def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
         """Add the exact contribution of a whole size, which needs no sampling from now on."""
@@ -391,27 +402,29 @@ class CovarianceEstimator:
             gains = gain / len(values) * (utilities - mean)
             one = np.zeros(len(values), dtype=np.int64)
             [(_, sums)] = _sums_by_part(coalitions, gains, -size / self._n * gains, one)
-            exact += (sums + drift * mean).reshape(exact.shape)
+            exact += (sums[0] + drift * mean).reshape(exact.shape)
         self._enumerated[size - 1] = True
 
 
-def _sums_by_part(coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints) -> Iterator[tuple[int, Floats]]:
-    """Yield for each part the (n, q) sum over its coalitions of gains * 1{i in S} + shifts."""
-    m, n = len(coalitions), coalitions.n_players
+def _sums_by_part(
+    coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints
+) -> Iterator[tuple[slice, Floats]]:
+    """Yield for some parts after others the (n, q) sum over each one's coalitions of gains * 1{i in S} + shifts."""
+    n, n_parts = coalitions.n_players, int(parts.max()) + 1
     listed = np.where(coalitions.inverted[:, None], -gains, gains)
     everyone = np.where(coalitions.inverted[:, None], gains, 0.0) + shifts
-    members = csr_matrix((np.ones(len(coalitions.listed)), coalitions.listed, coalitions.starts), shape=(m, n))
-    n_parts = int(parts.max()) + 1
     if n <= DENSE_PLAYERS:
-        masks = members.toarray()
-        pick = csr_matrix((np.ones(m), parts, np.arange(m + 1)), shape=(m, n_parts)).T.tocsr()
-        constant = pick @ everyone
+        places = np.repeat(parts * n, coalitions.n_listed) + coalitions.listed
         sums = np.empty((n_parts, n, gains.shape[1]))
         for output in range(gains.shape[1]):
-            weighted = csr_matrix((listed[pick.indices, output], pick.indices, pick.indptr), shape=pick.shape)
-            sums[:, :, output] = weighted @ masks + constant[:, output, None]
-        yield from enumerate(sums)
+            weights = np.repeat(listed[:, output], coalitions.n_listed)
+            sums[:, :, output] = np.bincount(places, weights, minlength=n_parts * n).reshape(n_parts, n)
+            sums[:, :, output] += np.bincount(parts, everyone[:, output], minlength=n_parts)[:, None]
+        yield slice(n_parts), sums
     else:
+        ones = np.ones(len(coalitions.listed))
+        members = csr_matrix((ones, coalitions.listed, coalitions.starts), shape=(len(coalitions), n))
         for part in range(n_parts):
             rows = np.flatnonzero(parts == part)
-            yield part, members[rows].T @ listed[rows] + everyone[rows].sum(axis=0)
+            sums = members[rows].T @ listed[rows] + everyone[rows].sum(axis=0)
+            yield slice(part, part + 1), sums[None]

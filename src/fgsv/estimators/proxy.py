@@ -4,56 +4,102 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.embedding import size_hats
-from fgsv.estimators.history import History
 from fgsv.estimators.sizes import mean_and_spread
 from fgsv.evaluation import default_batch_size
 from fgsv.game import Game, evaluate
-from fgsv.valuation import Valuation
+from fgsv.threads import one_thread
+
+if TYPE_CHECKING:
+    from fgsv.estimators.method import Estimator
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 MEAN_SAMPLE = 2048
 """Evaluations for the mean of a proxy at each size."""
+AHEAD = 128
+"""How many times more evaluations a proxy's own run gets than the game's."""
+ENOUGH = 200_000
+"""Evaluations of a proxy's own run, at most, unless the game's is longer."""
 _BAND_SPREAD = 0.5
 """How far the coefficient of a band of sizes is expected from that of all, relative to it."""
+_MOST_BANDED = 4096
+"""Players; beyond them one coefficient serves all sizes, and the memory is that of one game."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Proxy:
     """A cheap game that resembles the one to be valued: its mean at each size, and how it departs from that.
 
-    The departures come in k bands of sizes, each a game of its own, worth nothing at both ends, with known values.
+    The departures come in k bands of sizes, each a game of its own that is worth nothing at both ends.
     """
 
     evaluate: Callable[[Coalitions], Floats]
     """(m,) coalitions -> (m, k, q) departures"""
     mean: Floats
-    """(n + 1, q) for the sizes 0..n, about"""
+    """(n + 1, q) for the sizes 0..n, from a sample: any curve would do, a better one leaves smaller departures."""
+    spread: Floats
+    """(n - 1, q): the deviation of the departures at each size, one on average."""
     values: Floats
     """(n, k, q): the players' values of the departures."""
     deviations: NDArray[np.float32] | None = None
     """(R, n, k, q): the error of these, where they are estimates."""
+    own_run: _OwnRun | None = None
+    """Where they are, what makes them better."""
 
     @classmethod
     def nothing(cls, n_players: int, n_outputs: int) -> Proxy:
         """Return no proxy at all, which is one of no bands."""
         empty = np.zeros((n_players, 0, n_outputs))
         flat = np.zeros((n_players + 1, n_outputs))
-        return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), flat, empty)
+        return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), flat, np.ones_like(flat[2:]), empty)
+
+    def keep_ahead(self, n_evaluations: int) -> None:
+        """Have the own run go on until its error is small beside that of the game after so many evaluations."""
+        if self.own_run is None:
+            return
+        rounded = 1 << (n_evaluations - 1).bit_length()
+        with one_thread():
+            values, deviations = self.own_run.after(max(rounded, min(AHEAD * rounded, ENOUGH)))
+        self.values = values.reshape(self.values.shape)
+        self.deviations = None if deviations is None else deviations.reshape(-1, *self.values.shape)
+
+
+class _OwnRun:
+    """A run that values the departures of a proxy, and goes on when more is asked of it."""
+
+    def __init__(self, estimator: Estimator, departures: Callable[[Coalitions], Floats], seed: int) -> None:
+        self._estimator, self._departures, self._seed = estimator, departures, seed
+        self._numbers = count()
+        self._spent = 0
+
+    def after(self, n_evaluations: int) -> tuple[Floats, NDArray[np.float32] | None]:
+        """Return (n, k q) values and their deviations after at least so many evaluations, or all there are."""
+        while self._spent < n_evaluations:
+            draws = self._estimator.draw(np.random.default_rng([self._seed, next(self._numbers)]))
+            if draws is None:
+                break
+            self._estimator.update(draws, self._departures(draws.coalitions).reshape(len(draws.coalitions), -1))
+            self._spent += len(draws.coalitions)
+        estimate = self._estimator.estimate()
+        return estimate.values, estimate.deviations
 
 
 def value_proxy(
-    game: Game, n_outputs: int, closed_form: ArrayLike | None, run: Callable[[Game], Valuation], seed: int
+    game: Game, n_outputs: int, closed_form: ArrayLike | None, start: Callable[[Floats], Estimator], seed: int
 ) -> Proxy:
-    """Return a proxy with its own values: in closed form where it has one, else from a long `run` of its own.
+    """Return a proxy with its values in closed form where it has one, else with a run of its own to find them.
 
-    Such a run values the proxy in bands of sizes: it may resemble the game at some sizes more than at others.
+    `start` makes an estimator for a game, given what that is worth at both ends. Such a run values the proxy in bands
+    of sizes: it may resemble the game at some sizes more than at others.
     """
     n, q = game.n_players, n_outputs
     sizes = np.linspace(1, n - 1, MEAN_SAMPLE).astype(np.int64)
@@ -67,57 +113,54 @@ def value_proxy(
             raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
         return np.broadcast_to(values, (len(values), q))
 
-    first, last = evaluated(Coalitions.ends(n))
-    curve, _ = mean_and_spread(n, sizes, evaluated(sample), np.stack([first, last]))
+    with one_thread():
+        first, last = evaluated(Coalitions.ends(n))
+        curve, spread = mean_and_spread(n, sizes, evaluated(sample), np.stack([first, last]))
     mean = np.concatenate([[first], curve, [last]])
+    spread /= spread.mean(axis=0)
+    banded = closed_form is None and 2 < n <= _MOST_BANDED
 
     def departures(coalitions: Coalitions) -> Floats:
         bands = np.ones((len(coalitions), 1))
-        if closed_form is None and n > 2:
+        if banded:
             bands = size_hats(n, np.clip(coalitions.sizes, 1, n - 1)).astype(float)
         return bands[:, :, None] * (evaluated(coalitions) - mean[coalitions.sizes])[:, None, :]
 
     if closed_form is not None:
         # what depends on the size alone is shared equally
         values = np.asarray(closed_form, dtype=float).reshape(n, -1) - (last - first) / n
-        return Proxy(departures, mean, values[:, None, :])
-    own = run(
-        Game(
-            lambda masks: departures(Coalitions.from_masks(masks)).reshape(len(masks), -1),
-            n,
-            evaluate_lists=lambda coalitions: departures(coalitions).reshape(len(coalitions), -1),
-        )
-    )
-    assert own.player_values is not None
-    values = own.player_values.reshape(n, -1, q)
-    deviations = None if own.deviations is None else own.deviations.reshape(-1, *values.shape)
-    return Proxy(departures, mean, values, deviations)
+        return Proxy(departures, mean, spread, values[:, None, :])
+    at_ends = departures(Coalitions.ends(n))
+    # a seed of its own: with the same draws its error would go along with that of the game
+    own_run = _OwnRun(start(at_ends.reshape(2, -1)), departures, seed + 2**32)
+    return Proxy(departures, mean, spread, np.zeros((n, *at_ends.shape[1:])), own_run=own_run)
 
 
 def beyond(values: Floats, proxies: Floats, beta: Floats) -> Floats:
-    """Return what the proxies (m, k, q), with coefficients (k, q), leave of the (m, q) values."""
-    return values - np.einsum("mkq,kq->mq", proxies, beta)
+    """Return what the proxies (m, k, q) leave of the (m, q) values, with coefficients (k, q) or (m, k, q)."""
+    return values - (proxies * beta).sum(axis=1)
 
 
-def coefficients(history: History, base: Floats) -> Floats:
+def coefficients(sizes: Ints, values: Floats, proxies: Floats, base: Floats) -> Floats:
     """Return the (k, q) coefficients of the proxy that leave the least variance within sizes.
 
     One for each band of sizes, shrunken to the one that is best for all, the more the less that one explains.
     """
-    n, (m, k, q) = len(base) + 1, history.proxies.shape
+    n, (m, k, q) = len(base) + 1, proxies.shape
     if k == 0:
         return np.zeros((0, q))
 
-    def within(values: Floats) -> Floats:
-        return values - mean_and_spread(n, history.sizes, values)[0][history.sizes - 1]
+    def within(columns: Floats) -> Floats:
+        return columns - mean_and_spread(n, sizes, columns)[0][sizes - 1]
 
-    utilities, proxies = within(history.values), within(history.proxies.reshape(m, -1)).reshape(m, k, q)
-    weights = base[history.sizes - 1]
+    weights = base[sizes - 1]
+    size_of_proxy = (weights[:, None] * proxies.sum(axis=1) ** 2).sum(axis=0)
+    utilities, proxies = within(values), within(proxies.reshape(m, -1)).reshape(m, k, q)
     squares = np.einsum("m,mkq,mlq->qkl", weights, proxies, proxies, optimize=True)
     products = np.einsum("m,mkq,mq->qk", weights, proxies, utilities, optimize=True)
     variance = squares.sum(axis=(1, 2))
     # a proxy that depends on the size alone has no variance within sizes but rounding
-    constant = variance <= 1e-12 * (weights[:, None] * history.proxies.sum(axis=1) ** 2).sum(axis=0)
+    constant = variance <= 1e-12 * size_of_proxy
     one = np.where(constant, 0.0, products.sum(axis=1) / np.where(constant, 1.0, variance))
     left = (weights[:, None] * (utilities - one * proxies.sum(axis=1)) ** 2).mean(axis=0)
     beta = np.tile(one, (k, 1))

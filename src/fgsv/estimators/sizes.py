@@ -9,7 +9,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _PER_KNOT = 6
+"""Draws for each knot of the mean, at least: the mean may be steep."""
 _PER_BIN = 24
+"""Draws for each bin of the spread."""
 _MOST_BINS = 64
 
 
@@ -53,9 +55,9 @@ def mean_and_spread(n: int, sizes: Ints, values: Floats, ends: Floats | None = N
     miss = np.where(few, 0, np.maximum(between - n_sizes * variance, 0) / weight)
 
     bin_of = np.repeat(np.arange(len(first)), n_sizes[:, 0])
-    trust = count * miss[bin_of] / np.maximum(count * miss[bin_of] + variance[bin_of], 1e-300)
+    own = count * miss[bin_of] / np.maximum(count * miss[bin_of] + variance[bin_of], 1e-300)
     intercept = origin + curve
-    intercept[seen] += trust * gap
+    intercept[seen] += own * gap
     spread = np.sqrt(variance)
     floor = 1e-6 * np.maximum(spread.max(axis=0), 1e-300)
     centre = _averages(first, count, position[:, None])[:, 0]

@@ -33,10 +33,13 @@ _LENGTH = 1.3
 _LIFT = 2.0
 _NUGGET = 0.02
 _CLIP = 8.0
+"""Deviations count up to so many times the spread of their size: a model of outliers is a model of nothing else."""
 _BLOCK = 512
-# a surrogate that is of no use costs a hundredth of a draw's variance, and may become useful
+"""Rows of the kernel at a time."""
 _LEAST_TRUST = 0.1
+"""A surrogate that is of no use then costs a hundredth of a draw's variance, and may become useful."""
 _PRIOR = 4.0
+"""Draws that are taken to have borne out the surrogate before any has."""
 _DIRECT = 1024
 """Up to so many coalitions the kernel's systems are solved by elimination; they say nothing about places yet."""
 
@@ -73,9 +76,7 @@ class SetKernel:
         """Return (m, n + 2) rows; the product of one with sign 1 and one with sign -1 is 1 / k."""
         g = self.g[sizes - 1]
         rows = np.empty((len(sizes), self.n + 2), dtype=np.float32)
-        scale = sign * g / np.sqrt(sizes * (self.n - sizes) / self.n)
-        np.multiply(masks, scale[:, None], out=rows[:, : self.n], casting="unsafe")
-        rows[:, : self.n] -= (scale * sizes / self.n).astype(np.float32)[:, None]
+        np.multiply(standardise(masks, sizes), (sign * g).astype(np.float32)[:, None], out=rows[:, : self.n])
         rows[:, self.n] = self.c[sizes - 1] * g
         rows[:, self.n + 1] = sign * self.d[sizes - 1] * g
         return rows
@@ -122,11 +123,9 @@ class SetKernel:
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """f_j(S) = h_j(s) + r(s) [g_j(S) + sum over T of c_Tj k(S, T)], one f_j for each stream j, the same T for all."""
+    """f_j(S) = r(s) [g_j(S) + sum over T of c_Tj k(S, T)], one f_j for each stream j, the same T for all."""
 
     kernel: SetKernel
-    intercepts: Floats
-    """(J, n - 1, q): h_j"""
     spread: Floats
     """(n - 1, q): r"""
     embeddings: tuple[Embedding, ...]
@@ -139,7 +138,7 @@ class Surrogate:
     """(J, M, q)"""
 
     def explained(self, masks: Masks, sizes: Ints, streams: Ints) -> Floats:
-        """Return (m, q) values f_j(S) - h_j(s), j the stream of each coalition."""
+        """Return (m, q) values f_j(S), j the stream of each coalition."""
         right = self.kernel.features(self.masks, self.sizes, -1)
         shape = np.empty((len(sizes), self.spread.shape[1]), dtype=np.float32)
         for stream, (embedding, coefficients) in enumerate(zip(self.embeddings, self.coefficients, strict=True)):
@@ -152,7 +151,7 @@ class Surrogate:
         return self.spread[sizes - 1] * shape
 
     def trust(self, sizes: Ints, explained: Floats, seen: Floats) -> Floats:
-        """Return (q,): how much of f - h the draws bear out: its coefficient when fitted to what was `seen` of U - h.
+        """Return (q,): how much of f the draws bear out: its coefficient in the deviations that were `seen`.
 
         In units of r(s), with outliers clipped, and as if a few more draws had agreed with f.
         """
@@ -162,7 +161,7 @@ class Surrogate:
         return np.clip(agreement, _LEAST_TRUST, 1)
 
     def player_values(self, weights: SizeWeights, sampled: NDArray[np.bool_]) -> Floats:
-        """Return what the sampled sizes contribute to each player's value of the mean f_j - h_j: (n, q)."""
+        """Return what the sampled sizes contribute to each player's value of the mean f_j: (n, q)."""
         covariance, mean = self.kernel.moments()
         coefficients = self.coefficients.mean(axis=0, dtype=float)
         gain = (weights.gain * sampled)[:, None] * self.spread
@@ -176,29 +175,30 @@ class Surrogate:
 def cross_fit(
     masks: Masks,
     sizes: Ints,
-    values: Floats,
+    deviations: Floats,
     owners: Ints,
-    intercepts: Floats,
     spread: Floats,
 ) -> Surrogate:
     """Fit f_j for each stream j on the coalitions not its own: an embedding, then the kernel to what that leaves.
 
-    `owners` (M,) names the stream of each coalition, -1 where it belongs to none and serves all. The kernel takes
-    at most `MOST_POINTS` of the coalitions. All systems share one kernel matrix, and each product with it, in
-    conjugate gradients. They need not be solved to the last digit: any coefficients make a valid surrogate, since
-    prediction and closed form use the same ones.
+    `deviations` (J, M, q) are those from the mean of the size, as each stream sees it; `owners` (M,) names the stream
+    of each coalition, -1 where it belongs to none and serves all. The kernel takes at most `MOST_POINTS` of the
+    coalitions. All systems share one kernel matrix, and each product with it, in conjugate gradients. They need not
+    be solved to the last digit: any coefficients make a valid surrogate, since prediction and closed form use the
+    same ones.
     """
     n = masks.shape[1]
     kernel = SetKernel.of(n)
-    targets = _clipped(values - intercepts[:, sizes - 1], spread[sizes - 1]).astype(np.float32)
-    others = owners[None, :] != np.arange(len(intercepts))[:, None]
-    embeddings = [Embedding.nothing(n, values.shape[1])] * len(intercepts)
+    n_streams, _, n_outputs = deviations.shape
+    targets = _clipped(deviations, spread[sizes - 1]).astype(np.float32)
+    others = owners[None, :] != np.arange(n_streams)[:, None]
+    embeddings = [Embedding.nothing(n, n_outputs)] * n_streams
     if len(masks) > _DIRECT:
         standardised, hats = standardise(masks, sizes), size_hats(n, sizes)
         for stream, rows in enumerate(others):
             embeddings[stream] = embed(standardised[rows], hats[rows], targets[stream, rows])
             targets[stream] -= embeddings[stream](standardised, hats)
-    points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(values.shape[1] / 4))))
+    points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(n_outputs / 4))))
     masks, sizes, owners, used = masks[points], sizes[points], owners[points], others[:, points, None]
     gram = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1))
     if len(gram) <= _DIRECT:
@@ -206,7 +206,7 @@ def cross_fit(
     else:
         common = np.flatnonzero(owners < 0)
         coefficients = _solve(gram, used * targets[:, points], used, common)
-    return Surrogate(kernel, intercepts, spread, tuple(embeddings), masks, sizes, coefficients)
+    return Surrogate(kernel, spread, tuple(embeddings), masks, sizes, coefficients)
 
 
 def _clipped(deviations: Floats, spread: Floats) -> Floats:
