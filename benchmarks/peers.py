@@ -139,7 +139,7 @@ def _pydvl_owen(n: int, budget: int, seed: int) -> Any:
 
 @dataclass(frozen=True)
 class Peer:
-    """An estimator of another package; slow ones run once, and not beyond `most_players`."""
+    """An estimator of another package; slow ones have a third of the runs, and none beyond `most_players`."""
 
     run: Callable[..., np.ndarray]
     make: Callable[..., Any]
@@ -158,7 +158,7 @@ PEERS = {
     "shapiq permutation": Peer(run_shapiq, _shapiq("PermutationSamplingSV")),
     "shapiq stratified": Peer(run_shapiq, _shapiq("StratifiedSamplingSV")),
     "shapiq Owen": Peer(run_shapiq, _shapiq("OwenSamplingSV")),
-    "shapiq SVARM, paired": Peer(run_shapiq, _shapiq("SVARM", pairing_trick=True), slow=True, most_players=128),
+    "shapiq SVARM, paired": Peer(run_shapiq, _shapiq("SVARM", pairing_trick=True), slow=True),
     "shapiq UnbiasedKernelSHAP, paired": Peer(run_shapiq, _shapiq("UnbiasedKernelSHAP", pairing_trick=True)),
     "shapiq KernelSHAP": Peer(run_shapiq, _shapiq("KernelSHAP")),
     "shapiq KernelSHAP, paired": Peer(run_shapiq, _shapiq("KernelSHAP", pairing_trick=True)),
@@ -203,13 +203,13 @@ def measure(task: Task) -> dict[str, Any]:
 
 
 def tasks_of(name: str, estimators: list[str], repeats: int, budget: int) -> list[Task]:
-    """Return the runs for one game; slow estimators have one."""
+    """Return the runs for one game."""
     n = case(name).n_players
     tasks = []
     for estimator in estimators:
         peer = PEERS.get(estimator)
         if peer is None or n <= peer.most_players:
-            runs = 1 if peer is not None and peer.slow else repeats
+            runs = max(1, repeats // 3) if peer is not None and peer.slow else repeats
             tasks += [Task(name, estimator, seed, budget) for seed in range(runs)]
     return tasks
 
