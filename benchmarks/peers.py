@@ -158,7 +158,7 @@ PEERS = {
     "shapiq permutation": Peer(run_shapiq, _shapiq("PermutationSamplingSV")),
     "shapiq stratified": Peer(run_shapiq, _shapiq("StratifiedSamplingSV")),
     "shapiq Owen": Peer(run_shapiq, _shapiq("OwenSamplingSV")),
-    "shapiq SVARM, paired": Peer(run_shapiq, _shapiq("SVARM", pairing_trick=True), slow=True),
+    "shapiq SVARM, paired": Peer(run_shapiq, _shapiq("SVARM", pairing_trick=True), slow=True, most_players=128),
     "shapiq UnbiasedKernelSHAP, paired": Peer(run_shapiq, _shapiq("UnbiasedKernelSHAP", pairing_trick=True)),
     "shapiq KernelSHAP": Peer(run_shapiq, _shapiq("KernelSHAP")),
     "shapiq KernelSHAP, paired": Peer(run_shapiq, _shapiq("KernelSHAP", pairing_trick=True)),
