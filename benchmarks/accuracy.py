@@ -137,6 +137,8 @@ def surrogates_worth(mine: pd.DataFrame) -> list[str]:
         return []
     ours, plain = over_partitions.loc[OURS], over_partitions.loc[PLAIN]
     times = float(plain.squares.mean() / ours.squares.mean())
+    if times <= 1:
+        return ["  the surrogate saves no evaluations"]
     least = (ours.seconds - plain.seconds) / (plain.evaluations * (times - 1)) * 1e6
     return [
         f"  without the surrogate the same error takes {times:.1f} times the evaluations: "

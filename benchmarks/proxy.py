@@ -83,7 +83,7 @@ def correlations(name: str, count: int = 128) -> pd.DataFrame:
     for size in np.unique(np.geomspace(1, 0.8 * n, 7).astype(int)):
         masks = rng.permuted(np.tile(np.arange(n) < size, (count, 1)), axis=1)
         ours, theirs = network(masks), proxy(masks)
-        rows.append({"size": size, "correlation": np.corrcoef(ours, theirs)[0, 1], "spread": ours.std()})
+        rows.append({"size": int(size), "correlation": np.corrcoef(ours, theirs)[0, 1], "spread": ours.std()})
     return pd.DataFrame(rows)
 
 
@@ -157,5 +157,5 @@ def main() -> None:
     budget, repeats, jobs = arguments.budget, arguments.repeats, arguments.jobs
     record = {name: compare(name, budget, repeats, jobs) for name in arguments.pairs}
     arguments.out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(record | {"versions": versions()}, indent=2, default=int)
+    text = json.dumps(record | {"versions": versions()}, indent=2)
     (arguments.out / "proxy.json").write_text(text + "\n", encoding="utf-8")

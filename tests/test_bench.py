@@ -107,6 +107,8 @@ def test_accuracy_says_what_the_surrogate_is_worth():
     [line] = accuracy.surrogates_worth(accuracy.summarise(tasks, outcomes))
     assert line.endswith("takes 16.0 times the evaluations: it pays where one takes more than 200 us")
     assert accuracy.surrogates_worth(accuracy.summarise(tasks[:1], outcomes[:1])) == []
+    swapped = accuracy.surrogates_worth(accuracy.summarise(tasks, outcomes[::-1]))
+    assert swapped == ["  the surrogate saves no evaluations"]
 
 
 def test_accuracy_measures_groups_and_random_partitions():

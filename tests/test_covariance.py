@@ -8,6 +8,7 @@ import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import covariance
 from fgsv.estimators.history import History, evenly
+from fgsv.estimators.proxy import value_proxy
 from fgsv.estimators.sizes import mean_and_spread
 from fgsv.estimators.surrogate import SetKernel, cross_fit
 from fgsv.games import Airport, SumOfUnanimity
@@ -281,6 +282,64 @@ def test_a_longer_run_with_a_proxy_continues_a_shorter_one():
         alone = fgsv.value(game, budget=result.n_evaluations, proxy=proxy, surrogate=False)
         np.testing.assert_array_equal(alone.player_values, result.player_values)
         np.testing.assert_array_equal(alone.stderr, result.stderr)
+
+
+W = np.random.default_rng(0).normal(size=10)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "most"),
+    [
+        (lambda masks: 0.1 * (masks @ W) ** 2 + 0.02 * masks[:, 0], 0.3),
+        (lambda masks: np.sqrt(masks.sum(axis=1)), 1.2),
+        (lambda masks: (masks.sum(axis=1) == 1) * (masks @ W), 2.5),
+    ],
+    ids=["like the game", "of the size alone", "that varies elsewhere"],
+)
+@pytest.mark.parametrize("surrogate", [True, False])
+def test_a_proxy_helps_from_the_first_round_and_harms_little(proxy, most, surrogate):
+    """It also says which sizes to draw first, and may be wrong about that."""
+
+    def game(masks):
+        return np.sqrt(masks.sum(axis=1)) + 0.1 * (masks @ W) ** 2
+
+    game = fgsv.Game(game, 10)
+    truth = fgsv.exact(game).values
+    settings = {"budget": 34, "surrogate": surrogate}
+    helped, alone = (
+        [fgsv.value(game, seed=seed, proxy=given, **settings) for seed in range(60)] for given in (proxy, None)
+    )
+    assert all(np.isfinite(run.stderr).all() for run in helped)
+    error, error_alone = (np.sqrt(np.mean([(run.values - truth) ** 2 for run in runs])) for runs in (helped, alone))
+    assert error < most * error_alone
+
+
+@pytest.mark.parametrize("n", [5, 7, 30, 100])
+def test_the_spread_of_a_proxy_is_known_at_every_size(n):
+    weights = np.random.default_rng(0).normal(size=n)
+    proxy = value_proxy(fgsv.Game(lambda masks: masks @ weights, n), 1, weights[:, None], lambda ends: None, seed=0)
+    sizes = np.arange(1, n)
+    spread = np.sqrt(sizes * (n - sizes))
+    np.testing.assert_allclose(proxy.spread[:, 0], (1 + spread / spread.mean()) / 2, rtol=0.2)
+
+
+@pytest.mark.parametrize("shapley", [np.ones(7), np.full(20, np.nan), lambda: 0, np.ones((20, 2, 2))])
+def test_values_that_a_proxy_claims_are_looked_at_first(shapley):
+    class Claims:
+        n_players = 20
+
+        def __call__(self, masks):
+            raise AssertionError("evaluated")
+
+    proxy = Claims()
+    proxy.shapley = shapley
+    with pytest.raises(ValueError, match=r"proxy\.shapley must hold a finite number for each of the 20 players"):
+        fgsv.value(Claims(), proxy=proxy)
+
+
+def test_what_fails_in_a_proxy_is_said_to_be_its_own():
+    with pytest.raises(fgsv.GameError, match=r"in the proxy: .*nan"):
+        fgsv.value(SumOfUnanimity(20), proxy=lambda masks: np.full(len(masks), np.nan))
 
 
 def test_a_useless_proxy_is_harmless():

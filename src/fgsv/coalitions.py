@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb
 
 import numpy as np
@@ -158,10 +158,18 @@ def draw_blocks(
     permutation = row_in_size // blocks + np.repeat(np.cumsum(per_size) - per_size, counts)
     begin = row_in_size % blocks * shorts
     if n_players <= _WHOLE:
-        # of eight bytes each: entries of four are permuted at half the speed
-        everyone = np.broadcast_to(np.arange(n_players, dtype=np.int64), (int(per_size.sum()), n_players))
-        permuted = rng.permuted(everyone, axis=1).reshape(-1)
-        listed = permuted[np.arange(starts[-1]) + np.repeat(permutation * n_players + begin - starts[:-1], shorts)]
+        listed = np.empty(starts[-1], dtype=np.int32)
+        some = max(1, _AT_ONCE // n_players)
+        cuts = np.searchsorted(permutation, np.arange(0, permutation[-1] + some + 1, some))
+        for first_row, last_row in pairwise(cuts):
+            rows = slice(first_row, last_row)
+            number = permutation[rows] - permutation[first_row]
+            # of eight bytes each: entries of four are permuted at half the speed
+            everyone = np.broadcast_to(np.arange(n_players, dtype=np.int64), (number[-1] + 1, n_players))
+            permuted = rng.permuted(everyone, axis=1).reshape(-1)
+            places = np.arange(starts[first_row], starts[last_row])
+            places += np.repeat(number * n_players + begin[rows] - starts[rows], shorts[rows])
+            listed[starts[first_row] : starts[last_row]] = permuted[places]
     else:  # only as much of each permutation as is used
         last = np.flatnonzero(np.diff(permutation, append=permutation[-1] + 1))
         lengths = (begin + shorts)[last].tolist()
@@ -170,4 +178,6 @@ def draw_blocks(
 
 
 _WHOLE = 4096
-"""Up to so many players permutations are drawn whole and all at once, which is faster than parts of each."""
+"""Up to so many players permutations are drawn whole and many at once, which is faster than parts of each."""
+_AT_ONCE = 2**20
+"""Entries of permutations that are drawn at once."""

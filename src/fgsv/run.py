@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from fgsv.coalitions import Coalitions
 from fgsv.enumeration import Enumeration, read_players
 from fgsv.estimators import Covariance, Estimator, Method, Problem, as_method
-from fgsv.estimators.proxy import value_proxy
+from fgsv.estimators.proxy import closed_form_of, value_proxy
 from fgsv.evaluation import Evaluator, default_batch_size
 from fgsv.game import as_game
 from fgsv.ledger import Ledger
@@ -99,6 +99,7 @@ def rounds(
             raise ValueError(f"a proxy goes with the method 'covariance', not with {asked.name!r}")
         if getattr(proxy, "n_players", n) != n:
             raise ValueError(f"the proxy has {proxy.n_players} players, but the game has {n}")
+        closed_form = closed_form_of(proxy, n) if weights == SHAPLEY else None
     cost = cost or game.cost
     if cost is not None:
         costs = np.broadcast_to(np.asarray(cost(np.arange(1, n)), dtype=float), (n - 1,))
@@ -137,7 +138,6 @@ def rounds(
             def start_own(ends: Floats) -> Estimator:
                 return Covariance(surrogate=False).start(Problem(n, ends, partition, weights))
 
-            closed_form = getattr(proxy, "shapley", None) if weights == SHAPLEY else None
             known = value_proxy(as_game(proxy, n), ends.shape[1], closed_form, start_own, seed)
         estimator = method.start(Problem(n, ends, partition, weights, cost, known))
 
@@ -264,7 +264,7 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate` and
     `round_size` for the default), `semivalue` ("shapley", "banzhaf", "beta(a, b)"), `cost` (sizes -> relative cost of
     an evaluation), `proxy` (a cheap game that resembles this one: what it explains is not sampled; one without
-    closed form is valued beside it, with about 128 times the evaluations, up to 200,000), `seed`.
+    closed form is valued beside it, with 128 to 256 times the evaluations, up to 200,000), `seed`.
 
     When it stops, whichever comes first: `budget` evaluations in all, the ends included (20,000 where nothing else is
     said, a million beside a target); `max_seconds`; `stderr`, the largest standard error of a group;

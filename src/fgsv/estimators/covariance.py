@@ -106,7 +106,7 @@ class _Epoch:
     first: int
     """The number of rows of the history before the epoch."""
     betas: Floats
-    """(J, k, q): the proxy's coefficients in each stream, as its surrogate learned from the others."""
+    """(J, k, q): the proxy's coefficients in each stream, learned from the others."""
     intercepts: Floats
     """(J, n - 1, q): h(s) in each stream."""
     surrogate: Surrogate | None
@@ -197,6 +197,7 @@ class CovarianceEstimator:
         """Take in a round: every coalition of a size, or draws of the current epoch."""
         with one_thread():
             proxies = self._proxy.evaluate(draws.coalitions)
+            # kept: by the next round the proxy may know them better, and an interrupt before it would see those
             self._proxy_values, self._proxy_deviations = self._proxy.values, self._proxy.deviations
             if draws.plan is None:
                 self._take_enumerated(draws.coalitions, values, proxies)
@@ -313,7 +314,9 @@ class CovarianceEstimator:
         """Return h(s) and r(s), with h a multiple of the proxy's mean and a curve that is learned."""
         mean = self._proxy.mean
         guide = mean[sizes] - mean[sizes].mean(axis=0)
-        size_effect = (guide * values).sum(axis=0) / np.maximum((guide**2).sum(axis=0), 1e-300)
+        squares = (guide**2).sum(axis=0)
+        flat = squares <= 1e-12 * (mean[sizes] ** 2).sum(axis=0)  # what is left is rounding
+        size_effect = np.where(flat, 0.0, (guide * values).sum(axis=0) / np.where(flat, 1.0, squares))
         ends = self._ends - size_effect * mean[[0, -1]]
         intercept, spread = mean_and_spread(self._n, sizes, values - size_effect * mean[sizes], ends)
         return intercept + size_effect * mean[1:-1], spread
@@ -353,7 +356,7 @@ class CovarianceEstimator:
         epoch, history = self._epoch, self._history
         owners = history.parts.astype(np.int64) // N_REPLICATES
         owners[: epoch.first] = -1
-        betas, intercepts, values = [], [], []
+        betas, intercepts = [], []
         for stream in range(N_STREAMS):
             others = owners != stream
             sizes, utilities, proxies = history.sizes[others], history.values[others], history.proxies[others]

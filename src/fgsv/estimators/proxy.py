@@ -8,13 +8,13 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.embedding import size_hats
 from fgsv.estimators.sizes import mean_and_spread
 from fgsv.evaluation import default_batch_size
-from fgsv.game import Game, evaluate
+from fgsv.game import Game, GameError, evaluate
 from fgsv.threads import one_thread
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 MEAN_SAMPLE = 2048
 """Evaluations for the mean of a proxy at each size."""
 AHEAD = 128
-"""How many times more evaluations a proxy's own run gets than the game's."""
+"""How many times more evaluations a proxy's own run gets than the game's, at least; at most twice as many."""
 ENOUGH = 200_000
 """Evaluations of a proxy's own run, at most, unless the game's is longer."""
 _BAND_SPREAD = 0.5
@@ -47,7 +47,7 @@ class Proxy:
     mean: Floats
     """(n + 1, q) for the sizes 0..n, from a sample: any curve would do, a better one leaves smaller departures."""
     spread: Floats
-    """(n - 1, q): the deviation of the departures at each size, one on average."""
+    """(n - 1, q): what to expect of the game's spread at each size, one on average."""
     values: Floats
     """(n, k, q): the players' values of the departures."""
     deviations: NDArray[np.float32] | None = None
@@ -64,11 +64,12 @@ class Proxy:
 
     def keep_ahead(self, n_evaluations: int) -> None:
         """Have the own run go on until its error is small beside that of the game after so many evaluations."""
-        if self.own_run is None:
-            return
         rounded = 1 << (n_evaluations - 1).bit_length()
+        wanted = max(rounded, min(AHEAD * rounded, ENOUGH))
+        if self.own_run is None or self.own_run.spent >= wanted:
+            return
         with one_thread():
-            values, deviations = self.own_run.after(max(rounded, min(AHEAD * rounded, ENOUGH)))
+            values, deviations = self.own_run.after(wanted)
         self.values = values.reshape(self.values.shape)
         self.deviations = None if deviations is None else deviations.reshape(-1, *self.values.shape)
 
@@ -79,22 +80,23 @@ class _OwnRun:
     def __init__(self, estimator: Estimator, departures: Callable[[Coalitions], Floats], seed: int) -> None:
         self._estimator, self._departures, self._seed = estimator, departures, seed
         self._numbers = count()
-        self._spent = 0
+        self.spent = 0
 
     def after(self, n_evaluations: int) -> tuple[Floats, NDArray[np.float32] | None]:
         """Return (n, k q) values and their deviations after at least so many evaluations, or all there are."""
-        while self._spent < n_evaluations:
-            draws = self._estimator.draw(np.random.default_rng([self._seed, next(self._numbers)]))
+        while self.spent < n_evaluations:
+            # no round of the game's run has such a seed: with the same draws the errors of both would go together
+            draws = self._estimator.draw(np.random.default_rng([self._seed, next(self._numbers), 1]))
             if draws is None:
                 break
             self._estimator.update(draws, self._departures(draws.coalitions).reshape(len(draws.coalitions), -1))
-            self._spent += len(draws.coalitions)
+            self.spent += len(draws.coalitions)
         estimate = self._estimator.estimate()
         return estimate.values, estimate.deviations
 
 
 def value_proxy(
-    game: Game, n_outputs: int, closed_form: ArrayLike | None, start: Callable[[Floats], Estimator], seed: int
+    game: Game, n_outputs: int, closed_form: Floats | None, start: Callable[[Floats], Estimator], seed: int
 ) -> Proxy:
     """Return a proxy with its values in closed form where it has one, else with a run of its own to find them.
 
@@ -102,13 +104,16 @@ def value_proxy(
     of sizes: it may resemble the game at some sizes more than at others.
     """
     n, q = game.n_players, n_outputs
-    sizes = np.linspace(1, n - 1, MEAN_SAMPLE).astype(np.int64)
+    sizes = 1 + np.arange(MEAN_SAMPLE) * (n - 1) // MEAN_SAMPLE
     sample, _ = draw_blocks(n, sizes, np.random.default_rng([seed, 2**62]))  # no round has this number
 
     def evaluated(coalitions: Coalitions) -> Floats:
         rows = default_batch_size(n)
         batches = [coalitions[start : start + rows] for start in range(0, len(coalitions), rows)]
-        values = np.concatenate([evaluate(game, batch) for batch in batches])
+        try:
+            values = np.concatenate([evaluate(game, batch) for batch in batches])
+        except GameError as error:
+            raise GameError(f"in the proxy: {error}") from error
         if values.shape[1] not in (1, q):
             raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
         return np.broadcast_to(values, (len(values), q))
@@ -117,7 +122,6 @@ def value_proxy(
         first, last = evaluated(Coalitions.ends(n))
         curve, spread = mean_and_spread(n, sizes, evaluated(sample), np.stack([first, last]))
     mean = np.concatenate([[first], curve, [last]])
-    spread /= spread.mean(axis=0)
     banded = closed_form is None and 2 < n <= _MOST_BANDED
 
     def departures(coalitions: Coalitions) -> Floats:
@@ -127,13 +131,40 @@ def value_proxy(
         return bands[:, :, None] * (evaluated(coalitions) - mean[coalitions.sizes])[:, None, :]
 
     if closed_form is not None:
-        # what depends on the size alone is shared equally
-        values = np.asarray(closed_form, dtype=float).reshape(n, -1) - (last - first) / n
-        return Proxy(departures, mean, spread, values[:, None, :])
+        if closed_form.shape[1] not in (1, q):
+            raise ValueError(f"proxy.shapley has {closed_form.shape[1]} outputs; the game has {q}")
+        values = closed_form - (last - first) / n  # what depends on the size alone is shared equally
+        return Proxy(departures, mean, _expected(spread, mean), values[:, None, :])
     at_ends = departures(Coalitions.ends(n))
-    # a seed of its own: with the same draws its error would go along with that of the game
-    own_run = _OwnRun(start(at_ends.reshape(2, -1)), departures, seed + 2**32)
-    return Proxy(departures, mean, spread, np.zeros((n, *at_ends.shape[1:])), own_run=own_run)
+    own_run = _OwnRun(start(at_ends.reshape(2, -1)), departures, seed)
+    return Proxy(departures, mean, _expected(spread, mean), np.zeros((n, *at_ends.shape[1:])), own_run=own_run)
+
+
+def _expected(spread: Floats, mean: Floats) -> Floats:
+    """Return what a proxy's spread lets expect of the game's: half of it, and half the same at all sizes.
+
+    A proxy may vary where the game does not, and the game where the proxy does not.
+    """
+    constant = spread.max(axis=0) <= 1e-6 * np.abs(mean).max(axis=0)  # but for rounding it depends on the size alone
+    relative: Floats = np.where(constant, 1.0, spread / spread.mean(axis=0))
+    return (1 + relative) / 2
+
+
+def closed_form_of(proxy: object, n_players: int) -> Floats | None:
+    """Return the Shapley values that a proxy says it has, (n, 1) or (n, q), or None where it has none."""
+    claimed = getattr(proxy, "shapley", None)
+    if claimed is None:
+        return None
+    try:
+        values = np.asarray(claimed, dtype=float)
+    except (TypeError, ValueError):
+        values = np.empty(())
+    if values.ndim not in (1, 2) or len(values) != n_players or not np.isfinite(values).all():
+        raise ValueError(
+            f"proxy.shapley must hold a finite number for each of the {n_players} players (and output), "
+            f"got {type(claimed).__name__} of shape {values.shape}"
+        )
+    return values.reshape(n_players, -1)
 
 
 def beyond(values: Floats, proxies: Floats, beta: Floats) -> Floats:
@@ -165,7 +196,7 @@ def coefficients(sizes: Ints, values: Floats, proxies: Floats, base: Floats) -> 
     left = (weights[:, None] * (utilities - one * proxies.sum(axis=1)) ** 2).mean(axis=0)
     beta = np.tile(one, (k, 1))
     for output in np.flatnonzero(one):
-        ridge = left[output] / (_BAND_SPREAD * one[output]) ** 2 + 1e-12 * variance[output]
+        ridge = left[output] / (_BAND_SPREAD * one[output]) ** 2 + 1e-12 * np.trace(squares[output])
         gap = products[output] - squares[output].sum(axis=1) * one[output]
         beta[:, output] += np.linalg.solve(squares[output] + ridge * np.eye(k), gap)
     return beta
