@@ -416,6 +416,13 @@ def test_a_step_that_was_never_seen_is_no_overflow():
     assert result.values.sum() == pytest.approx(1e6)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_estimate_that_is_not_finite_is_an_error():
+    game = fgsv.Game(lambda masks: 1e308 * np.where(masks[:, 0], 1.0, -1.0), 20)
+    with pytest.raises(FloatingPointError, match="the estimate is not finite"):
+        fgsv.value(game, budget=200, surrogate=False)
+
+
 def test_a_cost_must_be_positive():
     for cost in (lambda sizes: 0 * sizes, lambda sizes: np.where(sizes == 3, np.nan, 1.0)):
         with pytest.raises(ValueError, match="cost must give a positive number"):

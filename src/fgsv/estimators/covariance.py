@@ -224,11 +224,13 @@ class CovarianceEstimator:
         deviations = before.deviations + np.float32(FRESHNESS) * now.deviations
         deviations *= np.float32(1 / mass)
         beta = (before.betas + FRESHNESS * now.betas) / mass
-        proxied = np.einsum("nkq,kq->nq", self._proxy_values, beta)
+        values = constant + totals / mass + np.einsum("nkq,kq->nq", self._proxy_values, beta)
+        if not np.isfinite(values).all():  # every utility was finite
+            raise FloatingPointError("the estimate is not finite: the utilities are too large to be added up")
         if self._proxy_deviations is not None:
             deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy_deviations, beta)])
         return Estimate(
-            constant + totals / mass + proxied,
+            values,
             deviations,
             degrees_of_freedom=PARTS - N_STREAMS,
             efficient=self._efficient,
