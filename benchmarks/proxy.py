@@ -61,7 +61,8 @@ def games(name: str) -> tuple[Any, Any]:
     # as many of each kind for every contributor, so that no coalition is of one class
     known = np.stack([rows[:each] for rows in kinds], axis=1).reshape(-1)
     unknown = np.concatenate([rows[each:] for rows in kinds])
-    scale = np.maximum(X[known].std(axis=0), 1e-9) if pair.standardised else 16.0
+    deviation = X[known].std(axis=0)
+    scale = np.where(deviation > 0, deviation, 1.0) if pair.standardised else 16.0
     X = (X - X[known].mean(axis=0)) / scale
     data = (X[known], digits[known] == 8, X[unknown], digits[unknown] == 8, "neg_log_loss")
     units = np.arange(len(known)) // pair.rows_each

@@ -226,7 +226,10 @@ class CovarianceEstimator:
         beta = (before.betas + FRESHNESS * now.betas) / mass
         values = constant + totals / mass + np.einsum("nkq,kq->nq", self._proxy_values, beta)
         if not np.isfinite(values).all():  # every utility was finite
-            raise FloatingPointError("the estimate is not finite: the utilities are too large to be added up")
+            raise FloatingPointError(
+                "the estimate is not finite although every utility is: they are too large to be added up, "
+                "or this is a fault of fgsv"
+            )
         if self._proxy_deviations is not None:
             deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy_deviations, beta)])
         return Estimate(
