@@ -130,13 +130,14 @@ class Campaign:
         command = [sys.executable, __file__, "--drive", "--ledger", ledger, "--log", str(log)]
         command += ["--result", str(result), "--workers", str(workers), *self.options]
         command += ["--rows"] if rows else []
-        return subprocess.Popen(command, env=self.environment, stderr=subprocess.DEVNULL)
+        with open(self.folder / "stderr", "wb") as errors:
+            return subprocess.Popen(command, env=self.environment, stderr=errors)
 
     def undisturbed(self, rows: bool) -> tuple[str, float]:
         """Return what a run comes to that nobody disturbs, and how long it takes."""
         start = time.monotonic()
         result = self.folder / "undisturbed"
-        assert self.start("", self.folder / "log", result, rows, 1).wait() == 0
+        assert self.start("", self.folder / "log", result, rows, 1).wait() == 0, (self.folder / "stderr").read_text()
         return result.read_text(), time.monotonic() - start
 
     def resumed(self, number: int, kills_left: int, rows: bool, expected: str, most: float) -> int:
@@ -160,7 +161,7 @@ class Campaign:
                 kills += 1
                 continue
             break
-        assert driver.returncode == 0, f"the driver ended with {driver.returncode}"
+        assert driver.returncode == 0, (self.folder / "stderr").read_text()
         self.counts["runs"] += 1
         self.counts["differences"] += result.read_text() != expected
         evaluated = [line for line in log.read_text().splitlines() if line.startswith("evaluated")]

@@ -224,7 +224,7 @@ class CovarianceEstimator:
         deviations = before.deviations + np.float32(FRESHNESS) * now.deviations
         deviations *= np.float32(1 / mass)
         beta = (before.betas + FRESHNESS * now.betas) / mass
-        values = constant + totals / mass + np.einsum("nkq,kq->nq", self._proxy_values, beta)
+        values = constant + totals / mass + (self._proxy_values * beta).sum(axis=1)
         if not np.isfinite(values).all():  # every utility was finite
             raise FloatingPointError(
                 "the estimate is not finite although every utility is: they are too large to be added up, "

@@ -42,8 +42,11 @@ class Embedding:
 
     @classmethod
     def nothing(cls, n_players: int, n_outputs: int) -> Embedding:
-        """Return players without places, in no dimension."""
-        return cls(np.zeros((n_players, 0)), *np.zeros((2, _KNOTS, 0, n_outputs)))
+        """Return players who are all in one place.
+
+        In one dimension, not in none: NumPy's einsum over an axis without entries reads past the end of its operands.
+        """
+        return cls(np.zeros((n_players, 1)), *np.zeros((2, _KNOTS, 1, n_outputs)))
 
     def __call__(self, standardised: Singles, hats: Singles) -> Singles:
         """Return (m, q) values g(S)."""

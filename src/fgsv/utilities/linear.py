@@ -106,7 +106,7 @@ class Linear:
         cut = max(self.cutoff**2, 1e-14) * spread[:, -1:]  # 1e-14: what rounding leaves of a zero
         regular = spread[:, 0] > cut[:, 0]
         # scaled to a unit diagonal, so that features of very different size lose no digits
-        scale = np.sqrt(np.einsum("mii->mi", left[regular]))[:, :, None]
+        scale = np.sqrt(np.diagonal(left[regular], axis1=1, axis2=2))[:, :, None]
         slopes = np.empty(right.shape)
         slopes[regular] = (
             np.linalg.solve(left[regular] / scale / scale.transpose(0, 2, 1), right[regular] / scale) / scale
