@@ -1,5 +1,6 @@
 """The same games and the same budget for pyDVL and shapiq: `make bench-peers`, in an environment of its own.
 
+Beside them stands the newest estimator of the literature, which neither has.
 Each estimator values the players; its values are summed by group, as ours are. Evaluations are counted where the
 game is called; the empty coalition is answered once and is free after that.
 """
@@ -22,6 +23,7 @@ import pandas as pd
 
 import fgsv
 from benchmarks.problems import case
+from benchmarks.regression_msr import run_regression_msr
 from fgsv.experiments.repeats import run_all
 
 
@@ -137,6 +139,15 @@ def _pydvl_owen(n: int, budget: int, seed: int) -> Any:
     )
 
 
+def _lightgbm(**options: Any) -> Callable[[int], Any]:
+    def make(seed: int) -> Any:
+        from lightgbm import LGBMRegressor
+
+        return LGBMRegressor(random_state=seed, n_jobs=1, verbose=-1, **options)
+
+    return make
+
+
 @dataclass(frozen=True)
 class Peer:
     """An estimator of another package; slow ones have a third of the runs, and none beyond `most_players`."""
@@ -165,6 +176,7 @@ PEERS = {
     "shapiq kADDSHAP, order 2": Peer(
         run_shapiq, _shapiq("kADDSHAP", max_order=2, pairing_trick=True), slow=True, most_players=64
     ),
+    "RegressionMSR": Peer(run_regression_msr, _lightgbm(n_estimators=300)),
     "shapiq ProxySPEX": Peer(run_shapiq, _shapiq("ProxySPEX", index="SV", max_order=1), slow=True, most_players=64),
 }
 OURS = "fgsv default"
