@@ -137,7 +137,22 @@ class _Sums:
     betas: Floats
     """(k, q): their coefficients of the proxy."""
     deviations: NDArray[np.float32]
-    """(PARTS, n, q)"""
+    """(PARTS, n, q); not numbers where a stream has draws of one replicate only."""
+
+    @property
+    def knows_its_error(self) -> bool:
+        """Whether there are draws, and more than one replicate of them in each stream."""
+        return self.mass > 0 and not np.isnan(self.deviations[:, 0, 0]).any()
+
+    def times(self, weight: float) -> _Sums:
+        """Return them as if there were so many times the draws."""
+        deviations = np.float32(weight) * self.deviations
+        return _Sums(weight * self.mass, weight * self.totals, weight * self.betas, deviations)
+
+    def plus(self, other: _Sums) -> _Sums:
+        """Return the sums over both epochs."""
+        deviations = self.deviations + other.deviations
+        return _Sums(self.mass + other.mass, self.totals + other.totals, self.betas + other.betas, deviations)
 
 
 class CovarianceEstimator:
@@ -215,16 +230,17 @@ class CovarianceEstimator:
 
     def estimate(self) -> Estimate:
         """Return the player values and the deviations of the replicates."""
-        constant = self._weights.full * self._ends[1] - self._weights.empty * self._ends[0]
+        empty, full = self._ends
+        constant = self._weights.full * (full - empty) + (self._weights.full - self._weights.empty) * empty
         if self._enumerated.all():
             return Estimate(constant + self._exact, exact=True, efficient=self._efficient)
-        before, now = self._before, self._summed()
-        mass = before.mass + FRESHNESS * now.mass
-        totals = before.totals + FRESHNESS * now.totals
-        deviations = before.deviations + np.float32(FRESHNESS) * now.deviations
-        deviations *= np.float32(1 / mass)
-        beta = (before.betas + FRESHNESS * now.betas) / mass
-        values = constant + totals / mass + (self._proxy_values * beta).sum(axis=1)
+        epochs = [self._before, self._summed().times(FRESHNESS)]
+        # one that does not know its error, for want of draws, does not count where the other one does
+        epochs = [epoch for epoch in epochs if epoch.knows_its_error] or epochs
+        sums = epochs[0] if len(epochs) == 1 else epochs[0].plus(epochs[1])
+        beta = sums.betas / sums.mass
+        values = constant + sums.totals / sums.mass + (self._proxy_values * beta).sum(axis=1)
+        deviations = sums.deviations * np.float32(1 / sums.mass)
         if not np.isfinite(values).all():  # every utility was finite
             raise FloatingPointError(
                 "the estimate is not finite although every utility is: they are too large to be added up, "
@@ -311,7 +327,7 @@ class CovarianceEstimator:
             return _Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones(beta.shape[1]))
         sizes = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
         residuals, explained = np.concatenate(epoch.residuals), np.concatenate(epoch.explained)
-        _, residual_spread = mean_and_spread(self._n, sizes, residuals)
+        _, residual_spread = mean_and_spread(self._n, sizes, residuals, shape=self._proxy.spread)
         trust = epoch.surrogate.trust(sizes, explained, residuals + epoch.outlook.trust * explained)
         return _Outlook(beta, intercept, spread, residual_spread, trust)
 
@@ -323,7 +339,8 @@ class CovarianceEstimator:
         flat = squares <= 1e-12 * (mean[sizes] ** 2).sum(axis=0)  # what is left is rounding
         size_effect = np.where(flat, 0.0, (guide * values).sum(axis=0) / np.where(flat, 1.0, squares))
         ends = self._ends - size_effect * mean[[0, -1]]
-        intercept, spread = mean_and_spread(self._n, sizes, values - size_effect * mean[sizes], ends)
+        values = values - size_effect * mean[sizes]
+        intercept, spread = mean_and_spread(self._n, sizes, values, ends, self._proxy.spread)
         return intercept + size_effect * mean[1:-1], spread
 
     def _allocate(self, spread: Floats) -> Floats:
