@@ -342,6 +342,42 @@ def test_what_fails_in_a_proxy_is_said_to_be_its_own():
         fgsv.value(SumOfUnanimity(20), proxy=lambda masks: np.full(len(masks), np.nan))
 
 
+def test_a_proxy_that_raises_is_named():
+    def raises(masks):
+        raise ZeroDivisionError("no such model")
+
+    with pytest.raises(fgsv.GameError, match="in the proxy: it raised ZeroDivisionError: no such model"):
+        fgsv.value(SumOfUnanimity(20), proxy=raises)
+
+
+def test_values_of_a_proxy_that_do_not_add_up_are_refused():
+    proxy = fgsv.games.SumOfUnanimity(20)
+    wrong = fgsv.Game(proxy, 20)
+    object.__setattr__(wrong, "shapley", np.abs(proxy.shapley) + 1)
+    with pytest.raises(ValueError, match="these are not its Shapley values"):
+        fgsv.value(SumOfUnanimity(20, seed=1), proxy=wrong, budget=100)
+
+
+@pytest.mark.parametrize("budget", [34, 38, 54, 130, 174])
+def test_a_young_epoch_does_not_hide_the_error_of_the_one_before(budget):
+    result = fgsv.value(SumOfUnanimity(20), budget=budget, round_size=4)
+    assert np.isfinite(result.stderr).all()
+
+
+def test_a_small_difference_of_large_ends_is_kept():
+    result = fgsv.value(fgsv.Game(lambda masks: 1e9 + 1e-3 * masks.sum(axis=1) ** 2, 20), budget=500)
+    assert result.player_values.sum() == pytest.approx(float(result.total), rel=1e-12)
+
+
+def test_spread_follows_the_shape_it_is_expected_to_have():
+    rng = np.random.default_rng(0)
+    n, shape = 40, 10.0 ** np.linspace(0, -3, 39)[:, None]
+    sizes = rng.integers(1, n, size=24)  # one bin
+    _, spread = mean_and_spread(n, sizes, 5 * shape[sizes - 1] * rng.standard_normal((24, 1)), shape=shape)
+    np.testing.assert_allclose(spread / spread[0], shape, rtol=1e-12)
+    assert 2 < spread[0, 0] < 10
+
+
 def test_a_useless_proxy_is_harmless():
     game = SumOfUnanimity(20, seed=2)
     proxy = Airport(np.random.default_rng(0).uniform(size=20) * 1000)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import fgsv
-from fgsv.heldout import MEANS, combine, folds_of, share_errors, with_test_error
+from fgsv.heldout import MEANS, folds_of, share_errors, with_test_error
 
 
 def data(metric, seed=0, n=130):
@@ -32,7 +32,7 @@ def test_the_combined_valuation_is_that_of_the_whole():
     folds = folds_of("accuracy", y[40:])
     cut = fgsv.utility(model, X[:40], y[:40], X[40:], y[40:], folds.scoring, empty=folds.empty)
     result = fgsv.value(cut, [i % 3 for i in range(40)], budget=600, seed=0)
-    single = combine(result, folds.weights)
+    single = result.combined(folds.weights)
     np.testing.assert_allclose(single.values, result.values @ folds.weights)
     np.testing.assert_allclose(single.values.sum(), single.total)
     assert single.outputs is None

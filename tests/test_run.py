@@ -1,9 +1,14 @@
 """The loop: what it evaluates, what it refuses, and that it repeats."""
 
+import signal
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import fgsv
+from fgsv import run
+from fgsv.estimators import Covariance
 from fgsv.games import Airport, SumOfUnanimity
 
 
@@ -206,12 +211,141 @@ def test_a_target_does_not_enumerate():
 
 
 def test_an_enumeration_in_several_rounds_can_be_watched():
-    game = Airport(np.arange(1.0, 18))
-    rounds = list(fgsv.iterate(game, budget=2**17))
-    assert len(rounds) == 2
+    game = Airport(np.arange(1.0, 14))
+    rounds = list(fgsv.iterate(game, budget=2**13))
+    assert len(rounds) == 4
     assert np.isnan(rounds[0].stderr).all()
-    assert np.isnan(rounds[0].regroup([0] * 8 + [1] * 9).stderr).all()
-    np.testing.assert_allclose(rounds[1].values, game.shapley, atol=1e-10)
+    assert np.isnan(rounds[0].regroup([0] * 8 + [1] * 5).stderr).all()
+    np.testing.assert_allclose(rounds[-1].values, game.shapley, atol=1e-10)
+
+
+def test_a_rule_is_looked_at_before_every_coalition_is_evaluated():
+    game = Airport(np.arange(1.0, 14))
+    early = fgsv.value(game, stderr=3.0)
+    assert not early.exact
+    assert early.n_evaluations < 2**12
+    np.testing.assert_array_equal(fgsv.value(game, budget=early.n_evaluations).values, early.values)
+    never = fgsv.value(game, stderr=1e-9)
+    assert never.exact
+    assert never.n_evaluations <= 1.5 * 2**13
+    np.testing.assert_array_equal(fgsv.value(game, budget=never.n_evaluations).values, never.values)
+
+
+class Interrupted:
+    """An airport that is interrupted after so many evaluations."""
+
+    n_players = 13
+
+    def __init__(self, after):
+        self.game, self.asked, self.after = Airport(np.arange(1.0, 14)), 0, after
+
+    def __call__(self, masks):
+        self.asked += len(masks)
+        if self.asked > self.after:
+            raise KeyboardInterrupt
+        return self.game(masks)
+
+
+@pytest.mark.parametrize(
+    ("after", "rule", "reason"),
+    [(7000, {"stderr": 1e-12}, "interrupted"), (np.inf, {"max_seconds": 5000}, "max_seconds of 5000 passed")],
+)
+def test_what_was_sampled_is_returned_when_not_every_coalition_is_evaluated(after, rule, reason, monkeypatch):
+    game = Interrupted(after)  # 4096 are sampled, then all 8192 evaluated
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: float(game.asked)))
+    result = fgsv.value(game, budget=20_000, **rule)
+    assert not result.exact
+    assert result.n_evaluations <= 2**12 < game.asked < 2**13
+    assert result.stopped.startswith(f"{reason}; 2047 further evaluations")
+    np.testing.assert_array_equal(fgsv.value(game.game, budget=result.n_evaluations).values, result.values)
+
+
+def test_an_interrupted_enumeration_has_nothing_to_return():
+    with pytest.raises(KeyboardInterrupt):
+        fgsv.value(Interrupted(after=5000))
+
+
+def test_an_interrupt_is_left_to_whoever_handles_it():
+    """During an update it waits; then the handler that was there before gets it."""
+    seen = []
+
+    class Signalled(Covariance):
+        def start(self, problem):
+            estimator = super().start(problem)
+            update = estimator.update
+
+            def interrupted(draws, values):
+                signal.raise_signal(signal.SIGINT)
+                assert len(seen) == estimator.signals
+                estimator.signals += 1
+                update(draws, values)
+
+            estimator.signals, estimator.update = 0, interrupted
+            return estimator
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        result = fgsv.value(SumOfUnanimity(20), budget=100, method=Signalled())
+        assert result.n_evaluations == 98
+        assert len(seen) == 3
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        seen[:] = []
+        ignored = fgsv.value(SumOfUnanimity(20), budget=50, method=Signalled())
+        assert ignored.n_evaluations == 34
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"batch_size": -1}, "batch_size must be at least 1"),
+        ({"budget": 100.5}, "budget must be a whole number"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"confidence": 95}, "confidence must be between 0 and 1"),
+        ({"cost": lambda sizes: np.ones(3)}, "each of the 19 sizes"),
+        ({"semivalue": "beta(inf, 1)"}, "finite"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused_before_anything_is_evaluated(arguments, message):
+    def never(masks):
+        raise AssertionError("evaluated")
+
+    with pytest.raises(ValueError, match=message):
+        fgsv.value(fgsv.Game(never, 20), **{"budget": 100} | arguments)
+
+
+def test_a_precision_of_shares_needs_something_to_share():
+    asked = []
+
+    def nothing(masks):
+        asked.append(len(masks))
+        return np.zeros(len(masks))
+
+    with pytest.raises(ValueError, match="nothing to share"):
+        fgsv.value(fgsv.Game(nothing, 20), precision=0.01)
+    assert sum(asked) == 2
+
+
+def test_complex_utilities_are_no_numbers():
+    with pytest.raises(fgsv.GameError, match="complex"):
+        fgsv.value(fgsv.Game(lambda masks: masks.sum(axis=1) + 1j, 20), budget=100)
+
+
+def test_the_coalition_that_raises_is_named_among_those_of_its_batch():
+    watched = Counting(SumOfUnanimity(20))
+    fgsv.value(watched, budget=34)
+    guilty = watched.asked[1][5]
+
+    def fails(masks):
+        if (masks == guilty).all(axis=1).any():
+            raise ZeroDivisionError("no such model")
+        return watched.game(masks)
+
+    with pytest.raises(fgsv.GameError, match=f"for the coalition of size {guilty.sum()}") as caught:
+        fgsv.value(fgsv.Game(fails, 20), budget=100)
+    assert str(np.flatnonzero(guilty).tolist()) in caught.value.__notes__[-1]
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):

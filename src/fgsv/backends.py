@@ -79,9 +79,9 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
     except LedgerError:
         raise  # a game known from a ledger alone does not fail, the ledger does
     except Exception as error:
-        words = str(error)[:500]
-        text = f"raised: {type(error).__name__}: {words}, in a batch of {m}, of which the first is "
-        text += describe(coalitions, 0)
+        words = f"raised: {type(error).__name__}: {str(error)[:500]}"
+        where = "for" if m == 1 else f"in a batch of {m}, of which the first is"
+        text = f"{words}, {where} {describe(coalitions, 0)}"
         return failed(m, text, time.perf_counter() - start, traceback.format_exc())
     seconds = time.perf_counter() - start
     try:

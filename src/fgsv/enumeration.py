@@ -19,6 +19,8 @@ from fgsv.valuation import Estimate, Valuation
 Floats = NDArray[np.float64]
 
 MOST_PLAYERS = 24
+_PER_ROUND = 2**11
+"""Coalitions of a round: between rounds a run may be stopped."""
 
 
 def exact(game: Any, groups: Any = None, *, semivalue: str | Semivalue = "shapley") -> Valuation:
@@ -63,9 +65,9 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
     return as_game(game, partition.n_players), partition
 
 
-def _everything(n: int) -> Iterator[Coalitions]:
+def _everything(n: int, step: int = 2**16) -> Iterator[Coalitions]:
     """Yield all coalitions of n players in chunks; player i is in those whose number has bit i set."""
-    step = min(2**n, 2**16)
+    step = min(2**n, step)
     for start in range(0, 2**n, step):
         numbers = np.arange(start, start + step)
         yield Coalitions.from_masks((numbers[:, None] >> np.arange(n)) & 1 == 1)
@@ -109,7 +111,7 @@ class _Enumerator:
     _values: list[Floats] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._chunks = _everything(self.problem.n_players)
+        self._chunks = _everything(self.problem.n_players, step=_PER_ROUND)
         self._values = [self.problem.ends[:1]]
 
     def draw(self, rng: np.random.Generator) -> Draws | None:

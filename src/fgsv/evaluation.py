@@ -26,6 +26,8 @@ CALL_SECONDS = 1.0
 """How long a call should take, about: what a killed run loses at the most, unless one batch takes longer."""
 MOST_BATCHES = 64
 """The most batches of a call for each worker."""
+SEARCH_SECONDS = 10.0
+"""How long it is searched, when a batch has failed as a whole, which of its coalitions is the guilty one."""
 MOST_RECENT = 2**16
 """Rows that are kept with their values, to be found without the file: some 20 MB."""
 
@@ -166,10 +168,30 @@ class Evaluator:
                 self._ledger.record(self._number, records)
                 self._adapt(time.monotonic() - start)
             if self._on_error is None:
-                for outcome in done:
-                    _raise_failure(outcome)
+                for batch, outcome in zip(call, done, strict=True):
+                    if outcome.failures:
+                        raise self._error(batch.coalitions, outcome)
             outcomes += done
         return outcomes
+
+    def _error(self, coalitions: Coalitions, outcome: Outcome) -> GameError:
+        """Return the error to raise for a batch that failed; it names the first guilty coalition that is found."""
+        start = time.monotonic()
+        if len(coalitions) > 1 and next(iter(outcome.failures)).startswith("raised"):
+            for row in range(len(coalitions)):
+                [single] = self._workers.attempt([PackedBatch(coalitions[row : row + 1])])
+                if single.failures:
+                    coalitions, outcome = coalitions[row : row + 1], single
+                    break
+                if time.monotonic() - start > SEARCH_SECONDS:
+                    break
+        text, rows = next(iter(outcome.failures.items()))
+        error = GameError(f"the game failed ({text})")
+        if outcome.trace:
+            error.add_note(outcome.trace)
+        if len(rows) == 1:
+            error.add_note(f"members of the coalition: {coalitions.members(rows[0]).tolist()}")
+        return error
 
     def _adapt(self, seconds: float) -> None:
         """Let calls grow while they are quick: a commit waits for the disk. No bit of a value depends on it."""
@@ -237,14 +259,6 @@ def _policy(on_error: str | float) -> float | None:
     if isinstance(on_error, str) or not np.isfinite(on_error):
         raise ValueError(f'on_error must be "raise" or a finite number that stands for a failure, got {on_error!r}')
     return float(on_error)
-
-
-def _raise_failure(outcome: Outcome) -> None:
-    for text in outcome.failures:
-        error = GameError(f"the game failed ({text})")
-        if outcome.trace:
-            error.add_note(outcome.trace)
-        raise error
 
 
 def _joined(rows: Sequence[Row]) -> Outcome:

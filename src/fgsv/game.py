@@ -100,6 +100,8 @@ def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
 def shaped(answer: ArrayLike, m: int) -> Floats:
     """Return a game's answer for m coalitions as (m, q) floats, or raise a `GameError` where it is not."""
     try:
+        if np.iscomplexobj(answer):
+            raise TypeError("complex numbers")
         values = np.asarray(answer, dtype=float)
     except (TypeError, ValueError) as error:
         raise GameError(f"the game returned something that is not numbers: {error}") from error

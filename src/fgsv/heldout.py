@@ -61,20 +61,6 @@ def _constant_scores(metric: str, y: NDArray[Any]) -> Floats:
     return np.asarray(np.log(counts[inverse] / len(y)))
 
 
-def combine(valuation: Valuation, weights: Floats) -> Valuation:
-    """Return the valuation of the score on all test rows from that of its folds."""
-    assert valuation.player_values is not None
-    deviations = None if valuation.deviations is None else (valuation.deviations @ weights.astype(np.float32))
-    single = replace(
-        valuation,
-        player_values=valuation.player_values @ weights,
-        deviations=None if deviations is None else deviations[..., None],
-        total=np.asarray(valuation.total @ weights)[()],
-        outputs=None,
-    )
-    return single.regroup(valuation.partition)
-
-
 def share_errors(valuation: Valuation, weights: Floats) -> Floats:
     """Return (K,) standard errors of the shares that come from the choice of the test rows.
 
@@ -91,7 +77,7 @@ def share_errors(valuation: Valuation, weights: Floats) -> Floats:
 def with_test_error(valuation: Valuation, folds: Folds, confidence: float = 0.95) -> Valuation:
     """Return the valuation of the score on all test rows, with both errors of each share in its `info`."""
     weights = folds.weights
-    single = combine(valuation, weights)
+    single = valuation.combined(weights)
     quantile = float(student.ppf((1 + confidence) / 2, len(weights) - 1))
     if not single.total > 0:  # no shares, so no errors of shares
         return replace(single, info=single.info | {"test_error": _found(weights, [])})

@@ -25,7 +25,7 @@ from fgsv.game import as_game
 from fgsv.ledger import Ledger
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.stopping import rules, unreached
-from fgsv.valuation import Estimate, Valuation
+from fgsv.valuation import Estimate, Valuation, positive_total
 
 Floats = NDArray[np.float64]
 P = ParamSpec("P")
@@ -79,19 +79,22 @@ def rounds(
     weights = as_semivalue(semivalue)
     stop_rules = rules(max_seconds=max_seconds, stderr=stderr, precision=precision, confidence=confidence)
     if budget is None:
-        # without any rule a run must end; with one the budget only guards against what is out of reach, and does
-        # not ask for every coalition
-        guard = DEFAULT_BUDGET if not stop_rules else min(50 * DEFAULT_BUDGET, 2 ** min(n, 30) - 1)
-        budget = max(method.least(n, partition), guard)
-    budget, seed = int(budget), int(seed)
+        # without any rule a run must end; with one the budget only guards against what is out of reach
+        budget = max(method.least(n, partition), 50 * DEFAULT_BUDGET if stop_rules else DEFAULT_BUDGET)
+    budget, seed = _whole("budget", budget), _whole("seed", seed)
     asked = method
+    ahead: list[tuple[Method, int]] = [(method, budget)]
     small = isinstance(method, Covariance) and n < 40
     if small and 2**n <= budget:
-        method = Enumeration()
-    least = method.least(n, partition)
+        ahead = [(Enumeration(), budget)]
+        sampled = min(2 ** (n - 1), budget - 2**n)
+        if stop_rules and sampled >= asked.least(n, partition):  # they may be met long before the last coalition
+            ahead.insert(0, (asked, sampled))
+    running, limit = ahead.pop(0)
+    least = running.least(n, partition)
     if budget < least:
         least = min(least, 2**n) if small else least
-        raise ValueError(f"method {method.name!r} needs a budget of at least {least} evaluations, got {budget}")
+        raise ValueError(f"method {running.name!r} needs a budget of at least {least} evaluations, got {budget}")
     if seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}")
     if proxy is not None:
@@ -102,9 +105,14 @@ def rounds(
         closed_form = closed_form_of(proxy, n) if weights == SHAPLEY else None
     cost = cost or game.cost
     if cost is not None:
-        costs = np.broadcast_to(np.asarray(cost(np.arange(1, n)), dtype=float), (n - 1,))
-        if not (np.isfinite(costs) & (costs > 0)).all():
-            raise ValueError("cost must give a positive number for every size from 1 to n - 1")
+        costs = np.asarray(cost(np.arange(1, n)), dtype=float)
+        if costs.shape not in ((), (n - 1,)) or not (np.isfinite(costs) & (costs > 0)).all():
+            raise ValueError(
+                f"cost must give a positive number for each of the {n - 1} sizes from 1 to n - 1, "
+                f"got an array of shape {costs.shape} from {costs.min():g} to {costs.max():g}"
+            )
+    if batch_size is not None and _whole("batch_size", batch_size) < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     rows = int(batch_size or game.batch_size or default_batch_size(n))
     # all that the values depend on besides the game and the groups: `fgsv verify` runs again from these
     settings = {
@@ -132,24 +140,27 @@ def rounds(
         settings=settings,
     ) as evaluated:
         ends = evaluated(Coalitions.ends(n))
+        if precision is not None:
+            positive_total(ends[1] - ends[0])
         known = None
-        if proxy is not None and method is asked:
+        if proxy is not None and running is asked:
             # without a surrogate: evaluations of a proxy are cheaper than learning from them
             def start_own(ends: Floats) -> Estimator:
                 return Covariance(surrogate=False).start(Problem(n, ends, partition, weights))
 
             known = value_proxy(as_game(proxy, n), ends.shape[1], closed_form, start_own, seed)
-        estimator = method.start(Problem(n, ends, partition, weights, cost, known))
+        problem = Problem(n, ends, partition, weights, cost, known)
+        estimator = running.start(problem)
 
         def progress_after(n_evaluations: int) -> Progress:
-            failures = evaluated.summary()
+            failures, name = evaluated.summary(), running.name
 
             def as_valuation(estimate: Estimate, stopped: str) -> Valuation:
                 return Valuation.of(
                     replace(estimate, info=estimate.info | failures),
                     partition,
                     game=game,
-                    method=method.name,
+                    method=name,
                     ends=ends,
                     n_evaluations=n_evaluations,
                     stopped=stopped,
@@ -160,6 +171,7 @@ def rounds(
             return Progress(estimator.estimate, as_valuation, n_evaluations, time.monotonic() - start)
 
         progress: Progress | None = None
+        estimated = False
         n_evaluations = 2
         for number in range(2**62):
             try:
@@ -168,12 +180,17 @@ def rounds(
                 if draws is None:
                     stopped = "nothing is left to draw"
                     break
-                if n_evaluations + len(draws.coalitions) > budget:
+                if n_evaluations + len(draws.coalitions) > limit:
+                    if ahead:
+                        running, limit = ahead.pop(0)
+                        least = n_evaluations - 2 + running.least(n, partition)
+                        estimator, known = running.start(problem), None
+                        continue
                     stopped = f"budget of {budget} reached"
                     if budget - n_evaluations > budget / 8:
                         stopped += f" as far as whole rounds go: the next takes {len(draws.coalitions)}"
                     break
-                if progress is not None:
+                if progress is not None and progress.n_evaluations == n_evaluations:
                     yield progress
                 if known is not None:
                     known.keep_ahead(n_evaluations + len(draws.coalitions))
@@ -181,16 +198,22 @@ def rounds(
                 with _interrupts_wait():
                     estimator.update(draws, values)
                     n_evaluations += len(draws.coalitions)
-                    progress = progress_after(n_evaluations)
-                reasons = [reason for rule in stop_rules if (reason := rule.met(progress))]
+                    if progress is not None and estimated and n_evaluations < least:
+                        # every coalition is being evaluated: until the last one the estimate stays what it is
+                        progress = replace(progress, seconds=time.monotonic() - start)
+                    else:
+                        progress, estimated = progress_after(n_evaluations), n_evaluations >= least
+                reasons = [why for rule in stop_rules if estimated and (why := rule.met(progress))]
             except KeyboardInterrupt:
-                if progress is None:
+                if not estimated:
                     raise
                 stopped = "interrupted"
                 break
-            if n_evaluations >= least and reasons:
+            if reasons:
                 stopped = "; ".join(reasons)
                 break
+        if progress is not None and progress.n_evaluations < n_evaluations:
+            stopped += f"; {n_evaluations - progress.n_evaluations} further evaluations, on the way to all, are not used"
         if progress is not None:
             stopped += unreached(stop_rules, progress)
         evaluated.stopped = stopped
@@ -200,17 +223,30 @@ def rounds(
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
     """Have an interrupt wait until the block is done: an estimator in the middle of an update estimates nothing."""
-    if threading.current_thread() is not threading.main_thread():  # interrupts go to the main thread
+    before = signal.getsignal(signal.SIGINT)
+    # interrupts go to the main thread; what is not Python's cannot be put back
+    if threading.current_thread() is not threading.main_thread() or before is None:
         yield
         return
     waiting: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
+    signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
     if waiting:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)  # whoever handles it: a KeyboardInterrupt, the user's own, nobody
+
+
+def _whole(name: str, number: Any) -> int:
+    """Return a number as an integer, or raise an error where it is none."""
+    try:
+        whole = int(number)
+    except (TypeError, ValueError, OverflowError):
+        whole = None
+    if whole is None or whole != number:
+        raise ValueError(f"{name} must be a whole number, got {number!r}")
+    return whole
 
 
 def _plain(option: Any) -> Any:
@@ -269,9 +305,11 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     When it stops, whichever comes first: `budget` evaluations in all, the ends included (20,000 where nothing else is
     said, a million beside a target); `max_seconds`; `stderr`, the largest standard error of a group;
     `precision`, the half-width of every share's interval at `confidence`. With a budget of 2^n or more the default
-    method enumerates. A stop that looks at the errors ends runs whose error happens to look small; measured in
-    1,000 runs on each of three games (`python -m benchmarks coverage`), 95% intervals then hold in 94.1 to 96.3%,
-    and where tails are heavy the values are off by 0.17 standard errors in the mean.
+    method enumerates; beside another rule it samples first, half as many coalitions at the most. A stop that looks at
+    the errors ends runs whose error happens to look small; measured in 1,000 runs on each of three games
+    (`python -m benchmarks coverage`), 95% intervals then hold in 94.1 to 96.3%, and where tails are heavy the values
+    are off by 0.17 standard errors in the mean. What no draw has seen, no error tells: a game that is worth something
+    in rare coalitions only may meet its target before the first of them.
 
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
     a file that remembers every evaluation, `on_error` ("raise", or a number for what fails), `timeout` per batch.

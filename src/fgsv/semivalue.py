@@ -24,8 +24,8 @@ class Beta:
     b: float
 
     def __post_init__(self) -> None:
-        if not (self.a > 0 and self.b > 0):
-            raise ValueError(f"Beta semivalues need positive parameters, got a={self.a}, b={self.b}")
+        if not (0 < self.a < np.inf and 0 < self.b < np.inf):
+            raise ValueError(f"Beta semivalues need positive, finite parameters, got a={self.a}, b={self.b}")
 
     def __str__(self) -> str:
         return "shapley" if self == SHAPLEY else f"beta({self.a!r}, {self.b!r})"
@@ -56,6 +56,8 @@ def as_semivalue(semivalue: str | Semivalue) -> Semivalue:
     """Read "shapley", "banzhaf", "beta(a, b)", or a `Beta` or `Banzhaf` as it is."""
     if isinstance(semivalue, (Beta, Banzhaf)):
         return semivalue
+    if not isinstance(semivalue, str):
+        raise TypeError(f"semivalue must be 'shapley', 'banzhaf' or 'beta(a, b)', got {semivalue!r}")
     name = semivalue.strip().lower()
     if name == "shapley":
         return SHAPLEY

@@ -95,7 +95,10 @@ def unreached(rules: Iterable[Rule], progress: Progress) -> str:
             ratio = rule.ratio(progress.valuation)
             if 1 < ratio < np.inf:
                 needed = float(f"{progress.n_evaluations * ratio**2:.2g}")
-                text += f"; {rule.name} of {rule.target:g} would take about {needed:,.0f} evaluations"
+                text += f"; {rule.name} of {rule.target:g} would take "
+                n = progress.valuation.partition.n_players
+                text += f"all {2**n:,}" if np.log2(needed) > n else f"about {needed:,.0f}"
+                text += " evaluations"
     return text
 
 
@@ -110,6 +113,8 @@ def rules(
     for name, number in (("max_seconds", max_seconds), ("stderr", stderr), ("precision", precision)):
         if number is not None and not number > 0:
             raise ValueError(f"{name} must be positive, got {number}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
     found: list[Rule] = []
     if max_seconds is not None:
         found.append(MaxSeconds(max_seconds))

@@ -16,7 +16,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
 from fgsv.game import Game
-from fgsv.heldout import Folds, combine, folds_of, with_test_error
+from fgsv.heldout import Folds, folds_of, with_test_error
 from fgsv.preprocess import recognise_columns, transformer
 from fgsv.table import Dataset, TableError, Task, prepare, read
 from fgsv.valuation import Valuation
@@ -50,7 +50,7 @@ class Job:
 
     def on_all_test_rows_valued(self, valuation: Valuation) -> Valuation:
         """Return a valuation of this job's game as that of the score on all test rows, folds or not."""
-        return valuation if self.folds is None else combine(valuation, self.folds.weights)
+        return valuation if self.folds is None else valuation.combined(self.folds.weights)
 
     def ends(self) -> list[float]:
         """Return U(0) and U(N) of a game with one output."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from fgsv.game import Game
@@ -156,20 +156,11 @@ class Valuation:
 
         Linear shares alone are proof against splitting: a group's share is the sum of its parts' shares.
         """
-        return np.asarray(self.values / self._positive_total())
+        return np.asarray(self.values / positive_total(self.total))
 
     def share_interval(self, confidence: float = 0.95) -> Floats:
         """Return (K, 2) or (K, q, 2) bounds of the shares."""
-        return _bounds(self.shares(), self.half_width(confidence) / self._positive_total())
-
-    def _positive_total(self) -> Floats:
-        if not np.all(self.total > 0):
-            raise ValueError(
-                f"shares need a positive U(N) - U(0), but it is {np.min(self.total):.6g}: with everybody's data "
-                "the model scores no better than with none, so there is nothing to share. "
-                "Check the metric, the model and the value of the empty set"
-            )
-        return self.total
+        return _bounds(self.shares(), self.half_width(confidence) / positive_total(self.total))
 
     def test_error(self) -> Floats:
         """Return (K,) errors of the groups' mean values that come from the choice of the test points.
@@ -184,6 +175,39 @@ class Valuation:
                 "fgsv.utility(..., per_test_point=True)"
             )
         return self.values.std(axis=1) / np.sqrt(self.values.shape[1])
+
+    def test_table(self) -> pd.DataFrame:
+        """Return a table of the groups' means over the test points with both errors, and which is which."""
+        import pandas as pd
+
+        test_error, mean = self.test_error(), self.combined()
+        return pd.DataFrame(
+            {
+                "group": pd.Series(list(self.names), dtype=object),
+                "value": mean.values,
+                "monte_carlo_error": mean.stderr,
+                "test_error": test_error,
+            }
+        )
+
+    def combined(self, weights: ArrayLike | None = None) -> Valuation:
+        """Return the valuation of a weighted sum of the outputs, by default of their mean; no new evaluation."""
+        if self.outputs is None or self.player_values is None:
+            raise ValueError("only values of players with several outputs can be combined")
+        q = len(self.outputs)
+        weights = np.full(q, 1 / q) if weights is None else np.asarray(weights, dtype=float)
+        if weights.shape != (q,):
+            raise ValueError(f"weights must have one number for each of the {q} outputs, got shape {weights.shape}")
+        deviations = None if self.deviations is None else (self.deviations @ weights.astype(np.float32))
+        single = replace(
+            self,
+            player_values=self.player_values @ weights,
+            deviations=None if deviations is None else deviations[..., None],
+            total=np.asarray(self.total @ weights)[()],
+            outputs=None,
+            grouped=False,
+        )
+        return replace(single.regroup(self.partition), grouped=self.grouped)
 
     def regroup(self, groups: Any) -> Valuation:
         """Return the valuation of other groups of the same players; no new evaluation.
@@ -374,6 +398,17 @@ def _group_sums(
     for deviation in deviations:
         variance += partition.sums(deviation.astype(float)) ** 2
     return values, np.sqrt(variance)
+
+
+def positive_total(total: Floats) -> Floats:
+    """Return U(N) - U(0), or raise an error where there is nothing to share."""
+    if not np.all(total > 0):
+        raise ValueError(
+            f"shares need a positive U(N) - U(0), but it is {np.min(total):.6g}: with everybody's data "
+            "the model scores no better than with none, so there is nothing to share. "
+            "Check the metric, the model and the value of the empty set"
+        )
+    return total
 
 
 def _bounds(values: Floats, half_width: Floats) -> Floats:

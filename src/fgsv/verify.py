@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fgsv.backends import PackedBatch, Workers
 from fgsv.game import Game, as_game
-from fgsv.heldout import combine
 from fgsv.ledger import Batch, Ledger, NotRecorded, WrongLedger
 from fgsv.packing import unpack
 from fgsv.payout import split_again
@@ -97,7 +96,7 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
                     break
             derived = progress.valuation
             if "test_error" in valuation.info:  # the ledger has the folds of the test rows one by one
-                derived = combine(derived, np.array(valuation.info["test_error"]["weights"]))
+                derived = derived.combined(valuation.info["test_error"]["weights"])
         except NotRecorded:
             stated = f"{valuation.n_evaluations} evaluations from seed {settings['seed']}"
             return [Difference("draws", stated, "some of them are not in the ledger")]
@@ -105,7 +104,7 @@ def verify(valuation: Valuation, ledger: str | Path) -> list[Difference]:
 
 
 def _targets(stated: list[str]) -> dict[str, float]:
-    """Return the targets that ended a run, from its rules in words; the clock's end is not derived."""
+    """Return the rules of a run from those in words; when the clock ended it is not derived, only that it might."""
     found: dict[str, float] = {}
     for rule in stated:
         numbers = {name: float(number) for name, number in re.findall(r"(\w+)=([^,)]+)", rule)}
@@ -113,6 +112,8 @@ def _targets(stated: list[str]) -> dict[str, float]:
             found |= {"precision": numbers["target"], "confidence": numbers["confidence"]}
         elif rule.startswith("StandardError("):
             found["stderr"] = numbers["target"]
+        elif rule.startswith("MaxSeconds("):
+            found["max_seconds"] = float("inf")
     return found
 
 

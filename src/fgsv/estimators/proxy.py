@@ -114,6 +114,8 @@ def value_proxy(
             values = np.concatenate([evaluate(game, batch) for batch in batches])
         except GameError as error:
             raise GameError(f"in the proxy: {error}") from error
+        except Exception as error:
+            raise GameError(f"in the proxy: it raised {type(error).__name__}: {error}") from error
         if values.shape[1] not in (1, q):
             raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
         return np.broadcast_to(values, (len(values), q))
@@ -133,6 +135,12 @@ def value_proxy(
     if closed_form is not None:
         if closed_form.shape[1] not in (1, q):
             raise ValueError(f"proxy.shapley has {closed_form.shape[1]} outputs; the game has {q}")
+        off = np.abs(closed_form.sum(axis=0) - (last - first))
+        if (off > 1e-6 * np.maximum(np.abs(closed_form).sum(axis=0), np.abs(last - first))).any():
+            raise ValueError(
+                f"proxy.shapley sums to {closed_form.sum(axis=0)}, but the proxy is worth {last - first} more "
+                "with all players than with none: these are not its Shapley values"
+            )
         values = closed_form - (last - first) / n  # what depends on the size alone is shared equally
         return Proxy(departures, mean, _expected(spread, mean), values[:, None, :])
     at_ends = departures(Coalitions.ends(n))
