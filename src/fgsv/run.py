@@ -213,7 +213,9 @@ def rounds(
                 stopped = "; ".join(reasons)
                 break
         if progress is not None and progress.n_evaluations < n_evaluations:
-            stopped += f"; {n_evaluations - progress.n_evaluations} further evaluations, on the way to all, are not used"
+            stopped += (
+                f"; {n_evaluations - progress.n_evaluations} further evaluations, on the way to all, are not used"
+            )
         if progress is not None:
             stopped += unreached(stop_rules, progress)
         evaluated.stopped = stopped

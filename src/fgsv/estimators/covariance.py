@@ -144,16 +144,6 @@ class _Sums:
         """Whether there are draws, and more than one replicate of them in each stream."""
         return self.mass > 0 and not np.isnan(self.deviations[:, 0, 0]).any()
 
-    def times(self, weight: float) -> _Sums:
-        """Return them as if there were so many times the draws."""
-        deviations = np.float32(weight) * self.deviations
-        return _Sums(weight * self.mass, weight * self.totals, weight * self.betas, deviations)
-
-    def plus(self, other: _Sums) -> _Sums:
-        """Return the sums over both epochs."""
-        deviations = self.deviations + other.deviations
-        return _Sums(self.mass + other.mass, self.totals + other.totals, self.betas + other.betas, deviations)
-
 
 class CovarianceEstimator:
     """Epochs of growing length, each with a fixed allocation and streams that cross-fit a surrogate.
@@ -234,13 +224,18 @@ class CovarianceEstimator:
         constant = self._weights.full * (full - empty) + (self._weights.full - self._weights.empty) * empty
         if self._enumerated.all():
             return Estimate(constant + self._exact, exact=True, efficient=self._efficient)
-        epochs = [self._before, self._summed().times(FRESHNESS)]
+        epochs = [self._before, self._summed(FRESHNESS)]
         # one that does not know its error, for want of draws, does not count where the other one does
         epochs = [epoch for epoch in epochs if epoch.knows_its_error] or epochs
-        sums = epochs[0] if len(epochs) == 1 else epochs[0].plus(epochs[1])
-        beta = sums.betas / sums.mass
-        values = constant + sums.totals / sums.mass + (self._proxy_values * beta).sum(axis=1)
-        deviations = sums.deviations * np.float32(1 / sums.mass)
+        mass = sum(epoch.mass for epoch in epochs)
+        totals, beta = np.zeros_like(self._exact), np.zeros_like(self._before.betas)
+        deviations = np.zeros_like(self._before.deviations)
+        for epoch in epochs:
+            totals += epoch.totals
+            beta += epoch.betas / mass
+            deviations += epoch.deviations
+        deviations *= np.float32(1 / mass)
+        values = constant + totals / mass + (self._proxy_values * beta).sum(axis=1)
         if not np.isfinite(values).all():  # every utility was finite
             raise FloatingPointError(
                 "the estimate is not finite although every utility is: they are too large to be added up, "
@@ -301,10 +296,13 @@ class CovarianceEstimator:
         # but with a proxy, whose coefficients are others now, it is a model of something else
         self._epoch = self._open(outlook, None if outlook.beta.size else self._epoch.surrogate)
 
-    def _summed(self) -> _Sums:
-        """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream."""
+    def _summed(self, weight: float = 1.0) -> _Sums:
+        """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream.
+
+        Each draw counts as `weight` draws.
+        """
         epoch = self._epoch
-        count = epoch.counts.sum()
+        count = weight * epoch.counts.sum()
         by_stream = epoch.counts.reshape(N_STREAMS, N_REPLICATES)
         fraction = (by_stream / np.maximum(by_stream.sum(axis=1, keepdims=True), 1)).astype(np.float32)
         deviations = np.empty(epoch.sums.shape, dtype=np.float32)
@@ -313,9 +311,10 @@ class CovarianceEstimator:
             total = epoch.sums[parts].sum(axis=0)
             # the mean is the replicates' own: 1 - sum of squares is (R - 1) / R where they are equal
             freedom = 1 - float((fraction[stream] ** 2).sum())
-            scale = np.float32(1 / np.sqrt(freedom) if freedom > 1e-6 else np.nan)
+            scale = np.float32(weight / np.sqrt(freedom) if freedom > 1e-6 else np.nan)
             deviations[parts] = scale * (epoch.sums[parts] - fraction[stream][:, None, None] * total)
-        return _Sums(count, epoch.total + count * epoch.known, count * epoch.betas.mean(axis=0), deviations)
+        totals = weight * epoch.total + count * epoch.known
+        return _Sums(count, totals, count * epoch.betas.mean(axis=0), deviations)
 
     def _look_ahead(self) -> _Outlook:
         """Return what everything drawn so far says about the next epoch."""
