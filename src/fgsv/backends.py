@@ -267,7 +267,11 @@ def _attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickle
 
 
 def _follow(driver: int) -> None:
-    """Have this process end soon after its driver: a killed one leaves nobody behind."""
+    """Have this process end soon after its driver: a killed one leaves nobody behind.
+
+    An interrupt from the terminal reaches all of them; only the driver answers it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == driver:
