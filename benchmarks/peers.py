@@ -1,6 +1,6 @@
 """The same games and the same budget for pyDVL and shapiq: `make bench-peers`, in an environment of its own.
 
-Beside them stands the newest estimator of the literature, which neither has.
+Beside them stands RegressionMSR, which neither has.
 Each estimator values the players; its values are summed by group, as ours are. Evaluations are counted where the
 game is called; the empty coalition is answered once and is free after that.
 """

@@ -23,7 +23,7 @@ def run_regression_msr(make: Callable[[int], Any], game: Counted, budget: int, s
     n = game.game.n_players
     rng = np.random.default_rng(seed)
     total = float(game(np.ones((1, n), dtype=bool))[0])
-    # sizes as in KernelSHAP, where this did better than with uniform ones; each coalition with its complement
+    # sizes as in KernelSHAP, each coalition with its complement
     by_size = 1 / (np.arange(1, n) * np.arange(n - 1, 0, -1))
     norm = by_size.sum()
     sizes = rng.choice(np.arange(1, n), p=by_size / norm, size=(budget - game.count) // 2)

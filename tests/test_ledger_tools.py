@@ -37,6 +37,8 @@ def run(*arguments):
 RUNS = {
     "default": {"budget": 400},
     "stopped early": {"stderr": 0.2, "budget": 3000},
+    "sampled, then enumerated": {"stderr": 1e-9, "budget": 2**13},
+    "ended by the clock": {"max_seconds": 1e-9, "budget": 2**13},
     "enumerated": {"budget": 2**N},
     "banzhaf": {"budget": 400, "semivalue": "beta(4, 1)"},
     "algorithm 1": {"budget": 400, "method": "finite_difference", "threshold": 4},

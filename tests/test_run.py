@@ -347,6 +347,11 @@ def test_the_coalition_that_raises_is_named_among_those_of_its_batch():
         fgsv.value(fgsv.Game(fails, 20), budget=100)
     assert str(np.flatnonzero(guilty).tolist()) in caught.value.__notes__[-1]
 
+    by_row = Counting(fgsv.Game(fails, 20))
+    with pytest.raises(fgsv.GameError, match=f"for the coalition of size {guilty.sum()}"):
+        fgsv.value(fgsv.Game(by_row, 20, independent_rows=True), budget=100)
+    assert by_row.n_asked == 2 + 32 + 32  # the ends, the batch, its rows: once each
+
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
     result = fgsv.value(SumOfUnanimity(20), budget=np.int64(100), seed=np.int64(1), batch_size=np.int64(8))

@@ -177,15 +177,16 @@ class Evaluator:
     def _error(self, coalitions: Coalitions, outcome: Outcome) -> GameError:
         """Return the error to raise for a batch that failed; it names the first guilty coalition that is found."""
         start = time.monotonic()
-        if len(coalitions) > 1 and next(iter(outcome.failures)).startswith("raised"):
+        text, rows = next(iter(outcome.failures.items()))
+        if len(rows) == len(coalitions) > 1 and text.startswith("raised"):
             for row in range(len(coalitions)):
                 [single] = self._workers.attempt([PackedBatch(coalitions[row : row + 1])])
                 if single.failures:
                     coalitions, outcome = coalitions[row : row + 1], single
+                    text, rows = next(iter(single.failures.items()))
                     break
                 if time.monotonic() - start > SEARCH_SECONDS:
                     break
-        text, rows = next(iter(outcome.failures.items()))
         error = GameError(f"the game failed ({text})")
         if outcome.trace:
             error.add_note(outcome.trace)

@@ -212,11 +212,9 @@ def rounds(
             if reasons:
                 stopped = "; ".join(reasons)
                 break
-        if progress is not None and progress.n_evaluations < n_evaluations:
-            stopped += (
-                f"; {n_evaluations - progress.n_evaluations} further evaluations, on the way to all, are not used"
-            )
         if progress is not None:
+            if unused := n_evaluations - progress.n_evaluations:
+                stopped += f"; {unused} further evaluations, on the way to all, are not used"
             stopped += unreached(stop_rules, progress)
         evaluated.stopped = stopped
     yield replace(progress or progress_after(n_evaluations), stopped=stopped)

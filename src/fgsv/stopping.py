@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fgsv.valuation import Valuation
+from fgsv.valuation import Valuation, check_confidence
 
 
 class Progress(Protocol):
@@ -113,8 +113,7 @@ def rules(
     for name, number in (("max_seconds", max_seconds), ("stderr", stderr), ("precision", precision)):
         if number is not None and not number > 0:
             raise ValueError(f"{name} must be positive, got {number}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
+    check_confidence(confidence)
     found: list[Rule] = []
     if max_seconds is not None:
         found.append(MaxSeconds(max_seconds))

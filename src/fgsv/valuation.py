@@ -144,8 +144,7 @@ class Valuation:
 
     def half_width(self, confidence: float = 0.95) -> Floats:
         """Return half the width of each value's interval."""
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
+        check_confidence(confidence)
         quantile = float(stdtrit(self.degrees_of_freedom, (1 + confidence) / 2))
         return np.asarray(self.stderr * quantile)
 
@@ -398,6 +397,12 @@ def _group_sums(
     for deviation in deviations:
         variance += partition.sums(deviation.astype(float)) ** 2
     return values, np.sqrt(variance)
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse what is no probability, such as 95."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
 
 
 def positive_total(total: Floats) -> Floats:
