@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-long torture lint docs clean
+.PHONY: demo test torture lint docs clean
 
 demo: .venv/fgsv
 	$(PY) -m fgsv demo --out fgsv-demo --force
@@ -13,9 +13,6 @@ test: .venv/test
 	.venv/bin/ruff format --check src tests benchmarks
 	.venv/bin/mypy
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
-
-test-long: .venv/test
-	OMP_NUM_THREADS=1 $(PY) -m pytest -m long
 
 torture: .venv/test  ## kill a run with workers 100 times, resume each to the end, compare bit for bit
 	$(PY) benchmarks/torture.py --kills 100

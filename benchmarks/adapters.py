@@ -27,7 +27,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fgsv.utilities.diffusion.adapters import TARGETS, AdamW, Training, adapt
+from fgsv.utilities.adapters.layers import TARGETS, AdamW, Training, adapt
 
 BATCH, LATENT = 4, 32
 MODELS: dict[str, dict[str, Any]] = {

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import fgsv
-from fgsv.verify import verify
+from fgsv.running.verification import verify
 
 N = 100
 

@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 import fgsv
-from fgsv.copies import find_copies
+from fgsv.audit.copies import find_copies
 from fgsv.partition import Partition
 from fgsv.report import render
 from fgsv.valuation import Valuation

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 
 import fgsv
-from fgsv.evaluation import CALL_SECONDS
 from fgsv.ledger import Ledger
+from fgsv.running.evaluator import CALL_SECONDS
 
 WORKERS, BATCH, N = 2, 16, 24
 

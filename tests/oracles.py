@@ -5,6 +5,16 @@ from math import comb, factorial
 
 import numpy as np
 
+from fgsv.games import Airport, Glove, SumOfUnanimity, WeightedMajority
+
+GAMES = {
+    "airport": Airport([3.0, 1.0, 1.0, 7.5, 2.0, 4.0, 4.0, 0.5, 9.0, 6.0]),
+    "glove": Glove(4, 6),
+    "one glove": Glove(1, 9),
+    "majority": WeightedMajority([4, 3, 3, 2, 2, 1, 1, 1, 1, 5], quota=12),
+    "unanimity": SumOfUnanimity(10, seed=5),
+}
+
 
 def value_of(game, members, n):
     masks = np.zeros((1, n), dtype=bool)

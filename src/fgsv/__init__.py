@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fgsv import games, payout, plots
-    from fgsv.costs import fit_cost
     from fgsv.diagnosis import diagnose
-    from fgsv.enumeration import exact
     from fgsv.estimators import METHODS, theorem3
+    from fgsv.estimators.enumeration import exact
     from fgsv.game import Game, GameError, grouped
+    from fgsv.ledger.costs import fit_cost
     from fgsv.partition import Partition
     from fgsv.planning import plan
-    from fgsv.run import iterate, value
+    from fgsv.running.run import iterate, value
     from fgsv.utilities import KNNVote, Utility, utility
-    from fgsv.valuation import Valuation
+    from fgsv.valuation.valuation import Valuation
 
 __version__ = "0.1.0"
 
@@ -50,14 +50,14 @@ _HOMES = {
     "Utility": "fgsv.utilities",
     "Valuation": "fgsv.valuation",
     "diagnose": "fgsv.diagnosis",
-    "exact": "fgsv.enumeration",
-    "fit_cost": "fgsv.costs",
+    "exact": "fgsv.estimators.enumeration",
+    "fit_cost": "fgsv.ledger.costs",
     "grouped": "fgsv.game",
-    "iterate": "fgsv.run",
+    "iterate": "fgsv.running.run",
     "plan": "fgsv.planning",
     "theorem3": "fgsv.estimators",
     "utility": "fgsv.utilities",
-    "value": "fgsv.run",
+    "value": "fgsv.running.run",
 }
 
 

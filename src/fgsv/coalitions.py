@@ -1,4 +1,4 @@
-"""Coalitions: batches of sets of players, held as short lists and drawn by size."""
+"""Coalitions: batches of sets of players, held as short lists, drawn by size, and packed into bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-Masks = NDArray[np.bool_]
-"""An (m, n) array: row j says which of the n players are in coalition j."""
+from fgsv.types import Floats, Ints, Masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +31,9 @@ class Coalitions:
     n_players: int
     listed: NDArray[np.int32]
     """The listed players, coalition after coalition."""
-    starts: NDArray[np.int64]
+    starts: Ints
     """Coalition j lists `listed[starts[j]:starts[j + 1]]`; m + 1 entries."""
-    inverted: NDArray[np.bool_]
+    inverted: Masks
     """Where True, the listed players are those left out."""
 
     def __len__(self) -> int:
@@ -55,17 +54,17 @@ class Coalitions:
         )
 
     @property
-    def n_listed(self) -> NDArray[np.int64]:
+    def n_listed(self) -> Ints:
         """How many players each coalition lists."""
         return np.diff(self.starts)
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """How many members each coalition has."""
         return np.where(self.inverted, self.n_players - self.n_listed, self.n_listed)
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Ints:
         """For each entry of `listed`, the coalition that lists it."""
         return np.repeat(np.arange(len(self)), self.n_listed)
 
@@ -76,7 +75,7 @@ class Coalitions:
         masks[self.inverted] ^= True
         return masks
 
-    def members(self, row: int) -> NDArray[np.int64]:
+    def members(self, row: int) -> Ints:
         """Return the members of one coalition, in increasing order."""
         return np.flatnonzero(self[row : row + 1].masks()[0])
 
@@ -129,15 +128,13 @@ class Coalitions:
         )
 
 
-def log_choose(n: ArrayLike, k: ArrayLike) -> NDArray[np.float64]:
+def log_choose(n: ArrayLike, k: ArrayLike) -> Floats:
     """Return the logarithm of the binomial coefficient C(n, k), for arrays."""
     n, k = np.asarray(n), np.asarray(k)
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
-def draw_blocks(
-    n_players: int, sizes: NDArray[np.integer], rng: np.random.Generator
-) -> tuple[Coalitions, NDArray[np.int64]]:
+def draw_blocks(n_players: int, sizes: NDArray[np.integer], rng: np.random.Generator) -> tuple[Coalitions, Ints]:
     """Draw one uniform coalition of each given size; those of one size are blocks of random permutations.
 
     `sizes` (m,), or (J, m) for J streams, are between 1 and n - 1, in each stream in order. Coalitions of one size in
@@ -181,3 +178,107 @@ _WHOLE = 4096
 """Up to so many players permutations are drawn whole and many at once, which is faster than parts of each."""
 _AT_ONCE = 2**20
 """Entries of permutations that are drawn at once."""
+
+
+# Packed coalitions: a batch as bytes, the same bytes for the same coalitions on every machine.
+
+BITS, MEMBERS, LEFT_OUT = 0, 1, 2
+"""The first byte of a packed coalition: what follows are bits, a list of members, or of those left out."""
+BITS_ONLY = 1024
+"""Up to so many players every coalition is packed as bits: 128 bytes, and no loop over coalitions."""
+
+
+def canonical(coalitions: Coalitions) -> Coalitions:
+    """Return the same coalitions with the shorter list each (of members, at half of all), in increasing order.
+
+    A game that is given lists may add in their order; in one order alone it has the same bits again.
+    """
+    twice = 2 * coalitions.n_listed
+    n = coalitions.n_players
+    if np.any((twice > n) | ((twice == n) & coalitions.inverted)):
+        return Coalitions.from_masks(coalitions.masks())
+    offsets = n * coalitions.rows
+    listed = np.sort(offsets + coalitions.listed) - offsets  # one sort for all lists: each has its own range
+    return Coalitions(n, listed.astype(np.int32), coalitions.starts, coalitions.inverted)
+
+
+def pack(coalitions: Coalitions) -> bytes:
+    """Return a batch as bytes: how many coalitions, the length of each in bytes, and each of them in turn.
+
+    >>> pack(Coalitions.from_masks([[True, False, True]])).hex(" ")
+    '01 00 00 00 02 00 00 00 00 a0'
+
+    A coalition is one byte that says how it is written, and bits or a list of 32-bit numbers, whichever is
+    shorter (bits for few players). It does not depend on the batch, so that it can be found in another one.
+    """
+    if coalitions.n_players <= BITS_ONLY:
+        bits = np.packbits(coalitions.masks(), axis=1)
+        flagged = np.concatenate([np.full((len(bits), 1), BITS, np.uint8), bits], axis=1)
+        return _header(np.full(len(bits), flagged.shape[1])) + flagged.tobytes()
+    return join(_rows(canonical(coalitions)))
+
+
+def _rows(coalitions: Coalitions) -> list[bytes]:
+    n, starts = coalitions.n_players, coalitions.starts.tolist()
+    listed = coalitions.listed.astype("<i4")
+    rows = []
+    for row, inverted in enumerate(coalitions.inverted.tolist()):
+        if 32 * (starts[row + 1] - starts[row]) < n:
+            flag = LEFT_OUT if inverted else MEMBERS
+            rows.append(bytes([flag]) + listed[starts[row] : starts[row + 1]].tobytes())
+        else:
+            rows.append(bytes([BITS]) + np.packbits(coalitions[row : row + 1].masks()).tobytes())
+    return rows
+
+
+def _header(lengths: NDArray[np.integer]) -> bytes:
+    return np.concatenate([[len(lengths)], lengths]).astype("<i4").tobytes()
+
+
+def join(rows: Sequence[bytes]) -> bytes:
+    """Return the batch of these packed coalitions."""
+    return _header(np.array([len(row) for row in rows], dtype=np.int64)) + b"".join(rows)
+
+
+def split(batch: bytes) -> list[bytes]:
+    """Return the packed coalitions of a batch, one by one."""
+    ends = _ends(batch).tolist()
+    return [batch[start:end] for start, end in pairwise(ends)]
+
+
+def n_rows(batch: bytes) -> int:
+    """Return how many coalitions a batch has."""
+    return int.from_bytes(batch[:4], "little")
+
+
+def _ends(batch: bytes) -> Ints:
+    """Return where each coalition of a batch ends, preceded by where the first one begins."""
+    count = n_rows(batch)
+    lengths = np.frombuffer(batch, "<i4", count, offset=4)
+    ends = 4 + 4 * count + np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    if ends[-1] != len(batch):
+        raise ValueError(f"a packed batch of {ends[-1]} bytes has {len(batch)}")
+    return ends
+
+
+def unpack(n_players: int, batch: bytes) -> Coalitions:
+    """Return the coalitions of a batch, in canonical form.
+
+    >>> unpack(3, pack(Coalitions.from_masks([[True, False, True]]))).masks().tolist()
+    [[True, False, True]]
+    """
+    if n_players <= BITS_ONLY:
+        ends = _ends(batch)
+        bits = np.frombuffer(batch, np.uint8, offset=int(ends[0])).reshape(len(ends) - 1, -1)[:, 1:]
+        return Coalitions.from_masks(np.unpackbits(bits, axis=1, count=n_players).astype(bool))
+    lists, inverted = [], []
+    for row in split(batch):
+        if row[0] == BITS:
+            bits = np.frombuffer(row, np.uint8, offset=1)
+            one = Coalitions.from_masks(np.unpackbits(bits, count=n_players)[None, :])
+            lists.append(one.listed)
+            inverted.append(bool(one.inverted[0]))
+        else:
+            lists.append(np.frombuffer(row, "<i4", offset=1))
+            inverted.append(row[0] == LEFT_OUT)
+    return Coalitions.from_lists(n_players, lists, inverted)

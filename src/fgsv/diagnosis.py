@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fgsv.coalitions import Coalitions
-from fgsv.enumeration import read_players
+from fgsv.estimators.enumeration import read_players
 from fgsv.game import Game, evaluate
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fgsv.types import Floats, Ints
 
 N_SIZES = 16
 N_RESAMPLES = 200

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fgsv.coalitions import Coalitions, Masks
+from fgsv.coalitions import Coalitions
 from fgsv.partition import Partition
-
-Floats = NDArray[np.float64]
+from fgsv.types import Floats, Ints, Masks
 
 
 class GameError(RuntimeError):
@@ -41,7 +40,7 @@ class Game:
     """Identifies the game by content, equal on every machine: the key of its evaluations in a ledger."""
     independent_rows: bool = False
     """Whether each coalition is evaluated by itself: the same bits in any batch, and failures row by row."""
-    cost: Callable[[NDArray[np.int64]], ArrayLike] | None = None
+    cost: Callable[[Ints], ArrayLike] | None = None
     """(k,) sizes -> (k,) relative costs of one evaluation."""
     batch_size: int | None = None
     """How many coalitions the game likes to be asked for at once."""

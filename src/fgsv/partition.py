@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from fgsv.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,9 @@ class Partition:
     """
 
     names: tuple[Hashable, ...]
-    ownership: NDArray[np.float64] | None
+    ownership: Floats | None
     """(n, K) shares of each player, or None where each player belongs to one group."""
-    _codes: NDArray[np.int64] | None = None
+    _codes: Ints | None = None
 
     @classmethod
     def of(cls, groups: Any, n_players: int | None = None) -> Partition:
@@ -70,7 +70,7 @@ class Partition:
         return self._codes is not None
 
     @property
-    def codes(self) -> NDArray[np.int64]:
+    def codes(self) -> Ints:
         """For each player the position of its group in `names`."""
         if self._codes is None:
             raise ValueError("players are co-owned: they have no single group")
@@ -105,7 +105,7 @@ class Partition:
             )
         return sums.reshape(self.n_groups, *np.shape(values)[1:])
 
-    def members(self, group: int) -> NDArray[np.int64]:
+    def members(self, group: int) -> Ints:
         """Return the players of one group, by its position in `names`."""
         return np.flatnonzero(self.codes == group)
 

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from fgsv.types import Floats
 from fgsv.valuation import Valuation
 
-Floats = NDArray[np.float64]
 Money = int | str | Decimal
 
 N_SCENARIOS = 2000

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fgsv.run import iterate
+from fgsv.running.run import iterate
 from fgsv.valuation import Valuation
 
 PILOT = 2048

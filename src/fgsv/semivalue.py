@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln
 
 from fgsv.coalitions import log_choose
-
-Floats = NDArray[np.float64]
+from fgsv.types import Floats
 
 
 @dataclass(frozen=True)

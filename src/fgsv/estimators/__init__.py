@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from fgsv.estimators.complementary import Complementary
-from fgsv.estimators.covariance import Covariance
+from fgsv.estimators.baselines.complementary import Complementary
+from fgsv.estimators.baselines.group_testing import GroupTesting
+from fgsv.estimators.baselines.kernelshap import KernelSHAP
+from fgsv.estimators.baselines.leverageshap import LeverageSHAP
+from fgsv.estimators.baselines.one_for_all import OneForAll
+from fgsv.estimators.baselines.permutation import Permutation
+from fgsv.estimators.baselines.unbiased_kernelshap import UnbiasedKernelSHAP
+from fgsv.estimators.covariance.covariance import Covariance
+from fgsv.estimators.covariance.proxy import Proxy
 from fgsv.estimators.finite_difference import FiniteDifference, theorem3
-from fgsv.estimators.group_testing import GroupTesting
-from fgsv.estimators.kernelshap import KernelSHAP
-from fgsv.estimators.leverageshap import LeverageSHAP
 from fgsv.estimators.method import Draws, Estimator, Method, Problem
-from fgsv.estimators.one_for_all import OneForAll
-from fgsv.estimators.permutation import Permutation
-from fgsv.estimators.proxy import Proxy
-from fgsv.estimators.unbiased_kernelshap import UnbiasedKernelSHAP
 
 METHODS: dict[str, type[Method]] = {
     "covariance": Covariance,

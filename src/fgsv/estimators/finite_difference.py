@@ -7,16 +7,13 @@ from math import ceil, inf, log
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fgsv.coalitions import Coalitions, Masks, log_choose
+from fgsv.coalitions import Coalitions, log_choose
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY
+from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ class _Samples:
     """Members in S0; of a pair, those of the lower set."""
     coefficient: Floats
     """What the sample's utility, or the pair's difference, is multiplied by."""
-    paired: NDArray[np.bool_]
+    paired: Masks
 
 
 def _samples(n: int, s0: int, threshold: int) -> _Samples:

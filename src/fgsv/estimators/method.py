@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.proxy import Proxy
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, Semivalue
+from fgsv.types import Floats, Ints
 from fgsv.valuation import Estimate
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from fgsv.estimators.covariance.proxy import Proxy
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Problem:
     partition: Partition
     """For methods that value one group at a time; the others never look at it."""
     semivalue: Semivalue = SHAPLEY
-    cost: Callable[[NDArray[np.int64]], ArrayLike] | None = None
+    cost: Callable[[Ints], ArrayLike] | None = None
     """(k,) sizes -> (k,) relative costs of one evaluation."""
     proxy: Proxy | None = None
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import fgsv
-from fgsv.coalitions import Masks
 from fgsv.experiments.repeats import read_method, run_all, versions
 from fgsv.games import SumOfUnanimity
+from fgsv.types import Floats, Ints, Masks
 
-Floats = NDArray[np.float64]
 Rows = dict[str, dict[Any, Any]]
 """The summary of one game, by method."""
 
@@ -115,7 +114,7 @@ def _game(n: int, seed: int) -> SumOfUnanimity:
     return game
 
 
-def groups_of(n: int) -> NDArray[np.int64]:
+def groups_of(n: int) -> Ints:
     """Return the paper's four groups: player i belongs to i mod 4."""
     return np.arange(n) % N_GROUPS
 

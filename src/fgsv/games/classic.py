@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fgsv.coalitions import Masks
-
-Floats = NDArray[np.float64]
+from fgsv.types import Floats, Masks
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.coalitions import Masks
-
-Floats = NDArray[np.float64]
+from fgsv.types import Floats, Ints, Masks
 
 _ROWS = 16  # coalitions handled together: their bitsets stay in the processor's cache
 
@@ -89,7 +87,7 @@ class SumOfUnanimity:
         return np.bincount(row, contained, minlength=len(absent)).astype(float, copy=False)
 
     @cached_property
-    def _set_sizes(self) -> NDArray[np.int64]:
+    def _set_sizes(self) -> Ints:
         return self.sets.sum(axis=1)
 
     @cached_property

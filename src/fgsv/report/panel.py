@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from fgsv.types import Floats
 from fgsv.valuation import Valuation
 
 MOST_BYTES = 5_000_000
@@ -34,7 +35,7 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
     deviations = valuation.deviations
     if deviations is None:  # exact values
         deviations = np.zeros((1, *players.shape), dtype=np.float32)
-    points: NDArray[np.float64] | None = None  # one each
+    points: Floats | None = None  # one each
     fits = deviations.size * 2 <= MOST_BYTES
     has_players = not aggregate_only and fits and valuation.partition.is_disjoint
     if has_players:
@@ -63,7 +64,7 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
     return Panel(data, has_players, words)
 
 
-def quantized(deviations: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.int16]]:
+def quantized(deviations: NDArray[np.floating]) -> tuple[Floats, NDArray[np.int16]]:
     """Return (R, q) scales and (R, n, q) whole numbers of 16 bits whose products are the deviations, nearly.
 
     The largest deviation of a replicate becomes 32767, so the rounding is at most 1.5e-5 of it.

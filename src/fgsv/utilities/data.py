@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
 from fgsv.partition import read_labels
+from fgsv.types import Floats
 
-Floats = NDArray[np.float64]
 NullSampler = Callable[[Any, Any, int, np.random.Generator], tuple[Any, Any]]
 """(X, y, size, rng) -> `size` rows of X and their labels, which say nothing about the task."""
 

@@ -8,16 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from fgsv.utilities import linear, logistic
+from fgsv.types import Floats, Ints
+from fgsv.utilities.batched import linear, logistic
 from fgsv.utilities.data import Data, Kind, NullSampler
-from fgsv.utilities.rowsets import RowSets
+from fgsv.utilities.row_sets import RowSets
 from fgsv.utilities.scores import SCORES, Need, Output, Predictions
 from fgsv.utilities.utility import Learner, Utility, build
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class Influence:
     """(C, d) weights of the model trained on everything; C is 1 for a regression or two classes."""
     X_test: Floats
     """(t, d) test rows."""
-    codes: NDArray[np.int64]
+    codes: Ints
     """(n + 1,) classes of the rows."""
     n_rows: int
     n_classes: int
@@ -177,7 +175,7 @@ def _assemble(
     penalty: Floats,
     weights: Floats,
     X_test: Floats,
-    codes: NDArray[np.int64],
+    codes: Ints,
     data: Data,
     offset: float,
 ) -> Influence:

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions
+from fgsv.types import Floats, Ints
+from fgsv.utilities.batched.neighbours import Neighbours, neighbours
 from fgsv.utilities.data import Data, read_column
 from fgsv.utilities.fingerprint import fingerprint
-from fgsv.utilities.neighbours import Neighbours, neighbours
-from fgsv.utilities.rowsets import Units, slices
-
-Floats = NDArray[np.float64]
+from fgsv.utilities.row_sets import Units, slices
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +172,7 @@ def _squared_values(y: Floats, truth: float, k: int) -> Floats:
     return np.asarray(np.cumsum(steps[::-1])[::-1])
 
 
-def _pair_chances(rank: NDArray[np.int64], k: int) -> Floats:
+def _pair_chances(rank: Ints, k: int) -> Floats:
     """Return the chance that a given nearer row is in a random coalition that still leaves rank i a place.
 
     It is the integral over x in (0, 1) of x P(Binomial(i - 2, x) <= k - 2): M (M + 1) / (2 i (i - 1)) with

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
+from fgsv.types import Floats, Ints
 from fgsv.utilities.data import Data, take_rows
-from fgsv.utilities.rowsets import CHUNK_BYTES, RowSets
+from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
 from fgsv.utilities.scores import Need, Predictions
 
 
@@ -48,22 +48,22 @@ class Loop:
             estimators=(model,),
         )
 
-    def _values(self, model: Any) -> NDArray[np.float64]:
+    def _values(self, model: Any) -> Floats:
         return np.asarray(model.predict(self.data.X_test), dtype=float).reshape(1, -1)
 
-    def _labels(self, model: Any) -> NDArray[np.int64]:
+    def _labels(self, model: Any) -> Ints:
         assert self.data.classes is not None
-        codes: NDArray[np.int64] = np.searchsorted(self.data.classes, model.predict(self.data.X_test))
+        codes: Ints = np.searchsorted(self.data.classes, model.predict(self.data.X_test))
         return codes[None]
 
-    def _probabilities(self, model: Any) -> NDArray[np.float64]:
+    def _probabilities(self, model: Any) -> Floats:
         assert self.data.classes is not None
         known = np.searchsorted(self.data.classes, model.classes_)
         probabilities = np.zeros((1, len(self.data.y_test), self.data.n_classes))
         probabilities[0][:, known] = model.predict_proba(self.data.X_test)
         return probabilities
 
-    def _ranks(self, model: Any) -> NDArray[np.float64]:
+    def _ranks(self, model: Any) -> Floats:
         if hasattr(model, "decision_function") and len(model.classes_) == 2:
             return np.asarray(model.decision_function(self.data.X_test), dtype=float)[None]
         return self._probabilities(model)[:, :, 1]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fgsv.types import Floats, Ints, Masks
+
 Need = Literal["values", "labels", "probabilities", "ranks", "estimators"]
 
 
@@ -19,7 +19,7 @@ Need = Literal["values", "labels", "probabilities", "ranks", "estimators"]
 class Predictions:
     """What m models say about t test points: those fields that were asked for."""
 
-    fitted: NDArray[np.bool_]
+    fitted: Masks
     """(m,), False where the model cannot be fitted to the set, or makes no predictions after it."""
     values: Floats | None = None
     """(m, t) predictions of a regression."""
@@ -70,7 +70,7 @@ def _neg_log_loss(probabilities: Floats, truth: Ints, n_classes: int) -> Floats:
     return np.asarray(_log_likelihood(probabilities, truth).mean(axis=1))
 
 
-def _area(ranks: Floats, positive: NDArray[np.bool_]) -> Floats:
+def _area(ranks: Floats, positive: Masks) -> Floats:
     """Return the area under the ROC curve of each row: the chance that a positive outranks a negative."""
     n_positive = int(positive.sum())
     n_negative = len(positive) - n_positive

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError
+from fgsv.types import Floats
 from fgsv.utilities.data import Data, Kind, NullSampler
 from fgsv.utilities.fingerprint import fingerprint
-from fgsv.utilities.rowsets import CHUNK_BYTES, RowSets
+from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
 from fgsv.utilities.scores import SCORES, Need, Output, Predictions
 from fgsv.utilities.utility import Learner, Utility, build
 
@@ -25,7 +26,6 @@ try:
 except ImportError:
     raise ImportError("fgsv.utilities.torch needs torch: pip install 'fgsv[torch]'") from None
 
-Floats = NDArray[np.float64]
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(b, C) outputs and (b,) targets -> (b,) losses, one for each row."""
 Optimizer = Callable[[Iterable[torch.Tensor]], torch.optim.Optimizer]

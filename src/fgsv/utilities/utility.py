@@ -8,22 +8,21 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
-from fgsv.utilities import linear, logistic, naive_bayes, neighbours
+from fgsv.types import Floats
+from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.data import Data, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.loop import Loop, with_seed
-from fgsv.utilities.rowsets import RowSets, Units, pad, slices
+from fgsv.utilities.outputs import read_scoring
+from fgsv.utilities.row_sets import RowSets, Units, pad, slices
 from fgsv.utilities.scores import Need, Output, Predictions
-from fgsv.utilities.scoring import read_scoring
-
-Floats = NDArray[np.float64]
 
 
 class Learner(Protocol):

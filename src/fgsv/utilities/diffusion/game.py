@@ -8,16 +8,14 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fgsv.coalitions import Masks
-from fgsv.utilities.diffusion.adapters import AdamW, AdaptedUNet, Training, adapt
+from fgsv.types import Floats, Ints, Masks
+from fgsv.utilities.adapters.layers import AdamW, AdaptedUNet, Training, adapt
+from fgsv.utilities.adapters.memory import Room, room_for
 from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample
-from fgsv.utilities.diffusion.memory import Room, room_for
 from fgsv.utilities.diffusion.model import DiffusionModel
 from fgsv.utilities.diffusion.plan import n_steps, training_plan
-
-Floats = NDArray[np.float64]
 
 MOST_ADAPTERS = 2048
 MOST_TRAJECTORIES = 8192
@@ -195,7 +193,7 @@ class DiffusionGame:
             digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
         return "diffusion-" + digest.hexdigest()[:32]
 
-    def cost(self, sizes: NDArray[np.int64]) -> ArrayLike:
+    def cost(self, sizes: Ints) -> ArrayLike:
         """Return the cost of a coalition in samples of the UNet; a backward pass counts as another forward."""
         settings = self.settings
         trained = 2 * settings.batch * n_steps(np.asarray(sizes), settings.epochs, settings.batch)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fgsv.utilities.diffusion.adapters import AdaptedUNet
+from fgsv.utilities.adapters.layers import AdaptedUNet
 
 
 @dataclass(frozen=True, eq=False)

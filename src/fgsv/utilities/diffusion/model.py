@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fgsv.utilities.diffusion.logos import Images
+from fgsv.types import Images
 
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 CHUNK_PIXELS = 2**21

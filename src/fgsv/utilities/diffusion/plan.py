@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fgsv.coalitions import Masks
-
-Ints = NDArray[np.int64]
+from fgsv.types import Ints, Masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +24,7 @@ class TrainingPlan:
     """(T, B, b): the player of each sample; any player where `valid` is False."""
     epochs: Ints
     """(T, B)."""
-    valid: NDArray[np.bool_]
+    valid: Masks
     """(T, B, b): whether a sample counts. The last batch of an epoch may be short."""
 
     def n_active(self, step: int) -> int:

@@ -1,0 +1,187 @@
+"""Copies: rows that two providers hold, exactly or nearly, and what to do about them.
+
+The faithful value is proof against splitting, merging and renaming of fixed points. It is not proof against
+copies: a copied point is a new point, and earns. So copies are looked for, and left out or co-owned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from fgsv.partition import Partition
+from fgsv.types import Floats, Ints, Masks
+
+Rule = Literal["first", "share"]
+
+TOLERANCE = 0.05
+"""Near copies differ by at most this many standard deviations a feature, in the mean of squares."""
+CROWDED = 0.25
+"""... and by at most this part of the usual distance to the nearest row: a dense cloud is not all copies."""
+CHANCE = 1e-3
+"""In few dimensions by less: so that an honest row has a neighbour that near about once in a thousand."""
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Which rows are copies of which, across providers."""
+
+    clusters: Ints
+    """(n,) rows with the same number are copies of each other."""
+    partition: Partition
+    table: pd.DataFrame
+    """holder, of, exact, near: how many rows of `of`, who stands first in the file, `holder` holds too."""
+    kept: Masks
+    """(n,) whether the row is its first holder's, or nobody's copy."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_copies(self) -> int:
+        """How many rows are copies of another provider's."""
+        return int((~self.kept).sum())
+
+    def units_hit(self, units: ArrayLike) -> tuple[int, int]:
+        """Return how many units are copies in all their rows, and how many in some of them."""
+        kept = pd.Series(self.kept).groupby(np.asarray(units)).agg(["any", "all"])
+        return int((~kept["any"]).sum()), int((kept["any"] & ~kept["all"]).sum())
+
+    def remedy(self, rule: Rule = "first", units: ArrayLike | None = None) -> Partition:
+        """Return who owns the kept rows; the others are to be left out of the game.
+
+        `first`: who stands first in the file. Copying then earns exactly nothing, as far as it is recognised.
+        `share`: all holders of a row, in equal parts. For records that several hold by right; who copies gets
+        a part, but no more for copying twice.
+
+        With `units`, one for each row, the players are those that keep a row, in the order of their first; a unit is
+        shared as its kept rows are, on average.
+        """
+        if rule not in ("first", "share"):
+            raise ValueError(f"rule must be 'first' or 'share', got {rule!r}")
+        codes, n_groups = self.partition.codes, self.partition.n_groups
+        players = np.arange(self.kept.sum()) if units is None else pd.factorize(np.asarray(units)[self.kept])[0]
+        if rule == "first":
+            first = np.unique(players, return_index=True)[1]
+            return Partition(self.partition.names, None, codes[self.kept][first])
+        pairs = np.unique(np.stack([self.clusters, codes]), axis=1)
+        holds = np.zeros((self.clusters.max() + 1, n_groups))
+        holds[pairs[0], pairs[1]] = 1.0
+        rows = holds[self.clusters[self.kept]]
+        rows /= rows.sum(axis=1, keepdims=True)
+        ownership = pd.DataFrame(rows).groupby(players).mean().to_numpy()
+        return Partition(self.partition.names, ownership)
+
+
+def find_copies(X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = TOLERANCE) -> Copies:
+    """Find rows that several providers hold: equal in all features and the target, or nearly.
+
+    >>> X = [[0.0, 1.0], [5.0, 2.0], [0.0, 1.0], [9.0, 9.0]]
+    >>> found = find_copies(X, [0, 1, 0, 1], ["a", "a", "b", "b"])
+    >>> found.table.to_dict("records")
+    [{'holder': 'b', 'of': 'a', 'exact': 1, 'near': 0}]
+
+    `X` is an (n, p) array of numbers, `y` the targets. Near copies have the same class (or nearly the same number)
+    and features that differ by at most `tolerance` standard deviations, root mean square; with 0 only exact
+    ones are looked for. Costs one sort and one search tree.
+    """
+    features = np.asarray(X, dtype=float)
+    partition = Partition.of(groups, len(features))
+    exact = _equal_rows(features, np.asarray(y))
+    links = [_chain(exact)]
+    if tolerance > 0:
+        links.append(_near_pairs(features, np.asarray(y), tolerance))
+    ends = np.concatenate(links, axis=1)
+    graph = coo_matrix((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(len(features),) * 2)
+    clusters = connected_components(graph, directed=False)[1].astype(np.int64)
+    first = np.full(clusters.max() + 1, len(features))
+    np.minimum.at(first, clusters, np.arange(len(features)))
+    origin = first[clusters]
+    kept = partition.codes == partition.codes[origin]
+    return Copies(clusters, partition, _table(partition, origin, kept, exact), kept, _notes(partition, exact))
+
+
+def _equal_rows(features: Floats, y: NDArray[Any]) -> Ints:
+    """Return a number for each row, the same for rows that are equal in everything."""
+    targets = np.unique(y, return_inverse=True)[1].astype(float)
+    rows = np.column_stack([features, targets]) + 0.0  # makes -0.0 the zero it equals
+    hashes = pd.util.hash_pandas_object(pd.DataFrame(rows), index=False)
+    return np.asarray(np.unique(hashes, return_inverse=True)[1], dtype=np.int64)
+
+
+def _chain(numbers: Ints) -> Ints:
+    """Return (2, k) pairs that link rows of the same number one after the other."""
+    order = np.argsort(numbers, kind="stable")
+    same = numbers[order[1:]] == numbers[order[:-1]]
+    return np.stack([order[:-1][same], order[1:][same]])
+
+
+def _near_pairs(features: Floats, y: NDArray[Any], tolerance: float) -> Ints:
+    spread = features.std(axis=0)
+    varied = features[:, spread > 0] / spread[spread > 0]
+    if y.dtype.kind in "fiu" and len(np.unique(y)) > 20:
+        target = y[:, None] / max(float(y.std()), 1e-300)
+    else:  # another class is further away than anything
+        target = 1e3 * np.unique(y, return_inverse=True)[1][:, None].astype(float)
+    points = np.column_stack([varied, target])
+    tree = cKDTree(points)
+    sample = points[:: max(1, len(points) // 2000)]
+    distances = tree.query(sample, k=min(2, len(points)))[0]
+    distances = distances[:, -1] if distances.ndim == 2 else distances
+    usual = float(np.median(distances[distances > 0])) if (distances > 0).any() else np.inf
+    dimensions = max(1, varied.shape[1])
+    # among evenly spread rows P(nearest < c * median) = 1 - 2^-(c^p), about c^p ln 2
+    nearness = min(CROWDED, (CHANCE / np.log(2)) ** (1 / dimensions))
+    radius = min(tolerance * np.sqrt(dimensions), nearness * usual)
+    return np.asarray(tree.query_pairs(radius, output_type="ndarray").T, dtype=np.int64).reshape(2, -1)
+
+
+def _table(partition: Partition, origin: Ints, kept: Masks, exact: Ints) -> pd.DataFrame:
+    copied = np.flatnonzero(~kept)
+    frame = pd.DataFrame(
+        {
+            "holder": partition.codes[copied],
+            "of": partition.codes[origin[copied]],
+            "exact": exact[copied] == exact[origin[copied]],
+        }
+    )
+    counts = frame.groupby(["holder", "of"])["exact"].agg(["sum", "size"]).reset_index()
+    names = np.array([str(name) for name in partition.names], dtype=object)
+    return pd.DataFrame(
+        {
+            "holder": names[counts["holder"].to_numpy(int)],
+            "of": names[counts["of"].to_numpy(int)],
+            "exact": counts["sum"].astype(int),
+            "near": (counts["size"] - counts["sum"]).astype(int),
+        }
+    ).sort_values(["exact", "near"], ascending=False, ignore_index=True)
+
+
+def _notes(partition: Partition, exact: Ints) -> tuple[str, ...]:
+    """Say where equal rows are no evidence: providers have many among their own."""
+    own = pd.DataFrame({"group": partition.codes, "row": exact}).duplicated().mean()
+    if own < 0.05:
+        return ()
+    return (
+        f"{own:.0%} of the rows are equal to another row of the same provider: in such a table equal rows of two "
+        "providers may well be chance",
+    )
+
+
+def rows_in_both(train: pd.DataFrame, y: ArrayLike, test: pd.DataFrame, test_y: ArrayLike) -> int:
+    """Return how many test rows stand among the training rows too, equal in features and target."""
+    columns: Sequence[str] = list(train.columns)
+    hashes = [
+        pd.util.hash_pandas_object(
+            frame[columns].astype(str).assign(target=pd.Series(np.asarray(target).astype(str), index=frame.index)),
+            index=False,
+        )
+        for frame, target in ((train, y), (test, test_y))
+    ]
+    return int(hashes[1].isin(hashes[0]).sum())

@@ -1,0 +1,349 @@
+"""Shell companies: what a provider would gain under GSV by splitting into several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import comb, gammaln
+from scipy.stats import t as student
+
+from fgsv.coalitions import Coalitions
+from fgsv.estimators.enumeration import read_players
+from fgsv.game import Game, evaluate, grouped
+from fgsv.partition import Partition
+from fgsv.types import Floats, Ints, Masks
+
+WAYS = ("evenly", "at random", "by class", "one by one", "worst found")
+PARTS = (2, 3, 5)
+MOST_APART = 12
+"""Points up to which a group is also split into all of them."""
+SEARCHED = 12
+"""Splits that the search for the worst one tries."""
+FEWEST_SETS = 8
+"""Sets of other groups at which a split is measured, at the least."""
+FEWEST_PAIRS = 3
+"""Pairs of a set of parts and its complement that are tried at each of them, at the least."""
+CHUNK_BYTES = 2**26
+
+
+def shell_companies(
+    game: Any,
+    groups: Any,
+    *,
+    ways: Sequence[str] = WAYS,
+    parts: Sequence[int] = PARTS,
+    budget: int | None = None,
+    classes: Any = None,
+    player_values: Floats | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return what each provider would gain under GSV by splitting, as a part of U(N) - U(0).
+
+    >>> import fgsv
+    >>> table = shell_companies(fgsv.games.SumOfUnanimity(12), [i % 3 for i in range(12)], ways=["evenly"])
+    >>> list(table.columns), table["parts"].tolist()
+    (['group', 'way', 'parts', 'gain', 'gain_low', 'gain_high'], [2, 3, 2, 3, 2, 3])
+
+    With K groups, of which one splits into k parts, the parts' GSV together exceed the GSV of the whole G by
+
+        sum over sets S of s other groups and sets T of t parts, 0 < t < k, of
+        c(s, t) [ U(S + T) - U(S) - t/k (U(S + G) - U(S)) ],
+        c(s, t) = [ t / (s + t) - (k - t) / (K - 1 + k - s - t) ] / C(K - 1 + k, s + t),
+
+    which is enumerated where the budget suffices, else sampled with sets S that all splits of a group have in
+    common. Under FGSV the gain is 0.
+
+    Ways: `evenly` (every k-th point), `at random`, `by class` (the k - 1 commonest classes apart; needs `classes`,
+    one for each player), each into every number of `parts`; `one by one`, every point of a group of up to twelve a
+    company of its own; and `worst found`, the best of a dozen splits by value, class and chance, measured anew on
+    sets that the search has not seen. `player_values` are the values that the search sorts by. Never spends more
+    than `budget` evaluations; without one, 2000 or the least that it takes.
+    """
+    game, partition = read_players(game, groups)
+    unknown = [way for way in ways if way not in WAYS]
+    if unknown:
+        raise ValueError(f"unknown way {unknown[0]!r}: expected one of {', '.join(WAYS)}")
+    least = least_budget(partition, ways=ways, parts=parts, classes=classes)
+    budget = max(2000, least) if budget is None else budget
+    if budget < least:
+        raise ValueError(f"shell companies of {partition.n_groups} groups need a budget of at least {least}")
+    market = _Market(game, partition, np.random.default_rng([seed, 1]))
+    nobody, everybody = market.utilities(grouped(game, partition), np.array([[False], [True]]) & market.everybody)
+    total = everybody - nobody
+    if not total > 0:
+        raise ValueError(f"gains are parts of U(N) - U(0), which must be positive; it is {total:.6g}")
+    rows, spent = [], 2
+    divisible = np.flatnonzero(partition.sizes > 1)
+    for number, group in enumerate(divisible.tolist()):
+        splits = _Splits(partition.members(group), parts, classes, player_values, market.rng)
+        named = splits.plain(ways)
+        left = (budget - spent) // (len(divisible) - number)
+        if "worst found" in ways and (candidates := splits.candidates()):
+            part = max(left // 3, FEWEST_SETS * _cost(candidates, 1))
+            search = market.measure(group, candidates, part, fewest_pairs=1)
+            named.append(("worst found", candidates[int(search.gains.argmax())]))
+            spent, left = spent + search.n_evaluations, left - search.n_evaluations
+        if not named:
+            continue
+        found = market.measure(group, [labels for _, labels in named], left)
+        spent += found.n_evaluations
+        gains, reach = found.gains / total, found.half_widths(confidence) / total
+        for (way, labels), gain, half in zip(named, gains.tolist(), reach.tolist(), strict=True):
+            rows.append([str(partition.names[group]), way, int(labels.max()) + 1, gain, gain - half, gain + half])
+    table = pd.DataFrame(rows, columns=["group", "way", "parts", "gain", "gain_low", "gain_high"])
+    table.attrs["n_evaluations"] = spent
+    return table
+
+
+def least_budget(
+    groups: Any, *, ways: Sequence[str] = WAYS, parts: Sequence[int] = PARTS, classes: Any = None
+) -> int:
+    """Return the least budget that `shell_companies` can keep to."""
+    if not parts or min(parts) < 2:
+        raise ValueError(f"parts must be numbers of companies, 2 or more, got {list(parts)}")
+    partition = Partition.of(groups)
+    rng = np.random.default_rng(0)
+    dearest = 0
+    divisible = np.flatnonzero(partition.sizes > 1)
+    for group in divisible.tolist():
+        splits = _Splits(partition.members(group), parts, classes, None, rng)
+        measured = [labels for _, labels in splits.plain(ways)]
+        searching = 0
+        if "worst found" in ways and (candidates := splits.candidates()):
+            measured.append(max(candidates, key=np.max))
+            searching = _cost(candidates, 1)
+        dearest = max(dearest, FEWEST_SETS * (searching + _cost(measured, FEWEST_PAIRS)))
+    return 2 + len(divisible) * dearest
+
+
+def _cost(splits: Sequence[Ints], pairs: int) -> int:
+    """Return the evaluations that a set of other groups takes: without and with the group, and the pairs."""
+    return 2 + 2 * sum(min(pairs, _n_pairs(int(labels.max()) + 1)) for labels in splits)
+
+
+def _n_pairs(n_parts: int) -> int:
+    """Return how many pairs of a set of parts and its complement there are, without the empty set."""
+    return int(2 ** min(n_parts - 1, 62) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Splits:
+    """Ways to cut a group: each gives the number of its part, from 0, to each member."""
+
+    members: Ints
+    parts: Sequence[int]
+    classes: Any
+    player_values: Floats | None
+    rng: np.random.Generator
+
+    def plain(self, ways: Sequence[str]) -> list[tuple[str, Ints]]:
+        """Return the named splits that there are of this group; none where it has one member."""
+        n = len(self.members)
+        found = [
+            (way, labels)
+            for way in ("evenly", "at random", "by class")
+            if way in ways
+            for k in self._numbers
+            if (labels := self._of(way, k)) is not None
+        ]
+        if "one by one" in ways and 1 < n <= MOST_APART and n not in self.parts:
+            found.append(("one by one", np.arange(n)))
+        return found
+
+    @property
+    def _numbers(self) -> list[int]:
+        return [k for k in self.parts if k <= len(self.members)]
+
+    def _of(self, way: str, k: int) -> Ints | None:
+        n = len(self.members)
+        if way == "evenly":
+            return np.arange(n) % k
+        if way == "at random":
+            return self.rng.permutation(np.arange(n) % k)
+        if self.classes is None:
+            return None
+        _, codes, counts = np.unique(np.asarray(self.classes)[self.members], return_inverse=True, return_counts=True)
+        ranks = np.argsort(np.argsort(-counts, kind="stable"))
+        return np.minimum(ranks[codes], k - 1) if len(counts) >= k else None
+
+    def candidates(self) -> list[Ints]:
+        """Return splits to search among: evenly, by class, and cut at random places, by value or by chance."""
+        n, numbers = len(self.members), self._numbers
+        if not numbers:
+            return []
+        found = [labels for _, labels in self.plain(("evenly", "by class", "one by one"))]
+        by_value = None if self.player_values is None else np.argsort(-self.player_values[self.members])
+        while len(found) < SEARCHED:
+            order = self.rng.permutation(n) if by_value is None or len(found) % 2 else by_value
+            k = numbers[len(found) % len(numbers)]
+            cuts = np.sort(self.rng.choice(n - 1, k - 1, replace=False)) + 1
+            labels = np.empty(n, dtype=np.int64)
+            labels[order] = np.searchsorted(cuts, np.arange(n), side="right")
+            found.append(labels)
+        return found[:SEARCHED]
+
+
+@dataclass(frozen=True, eq=False)
+class _Gains:
+    """What splits were measured to gain, in units of the utility."""
+
+    gains: Floats
+    stderr: Floats
+    degrees_of_freedom: Floats
+    n_evaluations: int
+
+    def half_widths(self, confidence: float) -> Floats:
+        """Return half the widths of the intervals."""
+        return np.asarray(student.ppf((1 + confidence) / 2, self.degrees_of_freedom) * self.stderr)
+
+
+@dataclass(frozen=True, eq=False)
+class _Market:
+    """A game with its groups, and the chance by which sets are drawn."""
+
+    game: Game
+    partition: Partition
+    rng: np.random.Generator
+
+    @property
+    def everybody(self) -> Masks:
+        return np.ones(self.partition.n_groups, dtype=bool)
+
+    def measure(self, group: int, splits: list[Ints], budget: int, fewest_pairs: int = FEWEST_PAIRS) -> _Gains:
+        """Return what each split of a group gains, from at most `budget` evaluations."""
+        numbers = [int(labels.max()) + 1 for labels in splits]
+        weights = {k: _weights(self.partition.n_groups, k) for k in numbers}
+        sets = self._other_groups(group, budget // _cost(splits, fewest_pairs), list(weights.values()))
+        # where every set is taken, what is left of the budget buys more pairs at each of them
+        pairs = max(fewest_pairs, (budget // len(sets.masks) - 2) // (2 * len(splits)))
+        n_pairs = [min(pairs, _n_pairs(k)) for k in numbers]
+        own = np.arange(self.partition.n_groups) == group
+        game = grouped(self.game, self.partition)
+        without, whole = self.utilities(game, sets.masks), self.utilities(game, sets.masks | own)
+        parts = [
+            self._measure_split(group, labels, sets, weights[k], p, without, whole - without)
+            for labels, k, p in zip(splits, numbers, n_pairs, strict=True)
+        ]
+        gains, errors, freedom = np.array(parts).T
+        return _Gains(gains, errors, freedom, len(sets.masks) * (2 + 2 * sum(n_pairs)))
+
+    def _measure_split(
+        self, group: int, labels: Ints, sets: _Sets, weights: Floats, n_pairs: int, without: Floats, added: Floats
+    ) -> tuple[float, float, float]:
+        """Return the gain of one split, its standard error and the degrees of freedom of that."""
+        n_groups, k = self.partition.n_groups, int(labels.max()) + 1
+        taken, coefficients = self._sets_of_parts(sets.masks.sum(axis=1), k, weights, n_pairs)
+        codes = self.partition.codes.copy()
+        codes[self.partition.members(group)] = n_groups + labels
+        shells = grouped(self.game, Partition(tuple(range(n_groups + k)), None, codes))
+        masks = np.concatenate([np.repeat(sets.masks, taken.shape[1], axis=0), taken.reshape(-1, k)], axis=1)
+        values = self.utilities(shells, masks).reshape(taken.shape[:2])
+        excess = values - without[:, None] - taken.sum(axis=2) / k * added[:, None]
+        terms = (coefficients * excess).reshape(len(sets.masks), 2, n_pairs).sum(axis=1)
+        variances = np.zeros(len(terms))
+        if 1 < n_pairs < _n_pairs(k):
+            variances = n_pairs * terms.var(axis=1, ddof=1)
+        return sets.total(terms.sum(axis=1), variances, n_pairs - 1)
+
+    def _sets_of_parts(self, sizes: Ints, k: int, weights: Floats, n_pairs: int) -> tuple[Masks, Floats]:
+        """Return (m, 2 pairs, k) sets of parts, each with its complement, and what each counts at these sizes.
+
+        All pairs where they are no more than `n_pairs`, else drawn in proportion to what their sizes count.
+        """
+        m = len(sizes)
+        if n_pairs == _n_pairs(k):
+            bits = (np.arange(1, n_pairs + 1)[:, None] >> np.arange(k)) & 1 == 1
+            half = np.broadcast_to(bits, (m, n_pairs, k))
+            chances = 1 / comb(k, bits.sum(axis=1))[None, :]
+            taken = np.concatenate([half, ~half], axis=1)
+            return taken, weights[sizes[:, None], taken.sum(axis=2)] * np.tile(chances, 2)
+        both = np.abs(weights) + np.abs(weights[:, ::-1])
+        both[:, [0, k]] = 0
+        chances = both / both.sum(axis=1, keepdims=True)
+        drawn = (self.rng.random((m, n_pairs, 1)) > np.cumsum(chances, axis=1)[sizes][:, None, :]).sum(axis=2)
+        drawn = np.clip(drawn, 1, k - 1)
+        ranks = self.rng.random((m, n_pairs, k)).argsort(axis=2).argsort(axis=2)
+        half = ranks < drawn[:, :, None]
+        chance = np.take_along_axis(chances[sizes], drawn, axis=1)
+        taken = np.concatenate([half, ~half], axis=1)
+        return taken, weights[sizes[:, None], taken.sum(axis=2)] / np.tile(2 * n_pairs * chance, 2)
+
+    def _other_groups(self, group: int, most: int, weights: list[Floats]) -> _Sets:
+        """Return all sets of the other groups or, where they are too many, the two ends and a sample of the rest.
+
+        The two ends carry the largest weights and are known; the others' sizes are drawn where they scatter most.
+        """
+        n_groups = self.partition.n_groups
+        others = np.delete(np.arange(n_groups), group)
+        if 2 ** len(others) <= most:
+            bits = (np.arange(2 ** len(others))[:, None] >> np.arange(len(others))) & 1 == 1
+            counts = 1 / comb(len(others), bits.sum(axis=1))
+            n_known = len(bits)
+        else:
+            # what a part adds to s others falls as 1/s where learning is stable, and so does its scatter
+            inner = sum(np.abs(each).sum(axis=1) for each in weights)[1:-1] / np.arange(1, len(others))
+            chances = inner / inner.sum()
+            times = max(2, most // 8)  # at each time other sets of parts are drawn
+            n_known, n_drawn = 2 * times, most - 2 * times
+            quantiles = (np.arange(n_drawn) + self.rng.random()) / n_drawn
+            drawn = np.minimum(np.searchsorted(np.cumsum(chances), quantiles, side="right"), len(inner) - 1)
+            sizes = np.concatenate([np.repeat([0, len(others)], times), 1 + drawn])
+            bits = self.rng.random((most, len(others))).argsort(axis=1).argsort(axis=1) < sizes[:, None]
+            counts = np.concatenate([np.full(n_known, 1 / times), 1 / (chances[drawn] * n_drawn)])
+        masks = np.zeros((len(bits), n_groups), dtype=bool)
+        masks[:, others] = bits
+        return _Sets(masks, counts, n_known)
+
+    def utilities(self, game: Game, masks: Masks) -> Floats:
+        """Return the first output of coalitions of groups, asked for in chunks of bounded memory."""
+        step = max(1, min(game.batch_size or 256, CHUNK_BYTES // self.game.n_players))
+        chunks = [
+            evaluate(game, Coalitions.from_masks(masks[i : i + step]))[:, 0] for i in range(0, len(masks), step)
+        ]
+        return np.concatenate(chunks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """Sets S of the other groups, and what each counts beside the weight of its size."""
+
+    masks: Masks
+    """(m, K): none of them holds the group that splits."""
+    counts: Floats
+    n_known: int
+    """The first so many are no sample: the empty set, the set of all, or simply every set."""
+
+    def total(self, terms: Floats, variances: Floats, freedom: int) -> tuple[float, float, float]:
+        """Return the weighted sum of the terms, its standard error and the degrees of freedom of that.
+
+        `variances` are those of the single terms, each with `freedom`; combined as Welch and Satterthwaite do.
+        """
+        counted = self.counts * terms
+        known, sampled = slice(self.n_known), counted[self.n_known :]
+        parts = self.counts[known] ** 2 * variances[known]
+        each = np.full(len(parts), float(max(freedom, 1)))
+        if len(sampled):  # what is drawn within a sampled set is in the scatter between them
+            parts = np.append(parts, len(sampled) * sampled.var(ddof=1))
+            each = np.append(each, len(sampled) - 1)
+        variance = float(parts.sum())
+        freedoms = variance**2 / float((parts**2 / each).sum()) if variance > 0 else np.inf
+        return float(counted.sum()), float(np.sqrt(variance)), freedoms
+
+
+def _weights(n_groups: int, k: int) -> Floats:
+    """Return (K, k + 1) weights of the sizes s and t: C(K - 1, s) C(k, t) c(s, t), 0 where t is 0 or k."""
+    s, t = np.arange(n_groups)[:, None], np.arange(1, k)[None, :]
+    n = n_groups - 1 + k
+
+    def log_choose(n: Any, r: Any) -> Floats:
+        return np.asarray(gammaln(n + 1) - gammaln(r + 1) - gammaln(n - r + 1))
+
+    chance = np.exp(log_choose(n_groups - 1, s) + log_choose(k, t) - log_choose(n, s + t))
+    weights = np.zeros((n_groups, k + 1))
+    weights[:, 1:k] = chance * (t / (s + t) - (k - t) / (n - s - t))
+    return weights

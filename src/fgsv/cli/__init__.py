@@ -1,0 +1,5 @@
+"""The command `fgsv`."""
+
+from fgsv.cli.commands import app, main
+
+__all__ = ["app", "main"]

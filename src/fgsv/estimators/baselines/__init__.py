@@ -1,0 +1,1 @@
+"""Seven methods of others, to compare with."""

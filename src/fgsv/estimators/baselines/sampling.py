@@ -1,0 +1,58 @@
+"""What the baselines have in common: how they draw coalitions, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fgsv.estimators.method import Problem
+from fgsv.semivalue import SHAPLEY
+from fgsv.types import Floats, Ints, Masks
+
+
+def check_round_size(round_size: int) -> None:
+    """Refuse rounds that draw nothing."""
+    if round_size < 1:
+        raise ValueError(f"round_size must be at least 1, got {round_size}")
+
+
+def check_shapley(problem: Problem, name: str) -> None:
+    """Refuse semivalues that the method does not estimate."""
+    if problem.semivalue != SHAPLEY:
+        raise ValueError(f"method {name!r} estimates Shapley values alone; the default method takes others")
+
+
+def equal_shares(problem: Problem) -> Floats:
+    """Return (n, q) times [U(N) - U(0)] / n: what each player gets as long as nothing is known."""
+    n = problem.n_players
+    return np.tile((problem.ends[1] - problem.ends[0]) / n, (n, 1))
+
+
+def draw_sizes(weights: Floats, count: int, rng: np.random.Generator) -> Ints:
+    """Draw sizes 1, 2, ..., independently, with probabilities proportional to `weights`."""
+    cumulative = np.cumsum(weights)
+    return 1 + np.searchsorted(cumulative[:-1], rng.random(count) * cumulative[-1], side="right")
+
+
+def draw_masks(n_players: int, sizes: Ints, rng: np.random.Generator) -> Masks:
+    """Draw one uniform coalition of each size, independently of the others: (m, n)."""
+    return rng.permuted(np.arange(n_players) < sizes[:, None], axis=1)
+
+
+def rows_per_round(round_size: int, paired: bool) -> int:
+    """Return how many coalitions `draw_paired` returns."""
+    return 2 * max(1, round_size // 2) if paired else round_size
+
+
+def draw_paired(weights: Floats, round_size: int, paired: bool, rng: np.random.Generator) -> Masks:
+    """Draw about `round_size` coalitions with weights for sizes 1..n-1; if paired, complements follow them."""
+    n = len(weights) + 1
+    if not paired:
+        return draw_masks(n, draw_sizes(weights, round_size, rng), rng)
+    masks = draw_masks(n, draw_sizes(weights, max(1, round_size // 2), rng), rng)
+    return np.concatenate([masks, ~masks])
+
+
+def kernel_weights(n_players: int) -> Floats:
+    """Return 1 / (s (n - s)) for s = 1..n-1: how much the sizes count in the regression of KernelSHAP."""
+    sizes = np.arange(1, n_players)
+    return 1 / (sizes * (n_players - sizes))

@@ -1,0 +1,452 @@
+"""The default method: every evaluation serves every player, so every group of every partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from fgsv.coalitions import Coalitions, draw_blocks
+from fgsv.estimators.covariance import surrogate
+from fgsv.estimators.covariance.history import History, evenly
+from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
+from fgsv.estimators.covariance.sizes import mean_and_spread
+from fgsv.estimators.covariance.surrogate import Surrogate
+from fgsv.estimators.method import Draws, Problem
+from fgsv.partition import Partition
+from fgsv.running.threads import one_thread
+from fgsv.semivalue import SHAPLEY, SizeWeights
+from fgsv.types import Floats, Ints
+from fgsv.valuation import Estimate
+
+N_STREAMS = 4
+N_REPLICATES = 8
+"""In each stream; the standard errors rest on all of them."""
+PARTS = N_STREAMS * N_REPLICATES
+GROWTH = 4
+"""An epoch ends when the draws of the run have grown by this factor."""
+FRESHNESS = 2.0
+"""How much more a draw counts than one of the epoch before, whose allocation and surrogate were worse."""
+EXPLORE = 0.05
+"""The part of the draws whose sizes do not depend on what was seen."""
+REFIT = 1.5
+"""The surrogate is fitted again when the draws have grown by this factor."""
+DENSE_PLAYERS = 4096
+"""Up to so many players the sums of all replicates are made at once; beyond, one after another, for memory."""
+ROUND_ENTRIES = 2**28
+"""A round has at most so many entries in its lists, however many players there are."""
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Estimate every player's value from the covariance of membership and utility (equation 1 of the documentation).
+
+        SV(i) = [U(N) - U(0)]/n + sum_{s=1}^{n-1} n/(s(n-s)) E[(1{i in S} - s/n) U(S)],   S uniform of size s
+
+    Unbiased. Costs what it is given: O(log^2 n) evaluations for a given error, whatever the number of groups.
+    """
+
+    surrogate: bool = True
+    """Whether to learn a model of the utility and average only what it misses (up to 1024 players)."""
+    round_size: int | None = None
+    """Evaluations per round, rounded to a multiple of 4; by default 1/32 of the draws so far, at least 32."""
+
+    name: ClassVar[str] = "covariance"
+
+    def __post_init__(self) -> None:
+        if self.round_size is not None and self.round_size < N_STREAMS:
+            raise ValueError(f"round_size must be at least {N_STREAMS}, got {self.round_size}")
+
+    def least(self, n_players: int, partition: Partition) -> int:
+        """Return the evaluations that the first estimate takes, the two ends included."""
+        return 2 if n_players == 1 else 2 + self.draws_per_round(0, n_players)
+
+    def draws_per_round(self, n_draws: int, n_players: int) -> int:
+        """Return the size of the next round after so many draws."""
+        if self.round_size is not None:
+            return self.round_size // N_STREAMS * N_STREAMS
+        most = max(1, min(256, ROUND_ENTRIES // (n_players * PARTS)))
+        return PARTS * min(most, max(1, n_draws // (32 * PARTS)))
+
+    def start(self, problem: Problem) -> CovarianceEstimator:
+        """Return an estimator with nothing evaluated but the ends."""
+        return CovarianceEstimator(self, problem)
+
+
+@dataclass(frozen=True, eq=False)
+class _Outlook:
+    """What the draws before an epoch say about it."""
+
+    beta: Floats
+    """(k, q): the proxy's coefficients; what is estimated by sampling is U - beta * proxy."""
+    intercept: Floats
+    """(n - 1, q): h(s), the mean of that at each size."""
+    spread: Floats
+    """(n - 1, q): its standard deviation about h."""
+    residual_spread: Floats
+    """(n - 1, q): what the surrogate left of it."""
+    trust: Floats
+    """(q,): the part of the surrogate's predictions that held; only this part of them is subtracted."""
+
+
+@dataclass(eq=False)
+class _Epoch:
+    """One fixed allocation of sizes, and the sums of what was drawn with it, in streams that correct each other."""
+
+    outlook: _Outlook
+    allocation: Floats
+    """(n - 1,): the probability q(s) of each size; zero where the size is enumerated."""
+    first: int
+    """The number of rows of the history before the epoch."""
+    betas: Floats
+    """(J, k, q): the proxy's coefficients in each stream, learned from the others."""
+    intercepts: Floats
+    """(J, n - 1, q): h(s) in each stream."""
+    surrogate: Surrogate | None
+    known: Floats
+    """(n, q): what needs no sampling, the surrogate's values among it."""
+    total: Floats
+    """(n, q): the weighted sum of the residuals."""
+    sums: NDArray[np.float32]
+    """(PARTS, n, q): the same for each replicate, for the errors alone."""
+    counts: Floats
+    """(PARTS,): draws."""
+    explained: list[Floats]
+    """What the surrogate predicted of each draw, beside the mean of its size."""
+    residuals: list[Floats]
+    """What is left of each draw."""
+    refit_at: int
+    """Rows of the history at which the surrogate is fitted anew."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """What an epoch adds up to."""
+
+    mass: float
+    """Draws."""
+    totals: Floats
+    """(n, q): their estimates."""
+    betas: Floats
+    """(k, q): their coefficients of the proxy."""
+    deviations: NDArray[np.float32]
+    """(PARTS, n, q); not numbers where a stream has draws of one replicate only."""
+
+    @property
+    def knows_its_error(self) -> bool:
+        """Whether there are draws, and more than one replicate of them in each stream."""
+        return self.mass > 0 and not np.isnan(self.deviations[:, 0, 0]).any()
+
+
+class CovarianceEstimator:
+    """Epochs of growing length, each with a fixed allocation and streams that cross-fit a surrogate.
+
+    The allocation and the weight of an epoch are fixed before its first draw, and what is subtracted in a stream is
+    learned from earlier epochs and from the other streams: given those, every draw is unbiased. An estimate rests on
+    the current epoch and on the one before it; earlier ones knew little, and would add more noise than they remove.
+    """
+
+    def __init__(self, settings: Covariance, problem: Problem) -> None:
+        n, q = problem.n_players, problem.ends.shape[1]
+        self._settings, self._n, self._ends = settings, n, problem.ends
+        self._proxy = problem.proxy or Proxy.nothing(n, q)
+        self._proxy_values, self._proxy_deviations = self._proxy.values, self._proxy.deviations
+        n_bands = self._proxy.values.shape[1]
+        self._efficient = problem.semivalue == SHAPLEY
+        self._weights = SizeWeights.of(problem.semivalue, n)
+        self._sizes = np.arange(1, n)
+        cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(self._sizes), dtype=float)
+        self._base = self._weights.gain * np.sqrt(self._sizes * (n - self._sizes)) / np.sqrt(cost)
+        self._learning = settings.surrogate and 4 <= n <= surrogate.MOST_PLAYERS
+        self._fitting = self._learning or (n_bands > 0 and n <= surrogate.MOST_PLAYERS)
+        self._history = History(n, q, n_bands, keep_masks=self._fitting)
+        self._exact = np.zeros((n, q))  # what the enumerated sizes contribute
+        self._exact_proxy = np.zeros((n, n_bands, q))
+        self._enumerated = np.zeros(n - 1, dtype=bool)
+        self._to_enumerate: list[int] = []
+        self._n_draws = 0
+        self._n_permutations = np.zeros(N_STREAMS, dtype=np.int64)
+        self._end = PARTS
+        self._before = _Sums(0.0, np.zeros((n, q)), np.zeros((n_bands, q)), np.zeros((PARTS, n, q), dtype=np.float32))
+        if n > 1:
+            rise = problem.ends[1] - problem.ends[0]
+            straight = problem.ends[0] + np.outer(self._sizes / n, rise)
+            spread = np.where(rise == 0, 1.0, np.abs(rise)) * self._proxy.spread
+            self._epoch = self._open(_Outlook(np.zeros((n_bands, q)), straight, spread, spread, trust=np.ones(q)))
+
+    def draw(self, rng: np.random.Generator) -> Draws | None:
+        """Draw a round: in each stream sizes systematically from the allocation, subsets in balanced blocks."""
+        if self._enumerated.all():
+            return None
+        if self._to_enumerate:
+            return Draws(Coalitions.of_size(self._n, self._to_enumerate[0]))
+        count = self._settings.draws_per_round(self._n_draws, self._n) // N_STREAMS
+        cumulative = np.cumsum(self._epoch.allocation)
+        quantiles = (np.arange(count) + rng.random((N_STREAMS, 1))) / count * cumulative[-1]
+        sizes = np.minimum(1 + np.searchsorted(cumulative, quantiles, side="right"), self._n - 1)
+        coalitions, permutation = draw_blocks(self._n, sizes, rng)
+        permutation = permutation.reshape(sizes.shape)
+        permutation -= permutation[:, :1]
+        replicate = (self._n_permutations[:, None] + permutation) % N_REPLICATES
+        self._n_permutations += permutation[:, -1] + 1
+        return Draws(coalitions, (np.arange(N_STREAMS)[:, None] * N_REPLICATES + replicate).reshape(-1))
+
+    def update(self, draws: Draws, values: Floats) -> None:
+        """Take in a round: every coalition of a size, or draws of the current epoch."""
+        with one_thread():
+            proxies = self._proxy.evaluate(draws.coalitions)
+            # kept: by the next round the proxy may know them better, and an interrupt before it would see those
+            self._proxy_values, self._proxy_deviations = self._proxy.values, self._proxy.deviations
+            if draws.plan is None:
+                self._take_enumerated(draws.coalitions, values, proxies)
+                if not self._to_enumerate and not self._enumerated.all():
+                    self._next_epoch()
+                return
+            self._history.add(draws.coalitions, values, proxies, draws.plan)
+            self._n_draws += len(values)
+            if self._fitting and len(self._history) >= self._epoch.refit_at:
+                self._refit()
+            else:
+                self._add(draws.coalitions, values, proxies, draws.plan)
+            if self._n_draws >= self._end:
+                self._close()
+
+    def estimate(self) -> Estimate:
+        """Return the player values and the deviations of the replicates."""
+        empty, full = self._ends
+        constant = self._weights.full * (full - empty) + (self._weights.full - self._weights.empty) * empty
+        if self._enumerated.all():
+            return Estimate(constant + self._exact, exact=True, efficient=self._efficient)
+        epochs = [self._before, self._summed(FRESHNESS)]
+        # one that does not know its error, for want of draws, does not count where the other one does
+        epochs = [epoch for epoch in epochs if epoch.knows_its_error] or epochs
+        mass = sum(epoch.mass for epoch in epochs)
+        totals, beta = np.zeros_like(self._exact), np.zeros_like(self._before.betas)
+        deviations = np.zeros_like(self._before.deviations)
+        for epoch in epochs:
+            totals += epoch.totals
+            beta += epoch.betas / mass
+            deviations += epoch.deviations
+        deviations *= np.float32(1 / mass)
+        values = constant + totals / mass + (self._proxy_values * beta).sum(axis=1)
+        if not np.isfinite(values).all():  # every utility was finite
+            raise FloatingPointError(
+                "the estimate is not finite although every utility is: they are too large to be added up, "
+                "or this is a fault of fgsv"
+            )
+        if self._proxy_deviations is not None:
+            deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy_deviations, beta)])
+        return Estimate(
+            values,
+            deviations,
+            degrees_of_freedom=PARTS - N_STREAMS,
+            efficient=self._efficient,
+        )
+
+    # --- epochs
+
+    def _open(self, outlook: _Outlook, learned: Surrogate | None = None) -> _Epoch:
+        n, q = self._exact.shape
+        epoch = _Epoch(
+            outlook,
+            self._allocate(outlook.residual_spread),
+            first=len(self._history),
+            betas=np.broadcast_to(outlook.beta, (N_STREAMS, *outlook.beta.shape)),
+            intercepts=np.broadcast_to(outlook.intercept, (N_STREAMS, *outlook.intercept.shape)),
+            surrogate=learned,
+            known=np.zeros((n, q)),
+            total=np.zeros((n, q)),
+            sums=np.zeros((PARTS, n, q), dtype=np.float32),
+            counts=np.zeros(PARTS),
+            explained=[],
+            residuals=[],
+            refit_at=0 if learned is None else int(REFIT * len(self._history)),
+        )
+        epoch.known = self._known(epoch)
+        return epoch
+
+    def _close(self) -> None:
+        """End the epoch, and see which sizes are worth to be enumerated before the next one."""
+        self._before = self._summed()
+        while self._end <= self._n_draws:  # a round may be larger than the first epochs
+            self._end *= GROWTH
+        # decided by what was known before the epoch: it settles how many draws the next one gets within a budget,
+        # hence how much this one counts, and that must not depend on what was drawn in it
+        planned = (GROWTH - 1) * self._n_draws
+        expected = planned * self._allocate(self._epoch.outlook.residual_spread)
+        for short in range(1, self._n // 2 + 1):
+            if comb(self._n, short) > planned:
+                break
+            for size in sorted({short, self._n - short}):
+                if not self._enumerated[size - 1] and comb(self._n, short) <= expected[size - 1]:
+                    self._to_enumerate.append(size)
+        if not self._to_enumerate:
+            self._next_epoch()
+
+    def _next_epoch(self) -> None:
+        outlook = self._look_ahead()
+        # the surrogate of the epoch before serves until there is a better one: it knows nothing of this epoch;
+        # but with a proxy, whose coefficients are others now, it is a model of something else
+        self._epoch = self._open(outlook, None if outlook.beta.size else self._epoch.surrogate)
+
+    def _summed(self, weight: float = 1.0) -> _Sums:
+        """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream.
+
+        Each draw counts as `weight` draws.
+        """
+        epoch = self._epoch
+        count = weight * epoch.counts.sum()
+        by_stream = epoch.counts.reshape(N_STREAMS, N_REPLICATES)
+        fraction = (by_stream / np.maximum(by_stream.sum(axis=1, keepdims=True), 1)).astype(np.float32)
+        deviations = np.empty(epoch.sums.shape, dtype=np.float32)
+        for stream in range(N_STREAMS):
+            parts = slice(stream * N_REPLICATES, (stream + 1) * N_REPLICATES)
+            total = epoch.sums[parts].sum(axis=0)
+            # the mean is the replicates' own: 1 - sum of squares is (R - 1) / R where they are equal
+            freedom = 1 - float((fraction[stream] ** 2).sum())
+            scale = np.float32(weight / np.sqrt(freedom) if freedom > 1e-6 else np.nan)
+            deviations[parts] = scale * (epoch.sums[parts] - fraction[stream][:, None, None] * total)
+        totals = weight * epoch.total + count * epoch.known
+        return _Sums(count, totals, count * epoch.betas.mean(axis=0), deviations)
+
+    def _look_ahead(self) -> _Outlook:
+        """Return what everything drawn so far says about the next epoch."""
+        history, epoch = self._history, self._epoch
+        beta = coefficients(history.sizes, history.values, history.proxies, self._base)
+        values = beyond(history.values, history.proxies, beta)
+        intercept, spread = self._mean_and_spread(history.sizes, values)
+        if epoch.surrogate is None:
+            return _Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones(beta.shape[1]))
+        sizes = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
+        residuals, explained = np.concatenate(epoch.residuals), np.concatenate(epoch.explained)
+        _, residual_spread = mean_and_spread(self._n, sizes, residuals, shape=self._proxy.spread)
+        trust = epoch.surrogate.trust(sizes, explained, residuals + epoch.outlook.trust * explained)
+        return _Outlook(beta, intercept, spread, residual_spread, trust)
+
+    def _mean_and_spread(self, sizes: Ints, values: Floats) -> tuple[Floats, Floats]:
+        """Return h(s) and r(s), with h a multiple of the proxy's mean and a curve that is learned."""
+        mean = self._proxy.mean
+        guide = mean[sizes] - mean[sizes].mean(axis=0)
+        squares = (guide**2).sum(axis=0)
+        flat = squares <= 1e-12 * (mean[sizes] ** 2).sum(axis=0)  # what is left is rounding
+        size_effect = np.where(flat, 0.0, (guide * values).sum(axis=0) / np.where(flat, 1.0, squares))
+        ends = self._ends - size_effect * mean[[0, -1]]
+        values = values - size_effect * mean[sizes]
+        intercept, spread = mean_and_spread(self._n, sizes, values, ends, self._proxy.spread)
+        return intercept + size_effect * mean[1:-1], spread
+
+    def _allocate(self, spread: Floats) -> Floats:
+        """Return q(s), proportional to gain(s) r(s) sqrt(s (n - s)) / sqrt(cost), a little of it without r.
+
+        Several outputs count equally, each in units of its own error.
+        """
+        base = np.where(self._enumerated, 0.0, self._base)
+        best = base[:, None] * spread
+        best = np.sqrt(((best / best.sum(axis=0)) ** 2).mean(axis=1))
+        return EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum()
+
+    # --- what a round adds
+
+    def _add(self, coalitions: Coalitions, values: Floats, proxies: Floats, parts: Ints) -> None:
+        """Add the weighted residuals of draws of the epoch to its sums."""
+        epoch, sizes, streams = self._epoch, coalitions.sizes, parts // N_REPLICATES
+        residuals = beyond(values, proxies, epoch.betas[streams]) - epoch.intercepts[streams, sizes - 1]
+        if epoch.surrogate is not None:
+            explained = epoch.surrogate.explained(coalitions.masks(), sizes, streams)
+            epoch.explained.append(explained)
+            residuals -= epoch.outlook.trust * explained
+        scale = 1 / epoch.allocation[sizes - 1]
+        gains = scale * self._weights.gain[sizes - 1]
+        shifts = scale * self._weights.drift[sizes - 1] - gains * sizes / self._n
+        added = _sums_by_part(coalitions, gains[:, None] * residuals, shifts[:, None] * residuals, parts)
+        for rows, sums in added:
+            epoch.sums[rows] += sums
+            epoch.total += sums.sum(axis=0)
+        epoch.counts += np.bincount(parts, minlength=PARTS)
+        epoch.residuals.append(residuals)
+
+    def _refit(self) -> None:
+        """Learn from everything so far what to subtract, and correct all draws of the epoch with it anew."""
+        epoch, history = self._epoch, self._history
+        owners = history.parts.astype(np.int64) // N_REPLICATES
+        owners[: epoch.first] = -1
+        betas, intercepts = [], []
+        for stream in range(N_STREAMS):
+            others = owners != stream
+            sizes, utilities, proxies = history.sizes[others], history.values[others], history.proxies[others]
+            beta = coefficients(sizes, utilities, proxies, self._base)
+            intercept, _ = self._mean_and_spread(sizes, beyond(utilities, proxies, beta))
+            betas.append(beta)
+            intercepts.append(intercept)
+        epoch.betas, epoch.intercepts = np.stack(betas), np.stack(intercepts)
+        if self._learning:
+            rows = evenly(len(history), surrogate.MOST_ROWS)
+            sizes = history.sizes[rows]
+            values = [beyond(history.values[rows], history.proxies[rows], beta) for beta in betas]
+            epoch.surrogate = surrogate.cross_fit(
+                history.masks(rows),
+                sizes,
+                np.stack(values) - epoch.intercepts[:, sizes - 1],
+                owners[rows],
+                epoch.outlook.spread,
+            )
+        epoch.refit_at = int(REFIT * len(history))
+        epoch.known = self._known(epoch)
+        epoch.total[:] = 0
+        epoch.sums[:] = 0
+        epoch.counts[:] = 0
+        epoch.explained.clear()
+        epoch.residuals.clear()
+        for draws in history.draws_since(epoch.first):
+            self._add(*draws)
+
+    def _known(self, epoch: _Epoch) -> Floats:
+        """Return (n, q): the enumerated sizes and the closed form of what is subtracted, but for the proxy."""
+        sampled = ~self._enumerated
+        beta, intercept = epoch.betas.mean(axis=0), epoch.intercepts.mean(axis=0)
+        known = beyond(self._exact, self._exact_proxy, beta) + (self._weights.drift * sampled) @ intercept
+        if epoch.surrogate is not None:
+            known += epoch.outlook.trust * epoch.surrogate.player_values(self._weights, sampled)
+        return known
+
+    def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
+        """Add the exact contribution of a whole size, which needs no sampling from now on."""
+        size = self._to_enumerate.pop(0)
+        self._history.add(coalitions, values, proxies, np.full(len(values), -1))
+        gain, drift = self._weights.gain[size - 1], self._weights.drift[size - 1]
+        for exact, utilities in ((self._exact, values), (self._exact_proxy, proxies.reshape(len(values), -1))):
+            mean = utilities.mean(axis=0)  # it cancels; without it the sums lose fewer digits
+            gains = gain / len(values) * (utilities - mean)
+            one = np.zeros(len(values), dtype=np.int64)
+            [(_, sums)] = _sums_by_part(coalitions, gains, -size / self._n * gains, one)
+            exact += (sums[0] + drift * mean).reshape(exact.shape)
+        self._enumerated[size - 1] = True
+
+
+def _sums_by_part(
+    coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints
+) -> Iterator[tuple[slice, Floats]]:
+    """Yield for some parts after others the (n, q) sum over each one's coalitions of gains * 1{i in S} + shifts."""
+    n, n_parts = coalitions.n_players, int(parts.max()) + 1
+    listed = np.where(coalitions.inverted[:, None], -gains, gains)
+    everyone = np.where(coalitions.inverted[:, None], gains, 0.0) + shifts
+    if n <= DENSE_PLAYERS:
+        places = np.repeat(parts * n, coalitions.n_listed) + coalitions.listed
+        sums = np.empty((n_parts, n, gains.shape[1]))
+        for output in range(gains.shape[1]):
+            weights = np.repeat(listed[:, output], coalitions.n_listed)
+            sums[:, :, output] = np.bincount(places, weights, minlength=n_parts * n).reshape(n_parts, n)
+            sums[:, :, output] += np.bincount(parts, everyone[:, output], minlength=n_parts)[:, None]
+        yield slice(n_parts), sums
+    else:
+        ones = np.ones(len(coalitions.listed))
+        members = csr_matrix((ones, coalitions.listed, coalitions.starts), shape=(len(coalitions), n))
+        for part in range(n_parts):
+            rows = np.flatnonzero(parts == part)
+            sums = members[rows].T @ listed[rows] + everyone[rows].sum(axis=0)
+            yield slice(part, part + 1), sums[None]

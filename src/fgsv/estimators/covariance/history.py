@@ -1,0 +1,95 @@
+"""What was drawn so far: what the surrogate is fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.coalitions import Coalitions
+from fgsv.types import Floats, Ints, Masks
+
+_CHUNK = 8192
+
+
+class History:
+    """Rows of all evaluations in draw order: size, values, the proxy's values, part, and packed members if kept."""
+
+    def __init__(self, n_players: int, n_outputs: int, n_bands: int = 0, *, keep_masks: bool) -> None:
+        self._n = n_players
+        self._packed = _Rows(np.zeros((0, -(-n_players // 8)), dtype=np.uint8)) if keep_masks else None
+        self._sizes = _Rows(np.zeros(0, dtype=np.int32))
+        self._parts = _Rows(np.zeros(0, dtype=np.int8))
+        self._values = _Rows(np.zeros((0, n_outputs)))
+        self._proxies = _Rows(np.zeros((0, n_bands, n_outputs)))
+
+    def __len__(self) -> int:
+        return len(self._sizes.filled)
+
+    def add(self, coalitions: Coalitions, values: Floats, proxies: Floats, parts: Ints) -> None:
+        """Append the rows of a round; part -1 marks coalitions that were not drawn but enumerated."""
+        self._sizes.append(coalitions.sizes)
+        self._parts.append(parts)
+        self._values.append(values)
+        self._proxies.append(proxies)
+        if self._packed is not None:
+            self._packed.append(np.packbits(coalitions.masks(), axis=1))
+
+    @property
+    def sizes(self) -> Ints:
+        """The size of each row, (m,)."""
+        return self._sizes.filled
+
+    @property
+    def parts(self) -> NDArray[np.int8]:
+        """The part of each row, (m,): stream and replicate."""
+        return self._parts.filled
+
+    @property
+    def values(self) -> Floats:
+        """The utilities, (m, q)."""
+        return self._values.filled
+
+    @property
+    def proxies(self) -> Floats:
+        """The proxy's values, (m, k, q)."""
+        return self._proxies.filled
+
+    def masks(self, rows: Ints | slice) -> Masks:
+        """Return the members of some rows, (k, n)."""
+        assert self._packed is not None
+        return np.unpackbits(self._packed.filled[rows], axis=1, count=self._n).view(bool)
+
+    def draws_since(self, first: int) -> Iterator[tuple[Coalitions, Floats, Floats, Ints]]:
+        """Yield coalitions, values, proxies and parts of the rows from `first` on, in chunks."""
+        for start in range(first, len(self), _CHUNK):
+            rows = slice(start, min(start + _CHUNK, len(self)))
+            coalitions = Coalitions.from_masks(self.masks(rows))
+            yield coalitions, self.values[rows], self.proxies[rows], self.parts[rows].astype(np.int64)
+
+
+def evenly(count: int, most: int) -> Ints:
+    """Return all of 0..count-1, or `most` of them at equal distances."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
+
+
+class _Rows:
+    """An array that grows at its end; its capacity doubles, so that appending costs what is appended."""
+
+    def __init__(self, empty: NDArray[np.generic]) -> None:
+        self._array = empty
+        self._length = 0
+
+    @property
+    def filled(self) -> NDArray:  # type: ignore[type-arg]
+        return self._array[: self._length]
+
+    def append(self, rows: NDArray[np.generic]) -> None:
+        end = self._length + len(rows)
+        if end > len(self._array):
+            grown = np.empty((max(end, 2 * len(self._array)), *self._array.shape[1:]), dtype=self._array.dtype)
+            grown[: self._length] = self.filled
+            self._array = grown
+        self._array[self._length : end] = rows
+        self._length = end

@@ -1,0 +1,209 @@
+"""A cheap game beside an expensive one: what it explains need not be sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.coalitions import Coalitions, draw_blocks
+from fgsv.estimators.covariance.embedding import size_hats
+from fgsv.estimators.covariance.sizes import mean_and_spread
+from fgsv.game import Game, GameError, evaluate
+from fgsv.running.evaluator import default_batch_size
+from fgsv.running.threads import one_thread
+from fgsv.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from fgsv.estimators.method import Estimator
+
+
+MEAN_SAMPLE = 2048
+"""Evaluations for the mean of a proxy at each size."""
+AHEAD = 128
+"""How many times more evaluations a proxy's own run gets than the game's, at least; at most twice as many."""
+ENOUGH = 200_000
+"""Evaluations of a proxy's own run, at most, unless the game's is longer."""
+_BAND_SPREAD = 0.5
+"""How far the coefficient of a band of sizes is expected from that of all, relative to it."""
+_MOST_BANDED = 4096
+"""Players; beyond them one coefficient serves all sizes, and the memory is that of one game."""
+
+
+@dataclass(eq=False)
+class Proxy:
+    """A cheap game that resembles the one to be valued: its mean at each size, and how it departs from that.
+
+    The departures come in k bands of sizes, each a game of its own that is worth nothing at both ends.
+    """
+
+    evaluate: Callable[[Coalitions], Floats]
+    """(m,) coalitions -> (m, k, q) departures"""
+    mean: Floats
+    """(n + 1, q) for the sizes 0..n, from a sample: any curve would do, a better one leaves smaller departures."""
+    spread: Floats
+    """(n - 1, q): what to expect of the game's spread at each size, one on average."""
+    values: Floats
+    """(n, k, q): the players' values of the departures."""
+    deviations: NDArray[np.float32] | None = None
+    """(R, n, k, q): the error of these, where they are estimates."""
+    own_run: _OwnRun | None = None
+    """Where they are, what makes them better."""
+
+    @classmethod
+    def nothing(cls, n_players: int, n_outputs: int) -> Proxy:
+        """Return no proxy at all, which is one of no bands."""
+        empty = np.zeros((n_players, 0, n_outputs))
+        flat = np.zeros((n_players + 1, n_outputs))
+        return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), flat, np.ones_like(flat[2:]), empty)
+
+    def keep_ahead(self, n_evaluations: int) -> None:
+        """Have the own run go on until its error is small beside that of the game after so many evaluations."""
+        rounded = 1 << (n_evaluations - 1).bit_length()
+        wanted = max(rounded, min(AHEAD * rounded, ENOUGH))
+        if self.own_run is None or self.own_run.spent >= wanted:
+            return
+        with one_thread():
+            values, deviations = self.own_run.after(wanted)
+        self.values = values.reshape(self.values.shape)
+        self.deviations = None if deviations is None else deviations.reshape(-1, *self.values.shape)
+
+
+class _OwnRun:
+    """A run that values the departures of a proxy, and goes on when more is asked of it."""
+
+    def __init__(self, estimator: Estimator, departures: Callable[[Coalitions], Floats], seed: int) -> None:
+        self._estimator, self._departures, self._seed = estimator, departures, seed
+        self._numbers = count()
+        self.spent = 0
+
+    def after(self, n_evaluations: int) -> tuple[Floats, NDArray[np.float32] | None]:
+        """Return (n, k q) values and their deviations after at least so many evaluations, or all there are."""
+        while self.spent < n_evaluations:
+            # no round of the game's run has such a seed: with the same draws the errors of both would go together
+            draws = self._estimator.draw(np.random.default_rng([self._seed, next(self._numbers), 1]))
+            if draws is None:
+                break
+            self._estimator.update(draws, self._departures(draws.coalitions).reshape(len(draws.coalitions), -1))
+            self.spent += len(draws.coalitions)
+        estimate = self._estimator.estimate()
+        return estimate.values, estimate.deviations
+
+
+def value_proxy(
+    game: Game, n_outputs: int, closed_form: Floats | None, start: Callable[[Floats], Estimator], seed: int
+) -> Proxy:
+    """Return a proxy with its values in closed form where it has one, else with a run of its own to find them.
+
+    `start` makes an estimator for a game, given what that is worth at both ends. Such a run values the proxy in bands
+    of sizes: it may resemble the game at some sizes more than at others.
+    """
+    n, q = game.n_players, n_outputs
+    sizes = 1 + np.arange(MEAN_SAMPLE) * (n - 1) // MEAN_SAMPLE
+    sample, _ = draw_blocks(n, sizes, np.random.default_rng([seed, 2**62]))  # no round has this number
+
+    def evaluated(coalitions: Coalitions) -> Floats:
+        rows = default_batch_size(n)
+        batches = [coalitions[start : start + rows] for start in range(0, len(coalitions), rows)]
+        try:
+            values = np.concatenate([evaluate(game, batch) for batch in batches])
+        except GameError as error:
+            raise GameError(f"in the proxy: {error}") from error
+        except Exception as error:
+            raise GameError(f"in the proxy: it raised {type(error).__name__}: {error}") from error
+        if values.shape[1] not in (1, q):
+            raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
+        return np.broadcast_to(values, (len(values), q))
+
+    with one_thread():
+        first, last = evaluated(Coalitions.ends(n))
+        curve, spread = mean_and_spread(n, sizes, evaluated(sample), np.stack([first, last]))
+    mean = np.concatenate([[first], curve, [last]])
+    banded = closed_form is None and 2 < n <= _MOST_BANDED
+
+    def departures(coalitions: Coalitions) -> Floats:
+        bands = np.ones((len(coalitions), 1))
+        if banded:
+            bands = size_hats(n, np.clip(coalitions.sizes, 1, n - 1)).astype(float)
+        return bands[:, :, None] * (evaluated(coalitions) - mean[coalitions.sizes])[:, None, :]
+
+    if closed_form is not None:
+        if closed_form.shape[1] not in (1, q):
+            raise ValueError(f"proxy.shapley has {closed_form.shape[1]} outputs; the game has {q}")
+        off = np.abs(closed_form.sum(axis=0) - (last - first))
+        if (off > 1e-6 * np.maximum(np.abs(closed_form).sum(axis=0), np.abs(last - first))).any():
+            raise ValueError(
+                f"proxy.shapley sums to {closed_form.sum(axis=0)}, but the proxy is worth {last - first} more "
+                "with all players than with none: these are not its Shapley values"
+            )
+        values = closed_form - (last - first) / n  # what depends on the size alone is shared equally
+        return Proxy(departures, mean, _expected(spread, mean), values[:, None, :])
+    at_ends = departures(Coalitions.ends(n))
+    own_run = _OwnRun(start(at_ends.reshape(2, -1)), departures, seed)
+    return Proxy(departures, mean, _expected(spread, mean), np.zeros((n, *at_ends.shape[1:])), own_run=own_run)
+
+
+def _expected(spread: Floats, mean: Floats) -> Floats:
+    """Return what a proxy's spread lets expect of the game's: half of it, and half the same at all sizes.
+
+    A proxy may vary where the game does not, and the game where the proxy does not.
+    """
+    constant = spread.max(axis=0) <= 1e-6 * np.abs(mean).max(axis=0)  # but for rounding it depends on the size alone
+    relative: Floats = np.where(constant, 1.0, spread / spread.mean(axis=0))
+    return (1 + relative) / 2
+
+
+def closed_form_of(proxy: object, n_players: int) -> Floats | None:
+    """Return the Shapley values that a proxy says it has, (n, 1) or (n, q), or None where it has none."""
+    claimed = getattr(proxy, "shapley", None)
+    if claimed is None:
+        return None
+    try:
+        values = np.asarray(claimed, dtype=float)
+    except (TypeError, ValueError):
+        values = np.empty(())
+    if values.ndim not in (1, 2) or len(values) != n_players or not np.isfinite(values).all():
+        raise ValueError(
+            f"proxy.shapley must hold a finite number for each of the {n_players} players (and output), "
+            f"got {type(claimed).__name__} of shape {values.shape}"
+        )
+    return values.reshape(n_players, -1)
+
+
+def beyond(values: Floats, proxies: Floats, beta: Floats) -> Floats:
+    """Return what the proxies (m, k, q) leave of the (m, q) values, with coefficients (k, q) or (m, k, q)."""
+    return values - (proxies * beta).sum(axis=1)
+
+
+def coefficients(sizes: Ints, values: Floats, proxies: Floats, base: Floats) -> Floats:
+    """Return the (k, q) coefficients of the proxy that leave the least variance within sizes.
+
+    One for each band of sizes, shrunken to the one that is best for all, the more the less that one explains.
+    """
+    n, (m, k, q) = len(base) + 1, proxies.shape
+    if k == 0:
+        return np.zeros((0, q))
+
+    def within(columns: Floats) -> Floats:
+        return columns - mean_and_spread(n, sizes, columns)[0][sizes - 1]
+
+    weights = base[sizes - 1]
+    size_of_proxy = (weights[:, None] * proxies.sum(axis=1) ** 2).sum(axis=0)
+    utilities, proxies = within(values), within(proxies.reshape(m, -1)).reshape(m, k, q)
+    squares = np.einsum("m,mkq,mlq->qkl", weights, proxies, proxies, optimize=True)
+    products = np.einsum("m,mkq,mq->qk", weights, proxies, utilities, optimize=True)
+    variance = squares.sum(axis=(1, 2))
+    # a proxy that depends on the size alone has no variance within sizes but rounding
+    constant = variance <= 1e-12 * size_of_proxy
+    one = np.where(constant, 0.0, products.sum(axis=1) / np.where(constant, 1.0, variance))
+    left = (weights[:, None] * (utilities - one * proxies.sum(axis=1)) ** 2).mean(axis=0)
+    beta = np.tile(one, (k, 1))
+    for output in np.flatnonzero(one):
+        ridge = left[output] / (_BAND_SPREAD * one[output]) ** 2 + 1e-12 * np.trace(squares[output])
+        gap = products[output] - squares[output].sum(axis=1) * one[output]
+        beta[:, output] += np.linalg.solve(squares[output] + ridge * np.eye(k), gap)
+    return beta

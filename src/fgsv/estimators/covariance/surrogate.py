@@ -1,0 +1,281 @@
+"""A model of the utility that is learned from the draws, and whose player values are known in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.special import gammaln
+
+from fgsv.estimators.covariance.embedding import Embedding, embed, size_hats, standardise
+from fgsv.estimators.covariance.history import evenly
+from fgsv.semivalue import SizeWeights
+from fgsv.types import Floats, Ints, Masks
+
+Singles = NDArray[np.float32]
+
+MOST_PLAYERS = 1024
+"""Beyond it the closed form costs more than the surrogate is worth."""
+MOST_POINTS = 12288
+"""Coalitions that the kernel takes, at most: time and memory grow with their square."""
+MOST_ROWS = 32768
+"""Coalitions that an embedding is fitted to, at most."""
+
+# The kernel's shape was chosen once, on sums of unanimity games and on regressions; the optimum is flat, and
+# fitting it to each game by marginal likelihood did worse.
+_DECAY = 3.0
+_LENGTH = 1.3
+_LIFT = 2.0
+_NUGGET = 0.02
+_CLIP = 8.0
+"""Deviations count up to so many times the spread of their size: a model of outliers is a model of nothing else."""
+_BLOCK = 512
+"""Rows of the kernel at a time."""
+_LEAST_TRUST = 0.1
+"""A surrogate that is of no use then costs a hundredth of a draw's variance, and may become useful."""
+_PRIOR = 4.0
+"""Draws that are taken to have borne out the surrogate before any has."""
+_DIRECT = 1024
+"""Up to so many coalitions the kernel's systems are solved by elimination; they say nothing about places yet."""
+
+
+@dataclass(frozen=True, eq=False)
+class SetKernel:
+    """A covariance between the utilities of two coalitions, from their sizes and their overlap alone.
+
+        k(S, T) = sqrt((A_ss - 1) (A_tt - 1)) / (A_st - z)
+
+    where z is the correlation of the two indicator vectors, A_st = a [(1 + e) c_s c_t - d_s d_t], and c_s, d_s are
+    cosh and sinh of logit(s/n) / 2l. As a power series in z it has interactions of every order d, with weights that
+    fall like a^-d; utilities of similar sizes resemble each other; k(S, S) = 1.
+    """
+
+    n: int
+    c: Floats
+    """(n - 1,) for the sizes 1..n-1, as are d and g; sqrt(a (1 + e)) c_s of the formula."""
+    d: Floats
+    """sqrt(a) d_s of the formula."""
+    g: Floats
+    """1 / sqrt(A_ss - 1)"""
+
+    @classmethod
+    @lru_cache(maxsize=8)
+    def of(cls, n: int) -> SetKernel:
+        """Return the kernel for n players."""
+        s = np.arange(1, n)
+        half = np.log(s / (n - s)) / (2 * _LENGTH)
+        c, d = np.cosh(half) * np.sqrt(_DECAY * (1 + _LIFT / n)), np.sinh(half) * np.sqrt(_DECAY)
+        return cls(n, c, d, 1 / np.sqrt(c**2 - d**2 - 1))
+
+    def features(self, masks: Masks, sizes: Ints, sign: int) -> Singles:
+        """Return (m, n + 2) rows; the product of one with sign 1 and one with sign -1 is 1 / k."""
+        g = self.g[sizes - 1]
+        rows = np.empty((len(sizes), self.n + 2), dtype=np.float32)
+        np.multiply(standardise(masks, sizes), (sign * g).astype(np.float32)[:, None], out=rows[:, : self.n])
+        rows[:, self.n] = self.c[sizes - 1] * g
+        rows[:, self.n + 1] = sign * self.d[sizes - 1] * g
+        return rows
+
+    def __call__(self, left: Singles, right: Singles) -> Singles:
+        """Return the (m, M) kernel between rows with sign 1 and rows with sign -1."""
+        kernel = np.empty((len(left), len(right)), dtype=np.float32)
+        for start in range(0, len(left), _BLOCK):  # blocks that stay in the cache between the two operations
+            block = kernel[start : start + _BLOCK]
+            np.matmul(left[start : start + _BLOCK], right.T, out=block)
+            np.reciprocal(block, out=block)
+        return kernel
+
+    @lru_cache(maxsize=8)  # noqa: B019 - kernels are few and cached themselves
+    def moments(self) -> tuple[Floats, Floats]:
+        """Return (n - 1, n - 1) tables C and M over the sizes s and t.
+
+        For S uniform of size s and T of size t, E[(1{i in S} - s/n) k(S, T)] = C[s, t] (1{i in T} - t/n) and
+        E[k(S, T)] = M[s, t]: sums over the overlap, hypergeometric, as far as its probability exceeds 1e-16.
+        """
+        n, t = self.n, np.arange(1, self.n)
+        log_factorial = gammaln(np.arange(n + 1) + 1.0)
+        covariance, mean = np.empty((n - 1, n - 1)), np.empty((n - 1, n - 1))
+        for s in range(1, n):
+            centre = s * t / n
+            reach = 9 * np.sqrt(s * (n - s) * t * (n - t) / n**3) + 9
+            low = np.maximum(np.maximum(0, s + t - n), np.floor(centre - reach)).astype(int)
+            high = np.minimum(np.minimum(s, t), np.ceil(centre + reach)).astype(int)
+            overlap = low[:, None] + np.arange((high - low).max() + 1)
+            beyond = overlap > high[:, None]
+            overlap = np.minimum(overlap, high[:, None])
+            outside = s - overlap
+            log_p = log_factorial[t, None] - log_factorial[overlap] - log_factorial[t[:, None] - overlap]
+            log_p += log_factorial[n - t, None] - log_factorial[outside] - log_factorial[n - t[:, None] - outside]
+            log_p -= log_factorial[n] - log_factorial[s] - log_factorial[n - s]
+            z = (overlap * n - s * t[:, None]) / np.sqrt(s * (n - s) * t * (n - t))[:, None]
+            a = self.c[s - 1] * self.c - self.d[s - 1] * self.d
+            k = np.exp(log_p) / ((a[:, None] - z) * self.g[s - 1] * self.g[:, None])
+            k[beyond] = 0
+            mean[s - 1] = k.sum(axis=1)
+            covariance[s - 1] = (k * z).sum(axis=1) * np.sqrt(s * (n - s) / (t * (n - t)))
+        return covariance, mean
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """f_j(S) = r(s) [g_j(S) + sum over T of c_Tj k(S, T)], one f_j for each stream j, the same T for all."""
+
+    kernel: SetKernel
+    spread: Floats
+    """(n - 1, q): r"""
+    embeddings: tuple[Embedding, ...]
+    """g_j"""
+    masks: Masks
+    """(M, n)"""
+    sizes: Ints
+    """(M,)"""
+    coefficients: Singles
+    """(J, M, q)"""
+
+    def explained(self, masks: Masks, sizes: Ints, streams: Ints) -> Floats:
+        """Return (m, q) values f_j(S), j the stream of each coalition."""
+        right = self.kernel.features(self.masks, self.sizes, -1)
+        shape = np.empty((len(sizes), self.spread.shape[1]), dtype=np.float32)
+        for stream, (embedding, coefficients) in enumerate(zip(self.embeddings, self.coefficients, strict=True)):
+            mine = np.flatnonzero(streams == stream)
+            for start in range(0, len(mine), _BLOCK):
+                rows = mine[start : start + _BLOCK]
+                left = self.kernel.features(masks[rows], sizes[rows], 1)
+                shape[rows] = self.kernel(left, right) @ coefficients
+                shape[rows] += embedding(standardise(masks[rows], sizes[rows]), size_hats(self.kernel.n, sizes[rows]))
+        return self.spread[sizes - 1] * shape
+
+    def trust(self, sizes: Ints, explained: Floats, seen: Floats) -> Floats:
+        """Return (q,): how much of f the draws bear out: its coefficient in the deviations that were `seen`.
+
+        In units of r(s), with outliers clipped, and as if a few more draws had agreed with f.
+        """
+        spread = self.spread[sizes - 1]
+        explained, seen = explained / spread, _clipped(seen, spread)
+        agreement = (_PRIOR + (explained * seen).sum(axis=0)) / (_PRIOR + (explained**2).sum(axis=0))
+        return np.clip(agreement, _LEAST_TRUST, 1)
+
+    def player_values(self, weights: SizeWeights, sampled: Masks) -> Floats:
+        """Return what the sampled sizes contribute to each player's value of the mean f_j: (n, q)."""
+        covariance, mean = self.kernel.moments()
+        coefficients = self.coefficients.mean(axis=0, dtype=float)
+        gain = (weights.gain * sampled)[:, None] * self.spread
+        by_point = coefficients * (covariance.T @ gain)[self.sizes - 1]
+        values = self.masks.T @ by_point - by_point.T @ self.sizes / self.kernel.n
+        values += sum(embedding.covariances(gain) for embedding in self.embeddings) / len(self.embeddings)
+        drift = (weights.drift * sampled)[:, None] * self.spread
+        return values + (coefficients * (mean.T @ drift)[self.sizes - 1]).sum(axis=0)
+
+
+def cross_fit(
+    masks: Masks,
+    sizes: Ints,
+    deviations: Floats,
+    owners: Ints,
+    spread: Floats,
+) -> Surrogate:
+    """Fit f_j for each stream j on the coalitions not its own: an embedding, then the kernel to what that leaves.
+
+    `deviations` (J, M, q) are those from the mean of the size, as each stream sees it; `owners` (M,) names the stream
+    of each coalition, -1 where it belongs to none and serves all. The kernel takes at most `MOST_POINTS` of the
+    coalitions. All systems share one kernel matrix, and each product with it, in conjugate gradients. They need not
+    be solved to the last digit: any coefficients make a valid surrogate, since prediction and closed form use the
+    same ones.
+    """
+    n = masks.shape[1]
+    kernel = SetKernel.of(n)
+    n_streams, _, n_outputs = deviations.shape
+    targets = _clipped(deviations, spread[sizes - 1]).astype(np.float32)
+    others = owners[None, :] != np.arange(n_streams)[:, None]
+    embeddings = [Embedding.nothing(n, n_outputs)] * n_streams
+    if len(masks) > _DIRECT:
+        standardised, hats = standardise(masks, sizes), size_hats(n, sizes)
+        for stream, rows in enumerate(others):
+            embeddings[stream] = embed(standardised[rows], hats[rows], targets[stream, rows])
+            targets[stream] -= embeddings[stream](standardised, hats)
+    points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(n_outputs / 4))))
+    masks, sizes, owners, used = masks[points], sizes[points], owners[points], others[:, points, None]
+    gram = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1))
+    if len(gram) <= _DIRECT:
+        coefficients = _solve_directly(gram, used * targets[:, points], used)
+    else:
+        common = np.flatnonzero(owners < 0)
+        coefficients = _solve(gram, used * targets[:, points], used, common)
+    return Surrogate(kernel, spread, tuple(embeddings), masks, sizes, coefficients)
+
+
+def _clipped(deviations: Floats, spread: Floats) -> Floats:
+    with np.errstate(over="ignore"):  # a size without any spread so far
+        return np.clip(deviations / spread, -_CLIP, _CLIP)
+
+
+def _solve_directly(gram: Singles, targets: Singles, used: Masks) -> Singles:
+    """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by elimination."""
+    solution = np.zeros(targets.shape, dtype=np.float32)
+    for stream, on in enumerate(used[:, :, 0]):
+        rows = np.flatnonzero(on)
+        matrix = gram[np.ix_(rows, rows)] + np.float32(_NUGGET) * np.eye(len(rows), dtype=np.float32)
+        solution[stream, rows] = cho_solve(cho_factor(matrix), targets[stream, rows])
+    return solution
+
+
+def _solve(
+    gram: Singles,
+    targets: Singles,
+    used: Masks,
+    common: Ints,
+    iterations: int = 30,
+    tolerance: float = 0.02,
+) -> Singles:
+    """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by preconditioned conjugate gradients.
+
+    The preconditioner is a Nystroem approximation of K from some of the `common` columns, which all streams may use.
+    Each system stops by itself: a stream's must not go on for longer because of values that only others may see.
+    """
+    basis = common[:: max(1, len(common) // 400)]
+    columns = gram[:, basis]
+    corner = columns[basis].astype(float)
+    corner[np.diag_indices(len(basis))] += 1e-3
+    lower = cholesky(corner, lower=True).astype(np.float32)
+    root = solve_triangular(lower, columns.T, lower=True)  # K is about root' root
+    # in a first epoch that is one large round nothing is common, and the preconditioner does nothing
+    held = float((root[:, common] ** 2).sum(axis=0).mean()) if len(common) else 0.0
+    noise = _NUGGET + max(1e-2, 1 - held)
+    everything = root @ root.T + noise * np.eye(len(basis), dtype=np.float32)
+    unused = [root[:, ~on[:, 0]] for on in used]
+    factors = [cho_factor(everything - columns @ columns.T) for columns in unused]
+    on = used.astype(np.float32)
+
+    def precondition(residual: Singles) -> Singles:
+        inner = root @ residual
+        inner = np.stack([cho_solve(factor, v) for factor, v in zip(factors, inner, strict=True)])
+        return on * (residual - root.T @ inner) / np.float32(noise)
+
+    def multiply(vectors: Singles) -> Singles:
+        flat = gram @ vectors.transpose(1, 0, 2).reshape(len(gram), -1)
+        product = flat.reshape(len(gram), *vectors.shape[::2]).transpose(1, 0, 2)
+        return on * product + np.float32(_NUGGET) * vectors
+
+    def dot(left: Singles, right: Singles) -> Floats:
+        return np.einsum("jmq,jmq->jq", left, right, dtype=np.float64)[:, None, :]
+
+    residual = targets.copy()
+    solution = np.zeros_like(residual)
+    direction = precondition(residual)
+    descent = dot(residual, direction)
+    enough = tolerance**2 * dot(residual, residual)
+    for _ in range(iterations):
+        image = multiply(direction)
+        going = dot(residual, residual) > enough
+        if not going.any():
+            break
+        step = (going * descent / np.maximum(dot(direction, image), 1e-30)).astype(np.float32)
+        solution += step * direction
+        residual -= step * image
+        scaled = precondition(residual)
+        last, descent = descent, dot(residual, scaled)
+        direction = scaled + (descent / np.maximum(last, 1e-30)).astype(np.float32) * direction
+    return solution

@@ -1,0 +1,1 @@
+"""The copyright experiment: royalty shares of brands from a diffusion model."""

@@ -1,0 +1,187 @@
+"""Royalty shares of brands per prompt: the table, its JSON and CSV, and the paper's three-panel figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.types import Floats
+
+SCENARIOS = ("srs_whole", "srs_split", "fsrs_whole", "fsrs_split")
+"""Shapley royalty share (groups as players) and the faithful one; brands whole, and two of them split."""
+
+
+@dataclass(frozen=True, eq=False)
+class Royalties:
+    """Shares of one rule under one grouping: what each player is paid of the royalty of each prompt."""
+
+    prompts: tuple[str, ...]
+    players: tuple[str, ...]
+    shares: Floats
+    """(prompts, players); a row sums to 1."""
+    stderr: Floats
+    """(prompts, players) standard errors of the shares; zero where nothing was sampled."""
+
+    def nested(self, what: str = "shares") -> dict[str, dict[str, float | None]]:
+        """Return prompt -> player -> share, or the same of `stderr`; None where there is nothing to share."""
+        table: Floats = getattr(self, what)
+        return {
+            prompt: {
+                player: float(number) if np.isfinite(number) else None
+                for player, number in zip(self.players, row, strict=True)
+            }
+            for prompt, row in zip(self.prompts, table, strict=True)
+        }
+
+
+def clipped(values: Floats) -> Floats:
+    """Return shares over the last axis with negative values paid zero; all zero where none is positive.
+
+    >>> clipped(np.array([3.0, 1.0, -2.0])).tolist()
+    [0.75, 0.25, 0.0]
+
+    The paper's authors do so. It is not faithful: a provider whose members are partly negative earns by
+    splitting.
+    """
+    positive = np.maximum(values, 0.0)
+    total = positive.sum(axis=-1, keepdims=True)
+    shares: Floats = np.divide(positive, total, out=np.zeros_like(positive), where=total > 0)
+    return shares
+
+
+def linear(values: Floats) -> Floats:
+    """Return values over their sum, over the last axis; negative shares stay, splitting changes nothing."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares: Floats = values / values.sum(axis=-1, keepdims=True)
+    return shares
+
+
+def write_json(tables: Mapping[str, Royalties], path: Path, **more: Any) -> None:
+    """Write the shares of each scenario as prompt -> player -> share, and their errors under `stderr`."""
+    content: dict[str, Any] = {name: table.nested() for name, table in tables.items()}
+    content["stderr"] = {name: table.nested("stderr") for name, table in tables.items()}
+    path.write_text(json.dumps(content | more, indent=2) + "\n")
+
+
+def write_csv(tables: Mapping[str, Royalties], path: Path) -> None:
+    """Write one line for each scenario, prompt and player."""
+    lines = ["scenario,prompt,player,share,stderr"]
+    for name, table in tables.items():
+        for q, prompt in enumerate(table.prompts):
+            for k, player in enumerate(table.players):
+                lines.append(f"{name},{prompt},{player},{table.shares[q, k]:.6f},{table.stderr[q, k]:.6f}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def text(tables: Mapping[str, Royalties]) -> str:
+    """Return the shares as a plain table to print, one block for each scenario."""
+    blocks = []
+    for name, table in tables.items():
+        width = max(len(player) for player in table.players) + 2
+        head = f"{name:<12}" + "".join(f"{player:>{max(width, 16)}}" for player in table.players)
+        rows = [
+            f"{prompt:<12}"
+            + "".join(
+                f"{f'{share:.3f}' + (f' ± {error:.3f}' if error else ''):>{max(width, 16)}}"
+                for share, error in zip(table.shares[q], table.stderr[q], strict=True)
+            )
+            for q, prompt in enumerate(table.prompts)
+        ]
+        blocks.append("\n".join([head, *rows]))
+    return "\n\n".join(blocks)
+
+
+def figure(
+    tables: Mapping[str, Royalties],
+    path: Path,
+    *,
+    images: Mapping[str, Sequence[NDArray[np.uint8]]] | None = None,
+    gains: Mapping[str, tuple[float, float]] | None = None,
+    note: str = "",
+) -> None:
+    """Draw the paper's three panels: images (or utility gains), SRS and FSRS, brands whole and split.
+
+    `images` holds a few (H, W, 3) images for each prompt; without them panel (a) shows `gains`, U(N) - U(0)
+    of each prompt with its standard error. The parts of a split brand, `googlelarge` and `googlesmall`, are
+    stacked in two tones, negative ones below zero, with a line at their sum.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'fgsv[plots]'") from error
+    prompts = tables["srs_whole"].prompts
+    drawing = Figure(figsize=(13, 2.3 * len(prompts) + 0.9), layout="constrained")
+    panels: Any = drawing.subfigures(1, 3, width_ratios=(1.0, 1.3, 1.3))
+    left, middle, right = panels
+    if images is not None:
+        _images(left, prompts, images)
+    else:
+        _gains(left, prompts, gains or {})
+    _bars(middle, tables["srs_whole"], tables["srs_split"], "(b) SRS: groups as players")
+    _bars(right, tables["fsrs_whole"], tables["fsrs_split"], "(c) FSRS: sums of players")
+    if note:
+        drawing.supxlabel(note, fontsize=8)
+    drawing.savefig(path, dpi=130)
+
+
+def _images(panel: Any, prompts: Sequence[str], images: Mapping[str, Sequence[NDArray[np.uint8]]]) -> None:
+    shown = min(4, *(len(some) for some in images.values()))
+    axes = panel.subplots(len(prompts), shown, squeeze=False)
+    for row, prompt in zip(axes, prompts, strict=True):
+        row[0].set_ylabel(prompt, fontsize=9)
+        for axis, image in zip(row, images[prompt][:shown], strict=True):
+            axis.imshow(image, interpolation="nearest")
+            axis.set(xticks=[], yticks=[])
+            axis.spines[:].set_visible(False)
+    panel.suptitle("(a) generated images", fontsize=10)
+
+
+def _gains(panel: Any, prompts: Sequence[str], gains: Mapping[str, tuple[float, float]]) -> None:
+    axes = panel.subplots(len(prompts), 1, squeeze=False)[:, 0]
+    top = 1.15 * max((gain + error for gain, error in gains.values()), default=1.0)
+    for axis, prompt in zip(axes, prompts, strict=True):
+        gain, error = gains[prompt]
+        axis.barh([0], [gain], xerr=[error], color="0.6", height=0.5)
+        axis.set(yticks=[], xlim=(0, top), ylim=(-1, 1), ylabel=prompt)
+        axis.spines[["top", "right"]].set_visible(False)
+    panel.suptitle("(a) log-likelihood gained by fine-tuning", fontsize=10)
+
+
+def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
+    brands = whole.players
+    axes = panel.subplots(len(whole.prompts), 1, sharex=True, squeeze=False)[:, 0]
+    where = np.arange(len(brands))
+    for q, (axis, prompt) in enumerate(zip(axes, whole.prompts, strict=True)):
+        axis.bar(where - 0.2, whole.shares[q], 0.38, yerr=_errors(whole, q), color="#3b6ea8", capsize=2)
+        for position, brand in zip(where + 0.2, brands, strict=True):
+            parts = [k for k, player in enumerate(split.players) if player.startswith(brand)]
+            ends = {True: 0.0, False: 0.0}  # of what is stacked above zero, and below
+            for k, colour in zip(parts, ("#d9772b", "#f2b880"), strict=False):
+                share, error = split.shares[q, k], _errors(split, q, k)
+                axis.bar(position, share, 0.38, bottom=ends[share > 0], yerr=error, color=colour, capsize=2)
+                ends[share > 0] += share
+            if len(parts) > 1:
+                axis.hlines(sum(ends.values()), position - 0.19, position + 0.19, color="black", linewidth=1.5)
+        axis.axhline(0, color="black", linewidth=0.6)
+        axis.set_ylabel(prompt, fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[-1].set_xticks(where, brands, fontsize=9)
+    handles = [
+        axes[0].bar([0], [0], color=colour, label=label)
+        for colour, label in (("#3b6ea8", "whole"), ("#d9772b", "split: large"), ("#f2b880", "small"))
+    ]
+    handles += axes[0].plot([], [], color="black", linewidth=1.5, label="sum")
+    axes[0].margins(y=0.3)  # room for the legend
+    axes[0].legend(handles=handles, fontsize=7, frameon=False, ncols=4, columnspacing=1.2, loc="upper left")
+    panel.suptitle(title, fontsize=10)
+
+
+def _errors(table: Royalties, prompt: int, player: int | slice = slice(None)) -> Any:
+    """Return the error bars of a prompt's shares; None where they are exact."""
+    return table.stderr[prompt, player] if table.stderr.any() else None

@@ -1,0 +1,438 @@
+"""The ledger: a file that remembers what was evaluated, so that no evaluation is ever paid for twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fgsv.coalitions import n_rows, split
+from fgsv.game import Game
+from fgsv.ledger.index import Rows
+from fgsv.types import Floats
+
+FORMAT = 1
+APPLICATION = 0x46475356  # "FGSV", where `file` looks for it
+SYNC_SECONDS = 1.0
+"""How much work may be lost when the power fails; a killed process loses nothing that was committed."""
+
+_SCHEMA = """
+CREATE TABLE game (
+    id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, n_players INTEGER NOT NULL,
+    outputs TEXT, independent_rows INTEGER NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE batch (
+    id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, game INTEGER NOT NULL REFERENCES game,
+    replicate INTEGER NOT NULL, coalitions BLOB NOT NULL, "values" BLOB NOT NULL,
+    seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL);
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, settings TEXT NOT NULL,
+    versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, stopped TEXT, n_evaluations INTEGER,
+    checksum BLOB NOT NULL);
+CREATE TABLE count (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO count VALUES ('batch', 0), ('game', 0), ('run', 0);
+"""
+
+_COLUMNS = {
+    "game": "id, fingerprint, n_players, outputs, independent_rows",
+    "batch": 'id, key, game, replicate, coalitions, "values", seconds, failures',
+    "run": "id, game, settings, versions, started, ended, stopped, n_evaluations",
+}
+
+
+class LedgerError(RuntimeError):
+    """A ledger that cannot be read, written or trusted. What it holds is left as it is."""
+
+
+class WrongLedger(LedgerError, ValueError):
+    """A path that names no ledger, or a ledger of another game: a mistake in the arguments."""
+
+
+class NotRecorded(LedgerError):
+    """A game that is known from a ledger alone was asked what the ledger does not hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the evaluation of a batch came to."""
+
+    values: Floats
+    """(m, q), NaN in the rows that failed; (m, 0) where the whole batch did."""
+    seconds: float
+    failures: dict[str, list[int]] = field(default_factory=dict)
+    """What went wrong, beginning with its kind and a colon, and the rows it went wrong for."""
+    trace: str = ""
+    """Where in the code it went wrong; not recorded."""
+
+    @property
+    def failed(self) -> dict[int, str]:
+        """The rows that failed, with what went wrong."""
+        return {row: text for text, rows in self.failures.items() for row in rows}
+
+
+class Row(NamedTuple):
+    """What the evaluation of one coalition came to."""
+
+    values: list[float]
+    """q of them, or none where it failed"""
+    seconds: float
+    failure: str | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One record of a ledger."""
+
+    id: int
+    game: int
+    replicate: int
+    coalitions: bytes
+    outcome: Outcome
+
+
+class Ledger:
+    """An open ledger. Its driver is the only writer; others may read between two commits.
+
+    One SQLite file, with a write-ahead log beside it while a driver has it: commits are quick, and reading does
+    not disturb the run. A record is a batch of coalitions with its values; where rows are independent, an index in
+    memory finds them one by one. Each record carries a checksum over all it says, checked when the file is opened
+    and again when the record is used.
+    """
+
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+        self.path = Path(path)
+        self.read_only = read_only
+        self._rows: dict[tuple[int, int], Rows] = {}
+        if read_only and not self.path.exists():
+            raise WrongLedger(f"there is no ledger at {self.path}")
+        if not self.path.parent.exists():
+            raise WrongLedger(f"the folder {self.path.parent} of the ledger does not exist")
+        # a reader that may write moves into the file what a killed driver left beside it, as the next driver would
+        mode = "rwc" if not read_only else "rw" if os.access(self.path, os.W_OK) else "ro"
+        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+        with self._explained("open"):
+            self._db = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            with self._explained("open"):
+                self._open()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _open(self) -> None:
+        if self.read_only:
+            self._db.execute("BEGIN")  # a snapshot: one state of the file for all that is read from it
+        else:
+            self._db.execute("BEGIN IMMEDIATE")  # fails at once where another driver has the file
+            if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+                self._create()
+        if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise WrongLedger(f"{self.path} is an SQLite file, but not a ledger; it is left as it is")
+        found = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if found != FORMAT:
+            raise LedgerError(
+                f"{self.path} has ledger format {found}; this version of fgsv reads format {FORMAT}. "
+                "It is left as it is: use the version that wrote it, or a newer one"
+            )
+        self.check()
+        if not self.read_only:
+            self._begin_log()
+
+    def _begin_log(self) -> None:
+        """Begin a write-ahead log, for commits that need not wait for the disk each."""
+        self._db.execute("COMMIT")
+        self._db.execute("PRAGMA busy_timeout = 60000")  # from here on only readers are in the way, for a moment
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("PRAGMA wal_autocheckpoint = 0")
+        self._db.execute("BEGIN IMMEDIATE")
+        # a second connection moves the log into the file while the first one keeps the writer's lock
+        self._mover = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
+        self._synced = time.monotonic()
+
+    def _create(self) -> None:
+        if self.path.exists() and self.path.stat().st_size:
+            raise WrongLedger(f"{self.path} is an SQLite file without tables, not a ledger; it is left as it is")
+        for statement in _SCHEMA.split(";"):
+            self._db.execute(statement)
+        self._db.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._db.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def close(self) -> None:
+        """Close the file; what was recorded is already in it."""
+        with suppress(sqlite3.Error):
+            if not self.read_only:
+                self._mover.close()
+                self._db.execute("ROLLBACK")
+                self._db.execute("PRAGMA journal_mode = DELETE")  # one plain file, unless somebody reads it now
+        self._db.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _explained(self, doing: str) -> Iterator[None]:
+        """Turn SQLite's errors into ones that say what happened and what is left."""
+        try:
+            yield
+        except (sqlite3.Error, UnicodeError) as error:  # the latter where SQLite quotes a damaged schema
+            is_none = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB
+            kind = WrongLedger if is_none else LedgerError
+            raise kind(f"cannot {doing} the ledger {self.path}: {_reason(error)}") from error
+
+    def _commit(self) -> None:
+        """Commit, and take the writer's lock again at once: the file is this driver's until it is closed."""
+        self._db.execute("COMMIT")
+        self._db.execute("BEGIN IMMEDIATE")
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            self._mover.execute("PRAGMA wal_checkpoint(PASSIVE)")  # waits for the disk
+            self._db.execute("COMMIT")  # only a transaction begun after that lets the log start over
+            self._db.execute("BEGIN IMMEDIATE")
+            self._synced = time.monotonic()
+
+    @contextmanager
+    def _transaction(self, doing: str = "write to") -> Iterator[None]:
+        """Commit what happens inside, or none of it."""
+        with self._explained(doing):
+            try:
+                yield
+                self._commit()
+            except BaseException:
+                with suppress(sqlite3.Error):  # a failed commit may have rolled back by itself
+                    self._db.execute("ROLLBACK")
+                with suppress(sqlite3.Error):
+                    self._db.execute("BEGIN IMMEDIATE")
+                raise
+
+    # Records: each table has a checksum over its other columns, and `count` knows how many rows there must be.
+
+    def _add(self, table: str, *columns: Any) -> int:
+        self._db.execute("UPDATE count SET number = number + 1 WHERE name = ?", (table,))
+        number = self._db.execute("SELECT number FROM count WHERE name = ?", (table,)).fetchone()[0]
+        self._put(table, number, *columns)
+        return int(number)
+
+    def _put(self, table: str, *columns: Any) -> None:
+        marks = ", ".join("?" * (len(columns) + 1))
+        self._db.execute(
+            f"INSERT OR REPLACE INTO {table} ({_COLUMNS[table]}, checksum) VALUES ({marks})",
+            (*columns, _checksum(columns)),
+        )
+
+    def _read(self, table: str, where: str = "", *parameters: Any) -> Iterator[tuple[Any, ...]]:
+        query = f"SELECT {_COLUMNS[table]}, checksum FROM {table} {where}"
+        for *columns, checksum in self._db.execute(query, parameters):
+            if _checksum(columns) != checksum:
+                raise LedgerError(
+                    f"record {columns[0]} of table {table} of {self.path} is damaged: its checksum does not "
+                    "match. The file is left as it is; restore a copy of it"
+                )
+            yield tuple(columns)
+
+    def check(self) -> None:
+        """Read the whole file and raise a `LedgerError` unless every record in it is whole and none is missing."""
+        with self._explained("read"):
+            problems = [row[0] for row in self._db.execute("PRAGMA integrity_check(3)")]
+            if problems != ["ok"]:
+                raise LedgerError(f"{self.path} is damaged; it is left as it is: {'; '.join(problems)}")
+            written = dict(self._db.execute("SELECT name, number FROM count"))
+            found = {table: sum(1 for _ in self._read(table)) for table in _COLUMNS}
+            if found != written:
+                raise LedgerError(
+                    f"{self.path} is damaged; it is left as it is. Records written: {written}; found: {found}"
+                )
+
+    # Games and their evaluations
+
+    def game(self, game: Game) -> int:
+        """Return the number of a game in this ledger, entering it where it is new."""
+        if game.fingerprint is None:
+            raise LedgerError(
+                "a ledger needs to know the game again, and this one has no fingerprint: a callable without a "
+                'content to hash must be given a name, as in fgsv.Game(fn, n_players, fingerprint="ridge on '
+                '2024 data"). Change the name whenever data, model or score change'
+            )
+        outputs = None if game.outputs is None else json.dumps(game.outputs)
+        entered = (game.fingerprint, game.n_players, outputs, int(game.independent_rows))
+        with self._explained("read"):
+            known = list(self._read("game", "WHERE fingerprint = ?", game.fingerprint))
+        if known:
+            if known[0][1:] != entered:
+                raise LedgerError(
+                    f"the ledger {self.path} knows the fingerprint {game.fingerprint!r} with another number of "
+                    f"players, other outputs, or rows otherwise independent: {known[0][2:]}, now {entered[1:]}. "
+                    "Two games need two names"
+                )
+            return int(known[0][0])
+        with self._transaction():
+            return self._add("game", *entered)
+
+    def find(self, game: int, coalitions: bytes, replicate: int = 0) -> Outcome | None:
+        """Return what a batch came to, or None where it was not evaluated as this batch."""
+        with self._explained("read"):
+            for columns in self._read("batch", "WHERE key = ?", self._key(game, replicate, coalitions)):
+                return _batch(columns).outcome
+        return None
+
+    def find_rows(self, game: int, rows: Collection[bytes], replicate: int = 0) -> dict[bytes, Row]:
+        """Return the outcome of each coalition that was evaluated, in whatever batch; for independent rows."""
+        found: dict[bytes, Row] = {}
+        with self._explained("read"):
+            for batch, wanted in self._rows_of(game, replicate).find(rows).items():
+                columns = next(self._read("batch", "WHERE id = ?", batch))
+                recorded, outcomes = split(columns[4]), by_row(_batch(columns).outcome)
+                found |= {coalition: outcomes[row] for coalition, row in wanted if recorded[row] == coalition}
+        return found
+
+    def _rows_of(self, game: int, replicate: int) -> Rows:
+        if (game, replicate) not in self._rows:
+            rows = self._rows[game, replicate] = Rows()
+            for columns in self._read("batch", "WHERE game = ? AND replicate = ? ORDER BY id", game, replicate):
+                rows.add(columns[0], split(columns[4]), _batch(columns).outcome.failed)
+        return self._rows[game, replicate]
+
+    def record(self, game: int, batches: Sequence[tuple[bytes, Outcome]], replicate: int = 0) -> None:
+        """Write batches with their outcomes, all or none."""
+        numbers = []
+        with self._transaction():
+            for coalitions, outcome in batches:
+                key = self._key(game, replicate, coalitions)
+                columns = (
+                    key,
+                    game,
+                    replicate,
+                    coalitions,
+                    outcome.values.astype("<f8").tobytes(),
+                    outcome.seconds,
+                    json.dumps(outcome.failures) if outcome.failures else None,
+                )
+                known = self._db.execute("SELECT id FROM batch WHERE key = ?", (key,)).fetchone()
+                if known:  # a failure that was evaluated again
+                    self._put("batch", known[0], *columns)
+                numbers.append(known[0] if known else self._add("batch", *columns))
+        if (game, replicate) in self._rows:
+            for number, (coalitions, outcome) in zip(numbers, batches, strict=True):
+                self._rows[game, replicate].add(number, split(coalitions), outcome.failed)
+
+    def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
+        return hashlib.sha256(b"%d %d " % (game, replicate) + coalitions).digest()[:16]
+
+    def games(self) -> list[tuple[int, Game]]:
+        """Return the games of the ledger, by number; they know everything but how to evaluate."""
+        with self._explained("read"):
+            return [(columns[0], _recorded(*columns[1:])) for columns in self._read("game")]
+
+    def batches(self, game: int | None = None) -> Iterator[Batch]:
+        """Yield the records one by one."""
+        with self._explained("read"):
+            where = ("ORDER BY id",) if game is None else ("WHERE game = ? ORDER BY id", game)
+            yield from map(_batch, self._read("batch", *where))
+
+    # Runs
+
+    def begin_run(self, game: int, settings: dict[str, Any]) -> int:
+        """Enter a run and return its number."""
+        with self._transaction():
+            return self._add("run", game, json.dumps(settings), json.dumps(versions()), _now(), None, None, None)
+
+    def add_run(self, game: int, run: dict[str, Any]) -> None:
+        """Enter a run of another ledger, as `runs` returned it there, unless it is here already."""
+        columns = [game, json.dumps(run["settings"]), json.dumps(run["versions"])]
+        columns += [run[name] for name in ("started", "ended", "stopped", "n_evaluations")]
+        with self._transaction():
+            if not any(list(known[1:]) == columns for known in self._read("run")):
+                self._add("run", *columns)
+
+    def end_run(self, run: int, stopped: str, n_evaluations: int) -> None:
+        """Enter how a run ended. One that was killed has no end."""
+        with self._transaction():
+            number, game, settings, made_with, started, *_ = next(self._read("run", "WHERE id = ?", run))
+            self._put("run", number, game, settings, made_with, started, _now(), stopped, n_evaluations)
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Return the runs in order, with settings, versions, times and the reason of their end."""
+        names = _COLUMNS["run"].split(", ")
+        with self._explained("read"):
+            runs = [dict(zip(names, columns, strict=True)) for columns in self._read("run", "ORDER BY id")]
+        return [
+            {**run, "settings": json.loads(run["settings"]), "versions": json.loads(run["versions"])} for run in runs
+        ]
+
+
+def _checksum(columns: Sequence[Any]) -> bytes:
+    digest = hashlib.sha256()
+    for column in columns:
+        content = column if isinstance(column, bytes) else repr(column).encode()
+        digest.update(b"%d:" % len(content))
+        digest.update(content)
+    return digest.digest()[:16]
+
+
+def _batch(columns: tuple[Any, ...]) -> Batch:
+    number, _, game, replicate, coalitions, values, seconds, failures = columns
+    outcome = Outcome(
+        np.frombuffer(values, "<f8").reshape(n_rows(coalitions), -1).astype(float),
+        seconds,
+        json.loads(failures) if failures else {},
+    )
+    return Batch(number, game, replicate, coalitions, outcome)
+
+
+def by_row(outcome: Outcome) -> list[Row]:
+    """Return what each coalition of a batch came to, by itself."""
+    failed = outcome.failed
+    seconds = outcome.seconds / len(outcome.values)
+    return [Row(values, seconds, failed.get(row)) for row, values in enumerate(outcome.values.tolist())]
+
+
+def _recorded(fingerprint: str, n_players: int, outputs: str | None, independent_rows: int) -> Game:
+    def refuse(masks: object) -> Any:
+        raise NotRecorded("this game is known from a ledger alone, and the ledger does not hold what is asked")
+
+    names = None if outputs is None else tuple(json.loads(outputs))
+    return Game(refuse, n_players, names, fingerprint, bool(independent_rows))
+
+
+def versions() -> dict[str, str]:
+    """Return what a run depends on besides its settings."""
+    found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    for package in ("fgsv", "numpy", "scipy", "scikit-learn", "joblib", "pandas", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _reason(error: Exception) -> str:
+    """Return what an SQLite error means to somebody whose run it stopped."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return "another run is using it. One driver at a time; give this run a ledger of its own and merge later"
+    if code == sqlite3.SQLITE_FULL:
+        return "the disk is full. All earlier calls are in the file: free some space and run the same again"
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
+        return f"the file or its folder cannot be written ({error})"
+    if code == sqlite3.SQLITE_NOTADB:
+        return "it is not a ledger, or its first page is damaged. It is left as it is"
+    if code == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeError):
+        return f"it is damaged or cut short ({error}). It is left as it is: restore a copy"
+    return f"{error}. All earlier calls are in the file"

@@ -1,0 +1,74 @@
+"""Where each coalition of a game with independent rows was evaluated: an index in memory, 16 bytes a coalition."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+
+import numpy as np
+
+from fgsv.types import Ints
+
+ROW_BITS = 24
+"""A place is the number of a batch, and in so many lower bits the row in it."""
+MOST_NEW = 2**16
+
+
+class Rows:
+    """Sorted keys with their places, and the newest in a dictionary until there are many.
+
+    A table in the file would be written anew at every commit: hashes are in no order, so each call's rows touch all
+    its pages. This one is made from the batches when it is first asked for.
+    """
+
+    def __init__(self) -> None:
+        self._keys: Ints = np.empty(0, np.int64)
+        self._places: Ints = np.empty(0, np.int64)
+        self._new: dict[int, int] = {}
+
+    def add(self, batch: int, rows: Collection[bytes], failed: Collection[int] = ()) -> None:
+        """Enter the coalitions of a batch; the newest place counts, but a failure never hides a value."""
+        keys = _keys(rows)
+        first = batch << ROW_BITS
+        places = dict(zip(keys, range(first, first + len(keys)), strict=True))
+        if failed:
+            worse = [key for row, key in enumerate(keys) if row in failed]
+            for key in self._find(worse):
+                places.pop(key, None)
+        self._new |= places
+        if len(self._new) > MOST_NEW:
+            self._sort()
+
+    def _sort(self) -> None:
+        keys = np.concatenate([self._keys, np.fromiter(self._new, np.int64, len(self._new))])
+        places = np.concatenate([self._places, np.fromiter(self._new.values(), np.int64, len(self._new))])
+        order = np.argsort(keys, kind="stable")
+        keys, places = keys[order], places[order]
+        is_last = np.append(keys[1:] != keys[:-1], True)
+        self._keys, self._places = keys[is_last], places[is_last]
+        self._new = {}
+
+    def find(self, rows: Collection[bytes]) -> dict[int, list[tuple[bytes, int]]]:
+        """Return batches, and in each the coalitions that may be found there with their rows.
+
+        Keys are 64 bits of a hash: whoever uses a place compares the coalition. Of two with one key, one is hidden.
+        """
+        by_key = dict(zip(_keys(rows), rows, strict=True))
+        found: dict[int, list[tuple[bytes, int]]] = {}
+        for key, place in self._find(by_key).items():
+            found.setdefault(place >> ROW_BITS, []).append((by_key[key], place & (2**ROW_BITS - 1)))
+        return found
+
+    def _find(self, keys: Collection[int]) -> dict[int, int]:
+        wanted = np.fromiter(keys, np.int64, len(keys))
+        found: dict[int, int] = {}
+        if len(self._keys):
+            at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+            hit = self._keys[at] == wanted
+            found = dict(zip(wanted[hit].tolist(), self._places[at[hit]].tolist(), strict=True))
+        return found | {key: self._new[key] for key in keys if key in self._new}
+
+
+def _keys(rows: Iterable[bytes]) -> list[int]:
+    sha256, number = hashlib.sha256, int.from_bytes
+    return [number(sha256(row).digest()[:8], "little", signed=True) for row in rows]

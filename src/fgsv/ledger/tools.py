@@ -1,0 +1,161 @@
+"""What is done with ledgers after the runs: summaries, merging, and export to tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fgsv.coalitions import n_rows, unpack
+from fgsv.game import Game
+from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
+
+CHUNK = 64
+"""Batches held in memory at a time."""
+
+
+def summary(ledger: Ledger) -> pd.DataFrame:
+    """Return a table of the games: how many batches and coalitions, how many failed, and their seconds."""
+    rows = []
+    for number, game in ledger.games():
+        n_batches = n_coalitions = n_failed = 0
+        seconds = 0.0
+        for batch in ledger.batches(number):
+            n_batches += 1
+            n_coalitions += n_rows(batch.coalitions)
+            n_failed += sum(map(len, batch.outcome.failures.values()))
+            seconds += batch.outcome.seconds
+        rows.append((game.fingerprint, game.n_players, n_batches, n_coalitions, n_failed, seconds))
+    return pd.DataFrame(rows, columns=["game", "players", "batches", "coalitions", "failed", "seconds"])
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge did."""
+
+    added: int
+    """Batches that were new."""
+    known: int
+    """Batches that were there already, with the same values."""
+    different: int
+    """Batches that were there with other values, which were kept."""
+    largest_difference: float
+
+
+def merge(into: str | Path, sources: list[Path]) -> Merged:
+    """Add the games, evaluations and runs of other ledgers to one, which is made where it does not exist.
+
+    What is there stays, but for failures that another machine did not have. A batch with other values than those
+    that are there (machines of two types differ in last bits) is counted, never mixed in.
+    """
+    counts = Counter[str]()
+    largest = 0.0
+    with Ledger(into) as target:
+        for path in sources:
+            if Path(path).resolve() == Path(into).resolve():
+                raise WrongLedger(f"{path} cannot be merged into itself")
+            with Ledger(path, read_only=True) as source:
+                numbers = {number: target.game(game) for number, game in source.games()}
+                for number in numbers:
+                    for batch in source.batches(number):
+                        news, difference = _news(
+                            batch, target.find(numbers[number], batch.coalitions, batch.replicate)
+                        )
+                        counts[news] += 1
+                        largest = max(largest, difference)
+                        if news == "added":
+                            target.record(numbers[number], [(batch.coalitions, batch.outcome)], batch.replicate)
+                for run in source.runs():
+                    target.add_run(numbers[run["game"]], run)
+    return Merged(counts["added"], counts["known"], counts["different"], largest)
+
+
+def _news(batch: Batch, seen: Outcome | None) -> tuple[str, float]:
+    """Say what a batch is to a ledger that has seen this of it, and how far their values are apart."""
+    new = batch.outcome
+    if seen is None or (seen.failures and not new.failures):
+        return "added", 0.0
+    if new.failures or (seen.values.shape == new.values.shape and np.array_equal(seen.values, new.values)):
+        return "known", 0.0
+    apart = np.abs(seen.values - new.values).max() if seen.values.shape == new.values.shape else np.inf
+    return "different", float(apart)
+
+
+def export(ledger: str | Path, path: str | Path) -> int:
+    """Write one line for each coalition and output to a CSV or a Parquet file, by its suffix; return how many."""
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"export writes .csv or .parquet, not {path.suffix or 'a file without suffix'!r}")
+    with Ledger(ledger, read_only=True) as opened:
+        return _write_csv(opened, path) if path.suffix == ".csv" else _write_parquet(opened, path)
+
+
+def _tables(ledger: Ledger) -> Iterator[pd.DataFrame]:
+    for number, game in ledger.games():
+        batches = ledger.batches(number)
+        while chunk := list(islice(batches, CHUNK)):
+            yield pd.concat([_table(game, batch) for batch in chunk], ignore_index=True)
+
+
+def _table(game: Game, batch: Batch) -> pd.DataFrame:
+    coalitions = unpack(game.n_players, batch.coalitions)
+    m = len(coalitions)
+    values = batch.outcome.values if batch.outcome.values.shape[1] else np.full((m, 1), np.nan)
+    q = values.shape[1]
+    starts = coalitions.starts.tolist()
+    lists = [" ".join(map(str, coalitions.listed[a:b].tolist())) for a, b in pairwise(starts)]
+    failed = batch.outcome.failed
+    outputs = game.outputs or tuple(map(str, range(q)))
+    table = pd.DataFrame(
+        {
+            "game": game.fingerprint,
+            "replicate": batch.replicate,
+            "batch": batch.id,
+            "row": np.arange(m),
+            "size": coalitions.sizes,
+            "lists": np.where(coalitions.inverted, "left out", "members"),
+            "players": lists,
+            "seconds": batch.outcome.seconds / m,
+            "failure": pd.Series([failed.get(row) for row in range(m)], dtype=object),
+        }
+    )
+    table = table.loc[np.repeat(np.arange(m), q)].reset_index(drop=True)
+    table.insert(7, "output", list(outputs[:q]) * m)
+    table.insert(8, "value", values.reshape(-1))
+    return table
+
+
+def _write_csv(ledger: Ledger, path: Path) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for number, table in enumerate(_tables(ledger)):
+            # as many digits as a float has: it reads back bit for bit
+            table.to_csv(file, index=False, header=number == 0, float_format="%.17g")
+            count += len(table)
+    return count
+
+
+def _write_parquet(ledger: Ledger, path: Path) -> int:
+    try:
+        import pyarrow
+        from pyarrow.parquet import ParquetWriter
+    except ImportError as error:
+        raise ImportError("Parquet needs pyarrow: pip install 'fgsv[parquet]'") from error
+    schema = pyarrow.schema(
+        [(name, pyarrow.string()) for name in ("game",)]
+        + [(name, pyarrow.int64()) for name in ("replicate", "batch", "row", "size")]
+        + [(name, pyarrow.string()) for name in ("lists", "players", "output")]
+        + [(name, pyarrow.float64()) for name in ("value", "seconds")]
+        + [("failure", pyarrow.string())]
+    )
+    count = 0
+    with ParquetWriter(path, schema) as writer:
+        for table in _tables(ledger):
+            writer.write_table(pyarrow.Table.from_pandas(table, schema, preserve_index=False))
+            count += len(table)
+    return count

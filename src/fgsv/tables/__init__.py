@@ -1,0 +1,1 @@
+"""Tables: from a file to a data set to a game."""

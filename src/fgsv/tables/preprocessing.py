@@ -1,0 +1,134 @@
+"""Preprocessing: columns of any kind become numbers, without looking at the labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from fgsv.tables.reading import DATE_SHARE, MOST_CATEGORIES, TableError
+from fgsv.types import Floats
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How each column is read."""
+
+    numbers: tuple[str, ...]
+    dates: tuple[str, ...]
+    categories: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Columns that say nothing (all missing) or something different in almost every row (names, free text)."""
+
+    def describe(self) -> str:
+        """Say in words what becomes of the columns."""
+        words = []
+        if self.numbers:
+            plural = "" if len(self.numbers) == 1 else "s"
+            words.append(f"{len(self.numbers)} column{plural} of numbers (missing ones get the median, then scaled)")
+        if self.dates:
+            words.append(f"dates as days: {', '.join(self.dates)}")
+        if self.categories:
+            words.append(
+                f"one column for each of the {MOST_CATEGORIES} commonest words: {', '.join(self.categories)}"
+            )
+        if self.left_out:
+            words.append(f"left out, as empty or different in almost every row: {', '.join(self.left_out)}")
+        return "; ".join(words)
+
+
+def recognise_columns(frame: pd.DataFrame) -> Columns:
+    """Sort the columns of the training rows into numbers, dates, categories and those that are left out.
+
+    >>> frame = pd.DataFrame({"age": [30, 40], "seen": ["2024-01-31", "2024-02-01"], "kind": ["a", "a"]})
+    >>> recognise_columns(frame)
+    Columns(numbers=('age',), dates=('seen',), categories=('kind',), left_out=())
+    """
+    kinds: dict[str, list[str]] = {"numbers": [], "dates": [], "categories": [], "left_out": []}
+    for name in frame.columns:
+        kinds[_kind(frame[name])].append(name)
+    columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()})
+    if not (columns.numbers or columns.dates or columns.categories):
+        raise TableError(f"none of the feature columns can be used: {', '.join(map(str, frame.columns))}")
+    return columns
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    present = column.dropna()
+    if not len(present):
+        return "left_out"
+    if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
+        if np.isinf(present.astype(float)).any():
+            raise TableError(f"column {column.name!r} holds infinite numbers: leave it out or mend it")
+        return "numbers"
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return "dates"
+    words = present.astype(str)
+    if words.str.fullmatch(r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*").mean() >= DATE_SHARE:
+        return "dates"
+    if words.nunique() > max(MOST_CATEGORIES, len(words) // 2):
+        return "left_out"
+    return "categories"
+
+
+def transformer(columns: Columns) -> ColumnTransformer:
+    """Return the unfitted transformer of a frame into an array of floats."""
+    numeric = [
+        ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
+        ("scale", StandardScaler()),
+    ]
+    words = OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist", sparse_output=False)
+    return ColumnTransformer(
+        [
+            ("numbers", Pipeline([("floats", ToFloats()), *numeric]), list(columns.numbers)),
+            ("dates", Pipeline([("days", ToDays()), *numeric]), list(columns.dates)),
+            ("categories", Pipeline([("words", ToWords()), ("columns", words)]), list(columns.categories)),
+        ],
+        sparse_threshold=0.0,
+    )
+
+
+class ToFloats(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn booleans, integers and nullable numbers into floats, with NaN where they are missing."""
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> ToFloats:
+        """Learn nothing."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def transform(self, X: pd.DataFrame) -> Floats:
+        """Return floats."""
+        return np.column_stack([pd.to_numeric(X[name], errors="coerce").astype(float) for name in X])
+
+
+class ToDays(ToFloats):
+    """Turn dates, written or typed, into days since 1970."""
+
+    def transform(self, X: pd.DataFrame) -> Floats:
+        """Return days, NaN where there is no date."""
+        return np.column_stack([_days(X[name]) for name in X])
+
+
+class ToWords(ToFloats):
+    """Turn text, categories and what else there is into words; what is missing becomes a word of its own."""
+
+    def transform(self, X: pd.DataFrame) -> NDArray[np.object_]:  # type: ignore[override]
+        """Return words."""
+        return np.column_stack(
+            [X[name].astype(object).where(X[name].notna(), "(missing)").astype(str).to_numpy(object) for name in X]
+        )
+
+
+def _days(column: pd.Series[Any]) -> Floats:
+    dates = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
+    return np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=float)

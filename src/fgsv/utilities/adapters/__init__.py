@@ -1,0 +1,1 @@
+"""Stacks of LoRA adapters over one frozen model, trained at once."""

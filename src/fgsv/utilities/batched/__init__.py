@@ -1,0 +1,1 @@
+"""Batched twins of scikit-learn models: fitted to many coalitions at once."""

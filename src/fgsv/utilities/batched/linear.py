@@ -1,0 +1,149 @@
+"""Ridge and least squares for many row sets at once, from sufficient statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fgsv.types import Floats
+from fgsv.utilities.data import Data
+from fgsv.utilities.row_sets import RowSets
+from fgsv.utilities.scores import Need, Predictions
+
+PIECE = 1024
+"""How many rows of each set are gathered at a time: what is gathered stays in the cache until it is added up."""
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Linear regression with an l2 penalty, or the shortest least squares solution where the penalty is 0.
+
+    All that the fit needs of a set is the sum of z z' over its rows, z = (1, x, y). It is added up over the
+    shorter of two lists, the rows in the set or those left out, and a large set is everything minus the rest.
+    """
+
+    design: Floats
+    """(n + 1, 1 + p + 1) rows z = (1, x, y), about their means; the last row, of zeros, fills up lists."""
+    total: Floats
+    """(p + 2, p + 2) sum of z z' over all rows of the data."""
+    X_test: Floats
+    """(t, 1 + p) test rows (1, x), about the same means."""
+    y_mean: float
+    penalty: float
+    intercept: bool
+    cutoff: float
+    """Without a penalty: singular values below this times the largest count as zero."""
+
+    name: ClassVar[str] = "linear regression from sufficient statistics"
+    lists_members: ClassVar[bool] = False
+
+    @property
+    def bytes_per_set(self) -> int:
+        """Memory for one set, whatever its length."""
+        return 8 * (4 * int(self.design.shape[1]) ** 2 + 2 * len(self.X_test))
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Memory for each listed row of a set."""
+        return 8 * (2 * int(self.design.shape[1]) + 2)
+
+    def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
+        """Fit every set and predict the test points: (m, t)."""
+        moments = self._moments(sets)
+        moments[sets.inverted] = self.total - moments[sets.inverted]
+        coefficients = self._ridge(moments) if self.penalty else self._least_squares(moments, sets)
+        values = coefficients @ self.X_test.T + self.y_mean
+        return Predictions(np.ones(len(sets), dtype=bool), values=values)
+
+    def _moments(self, sets: RowSets) -> Floats:
+        """Return (m, p + 2, p + 2) sums of z z' over the listed rows."""
+        table = sets.table(len(self.design) - 1)
+        moments = np.zeros((len(sets), self.design.shape[1], self.design.shape[1]))
+        for first in range(0, table.shape[1], PIECE):
+            z = np.take(self.design, table[:, first : first + PIECE], axis=0)
+            # without the column of ones: numpy hands the product of an array with itself to a routine for symmetric
+            # ones, which is slower on arrays as narrow as these
+            moments[:, :, 1:] += z.transpose(0, 2, 1) @ z[:, :, 1:]
+        moments[:, 0, 0] = sets.n_listed
+        moments[:, 1:, 0] = moments[:, 0, 1:]
+        return moments
+
+    def _ridge(self, moments: Floats) -> Floats:
+        left = moments[:, :-1, :-1].copy()
+        diagonal = np.arange(1, left.shape[1])
+        left[:, diagonal, diagonal] += self.penalty
+        if not self.intercept:
+            left[:, 0, :] = left[:, :, 0] = 0
+            left[:, 0, 0] = 1
+            moments[:, 0, -1] = 0
+        return np.asarray(np.linalg.solve(left, moments[:, :-1, -1:])[:, :, 0])
+
+    def _least_squares(self, moments: Floats, sets: RowSets) -> Floats:
+        """Return the least squares coefficients of least norm: from the moments, or the rows of small sets.
+
+        The moments have the square of the rows' condition number, which is large for small sets alone, or
+        where features depend on each other; those directions are cut off, as scikit-learn does.
+        """
+        counts = moments[:, 0, 0]
+        means = moments[:, 0, 1:] / counts[:, None] * self.intercept
+        centred = moments[:, 1:, 1:] - counts[:, None, None] * means[:, :, None] * means[:, None, :]
+        slopes = np.zeros((len(sets), centred.shape[1] - 1))
+        small = counts <= 2 * centred.shape[1]
+        if small.any():
+            slopes[small] = self._from_rows(sets.take(small), means[small])
+        if not small.all():
+            slopes[~small] = self._from_moments(centred[~small])
+        constants = means[:, -1] - np.einsum("mp,mp->m", means[:, :-1], slopes)
+        return np.concatenate([constants[:, None], slopes], axis=1)
+
+    def _from_moments(self, centred: Floats) -> Floats:
+        left, right = centred[:, :-1, :-1], centred[:, :-1, -1:]
+        spread, axes = np.linalg.eigh(left)
+        cut = max(self.cutoff**2, 1e-14) * spread[:, -1:]  # 1e-14: what rounding leaves of a zero
+        regular = spread[:, 0] > cut[:, 0]
+        # scaled to a unit diagonal, so that features of very different size lose no digits
+        scale = np.sqrt(np.diagonal(left[regular], axis1=1, axis2=2))[:, :, None]
+        slopes = np.empty(right.shape)
+        slopes[regular] = (
+            np.linalg.solve(left[regular] / scale / scale.transpose(0, 2, 1), right[regular] / scale) / scale
+        )
+        inverse = np.where(spread > cut, 1 / np.where(spread > cut, spread, 1), 0)[~regular]
+        slopes[~regular] = axes[~regular] @ (
+            inverse[:, :, None] * (axes[~regular].transpose(0, 2, 1) @ right[~regular])
+        )
+        return slopes[:, :, 0]
+
+    def _from_rows(self, sets: RowSets, means: Floats) -> Floats:
+        members = sets.explicit().table(len(self.design) - 1)
+        rows = np.take(self.design, members, axis=0)
+        present = rows[:, :, :1] if self.intercept else 0.0
+        rows = rows[:, :, 1:] - present * means[:, None, :]
+        inverse = np.linalg.pinv(rows[:, :, :-1], rcond=self.cutoff)
+        return np.asarray((inverse @ rows[:, :, -1:])[:, :, 0])
+
+
+def twin(model: Any, data: Data) -> Linear | str:
+    """Return the batched twin of a Ridge or LinearRegression, or the reason why there is none."""
+    if model.positive:
+        return "positive=True has no closed form"
+    penalty = getattr(model, "alpha", 0.0)
+    if np.ndim(penalty) or (hasattr(model, "alpha") and not penalty > 0):
+        return "alpha is not one positive number"
+    X, X_test = data.features()
+    # an unpenalised intercept absorbs any shift, and about the mean the sums lose no digits to it
+    shift = X[: data.n_rows].mean(axis=0) if model.fit_intercept else np.zeros(X.shape[1])
+    y_mean = float(data.y[: data.n_rows].mean()) if model.fit_intercept else 0.0
+    design = np.column_stack([np.ones(len(X)), X - shift, data.y - y_mean])
+    design = np.concatenate([design, np.zeros((1, design.shape[1]))])
+    known = design[: data.n_rows]
+    return Linear(
+        design,
+        known.T @ known,
+        np.column_stack([np.ones(len(X_test)), X_test - shift]),
+        y_mean,
+        float(penalty),
+        bool(model.fit_intercept),
+        float(getattr(model, "tol", np.finfo(float).eps)),
+    )

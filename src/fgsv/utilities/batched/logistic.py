@@ -1,0 +1,325 @@
+"""Logistic regression for many row sets at once, by Newton steps to convergence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fgsv.game import GameError
+from fgsv.types import Floats, Ints, Masks
+from fgsv.utilities.data import Data
+from fgsv.utilities.row_sets import RowSets
+from fgsv.utilities.scores import Need, Predictions
+
+TOLERANCE = 1e-9
+"""A fit ends with a step this small, relative to the largest weight: convergence is quadratic."""
+
+MAX_STEPS = 200
+
+MAX_UNKNOWNS = 150
+"""Newton steps solve for all weights of all classes together; with more of them scikit-learn is faster."""
+
+_SHARED_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic:
+    """Logistic regression with an l2 penalty and a free intercept, for two classes or more.
+
+    With weights w the objective of a set is  sum_i log(1 + exp(-y_i w'x_i)) + sum_j penalty_j w_j^2 / 2, or
+    its multinomial twin. Features are scaled inside, and the penalty with them, so that the answer is that of
+    the features as they are.
+    """
+
+    design: Floats
+    """(n + 1, d) scaled rows, after a constant for the intercept; a last row of zeros fills up lists."""
+    codes: Ints
+    """(n + 1,) classes of the rows."""
+    X_test: Floats
+    """(t, d) scaled test rows."""
+    penalty: Floats
+    """(d,) the penalty on each weight; 0 on the intercept."""
+    n_classes: int
+    starts: Floats
+    """(k, C, d), for two classes (k, 1, d): where sets of 2^k rows start."""
+
+    name: ClassVar[str] = "logistic regression by batched Newton steps"
+    lists_members: ClassVar[bool] = True
+
+    @property
+    def bytes_per_set(self) -> int:
+        """Memory for one set, whatever its length."""
+        unknowns = int(self.design.shape[1]) * (self.n_classes if self.n_classes > 2 else 1)
+        return 8 * (3 * unknowns**2 + 3 * self.n_classes * len(self.X_test))
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Memory for each row of a set."""
+        return 8 * (2 * int(self.design.shape[1]) + 5 * max(self.n_classes - 1, 1))
+
+    def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
+        """Fit every set that has two classes and predict the test points; the other sets are not fitted."""
+        weights = self.fit(sets)
+        present = sets.counts(self.codes, self.n_classes) > 0
+        fitted = present.sum(axis=1) > 1
+        if self.n_classes == 2:
+            return two_class_predictions(fitted, weights[:, 1] @ self.X_test.T, needs)
+        scores = self.X_test @ weights.transpose(0, 2, 1)
+        scores[np.broadcast_to(~present[:, None, :], scores.shape)] = -np.inf
+        return Predictions(
+            fitted,
+            labels=scores.argmax(axis=2) if "labels" in needs else None,
+            probabilities=softmax(scores) if "probabilities" in needs else None,
+        )
+
+    def fit(self, sets: RowSets) -> Floats:
+        """Return (m, C, d) weights: 0 for absent classes, for the first of two, and where there is one class."""
+        present = sets.counts(self.codes, self.n_classes) > 0
+        n_present = present.sum(axis=1)
+        width = self.design.shape[1]
+        weights = np.zeros((len(sets), self.n_classes, width))
+        two, many = n_present == 2, n_present > 2
+        if two.any():
+            high = self.n_classes - 1 - present[two, ::-1].argmax(axis=1)
+            rows, counted, codes = self._rows(sets.take(two))
+            sign = np.where(codes == high[:, None], 1.0, -1.0)
+            start = self._start(sets.take(two))[:, 0] if self.n_classes == 2 else np.zeros((len(high), width))
+            weights[two, high] = _fit_two(rows, counted, sign, self.penalty, start)
+        if many.any():
+            rows, counted, codes = self._rows(sets.take(many))
+            target = codes[:, :, None] == np.arange(self.n_classes)
+            start = self._start(sets.take(many)) * present[many][:, :, None]
+            weights[many] = _fit_many(rows, counted, target, present[many], self.penalty, start)
+        return weights
+
+    def _rows(self, sets: RowSets) -> tuple[_Gathered | _Shared, Floats, Ints]:
+        """Return the rows of the sets, with (m, L) weights 0 or 1 that say which count, and their classes."""
+        n_total, width = self.design.shape
+        dense = 2 * sets.sizes.mean() > n_total and 8 * n_total * width**2 < _SHARED_BYTES
+        if dense:
+            inside = sets.inside(n_total).astype(float)
+            return _Shared.of(self.design), inside, self.codes[None, :]
+        members = sets.explicit().table(n_total - 1)
+        counted = (members < n_total - 1).astype(float)
+        return _Gathered(np.take(self.design, members, axis=0)), counted, self.codes[members]
+
+    def _start(self, sets: RowSets) -> Floats:
+        """Return (m, C, d) weights to start from: those of a set of that size that is like all the data."""
+        return self.starts[np.rint(np.log2(sets.sizes)).astype(np.int64)]
+
+
+def _fit_two(rows: _Gathered | _Shared, counted: Floats, sign: Floats, penalty: Floats, w: Floats) -> Floats:
+    """Return (m, d) weights for sets of two classes, from (m, L) weights of rows, classes +-1 and a start."""
+    weights: Floats = w.copy()
+    diagonal = np.arange(len(penalty))
+    margins: Floats = rows.margins(w)
+    active = np.arange(len(w))
+    for _ in range(MAX_STEPS):
+        odds = np.tanh(0.5 * margins)  # 2 p - 1, for a probability p
+        gradient = 0.5 * rows.sums((odds - sign) * counted) + penalty * w
+        hessian = 0.25 * rows.products((1 - odds * odds) * counted)
+        hessian[:, diagonal, diagonal] += penalty
+        step = np.asarray(np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0], dtype=float)
+        change = rows.margins(step)
+        length = _safe_length(np.abs(change * (counted > 0)).max(axis=1))[:, None]
+        w = w - length * step
+        margins -= length * change
+        weights[active] = w
+        going = np.abs(step).max(axis=1) > TOLERANCE * (1 + np.abs(w).max(axis=1))
+        if not going.any():
+            return weights
+        # fits that are done leave once they are many; to go on does them no harm
+        if 4 * going.sum() < 3 * len(going):
+            active, w, margins, counted = active[going], w[going], margins[going], counted[going]
+            rows, sign = rows.take(going), sign[going]
+    raise GameError(_not_converged(len(going)))
+
+
+def _fit_many(
+    rows: _Gathered | _Shared,
+    counted: Floats,
+    target: Masks,
+    present: Masks,
+    penalty: Floats,
+    w: Floats,
+) -> Floats:
+    """Return (m, C, d) weights for sets of three classes or more, from a start; absent classes keep 0."""
+    n_classes, width = present.shape[1], len(penalty)
+    unknowns = n_classes * width
+    absent = np.where(present, 0.0, -np.inf)[:, None, :]
+    # Nothing changes when all intercepts move together; this term, without effect on the gradient, keeps
+    # the equations regular there and for the intercepts of absent classes.
+    free = np.diag((penalty == 0).astype(float))
+    regular = np.where(present[:, :, None] & present[:, None, :], 1.0, np.eye(n_classes))
+    fixed = np.einsum("mab,ij->maibj", regular, free)
+    fixed += np.einsum("ab,ij->aibj", np.eye(n_classes), np.diag(penalty))
+    weights = w.copy()
+    margins = np.stack([rows.margins(w[:, a]) for a in range(n_classes)], axis=2)
+    active = np.arange(len(w))
+    for _ in range(MAX_STEPS):
+        probability = softmax(margins + absent)
+        errors = (probability - target) * counted[:, :, None]
+        gradient = np.stack([rows.sums(errors[:, :, a]) for a in range(n_classes)], axis=1) + penalty * w
+        hessian = fixed.copy()
+        for a in range(n_classes):
+            for b in range(a + 1):
+                curvature = probability[:, :, a] * ((a == b) - probability[:, :, b]) * counted
+                block = rows.products(curvature)
+                hessian[:, a, :, b, :] += block
+                if a != b:
+                    hessian[:, b, :, a, :] += block
+        flat = hessian.reshape(-1, unknowns, unknowns)
+        step = np.linalg.solve(flat, gradient.reshape(-1, unknowns, 1)).reshape(w.shape)
+        change = np.stack([rows.margins(step[:, a]) for a in range(n_classes)], axis=2)
+        spread = (change.max(axis=2) - change.min(axis=2)) * (counted > 0)
+        length = _safe_length(spread.max(axis=1))[:, None, None]
+        w = w - length * step
+        margins -= length * change
+        weights[active] = w
+        going = np.abs(step).max(axis=(1, 2)) > TOLERANCE * (1 + np.abs(w).max(axis=(1, 2)))
+        if not going.any():
+            return weights
+        if 4 * going.sum() < 3 * len(going):
+            active, w, margins, counted = active[going], w[going], margins[going], counted[going]
+            rows, absent, fixed = rows.take(going), absent[going], fixed[going]
+            target = target if len(target) == 1 else target[going]
+    raise GameError(_not_converged(len(going)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Gathered:
+    """Rows of each set on their own: (m, L, d). What small sets want."""
+
+    rows: Floats
+
+    def margins(self, weights: Floats) -> Floats:
+        """(m, d) weights -> (m, L) of x'w."""
+        return np.asarray((self.rows @ weights[:, :, None])[:, :, 0])
+
+    def sums(self, factors: Floats) -> Floats:
+        """(m, L) factors -> (m, d) sums of factor times x."""
+        return np.asarray((factors[:, None, :] @ self.rows)[:, 0])
+
+    def products(self, factors: Floats) -> Floats:
+        """(m, L) factors -> (m, d, d) sums of factor times x x'."""
+        return np.asarray(self.rows.transpose(0, 2, 1) @ (self.rows * factors[:, :, None]))
+
+    def take(self, kept: Masks) -> _Gathered:
+        return _Gathered(self.rows[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """All rows, once for all sets: each step is one matrix product. What large sets want."""
+
+    rows: Floats
+    squares: Floats
+    """(n, d * d) products x x' of each row."""
+
+    @classmethod
+    def of(cls, rows: Floats) -> _Shared:
+        return cls(rows, (rows[:, :, None] * rows[:, None, :]).reshape(len(rows), -1))
+
+    def margins(self, weights: Floats) -> Floats:
+        """(m, d) weights -> (m, n) of x'w."""
+        return weights @ self.rows.T
+
+    def sums(self, factors: Floats) -> Floats:
+        """(m, n) factors -> (m, d) sums of factor times x."""
+        return factors @ self.rows
+
+    def products(self, factors: Floats) -> Floats:
+        """(m, n) factors -> (m, d, d) sums of factor times x x'."""
+        width = self.rows.shape[1]
+        return (factors @ self.squares).reshape(-1, width, width)
+
+    def take(self, kept: Masks) -> _Shared:
+        return self
+
+
+def _safe_length(change: Floats) -> Floats:
+    """Return the step length that is sure to decrease the objective, without a search.
+
+    Along a Newton step that changes no margin by more than c, the third derivative of the logistic loss is at
+    most c times the second, and integrating that bound the best length is log(1 + c) / c. It tends to one.
+    """
+    return np.log1p(change) / np.maximum(change, 1e-300) * (change > 1e-12) + (change <= 1e-12)
+
+
+def softmax(scores: Floats) -> Floats:
+    """(m, t, C) scores -> probabilities of the C classes."""
+    exponents = np.exp(scores - scores.max(axis=2, keepdims=True))
+    return np.asarray(exponents / exponents.sum(axis=2, keepdims=True))
+
+
+def two_class_predictions(fitted: Masks, margins: Floats, needs: frozenset[Need]) -> Predictions:
+    """(m, t) margins of the second class over the first -> labels, ranks and, if needed, probabilities."""
+    probabilities = None
+    if "probabilities" in needs:
+        small = np.exp(-np.abs(margins))
+        second = np.where(margins >= 0, 1.0, small) / (1 + small)
+        first = np.where(margins >= 0, small, 1.0) / (1 + small)
+        probabilities = np.stack([first, second], axis=2)
+    return Predictions(fitted, labels=(margins > 0).astype(np.int64), probabilities=probabilities, ranks=margins)
+
+
+def _not_converged(n_left: int) -> str:
+    return f"logistic regression: {n_left} coalitions did not converge in {MAX_STEPS} Newton steps"
+
+
+def twin(model: Any, data: Data) -> Logistic | str:
+    """Return the batched twin of a LogisticRegression, or the reason why there is none."""
+    penalty = getattr(model, "penalty", "l2")
+    if penalty not in ("l2", "deprecated") or (getattr(model, "l1_ratio", None) or 0) != 0:
+        return "the penalty is not l2"
+    if model.class_weight is not None:
+        return "class_weight is set"
+    if model.solver == "liblinear" or model.dual:
+        return "liblinear penalises the intercept"
+    if getattr(model, "multi_class", "deprecated") not in ("deprecated", "auto", "multinomial"):
+        return f"multi_class is {model.multi_class!r}"
+    if not 0 < model.C < np.inf:
+        return "C is not a positive finite number"
+    X, X_test = data.features()
+    unknowns = (X.shape[1] + 1) * (data.n_classes if data.n_classes > 2 else 1)
+    if unknowns > MAX_UNKNOWNS:
+        return f"{unknowns} weights are too many for Newton steps"
+    known = X[: data.n_rows]
+    shift = known.mean(axis=0) if model.fit_intercept else np.zeros(X.shape[1])
+    scale = known.std(axis=0)
+    scale[scale == 0] = 1
+    constant = [(np.ones((len(X), 1)), np.ones((len(X_test), 1)))] if model.fit_intercept else []
+    design = np.concatenate([*(a for a, _ in constant), (X - shift) / scale], axis=1)
+    test = np.concatenate([*(b for _, b in constant), (X_test - shift) / scale], axis=1)
+    free = [0.0] if model.fit_intercept else []
+    penalty = np.concatenate([free, 1 / (model.C * scale**2)])
+    return Logistic(
+        np.concatenate([design, np.zeros((1, design.shape[1]))]),
+        np.append(data.y, 0),
+        test,
+        penalty,
+        data.n_classes,
+        _starts(design, data.y, penalty, data.n_classes),
+    )
+
+
+def _starts(design: Floats, codes: Ints, penalty: Floats, n_classes: int) -> Floats:
+    """Return the weights of sets of 1, 2, 4, ... rows that look like the data, fitted to a sample of it.
+
+    A set of s rows is about s times the average row. From there fits take a half or a third of the steps that
+    they take from zero.
+    """
+    sample = np.linspace(0, len(design) - 1, min(len(design), 1000)).astype(np.int64)
+    n_sizes = int(np.ceil(np.log2(len(design)))) + 1
+    counted = np.broadcast_to(2.0 ** np.arange(n_sizes)[:, None] / len(sample), (n_sizes, len(sample)))
+    rows, codes = _Shared.of(design[sample]), codes[sample]
+    present = np.isin(np.arange(n_classes), codes)
+    zero = np.zeros((n_sizes, n_classes, len(penalty)))
+    if n_classes == 2:
+        sign = np.broadcast_to(np.where(codes == 1, 1.0, -1.0), counted.shape)
+        return _fit_two(rows, counted, sign, penalty, zero[:, 0])[:, None] if present.all() else zero[:, :1]
+    target = (codes[:, None] == np.arange(n_classes))[None]
+    everywhere = np.broadcast_to(present, (n_sizes, n_classes))
+    return _fit_many(rows, counted, target, everywhere, penalty, zero) if present.sum() > 2 else zero

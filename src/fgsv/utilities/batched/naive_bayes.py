@@ -1,0 +1,89 @@
+"""Gaussian naive Bayes for many row sets at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import logsumexp
+
+from fgsv.types import Floats, Ints
+from fgsv.utilities.data import Data
+from fgsv.utilities.row_sets import RowSets
+from fgsv.utilities.scores import Need, Predictions
+
+
+@dataclass(frozen=True, eq=False)
+class NaiveBayes:
+    """Gaussian naive Bayes, class by class over all sets of a chunk.
+
+    A set whose rows do not differ in any feature has no variance to smooth with: where it holds two classes it
+    cannot be scored, and scikit-learn's probabilities are not numbers.
+    """
+
+    X: Floats
+    """(n + 1, p) rows; the last one, of zeros, fills up lists."""
+    codes: Ints
+    X_test: Floats
+    n_classes: int
+    smoothing: float
+
+    name: ClassVar[str] = "Gaussian naive Bayes, batched"
+    lists_members: ClassVar[bool] = True
+
+    @property
+    def bytes_per_set(self) -> int:
+        """Memory for one set, whatever its length."""
+        return 8 * len(self.X_test) * (3 * self.n_classes + 2 * int(self.X.shape[1]))
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Memory for each row of a set."""
+        return 8 * (3 * int(self.X.shape[1]) + self.n_classes)
+
+    def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
+        """Fit every set and compare the classes' likelihoods at every test point."""
+        members = sets.explicit().table(len(self.X) - 1)
+        rows = np.take(self.X, members, axis=0)
+        counted = members < len(self.X) - 1
+        counts = sets.counts(self.codes, self.n_classes)
+        _, spread = _moments(rows, counted.astype(float))
+        smoothing = self.smoothing * spread.max(axis=1)
+        score = np.full((len(sets), len(self.X_test), self.n_classes), -np.inf)
+        one_class = np.count_nonzero(counts, axis=1) == 1
+        fitted = one_class | (smoothing > 0)
+        for code in range(self.n_classes):
+            known = (counts[:, code] > 0) & fitted & ~one_class
+            score[one_class & (counts[:, code] > 0), :, code] = 0.0
+            mean, variance = _moments(rows[known], (counted & (self.codes[members] == code))[known].astype(float))
+            variance += smoothing[known][:, None]
+            prior = np.log(counts[known, code] / sets.sizes[known])
+            gaps = (self.X_test - mean[:, None, :]) ** 2 / variance[:, None, :]
+            width = -0.5 * np.log(2 * np.pi * variance).sum(axis=1)
+            score[known, :, code] = prior[:, None] + (width[:, None] - 0.5 * gaps.sum(axis=2))
+        score[~fitted] = 0.0
+        probabilities = np.exp(score - logsumexp(score, axis=2, keepdims=True))
+        return Predictions(
+            fitted,
+            labels=score.argmax(axis=2),
+            probabilities=probabilities,
+            ranks=probabilities[:, :, 1] if "ranks" in needs else None,
+        )
+
+
+def _moments(rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the variance, (m, p) each, of the rows (m, L, p) that the weights 0 or 1 count."""
+    counts = weights.sum(axis=1)[:, None]
+    mean = (weights[:, None, :] @ rows)[:, 0] / counts
+    variance = (weights[:, None, :] @ (rows - mean[:, None, :]) ** 2)[:, 0] / counts
+    return mean, variance
+
+
+def twin(model: Any, data: Data) -> NaiveBayes | str:
+    """Return the batched twin of a GaussianNB, or the reason why there is none."""
+    if model.priors is not None:
+        return "priors are given"
+    X, X_test = data.features()
+    filled = np.concatenate([X, np.zeros((1, X.shape[1]))])
+    return NaiveBayes(filled, np.append(data.y, 0), X_test, data.n_classes, float(model.var_smoothing))

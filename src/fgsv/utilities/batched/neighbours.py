@@ -1,0 +1,147 @@
+"""Nearest neighbours for many row sets at once: the k nearest members of each set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.types import Floats, Ints
+from fgsv.utilities.data import Data
+from fgsv.utilities.row_sets import RowSets
+from fgsv.utilities.scores import Need, Predictions
+
+_TABLE_BYTES = 512 * 2**20
+"""Up to this size the order of all rows around all test points is kept; else distances are computed anew."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The k nearest neighbours by Euclidean distance; sets of fewer than k rows use all of them.
+
+    Ties in distance go to the row that comes first in the data.
+    """
+
+    X: Floats
+    X_test: Floats
+    said: NDArray[Any]
+    """(n + 1,) what each row says: its class or number; the last entry, for row n, says nothing."""
+    n_classes: int
+    """0 for a regression."""
+    n_neighbours: int
+    order: NDArray[np.int32] | None
+    """(t, n + 1) rows from the nearest to the farthest of each test point, then n; None where it is too large."""
+    place: NDArray[np.int32] | None
+    """(t, n + 1) the place of each row in that order; row n, which fills up lists, comes last."""
+
+    name: ClassVar[str] = "nearest neighbours by batched look-up"
+    lists_members: ClassVar[bool] = True
+
+    @property
+    def bytes_per_set(self) -> int:
+        """Memory for one set, whatever its length."""
+        per_point = 64 * self.n_neighbours + 16 * max(self.n_classes, 1)
+        return len(self.X) + len(self.X_test) * per_point
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Memory for each row of a set."""
+        return (12 if self.order is not None else 24) * len(self.X_test)
+
+    def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
+        """Let the nearest members of each set vote on every test point."""
+        fitted = np.ones(len(sets), dtype=bool)
+        said = np.take(self.said, self.nearest(sets))
+        n_voters = np.minimum(sets.sizes, self.n_neighbours)[:, None]
+        if not self.n_classes:
+            return Predictions(fitted, values=said.sum(axis=2) / n_voters)
+        votes = np.stack([(said == code).sum(axis=2, dtype=np.int32) for code in range(self.n_classes)])
+        probabilities = None
+        if needs & {"probabilities", "ranks"}:
+            probabilities = np.moveaxis(votes / n_voters, 0, 2)
+        return Predictions(
+            fitted,
+            labels=votes.argmax(axis=0),
+            probabilities=probabilities,
+            ranks=None if probabilities is None else probabilities[:, :, 1],
+        )
+
+    def nearest(self, sets: RowSets) -> Ints:
+        """Return (m, t, k) rows, the nearest members of each set in any order; n where there are fewer than k."""
+        n_rows, k = len(self.X), self.n_neighbours
+        # a look at s members against a closer one at three times k n / s rows
+        if self.order is not None and int(sets.sizes.min()) ** 2 > 8 * k * n_rows:
+            return self._nearest_outwards(sets)
+        members = sets.explicit().table(n_rows)
+        if members.shape[1] <= k:
+            return np.broadcast_to(members[:, None, :], (len(sets), len(self.X_test), members.shape[1]))
+        if self.order is None or self.place is None:
+            return self._nearest_by_distance(members)
+        places = np.take(self.place, members, axis=1)
+        places.partition(k - 1, axis=2)
+        return _look_up(self.order, places[:, :, :k].transpose(1, 0, 2))
+
+    def _nearest_outwards(self, sets: RowSets) -> Ints:
+        """Walk outwards from each test point until k members are met: after about k n / s rows."""
+        assert self.order is not None
+        n_rows, k = len(self.X), self.n_neighbours
+        expected = k * n_rows / float(sets.sizes.min())
+        n_steps = min(n_rows, int(expected * (1 + 4 / np.sqrt(k))) + 1)
+        while True:
+            walk = self.order[:, :n_steps].reshape(-1)
+            met = np.take(sets.inside(n_rows), walk, axis=1).reshape(len(sets), len(self.X_test), n_steps)
+            counts = met.sum(axis=2, dtype=np.int32)
+            if counts.min() >= k:
+                break
+            n_steps = min(n_rows, 2 * n_steps)
+        # all members met, walk after walk; the nearest are the first k of each walk
+        steps = np.flatnonzero(met)
+        first = (np.cumsum(counts) - counts.reshape(-1))[:, None] + np.arange(k)
+        return _look_up(self.order, (steps[first] % n_steps).reshape(*counts.shape, k))
+
+    def _nearest_by_distance(self, members: Ints) -> Ints:
+        rows = np.concatenate([self.X, np.zeros((1, self.X.shape[1]))])
+        squares = np.append((self.X**2).sum(axis=1), np.inf)
+        gaps = squares[members][:, None, :] - 2 * self.X_test @ rows[members].transpose(0, 2, 1)
+        k = self.n_neighbours
+        return np.take_along_axis(members[:, None, :], np.argpartition(gaps, k - 1, axis=2)[:, :, :k], axis=2)
+
+
+def _look_up(order: NDArray[np.int32], places: NDArray[np.integer]) -> Ints:
+    """(m, t, k) places in the (t, n + 1) orders -> the rows there."""
+    offsets = np.arange(len(order))[:, None] * order.shape[1]
+    return np.take(order.reshape(-1), places + offsets).astype(np.int64)
+
+
+def twin(model: Any, data: Data) -> Neighbours | str:
+    """Return the batched twin of a KNeighbors model, or the reason why there is none."""
+    if model.weights != "uniform":
+        return f"weights is {model.weights!r}"
+    if not (model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)) or model.metric_params:
+        return "the distance is not Euclidean"
+    return neighbours(data, int(model.n_neighbors))
+
+
+def neighbours(data: Data, n_neighbours: int) -> Neighbours:
+    """Return the nearest neighbours of the test rows among the training rows, ready to be asked."""
+    X, X_test = data.features()
+    order, place = None, None
+    if 8 * X.shape[0] * X_test.shape[0] <= _TABLE_BYTES:
+        order, place = _distance_order(X, X_test)
+    # about the mean, so that the distances lose no digits where there is no table
+    shift = X.mean(axis=0)
+    said = np.append(data.y, -1) if data.n_classes else np.append(data.y, 0.0)
+    return Neighbours(X - shift, X_test - shift, said, data.n_classes, n_neighbours, order, place)
+
+
+def _distance_order(X: Floats, X_test: Floats) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return (t, n + 1) rows by distance from each test point, and the place of each row in that order."""
+    n_rows, n_test = len(X), len(X_test)
+    order = np.full((n_test, n_rows + 1), n_rows, dtype=np.int32)
+    place = np.full((n_test, n_rows + 1), n_rows, dtype=np.int32)
+    for point, row in enumerate(X_test):
+        order[point, :n_rows] = np.argsort(((X - row) ** 2).sum(axis=1), kind="stable")
+        place[point, order[point, :n_rows]] = np.arange(n_rows)
+    return order, place

@@ -1,0 +1,146 @@
+"""Scoring: which outputs a utility has, read from what the user asks for and checked against the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import get_scorer, get_scorer_names
+
+from fgsv.types import Floats, Ints
+from fgsv.utilities.data import Data, Kind, take_rows
+from fgsv.utilities.scores import SCORES, Output, Score, constant_predictions
+
+_METHODS: dict[str, Sequence[str]] = {
+    "values": ("predict",),
+    "labels": ("predict",),
+    "probabilities": ("predict_proba",),
+    "ranks": ("decision_function", "predict_proba"),
+}
+"""What a model must have for each need of a score."""
+
+
+def read_scoring(
+    kind: Kind, data: Data, scoring: Any, per_test_point: bool, empty: Any
+) -> tuple[tuple[Output, ...], tuple[str, ...] | None]:
+    """Return the outputs that `scoring` asks for, and their names; None for one score without a name."""
+    if scoring is None:
+        scoring = "accuracy" if kind.classifier else "r2"
+    if isinstance(scoring, str) or callable(scoring):
+        asked = {_score_name(scoring): scoring}
+    elif isinstance(scoring, Mapping):
+        asked = {str(name): score for name, score in scoring.items()}
+    elif isinstance(scoring, Sequence):
+        asked = {_score_name(score): score for score in scoring}
+        if len(asked) < len(scoring):
+            raise ValueError("scoring names a score twice; a mapping gives outputs names of their own")
+    else:
+        raise TypeError(f"scoring must be a name, a scorer, a list or a mapping, got {type(scoring).__name__}")
+    if not asked:
+        raise ValueError("scoring is empty: expected at least one score")
+    if per_test_point and len(asked) > 1:
+        raise ValueError("per_test_point=True takes one score, got several")
+    scored = tuple(_read_output(kind, data, name, score, per_test_point) for name, score in asked.items())
+    names: tuple[str, ...] | None = tuple(asked)
+    if per_test_point:
+        names = tuple(str(row) for row in range(len(scored[0].truth)))
+    elif isinstance(scoring, str) or callable(scoring):
+        names = None
+    return _with_defaults(scored, empty, data), names
+
+
+def _score_name(scoring: Any) -> str:
+    if isinstance(scoring, str):
+        return scoring
+    function = getattr(scoring, "_score_func", scoring)
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool) -> Output:
+    asked, rows = asked if isinstance(asked, tuple) else (asked, None)
+    if rows is not None:
+        rows = _read_test_rows(rows, name, len(data.y_test))
+    score = SCORES.get(asked) if isinstance(asked, str) else None
+    truth = data.y_test if rows is None else data.y_test[rows]
+    X_test: Any = None
+    scorer: Any = asked
+    if score is None:
+        if isinstance(asked, str) and asked not in get_scorer_names():
+            raise ValueError(f"scoring={asked!r} is not a score; batched scores are {', '.join(SCORES)}")
+        if not isinstance(asked, str) and not callable(asked):
+            raise TypeError(f"the score of {name!r} must be a name or a scorer, got {type(asked).__name__}")
+        scorer = get_scorer(asked) if isinstance(asked, str) else asked
+        _check_methods(kind, name, getattr(scorer, "_response_method", "predict"))
+        truth = truth if data.classes is None else data.classes[truth]
+        X_test = data.X_test if rows is None else take_rows(data.X_test, rows)
+    else:
+        _check_score(kind, data, score, truth, name)
+    if each_point and (score is None or score.points is None):
+        pointwise = ", ".join(score.name for score in SCORES.values() if score.points)
+        raise ValueError(f"per_test_point=True needs a score that is a mean over test points: {pointwise}")
+    return Output(name, score, scorer, rows, truth, X_test, data.n_classes, each_point, np.empty(0))
+
+
+def _read_test_rows(rows: Any, name: str, n_test: int) -> Ints:
+    rows = np.asarray(rows)
+    if rows.dtype == bool:
+        if rows.shape != (n_test,):
+            raise ValueError(f"the test rows of {name!r} are a mask of shape {rows.shape}, expected ({n_test},)")
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or not len(rows):
+        raise ValueError(f"the test set of {name!r} is empty")
+    if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_test:
+        raise ValueError(f"the test rows of {name!r} must be a mask or indices from 0 to {n_test - 1}")
+    return np.asarray(rows, dtype=np.int64)
+
+
+def _check_score(kind: Kind, data: Data, score: Score, truth: NDArray[Any], name: str) -> None:
+    """Raise an error unless the model can serve the score on this test set."""
+    own = "classifier" if kind.classifier else "regressor"
+    if score.kind != own:
+        raise ValueError(f"scoring: {score.name} is for a {score.kind}, but {kind.name} is a {own}")
+    _check_methods(kind, score.name, _METHODS[score.need])
+    if score.name == "roc_auc" and data.n_classes != 2:
+        raise ValueError(f"scoring: roc_auc is for two classes, y has {data.n_classes}; take roc_auc_ovr")
+    if score.name.startswith("roc_auc") and len(np.unique(truth)) < data.n_classes:
+        raise ValueError(f"scoring: {name} needs every class among its test labels")
+    if score.name == "r2" and truth.var() == 0:
+        raise ValueError(f"scoring: {name} needs test labels that differ")
+
+
+def _check_methods(kind: Kind, name: str, methods: str | Sequence[str]) -> None:
+    """Raise an error unless the model has one of the methods that a score asks for."""
+    asked = [methods] if isinstance(methods, str) else list(methods)
+    if not kind.gives & set(asked):
+        raise ValueError(f"scoring: {name} needs {' or '.join(asked)}, which {kind.name} does not have")
+
+
+def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Output, ...]:
+    """Return the outputs with what each is worth where the model cannot be fitted."""
+    sizes = [len(output.truth) if output.each_point else 1 for output in scored]
+    if isinstance(empty, Mapping):
+        unknown = [name for name in empty if name not in {output.name for output in scored}]
+        if unknown or len(empty) < len(scored):
+            raise ValueError(f"empty must give a number for each of {[output.name for output in scored]}")
+        empty = [empty[output.name] for output in scored]
+    if empty is not None:
+        try:
+            numbers = np.broadcast_to(np.asarray(empty, dtype=float), (sum(sizes),))
+        except (TypeError, ValueError):
+            raise ValueError(f"empty must be one number, or one for each of {sum(sizes)} outputs") from None
+        if not np.isfinite(numbers).all():
+            raise ValueError("empty must be finite")
+        cuts = np.split(numbers, np.cumsum(sizes)[:-1])
+        return tuple(replace(output, default=cut) for output, cut in zip(scored, cuts, strict=True))
+    opaque = [output.name for output in scored if output.score is None]
+    if opaque:
+        raise ValueError(f"say what a set is worth without a model, empty=..., for the score {opaque[0]!r}")
+    return tuple(replace(output, default=_constant_score(output, data.n_classes)) for output in scored)
+
+
+def _constant_score(output: Output, n_classes: int) -> Floats:
+    whole = replace(output, rows=None)  # the truth is that of the slice already, and so is what is said about it
+    return np.asarray(whole.measure(constant_predictions(output.truth, n_classes))[0])

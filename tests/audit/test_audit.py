@@ -1,0 +1,243 @@
+"""Attacks: what they earn under GSV is what GSV says, under FGSV nothing, and copies are found and undone."""
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import Ridge
+
+import fgsv
+from benchmarks.product import attacks, markets
+from fgsv.audit.auditing import audit, close_calls, least_budget, policy_gains, shell_companies
+from fgsv.audit.copies import find_copies, rows_in_both
+
+LABELS = [0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
+
+
+@pytest.fixture(scope="module")
+def game():
+    return fgsv.games.SumOfUnanimity(12)
+
+
+def gsv_gain(game, labels, group, cut):
+    """Return what cutting a group into the parts that `cut` numbers earns under GSV, from two exact computations."""
+    before = fgsv.exact(fgsv.grouped(game, labels))
+    parts = iter(cut)
+    shells = [("shell", next(parts)) if label == group else label for label in labels]
+    after = fgsv.exact(fgsv.grouped(game, shells))
+    whole = before.values[before.names.index(group)]
+    return (sum(v for v, name in zip(after.values, after.names, strict=True) if isinstance(name, tuple)) - whole) / (
+        before.total
+    )
+
+
+def test_gains_are_those_of_the_group_shapley_value():
+    labels = [*LABELS, 0, 0]
+    game = fgsv.games.SumOfUnanimity(14)
+    table = shell_companies(game, labels, ways=["evenly", "one by one"], budget=20_000)
+    assert table[table["group"] == "0"]["parts"].tolist() == [2, 3, 5, 6]
+    assert table[table["group"] == "1"]["parts"].tolist() == [2]
+    for row in table.itertuples():
+        cut = np.arange(labels.count(int(row.group))) % row.parts
+        assert row.gain == pytest.approx(gsv_gain(game, labels, int(row.group), cut), abs=1e-12)
+    np.testing.assert_allclose(table["gain_low"], table["gain_high"])  # enumerated: no error
+
+
+def test_faithful_values_gain_nothing_by_any_of_the_splits(game):
+    result = fgsv.value(game, LABELS, budget=300)
+    for parts in (2, 3, 4):
+        shells = [("shell", i % parts) if label == 0 else label for i, label in enumerate(LABELS)]
+        split = result.regroup(shells)
+        kept = [split.names.index(name) for name in (1, 2, 3)]
+        np.testing.assert_array_equal(split.values[kept], result.values[1:])
+        assert split.values.sum() - split.values[kept].sum() == pytest.approx(result.values[0], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("labels", "ways", "budget"),
+    [
+        ([*range(11), *[0] * 6, *[1] * 5], ["evenly"], 3000),
+        ([*range(11), *[0] * 6, *[1] * 5], ["evenly"], 12_000),
+        ([*range(5), *[0] * 9], ["one by one"], 400),  # every set of others, but not every set of parts
+    ],
+)
+def test_sampled_gains_have_honest_intervals(labels, ways, budget):
+    game = fgsv.games.SumOfUnanimity(len(labels), seed=3)
+    truth = shell_companies(game, labels, ways=ways, budget=2**19)
+    inside = []
+    for seed in range(40):
+        found = shell_companies(game, labels, ways=ways, budget=budget, seed=seed)
+        assert found.attrs["n_evaluations"] <= budget
+        inside.append((found["gain_low"] <= truth["gain"]) & (truth["gain"] <= found["gain_high"]))
+    assert np.mean(inside) >= 0.85
+
+
+def test_an_audit_keeps_to_its_budget(game):
+    spent = []
+
+    def counted(masks):
+        spent.append(len(masks))
+        return game(masks)
+
+    result = fgsv.value(game, LABELS, budget=200)
+    least = least_budget(LABELS)
+    for budget in (least, 2 * least, 10_000):
+        spent.clear()
+        found = audit(counted, result, budget=budget)
+        assert sum(spent) == found.n_evaluations <= budget
+    with pytest.raises(ValueError, match=f"at least {least}, got {least - 1}"):
+        audit(counted, result, budget=least - 1)
+    with pytest.raises(ValueError, match="2 or more"):
+        audit(counted, result, parts=[1, 2])
+
+
+def test_the_search_finds_at_least_what_the_plain_ways_find(game):
+    rng = np.random.default_rng(0)
+    table = shell_companies(game, LABELS, classes=rng.integers(0, 2, 12), budget=20_000)
+    plain = table["way"].isin(["evenly", "by class", "one by one"])
+    best = table[plain].groupby("group")["gain"].max()
+    worst = table[table["way"] == "worst found"].set_index("group")["gain"]
+    for group in ("0", "2", "3"):
+        assert worst[group] >= best[group] - 1e-12
+
+
+def test_a_concave_game_rewards_splitting_and_faithful_values_do_not():
+    def game(masks):
+        return np.sqrt(masks.sum(axis=1))
+
+    table = shell_companies(game, LABELS, ways=["evenly", "at random"])
+    assert (table["gain"] > 0).all()
+    result = fgsv.value(game, LABELS, budget=2000)
+    found = audit(game, result, budget=4000)
+    document = found.to_dict()
+    assert len(document["gsv"]) == 4
+    assert document["n_evaluations"] > 0
+    assert sum(row["gsv_share"] for row in document["gsv"]) == pytest.approx(1)
+
+
+def test_audit_needs_something_to_share():
+    with pytest.raises(ValueError, match="must be positive"):
+        shell_companies(lambda masks: -masks.sum(axis=1), LABELS)
+    with pytest.raises(ValueError, match="unknown way"):
+        shell_companies(lambda masks: masks.sum(axis=1), LABELS, ways=["sideways"])
+
+
+def test_policies_can_be_gamed_but_the_linear_one_not(game):
+    result = fgsv.value(lambda masks: masks @ np.array([10.0, -4, 6]), ["a", "a", "b"])
+    linear = policy_gains(result, 100)
+    assert all(abs(gain) <= Decimal("0.02") for gain in linear["gain"])
+    clipped = policy_gains(result, 100, clip=True)
+    losses = clipped[clipped["way"] == "losses apart"]
+    assert losses["gain"].tolist() == [Decimal("12.50")]
+    floored = policy_gains(result, 100, floor=10)
+    assert floored["gain"].max() > 1
+    # everybody has the floor, so each further company earns one, as long as there is money for all
+    even = fgsv.exact(lambda masks: masks[:, 0] + 1e-6 * masks.sum(axis=1), ["a", *"bbbbb"])
+    floored = policy_gains(even, 100, floor=20, parts=[2, 3, 5]).set_index(["group", "way", "parts"])["gain"]
+    assert floored["b", "evenly", 2] == 20
+    assert floored["b", "evenly", 3] == 40
+    assert ("b", "evenly", 5) not in floored  # six floors of 20 would be more than 100
+
+
+def test_close_calls_are_named(game):
+    rough = fgsv.value(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], budget=130)
+    assert "and" in close_calls(rough)[0]
+    assert close_calls(fgsv.exact(game, LABELS)) == []
+
+
+def market(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4))
+    y = X @ [1.0, 2.0, -1.0, 0.5] + 0.1 * rng.normal(size=60)
+    return X, y, np.repeat(["a", "b", "c"], 20)
+
+
+def test_exact_and_near_copies_are_found():
+    X, y, groups = market()
+    noisy = X[20:25] + 1e-3
+    found = find_copies(
+        np.vstack([X, X[:7], noisy]), np.concatenate([y, y[:7], y[20:25]]), [*groups, *["thief"] * 12]
+    )
+    assert found.table.to_dict("records") == [
+        {"holder": "thief", "of": "a", "exact": 7, "near": 0},
+        {"holder": "thief", "of": "b", "exact": 0, "near": 5},
+    ]
+    assert found.n_copies == 12
+    np.testing.assert_array_equal(np.flatnonzero(~found.kept), np.arange(60, 72))
+
+
+def test_honest_points_are_no_copies():
+    X, y, groups = market()
+    assert find_copies(X, y, groups).n_copies == 0
+    # a dense cloud of honest points is not all copies of each other
+    rng = np.random.default_rng(1)
+    dense = rng.uniform(size=(5000, 2))
+    found = find_copies(dense, rng.integers(0, 2, 5000), rng.integers(0, 5, 5000))
+    assert found.n_copies < 20
+    # equal features with another class are no copies
+    assert find_copies([[1.0], [1.0], [2.0]], ["x", "y", "x"], ["a", "b", "c"]).n_copies == 0
+
+
+def test_one_may_hold_a_row_twice():
+    found = find_copies([[1.0], [1.0], [5.0]], [0, 0, 1], ["a", "a", "b"])
+    assert found.n_copies == 0
+    assert "equal to another row of the same provider" in found.notes[0]
+
+
+def test_the_remedy_undoes_copying():
+    X, y, groups = market()
+    X_test, y_test, _ = market(1)
+
+    def valued(X, y, owners):
+        game = fgsv.utility(Ridge(), X, y, X_test, y_test, scoring="neg_mean_squared_error")
+        return fgsv.value(game, owners, budget=2000, seed=0)
+
+    honest = valued(X[:50], y[:50], groups[:50])
+    X_attacked, y_attacked = np.vstack([X[:50], X[:10]]), np.concatenate([y[:50], y[:10]])
+    owners = [*groups[:50], *["c"] * 10]
+    found = find_copies(X_attacked, y_attacked, owners)
+    first = valued(X_attacked[found.kept], y_attacked[found.kept], found.remedy("first"))
+    np.testing.assert_array_equal(first.values, honest.values)
+    shared = valued(X_attacked[found.kept], y_attacked[found.kept], found.remedy("share"))
+    np.testing.assert_allclose(shared.player_values, honest.player_values)
+    half = honest.player_values[:10].sum() / 2
+    np.testing.assert_allclose(shared.values, honest.values + np.array([-half, 0, half]))
+    with pytest.raises(ValueError, match="'first' or 'share'"):
+        found.remedy("last")
+
+
+def test_units_keep_the_rows_that_are_their_own():
+    X, y, groups = market()
+    X, y = np.vstack([X[:50], X[:10]]), np.concatenate([y[:50], y[:10]])  # b copies ten rows of a
+    owners = np.array([*groups[:50], *["b"] * 10])
+    units = np.arange(60) // 4  # a's are 0 to 4; b's copies are in 12 (beside two of c's no longer), 13 and 14
+    owners[48:50] = "b"
+    found = find_copies(X, y, owners)
+    np.testing.assert_array_equal(np.flatnonzero(~found.kept), np.arange(50, 60))
+    assert found.units_hit(units) == (2, 1)
+    first, shared = found.remedy("first", units), found.remedy("share", units)
+    assert first.n_players == shared.n_players == 13
+    assert first.codes.tolist() == [0] * 5 + [1] * 5 + [2] * 2 + [1]
+    # units 0 and 1 are copied whole, of unit 2 two rows of four
+    np.testing.assert_allclose(shared.ownership[:4, 0], [0.5, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(shared.ownership[:4, 1], [0.5, 0.5, 0.25, 0.0])
+
+
+def test_test_rows_in_training_are_counted():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", "b", "c"]})
+    assert rows_in_both(frame, [0, 1, 0], frame.iloc[[0, 1]], [0, 0]) == 1
+
+
+def test_the_benchmark_of_attacks():
+    """Splitting, merging and renaming move nobody; copies that are recognised earn nothing."""
+    table = attacks(markets()[2], budget=300).set_index("attack")
+    for attack in ("split", "merge", "rename"):
+        assert abs(table.loc[attack, "gain under FGSV"]) < 1e-12
+        assert table.loc[attack, "largest move of another's value"] == 0.0
+        assert table.loc[attack, "copies found"] == 0
+    assert table.loc["split", "gain under GSV"] > 0.01
+    assert table.loc["rename", "gain under GSV"] == 0
+    for attack in ("exact copy", "noisy copy"):
+        assert table.loc[attack, "gain with remedy"] == 0
+        assert table.loc[attack, "largest move of another's value"] > 0

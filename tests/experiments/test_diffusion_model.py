@@ -1,0 +1,149 @@
+"""Logos, and models made of diffusers' own parts."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("diffusers")
+image_module = pytest.importorskip("PIL.Image")
+
+from fgsv.experiments.copyright.logos import MARKS, VALUED, Logos, draw_logos, prompt, read_flickr_logos  # noqa: E402
+from fgsv.experiments.copyright.pretraining import Pretraining, train_autoencoder, train_denoiser  # noqa: E402
+from fgsv.utilities.diffusion.model import SmallModel, build_model, load_model, spelling_tokenizer  # noqa: E402
+
+TINY = SmallModel(
+    image_size=16,
+    autoencoder_channels=(8, 16),
+    channels=(8, 16),
+    text_width=16,
+    text_layers=1,
+    heads=4,
+    norm_groups=4,
+)
+
+
+def test_drawn_brands_differ_more_than_their_views():
+    logos = draw_logos(per_brand=3, size=16)
+    assert len(set(logos.brands)) == 27
+    assert len({(mark.shape, mark.colour, mark.plate) for mark in MARKS}) == 27
+    pixels = logos.images.reshape(27, 3, -1).astype(float)
+    within = pixels.std(axis=1).mean()
+    assert 1 < within < pixels.mean(axis=1).std(axis=0).mean()
+    again = draw_logos(per_brand=2, size=16, brands=["sprite"])
+    assert np.array_equal(again.images, logos.only(["sprite"]).images[:2])
+    assert not np.array_equal(draw_logos(2, 16, seed=1, brands=["sprite"]).images, again.images)
+
+
+def test_a_brand_without_images_is_named():
+    logos = draw_logos(per_brand=2, size=8)
+    assert logos.only(VALUED).brands[::2] == VALUED
+    with pytest.raises(ValueError, match="brand 'acme' has no image"):
+        logos.only(["acme"])
+    with pytest.raises(ValueError, match="brand 'google' has 2 images, expected 30"):
+        logos.only(VALUED, 30)
+
+
+@pytest.fixture
+def flickr(tmp_path):
+    """Write a folder of the layout of FlickrLogos-27: three images of two brands."""
+    folder = tmp_path / "flickr_logos_27_dataset"
+    (folder / "images").mkdir(parents=True)
+    for k, colour in enumerate(("red", "green", "blue")):
+        image = image_module.new("RGB", (40, 30), "white")
+        image.paste(image_module.new("RGB", (10, 10), colour), (5, 5))
+        image.save(folder / "images" / f"{k}.png")
+    lines = [
+        "0.png Google 1 5 5 15 15 ",
+        "0.png Google 1 0 0 3 3",
+        "1.png Google 2 5 5 15 15",
+        "2.png Sprite 1 5 5 15 15",
+    ]
+    lines.append("2.png Sprite 1 9 9 9 9")  # a box without area, as there are some
+    (folder / "flickr_logos_27_dataset_training_set_annotation.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_flickr_logos_are_cropped_to_their_largest_box(flickr):
+    logos = read_flickr_logos(flickr, size=8)
+    assert logos.brands == ("google", "google", "sprite")
+    assert logos.images.shape == (3, 8, 8, 3)
+    np.testing.assert_array_equal(logos.images[:, 4, 4], [[255, 0, 0], [0, 128, 0], [0, 0, 255]])
+
+
+def test_images_that_cannot_be_read_are_named_and_counted(flickr):
+    (flickr / "images" / "0.png").unlink()
+    (flickr / "images" / "2.png").write_text("not an image")
+    with pytest.raises(ValueError, match=r"2 of 3 images cannot be read: 0\.png \(not in .*2\.png \(cannot identify"):
+        read_flickr_logos(flickr)
+
+
+def test_annotations_of_another_format_are_refused(flickr, tmp_path):
+    other = tmp_path / "labels.csv"
+    other.write_text("file,brand\n0.png,Google\n")
+    with pytest.raises(ValueError, match=r"line 1: 'file,brand'; expected 'image\.jpg Brand subset x1 y1 x2 y2'"):
+        read_flickr_logos(flickr, other)
+    other.write_bytes(b"PK\x03\x04\xff\xfe")
+    with pytest.raises(ValueError, match="is not a text file; expected 'image"):
+        read_flickr_logos(flickr, other)
+    other.write_text("0.png Google 1 5 5 5 5\n")
+    with pytest.raises(ValueError, match="no box with an area"):
+        read_flickr_logos(flickr, other)
+    with pytest.raises(FileNotFoundError, match="expected one"):
+        read_flickr_logos(tmp_path / "elsewhere")
+
+
+def test_the_tokenizer_spells():
+    tokenizer = spelling_tokenizer()
+    prompts = [prompt(mark.brand) for mark in MARKS]
+    tokens = tokenizer(prompts, padding="max_length", truncation=True, max_length=24).input_ids
+    assert len({tuple(row) for row in tokens}) == 27
+    assert tokenizer(["A logo by Google"]).input_ids == tokenizer(["a LOGO by google"]).input_ids
+
+
+def test_a_saved_model_is_loaded_again(tmp_path):
+    model = build_model(TINY)
+    assert model.latent_shape == (4, 8, 8)
+    assert model.image_size == 16
+    model.vae.register_to_config(scaling_factor=0.5)
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    torch.testing.assert_close(again.embed(["A logo by Ford"]), model.embed(["A logo by Ford"]))
+    images = draw_logos(1, 16).images[:3]
+    latents = again.encode(images)
+    torch.testing.assert_close(latents, model.encode(images))
+    assert again.decode(latents).shape == (3, 16, 16, 3)
+    assert again.scheduler.config.num_train_timesteps == 1000
+    for weight in again.unet.parameters():
+        assert not weight.requires_grad
+
+
+def test_what_is_not_a_model_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="cannot load the model"):
+        load_model(tmp_path)
+
+
+def test_training_lowers_both_losses():
+    logos = draw_logos(2, 16)
+    model = build_model(TINY)
+    losses = {"autoencoder": [], "denoiser": []}
+    settings = Pretraining(
+        autoencoder_steps=30, autoencoder_batch=8, autoencoder_rate=5e-3, steps=30, batch=8, rate=3e-3
+    )
+
+    def report(what, step, steps, loss):
+        assert 1 <= step <= steps == 30
+        losses[what].append(float(loss))
+
+    train_autoencoder(model, logos.images, settings, report)
+    assert model.encode(logos.images).std().item() == pytest.approx(1, abs=0.1)
+    train_denoiser(model, logos.images, [prompt(brand) for brand in logos.brands], settings, report)
+    for trace in losses.values():
+        assert len(trace) == 30
+        assert np.mean(trace[-5:]) < 0.8 * np.mean(trace[:5])
+    assert not any(weight.requires_grad for weight in model.unet.parameters())
+
+
+def test_logos_keep_images_and_brands_together():
+    logos = Logos(np.zeros((2, 4, 4, 3), dtype=np.uint8), ("a", "b"))
+    assert len(logos) == 2
+    assert logos.only(["b"]).brands == ("b",)

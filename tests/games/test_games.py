@@ -1,0 +1,37 @@
+"""Closed-form games against enumeration."""
+
+import numpy as np
+import pytest
+from oracles import GAMES
+
+import fgsv
+from fgsv.games import SumOfUnanimity, WeightedMajority
+
+
+@pytest.mark.parametrize("game", GAMES.values(), ids=GAMES.keys())
+def test_closed_form_is_the_enumerated_value(game):
+    np.testing.assert_allclose(fgsv.exact(game).values, game.shapley, atol=1e-11)
+
+
+def test_sum_of_unanimity_is_its_definition():
+    game = SumOfUnanimity(11, n_sets=70, seed=2)
+    assert game.sets.shape == (70, 11)
+    weights = np.array([np.mean(np.flatnonzero(members) % 4) / 4 for members in game.sets])
+    np.testing.assert_allclose(game.weights, weights)
+    masks = np.random.default_rng(0).random((200, 11)) < 0.7
+    contained = np.array([[not (members & ~mask).any() for members in game.sets] for mask in masks])
+    np.testing.assert_allclose(game(masks), contained @ weights, atol=1e-12)
+
+
+def test_sum_of_unanimity_has_n_squared_sets_of_uniform_size():
+    game = SumOfUnanimity(64)
+    sizes = game.sets.sum(axis=1)
+    assert len(sizes) == 64**2
+    assert (sizes.min(), sizes.max()) == (1, 64)
+    stderr = 64 / np.sqrt(12 * len(sizes))
+    assert abs(sizes.mean() - 32.5) < 4 * stderr
+    np.testing.assert_array_equal(game(np.zeros((1, 64), dtype=bool)), [0.0])
+
+
+def test_majority_of_one_player_alone():
+    np.testing.assert_allclose(WeightedMajority([5, 1, 1], quota=5).shapley, [1, 0, 0])

@@ -1,0 +1,210 @@
+"""Workers: the same bits wherever the batches are evaluated."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import cloudpickle
+import joblib
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.coalitions import pack
+from fgsv.game import GameError
+from fgsv.ledger import Ledger
+from fgsv.running import workers as backends
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a cluster's workers cannot import the tests
+
+
+class Regression:
+    """In-sample error of batched least squares: matrix products whose last bits depend on batch and threads."""
+
+    n_players = 40
+    fingerprint = "regression"
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.X = rng.standard_normal((40, 6))
+        self.y = self.X.sum(axis=1) + rng.standard_normal(40)
+
+    def __call__(self, masks):
+        weights = masks.astype(float)
+        gram = np.einsum("mi,ij,ik->mjk", weights, self.X, self.X, optimize=True) + np.eye(6)
+        moments = weights @ (self.X * self.y[:, None])
+        fitted = np.linalg.solve(gram, moments[:, :, None])[:, :, 0] @ self.X.T
+        return -((self.y - fitted) ** 2).mean(axis=1)
+
+
+def bits(result):
+    return result.values.tobytes(), result.stderr.tobytes()
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return bits(fgsv.value(Regression(), budget=700, batch_size=32))
+
+
+class Fetched(Regression):
+    """A game that writes down each process that receives it, and how many batches were evaluated."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = str(folder)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.write("fetched")
+
+    def write(self, what):
+        with (Path(self.folder) / what).open("a") as log:
+            log.write(f"{os.getpid()}\n")
+
+    def read(self, what):
+        return (Path(self.folder) / what).read_text().split()
+
+    def __call__(self, masks):
+        self.write("evaluated")
+        return super().__call__(masks)
+
+    def check(self):
+        """Each worker got the game once, however many batches it had."""
+        fetched, evaluated = self.read("fetched"), self.read("evaluated")
+        assert len(fetched) == len(set(fetched)) <= 2
+        assert set(evaluated) <= set(fetched)
+        assert len(evaluated) > 10
+        assert str(os.getpid()) not in evaluated
+
+
+def test_processes(alone, tmp_path):
+    game = Fetched(tmp_path)
+    assert bits(fgsv.value(game, budget=700, batch_size=32, n_jobs=2)) == alone
+    game.check()
+
+
+def test_threads(alone):
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert bits(fgsv.value(Regression(), budget=700, batch_size=32)) == alone
+
+
+def test_a_game_that_cannot_be_sent_says_what_to_do():
+    class Stubborn(Regression):
+        def __reduce__(self):
+            raise TypeError("not me")
+
+    with pytest.raises(GameError, match="cannot be sent to other processes"):
+        fgsv.value(Stubborn(), budget=100, n_jobs=2)
+
+
+def test_dask(alone, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    game = Fetched(tmp_path)
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster,
+        distributed.Client(cluster),
+        joblib.parallel_config(backend="dask"),
+    ):
+        assert bits(fgsv.value(game, budget=700, batch_size=32, ledger=tmp_path / "run.db")) == alone
+    game.check()
+
+
+RAY = """
+    import joblib, ray, sys
+    from ray.util.joblib import register_ray
+    sys.path.insert(0, sys.argv[1])
+    import fgsv
+    import test_backends as tests
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    register_ray()
+    game = tests.Fetched(sys.argv[2])
+    with joblib.parallel_config(backend="ray"):
+        print(fgsv.value(game, budget=700, batch_size=32).values.tobytes().hex())
+    game.check()
+    ray.shutdown()
+"""
+
+
+def test_ray(alone, tmp_path):
+    pytest.importorskip("ray")
+    # in a process of its own: Ray changes joblib's pools for all that comes after it
+    environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    command = [sys.executable, "-c", textwrap.dedent(RAY), str(Path(__file__).parent), str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == alone[0].hex()
+
+
+def test_a_worker_out_of_reach_of_the_game_is_sent_it(alone, monkeypatch):
+    monkeypatch.setattr(backends.Workers, "_lay_out", lambda self: None)
+    assert bits(fgsv.value(Regression(), budget=700, batch_size=32, n_jobs=2)) == alone
+
+
+def test_the_threads_of_matrix_products_do_not_move_a_bit():
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    seen = []
+
+    def threads(masks):
+        seen.extend(pool["num_threads"] for pool in threadpool_info())
+        return masks.sum(axis=1)
+
+    with threadpool_limits(2):
+        fgsv.value(fgsv.Game(threads, 10), budget=64)
+    assert set(seen) == {1}
+
+
+def test_lists_reach_the_game_in_one_order(tmp_path):
+    """A game that adds in the order of its lists has the same bits in a process and in this one."""
+    weights = np.random.default_rng(0).standard_normal(40)
+
+    def in_order(coalitions):
+        sums = np.zeros(len(coalitions))
+        for row, player in zip(coalitions.rows, coalitions.listed, strict=True):
+            sums[row] += weights[player]
+        return np.where(coalitions.inverted, 1 - sums, sums)
+
+    game = fgsv.Game(lambda masks: masks @ weights, 40, fingerprint="lists", evaluate_lists=in_order)
+    one = fgsv.value(game, budget=300)
+    assert bits(fgsv.value(game, budget=300, n_jobs=2)) == bits(one)
+    with Ledger(tmp_path / "run.db") as ledger:
+        assert bits(fgsv.value(game, budget=300, ledger=ledger)) == bits(one)
+        number = ledger.game(game)
+        batch = next(ledger.batches(number))
+        assert pack(backends.unpack(40, batch.coalitions)) == batch.coalitions
+
+
+INTERRUPTED = """
+    import os, signal, sys, threading
+    import fgsv
+
+    def slow(masks):
+        import time
+        time.sleep(0.05)
+        return masks.sum(axis=1) ** 0.5
+
+    game = fgsv.Game(slow, 50, fingerprint="slow")
+    rounds = fgsv.iterate(game, budget=10**6, n_jobs=2, batch_size=16, ledger=sys.argv[1])
+    next(rounds)
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    for result in rounds:
+        pass
+    print(result.stopped, result.n_evaluations)
+"""
+
+
+def test_an_interrupt_returns_the_valuation_so_far(tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(tmp_path / "run.db")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    stopped, n_evaluations = done.stdout.split()
+    assert stopped == "interrupted"
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        (run,) = ledger.runs()
+        held = sum(len(batch.outcome.values) for batch in ledger.batches())
+    assert (run["stopped"], run["n_evaluations"]) == ("interrupted", int(n_evaluations))
+    assert held >= int(n_evaluations)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.db"]

@@ -1,0 +1,207 @@
+"""Bad utilities and dying workers: the policy chosen is what happens, and the counts are right."""
+
+import os
+import signal
+import time
+import zlib
+
+import joblib
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.game import GameError
+from fgsv.ledger import Ledger
+from fgsv.running.verification import verify
+
+N, FILLER, BUDGET, BATCH = 30, -1.5, 98, 8
+
+
+def is_bad(masks):
+    return np.array([zlib.crc32(bytes(row)) % 53 == 7 for row in np.packbits(masks, axis=1)])
+
+
+class Bad:
+    """A game that fails in one way whenever a coalition is among a few that nobody knows beforehand."""
+
+    n_players = N
+    fingerprint = "bad"
+
+    def __init__(self, fault, *, independent_rows=False):
+        self.fault = fault
+        self.independent_rows = independent_rows
+
+    def __call__(self, masks):
+        values = np.sqrt((masks * np.arange(1, N + 1)).sum(axis=1))
+        bad = is_bad(masks)
+        return getattr(self, self.fault)(values, bad) if bad.any() else values
+
+    def raises(self, values, bad):
+        raise ZeroDivisionError("no such model")
+
+    def nan(self, values, bad):
+        return np.where(bad, np.nan, values)
+
+    def wrong_shape(self, values, bad):
+        return values[:-1] if len(values) > 1 else np.empty((0, 2))
+
+    def words(self, values, bad):
+        return ["many"] * len(values)
+
+    def other_width(self, values, bad):
+        return np.stack([values, values], axis=1)
+
+    def hang(self, values, bad):
+        time.sleep(60)
+
+    def hang_deaf(self, values, bad):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        time.sleep(60)
+
+    def die(self, values, bad):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def fill(self, values, bad):
+        """Answer with what the policy would put in the place of a failure: the oracle of these tests."""
+        self.counted = getattr(self, "counted", 0) + (bad.sum() if self.row_by_row else len(bad))
+        return np.where(bad | (not self.row_by_row), FILLER, values)
+
+
+def expected(row_by_row):
+    oracle = Bad("fill")
+    oracle.row_by_row = row_by_row
+    result = fgsv.value(oracle, budget=BUDGET, batch_size=BATCH)
+    assert oracle.counted
+    return result, oracle.counted
+
+
+def check(result, kind, row_by_row):
+    oracle, count = expected(row_by_row)
+    np.testing.assert_array_equal(result.values, oracle.values)
+    np.testing.assert_array_equal(result.stderr, oracle.stderr)
+    assert result.info["failures"]["kinds"] == {kind: count}
+    assert result.info["failures"]["coalitions"] == count
+    assert f"{count} evaluations failed and count as -1.5: {count} {kind}" in repr(result)
+
+
+HARMLESS = [
+    ("raises", "raised", False),
+    ("nan", "not finite", True),
+    ("wrong_shape", "wrong shape", False),
+    ("words", "wrong shape", False),
+    ("other_width", "wrong shape", False),
+]
+
+
+@pytest.mark.parametrize("independent_rows", [False, True])
+@pytest.mark.parametrize(("fault", "kind", "row_by_row"), HARMLESS)
+def test_a_failure_counts_as_the_policy_says(tmp_path, fault, kind, row_by_row, independent_rows):
+    game = Bad(fault, independent_rows=independent_rows)
+    options = {"budget": BUDGET, "batch_size": BATCH, "on_error": FILLER, "ledger": tmp_path / "run.db"}
+    for _ in range(2):  # the second time from the ledger
+        result = fgsv.value(game, **options)
+        check(result, kind, row_by_row or independent_rows)
+    assert verify(result, tmp_path / "run.db") == []
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        recorded = [len(rows) for batch in ledger.batches() for rows in batch.outcome.failures.values()]
+    assert sum(recorded) == result.info["failures"]["coalitions"]
+
+
+def test_a_failed_batch_of_several_outputs_is_resumed(tmp_path):
+    def two(masks):
+        if is_bad(masks).any():
+            raise ValueError
+        return np.stack([masks.sum(axis=1), masks.sum(axis=1) ** 2], axis=1)
+
+    options = {"budget": BUDGET, "batch_size": BATCH, "on_error": FILLER, "ledger": tmp_path / "run.db"}
+    first, again = (fgsv.value(fgsv.Game(two, N, fingerprint="two"), **options) for _ in range(2))
+    assert first.values.shape == (N, 2)
+    np.testing.assert_array_equal(first.values, again.values)
+    assert first.info["failures"] == again.info["failures"]
+
+
+def test_a_game_that_always_fails_is_worth_what_the_policy_says():
+    def never(masks):
+        raise ValueError
+
+    result = fgsv.value(fgsv.Game(never, N), budget=BUDGET, on_error=FILLER)
+    assert result.info["failures"]["coalitions"] == result.n_evaluations
+    np.testing.assert_allclose(result.values, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("fault", "kind"), [(fault, kind) for fault, kind, _ in HARMLESS])
+def test_by_default_a_failure_stops_the_run_and_says_what_failed(fault, kind):
+    with pytest.raises(GameError, match=kind):
+        fgsv.value(Bad(fault), budget=BUDGET, batch_size=BATCH)
+
+
+def test_the_error_shows_where_in_the_game_it_was_raised():
+    with pytest.raises(GameError) as caught:
+        fgsv.value(Bad("raises"), budget=BUDGET, batch_size=BATCH)
+    assert "ZeroDivisionError: no such model" in str(caught.value)
+    assert "the coalition of size" in str(caught.value)
+    assert "in raises" in caught.value.__notes__[0]
+
+
+def test_a_failure_is_tried_again_by_whoever_wants_a_value(tmp_path):
+    with pytest.raises(GameError):
+        fgsv.value(Bad("raises"), budget=BUDGET, batch_size=BATCH, ledger=tmp_path / "run.db")
+    mended = Bad("nan")
+    mended.nan = lambda values, bad: values
+    result = fgsv.value(mended, budget=BUDGET, batch_size=BATCH, ledger=tmp_path / "run.db")
+    assert "failures" not in result.info
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        assert not any(batch.outcome.failures for batch in ledger.batches())
+        assert [run["stopped"].split(":")[0] for run in ledger.runs()] == ["failed", "budget of 98 reached"]
+
+
+@pytest.mark.parametrize("independent_rows", [False, True])
+@pytest.mark.parametrize(("fault", "kind"), [("hang", "timed out"), ("hang_deaf", "timed out"), ("die", "died")])
+def test_a_batch_that_hangs_or_kills_its_worker_fails_alone(fault, kind, independent_rows):
+    game = Bad(fault, independent_rows=independent_rows)
+    timeout = {} if fault == "die" else {"timeout": 0.5}
+    result = fgsv.value(game, budget=BUDGET, batch_size=BATCH, n_jobs=2, on_error=FILLER, **timeout)
+    check(result, kind, independent_rows)
+
+
+def test_a_worker_that_dies_once_is_replaced(tmp_path):
+    class Once(Bad):
+        def die(self, values, bad):
+            if not (tmp_path / "died").exists():
+                (tmp_path / "died").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return values
+
+    result = fgsv.value(Once("die"), budget=BUDGET, batch_size=BATCH, n_jobs=2)
+    assert (tmp_path / "died").exists()
+    undisturbed = fgsv.value(Once("die"), budget=BUDGET, batch_size=BATCH)
+    np.testing.assert_array_equal(result.values, undisturbed.values)
+    assert "failures" not in result.info
+
+
+def test_a_batch_that_kills_is_tried_three_times(tmp_path):
+    class Logged(Bad):
+        def die(self, values, bad):
+            with (tmp_path / "log").open("a") as log:
+                log.write("x")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(GameError, match="died: the worker ended 3 times"):
+        fgsv.value(Logged("die"), budget=BUDGET, batch_size=BATCH, n_jobs=2)
+    assert (tmp_path / "log").read_text() == "xxx"
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_a_timeout_needs_process_workers(backend):
+    n_jobs = 1 if backend == "loky" else 2
+    with (
+        joblib.parallel_config(backend=backend, n_jobs=n_jobs),
+        pytest.raises(ValueError, match="timeout needs process workers"),
+    ):
+        fgsv.value(Bad("hang"), budget=BUDGET, timeout=1)
+
+
+@pytest.mark.parametrize("on_error", ["ignore", float("nan")])
+def test_a_policy_that_is_none_is_refused(on_error):
+    with pytest.raises(ValueError, match="on_error must be"):
+        fgsv.value(Bad("nan"), budget=BUDGET, on_error=on_error)

@@ -1,0 +1,359 @@
+"""The loop: what it evaluates, what it refuses, and that it repeats."""
+
+import signal
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.estimators import Covariance
+from fgsv.games import Airport, SumOfUnanimity
+from fgsv.running import run
+
+
+class Counting:
+    """A game that knows what it was asked."""
+
+    def __init__(self, game):
+        self.game, self.n_players, self.asked = game, game.n_players, []
+
+    def __call__(self, masks):
+        assert masks.dtype == bool
+        assert masks.shape[1] == self.n_players
+        self.asked.append(masks.copy())
+        return self.game(masks)
+
+    @property
+    def n_asked(self):
+        return sum(map(len, self.asked))
+
+
+@pytest.mark.parametrize("budget", [34, 100, 1000, 5000])
+@pytest.mark.parametrize("method", fgsv.METHODS)
+def test_the_budget_is_kept_and_counted(method, budget):
+    game = Counting(SumOfUnanimity(20))
+    try:
+        result = fgsv.value(game, np.arange(20) % 3, method=method, budget=budget)
+    except ValueError as error:
+        assert "needs a budget of at least" in str(error)  # noqa: PT017
+        assert game.n_asked == 0
+    else:
+        assert result.n_evaluations == game.n_asked <= budget
+        assert result.stopped.startswith(f"budget of {budget} reached")
+
+
+def test_a_budget_for_all_coalitions_enumerates_them():
+    game = Counting(Airport(np.arange(1.0, 11)))
+    result = fgsv.value(game, budget=2**10)
+    assert result.method == "exact"
+    assert game.n_asked == result.n_evaluations == 2**10
+    assert len(np.unique(np.concatenate(game.asked), axis=0)) == 2**10
+    np.testing.assert_allclose(result.values, game.game.shapley, atol=1e-12)
+    np.testing.assert_array_equal(result.stderr, 0)
+    assert fgsv.value(game, budget=2**10 - 1).method == "covariance"
+
+
+@pytest.mark.parametrize("method", fgsv.METHODS)
+def test_same_seed_same_bits_and_a_larger_budget_continues(method):
+    game, labels = SumOfUnanimity(16), np.arange(16) % 2
+    runs = {v.n_evaluations: v.values for v in fgsv.iterate(game, labels, method=method, budget=3000, seed=4)}
+    later = {evaluations: values for evaluations, values in runs.items() if evaluations > 250}
+    for evaluations, values in list(later.items())[::5]:
+        again = fgsv.value(game, labels, method=method, budget=evaluations, seed=4)
+        np.testing.assert_array_equal(again.values, values)
+        assert again.n_evaluations == evaluations
+    other = fgsv.value(game, labels, method=method, budget=3000, seed=5)
+    assert not np.array_equal(other.values, values)
+
+
+def test_batches_do_not_change_the_draws():
+    game = Counting(SumOfUnanimity(24))
+    one = fgsv.value(game, np.arange(24) % 2, budget=2000, batch_size=7)
+    assert max(map(len, game.asked)) == 7
+    two = fgsv.value(SumOfUnanimity(24), np.arange(24) % 2, budget=2000)
+    np.testing.assert_array_equal(one.values, two.values)
+
+
+def test_one_player_and_one_group():
+    alone = fgsv.value(lambda masks: 3.0 + masks[:, 0], ["me"])
+    assert alone.values.tolist() == [1.0]
+    assert alone.n_evaluations == 2
+    game = SumOfUnanimity(30)
+    everyone = fgsv.value(game, ["all"] * 30, budget=500)
+    ends = game(np.array([np.zeros(30), np.ones(30)], dtype=bool))
+    assert everyone.values[0] == ends[1] - ends[0]
+    assert everyone.stderr[0] == 0
+    for method in ("covariance", "finite_difference"):
+        assert fgsv.value(game, ["all"] * 30, method=method, budget=500).values[0] == ends[1] - ends[0]
+
+
+def test_many_outputs_are_the_outputs_one_by_one(random_game):
+    game = random_game(7, q=3)
+    labels = [0, 0, 1, 1, 2, 2, 2]
+    together = fgsv.exact(game, labels)
+    assert together.values.shape == together.stderr.shape == (3, 3)
+    for output in range(3):
+        alone = fgsv.exact(lambda masks, k=output: game(masks)[:, k], labels)
+        np.testing.assert_allclose(together.values[:, output], alone.values, atol=1e-14)
+    sampled = fgsv.value(game, labels, budget=100)
+    assert sampled.values.shape == sampled.stderr.shape == (3, 3)
+    np.testing.assert_allclose(sampled.values.sum(axis=0), sampled.total, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda masks: masks.sum(axis=1)[:-1], r"shape \(1,\) for 2 coalitions; expected \(2,\)"),
+        (lambda masks: 1.0, r"shape \(\)"),
+        (lambda masks: ["a"] * len(masks), "not numbers"),
+        (lambda masks: np.where(masks.all(axis=1), np.nan, 0), r"nan for the coalition of size 20 .*\[0, 1, 2"),
+        (
+            lambda masks: np.where(masks.any(axis=1), 0, np.inf),
+            r"inf for the coalition of size 0 .*\[\]",
+        ),
+        (lambda masks: np.where(masks.sum(axis=1) == 3, np.nan, 1.0), "nan for the coalition of size 3"),
+    ],
+)
+def test_a_bad_answer_names_the_coalition(answer, message):
+    with pytest.raises(fgsv.GameError, match=message):
+        fgsv.value(fgsv.Game(answer, 20), budget=1000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"method": "magic"}, ValueError, "unknown method 'magic': expected one of covariance, finite_difference"),
+        ({"budget": 3}, ValueError, "at least 34 evaluations, got 3"),
+        ({"method": "finite_difference", "budget": 40}, ValueError, "at least"),
+        ({"threshold": 3}, TypeError, "no option threshold; it takes"),
+        ({"method": "finite_difference", "threshold": 0}, ValueError, "threshold must be at least 1"),
+        ({"seed": -1}, ValueError, "seed"),
+        ({"semivalue": "nobel"}, ValueError, "unknown semivalue"),
+        ({"semivalue": "beta(1, -1)"}, ValueError, "positive"),
+        ({"precision": 0.0}, ValueError, "precision must be positive"),
+    ],
+)
+def test_bad_arguments_cost_nothing(arguments, error, message):
+    game = Counting(SumOfUnanimity(20))
+    with pytest.raises(error, match=message):
+        fgsv.value(game, **arguments)
+    assert game.n_asked == 0
+
+
+def test_a_small_game_needs_no_more_than_all_its_coalitions():
+    with pytest.raises(ValueError, match="at least 16 evaluations, got 15"):
+        fgsv.value(Airport([1, 2, 3, 4]), budget=15)
+    assert fgsv.value(Airport([1, 2, 3, 4]), budget=16).method == "exact"
+
+
+def test_the_number_of_players_must_be_known():
+    with pytest.raises(ValueError, match=r"fgsv.Game\(fn, n_players\)"):
+        fgsv.value(lambda masks: masks.sum(axis=1))
+    with pytest.raises(TypeError, match="callable"):
+        fgsv.value([1, 2, 3], ["a"])
+    with pytest.raises(ValueError, match="at least one player"):
+        fgsv.Game(lambda masks: masks.sum(axis=1), 0)
+
+
+def test_exact_says_what_it_would_take():
+    with pytest.raises(ValueError, match=r"2\^30 = 1.07e\+09 evaluations.*fgsv.value"):
+        fgsv.exact(SumOfUnanimity(30))
+
+
+def test_an_interrupted_run_returns_what_it_has():
+    game = SumOfUnanimity(20)
+
+    class Interrupted:
+        n_players, asked = 20, 0
+
+        def __call__(self, masks):
+            self.asked += len(masks)
+            if self.asked > 300:
+                raise KeyboardInterrupt
+            return game(masks)
+
+    result = fgsv.value(Interrupted(), budget=10_000)
+    assert result.stopped == "interrupted"
+    again = fgsv.value(game, budget=result.n_evaluations)
+    np.testing.assert_array_equal(result.values, again.values)
+
+
+def test_rules_stop_and_can_be_repeated():
+    game, labels = SumOfUnanimity(32), np.arange(32) % 4
+    for rule in ({"stderr": 3.0}, {"precision": 0.02}):
+        result = fgsv.value(game, labels, **rule)
+        assert "every" in result.stopped
+        again = fgsv.value(game, labels, budget=result.n_evaluations)
+        np.testing.assert_array_equal(result.values, again.values)
+    assert fgsv.value(game, labels, stderr=3.0).stderr.max() <= 3.0
+    timed = fgsv.value(game, labels, max_seconds=1e-9)
+    assert timed.n_evaluations == 34
+    assert "max_seconds" in timed.stopped
+
+
+def test_a_target_out_of_reach_is_estimated():
+    game, labels = SumOfUnanimity(32), np.arange(32) % 4
+    short = fgsv.value(game, labels, precision=1e-4, budget=1000)
+    assert short.stopped.startswith("budget of 1000 reached; a precision of 0.0001 would take about ")
+    needed = int(short.stopped.split()[-2].replace(",", ""))
+    ratio = (short.half_width() / short.total).max() / 1e-4
+    assert needed == pytest.approx(short.n_evaluations * ratio**2, rel=0.06)
+
+
+def test_a_target_does_not_enumerate():
+    """Only a budget asks for every coalition; a rule ends a run as soon as it is met, also in a small game."""
+    game = Counting(SumOfUnanimity(17))
+    result = fgsv.value(game, precision=0.1)
+    assert result.method == "covariance"
+    assert game.n_asked < 2**14
+    assert fgsv.value(game, max_seconds=1e-9).n_evaluations == 34
+
+
+def test_an_enumeration_in_several_rounds_can_be_watched():
+    game = Airport(np.arange(1.0, 14))
+    rounds = list(fgsv.iterate(game, budget=2**13))
+    assert len(rounds) == 4
+    assert np.isnan(rounds[0].stderr).all()
+    assert np.isnan(rounds[0].regroup([0] * 8 + [1] * 5).stderr).all()
+    np.testing.assert_allclose(rounds[-1].values, game.shapley, atol=1e-10)
+
+
+def test_a_rule_is_looked_at_before_every_coalition_is_evaluated():
+    game = Airport(np.arange(1.0, 14))
+    early = fgsv.value(game, stderr=3.0)
+    assert not early.exact
+    assert early.n_evaluations < 2**12
+    np.testing.assert_array_equal(fgsv.value(game, budget=early.n_evaluations).values, early.values)
+    never = fgsv.value(game, stderr=1e-9)
+    assert never.exact
+    assert never.n_evaluations <= 1.5 * 2**13
+    np.testing.assert_array_equal(fgsv.value(game, budget=never.n_evaluations).values, never.values)
+
+
+class Interrupted:
+    """An airport that is interrupted after so many evaluations."""
+
+    n_players = 13
+
+    def __init__(self, after):
+        self.game, self.asked, self.after = Airport(np.arange(1.0, 14)), 0, after
+
+    def __call__(self, masks):
+        self.asked += len(masks)
+        if self.asked > self.after:
+            raise KeyboardInterrupt
+        return self.game(masks)
+
+
+@pytest.mark.parametrize(
+    ("after", "rule", "reason"),
+    [(7000, {"stderr": 1e-12}, "interrupted"), (np.inf, {"max_seconds": 5000}, "max_seconds of 5000 passed")],
+)
+def test_what_was_sampled_is_returned_when_not_every_coalition_is_evaluated(after, rule, reason, monkeypatch):
+    game = Interrupted(after)  # 4096 are sampled, then all 8192 evaluated
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: float(game.asked)))
+    result = fgsv.value(game, budget=20_000, **rule)
+    assert not result.exact
+    assert result.n_evaluations <= 2**12 < game.asked < 2**13
+    assert result.stopped.startswith(f"{reason}; 2047 further evaluations")
+    np.testing.assert_array_equal(fgsv.value(game.game, budget=result.n_evaluations).values, result.values)
+
+
+def test_an_interrupted_enumeration_has_nothing_to_return():
+    with pytest.raises(KeyboardInterrupt):
+        fgsv.value(Interrupted(after=5000))
+
+
+def test_an_interrupt_is_left_to_whoever_handles_it():
+    """During an update it waits; then the handler that was there before gets it."""
+    seen = []
+
+    class Signalled(Covariance):
+        def start(self, problem):
+            estimator = super().start(problem)
+            update = estimator.update
+
+            def interrupted(draws, values):
+                signal.raise_signal(signal.SIGINT)
+                assert len(seen) == estimator.signals
+                estimator.signals += 1
+                update(draws, values)
+
+            estimator.signals, estimator.update = 0, interrupted
+            return estimator
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        result = fgsv.value(SumOfUnanimity(20), budget=100, method=Signalled())
+        assert result.n_evaluations == 98
+        assert len(seen) == 3
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        seen[:] = []
+        ignored = fgsv.value(SumOfUnanimity(20), budget=50, method=Signalled())
+        assert ignored.n_evaluations == 34
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"batch_size": -1}, "batch_size must be at least 1"),
+        ({"budget": 100.5}, "budget must be a whole number"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"confidence": 95}, "confidence must be between 0 and 1"),
+        ({"cost": lambda sizes: np.ones(3)}, "each of the 19 sizes"),
+        ({"semivalue": "beta(inf, 1)"}, "finite"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused_before_anything_is_evaluated(arguments, message):
+    def never(masks):
+        raise AssertionError("evaluated")
+
+    with pytest.raises(ValueError, match=message):
+        fgsv.value(fgsv.Game(never, 20), **{"budget": 100} | arguments)
+
+
+def test_a_precision_of_shares_needs_something_to_share():
+    asked = []
+
+    def nothing(masks):
+        asked.append(len(masks))
+        return np.zeros(len(masks))
+
+    with pytest.raises(ValueError, match="nothing to share"):
+        fgsv.value(fgsv.Game(nothing, 20), precision=0.01)
+    assert sum(asked) == 2
+
+
+def test_complex_utilities_are_no_numbers():
+    with pytest.raises(fgsv.GameError, match="complex"):
+        fgsv.value(fgsv.Game(lambda masks: masks.sum(axis=1) + 1j, 20), budget=100)
+
+
+def test_the_coalition_that_raises_is_named_among_those_of_its_batch():
+    watched = Counting(SumOfUnanimity(20))
+    fgsv.value(watched, budget=34)
+    guilty = watched.asked[1][5]
+
+    def fails(masks):
+        if (masks == guilty).all(axis=1).any():
+            raise ZeroDivisionError("no such model")
+        return watched.game(masks)
+
+    with pytest.raises(fgsv.GameError, match=f"for the coalition of size {guilty.sum()}") as caught:
+        fgsv.value(fgsv.Game(fails, 20), budget=100)
+    assert str(np.flatnonzero(guilty).tolist()) in caught.value.__notes__[-1]
+
+    by_row = Counting(fgsv.Game(fails, 20))
+    with pytest.raises(fgsv.GameError, match=f"for the coalition of size {guilty.sum()}"):
+        fgsv.value(fgsv.Game(by_row, 20, independent_rows=True), budget=100)
+    assert by_row.n_asked == 2 + 32 + 32  # the ends, the batch, its rows: once each
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    result = fgsv.value(SumOfUnanimity(20), budget=np.int64(100), seed=np.int64(1), batch_size=np.int64(8))
+    result.save(tmp_path / "run.json")
+    assert fgsv.Valuation.load(tmp_path / "run.json").seed == 1

@@ -1,0 +1,62 @@
+"""Folds of the test rows add up to the whole, and their disagreement is the error of a mean."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+import fgsv
+from fgsv.tables.folds import MEANS, folds_of, share_errors, with_test_error
+
+
+def data(metric, seed=0, n=130):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = X @ [1.0, -1.0, 0.5] + rng.normal(size=n)
+    if metric in ("accuracy", "neg_log_loss"):
+        return LogisticRegression(), X, (y > 0).astype(int)
+    return Ridge(), X, y
+
+
+@pytest.mark.parametrize("metric", MEANS)
+def test_folds_add_up_to_the_whole(metric):
+    model, X, y = data(metric)
+    folds = folds_of(metric, y[40:])
+    masks = np.random.default_rng(1).random((50, 40)) < np.linspace(0, 1, 50)[:, None]
+    cut = fgsv.utility(model, X[:40], y[:40], X[40:], y[40:], folds.scoring, empty=folds.empty)
+    whole = fgsv.utility(model, X[:40], y[:40], X[40:], y[40:], metric)
+    np.testing.assert_allclose(cut(masks) @ folds.weights, whole(masks), atol=1e-10)
+
+
+def test_the_combined_valuation_is_that_of_the_whole():
+    model, X, y = data("accuracy")
+    folds = folds_of("accuracy", y[40:])
+    cut = fgsv.utility(model, X[:40], y[:40], X[40:], y[40:], folds.scoring, empty=folds.empty)
+    result = fgsv.value(cut, [i % 3 for i in range(40)], budget=600, seed=0)
+    single = result.combined(folds.weights)
+    np.testing.assert_allclose(single.values, result.values @ folds.weights)
+    np.testing.assert_allclose(single.values.sum(), single.total)
+    assert single.outputs is None
+    rows = with_test_error(result, folds).info["test_error"]["rows"]
+    assert [row["group"] for row in rows] == ["0", "1", "2"]
+
+
+def test_the_error_is_about_what_other_test_sets_show():
+    """Shares of an exact game on many fresh test sets scatter as the folds of each of them say."""
+    model, X, y = data("neg_mean_squared_error", n=9)
+    shares, errors = [], []
+    for seed in range(1, 31):
+        _, X_test, y_test = data("neg_mean_squared_error", seed=seed, n=200)
+        folds = folds_of("neg_mean_squared_error", y_test)
+        game = fgsv.utility(model, X, y, X_test, y_test, folds.scoring, empty=folds.empty)
+        result = fgsv.exact(game, [i % 3 for i in range(9)])
+        shares.append(result.values @ folds.weights / (result.total @ folds.weights))
+        errors.append(share_errors(result, folds.weights))
+    ratio = np.std(shares, axis=0, ddof=1) / np.sqrt(np.mean(np.square(errors), axis=0))
+    assert ((ratio > 0.65) & (ratio < 1.5)).all(), ratio
+
+
+def test_scores_that_are_no_means_and_too_few_rows():
+    with pytest.raises(ValueError, match="a mean over them"):
+        folds_of("r2", np.zeros(100))
+    with pytest.raises(ValueError, match="at least 20"):
+        folds_of("accuracy", np.zeros(10))

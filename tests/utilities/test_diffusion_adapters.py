@@ -1,0 +1,184 @@
+"""Many adapters at once give the numbers of peft, one adapter after another."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("diffusers")
+peft = pytest.importorskip("peft")
+
+from fgsv.utilities.adapters.layers import TARGETS, AdamW, Training, adapt, recorded  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def unet():
+    from diffusers import UNet2DConditionModel
+
+    torch.manual_seed(0)
+    return UNet2DConditionModel(
+        sample_size=4,
+        layers_per_block=1,
+        block_out_channels=(16, 32),
+        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+        cross_attention_dim=12,
+        attention_head_dim=4,
+        norm_num_groups=4,
+    ).eval()
+
+
+def batch(n, seed, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    return (
+        torch.randn(n, 4, 4, 4, generator=generator).to(dtype),
+        torch.randint(0, 1000, (n,), generator=generator),
+        torch.randn(n, 5, 12, generator=generator).to(dtype),
+        torch.randn(n, 4, 4, 4, generator=generator).to(dtype),
+    )
+
+
+def peft_model(unet, weights, adapted, rank=8, alpha=8):
+    """Return a peft model that starts from one adapter of a stack."""
+    config = peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(TARGETS))
+    model = peft.inject_adapter_in_model(config, copy.deepcopy(unet))
+    state = {name.replace(".weight", ".default.weight"): weight for name, weight in adapted.named(weights).items()}
+    missing = model.load_state_dict(state, strict=False)
+    assert not missing.unexpected_keys
+    return model
+
+
+@pytest.mark.parametrize("falling", [False, True])
+def test_training_equals_peft_one_at_a_time(unet, falling):
+    # in float64: Adam divides by the root of the second moment, and so makes steps of gradients that are all
+    # rounding
+    unet = copy.deepcopy(unet).double()
+    steps, valid_counts = (4, 3, 1), (3, 2, 1)  # the stack is sorted by falling number of steps
+    adapted = adapt(copy.deepcopy(unet), rank=4, alpha=6)
+    start = adapted.initial(seed=5).double()
+    optimiser = AdamW(learning_rate=1e-2)
+    training = Training(adapted, start.repeat(3, 1), optimiser)
+    losses = [[] for _ in steps]
+    for t in range(max(steps)):
+        n_active = sum(t < n for n in steps)
+        pieces = [batch(3, seed=10 * i + t, dtype=torch.float64) for i in range(n_active)]
+        valid = torch.tensor([[k < valid_counts[i] for k in range(3)] for i in range(n_active)])
+        pace = torch.tensor([1 - t / n for n in steps[:n_active]]) if falling else None
+        for i, loss in enumerate(training.step(*map(torch.cat, zip(*pieces, strict=True)), valid, pace)):
+            losses[i].append(float(loss))
+
+    for i, n_steps in enumerate(steps):
+        model = peft_model(unet, start, adapted, rank=4, alpha=6)
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        assert sum(weight.numel() for weight in trained) == adapted.n_weights
+        oracle = torch.optim.AdamW(trained, lr=1e-2)
+        schedule = torch.optim.lr_scheduler.LambdaLR(oracle, lambda t, n=n_steps: 1 - t / n if falling else 1.0)
+        for t in range(n_steps):
+            noisy, timesteps, prompts, target = (
+                part[: valid_counts[i]] for part in batch(3, 10 * i + t, torch.float64)
+            )
+            predicted = model(noisy, timesteps, encoder_hidden_states=prompts).sample
+            loss = torch.nn.functional.mse_loss(predicted, target)
+            oracle.zero_grad()
+            loss.backward()
+            oracle.step()
+            schedule.step()
+            assert losses[i][t] == pytest.approx(loss.item(), rel=1e-9)
+        state = model.state_dict()
+        for name, weight in adapted.named(training.weights[i]).items():
+            expected = state[name.replace(".weight", ".default.weight")]
+            torch.testing.assert_close(weight, expected, rtol=0, atol=1e-8, msg=name)
+        assert (training.weights[i] - start).abs().mean() > 1e-3
+
+
+def test_inference_equals_peft_and_using_unbinds(unet):
+    adapted = adapt(copy.deepcopy(unet))
+    generator = torch.Generator().manual_seed(1)
+    stack = 0.1 * torch.randn(3, adapted.n_weights, generator=generator)
+    noisy, timesteps, prompts, _ = batch(6, seed=3)
+    with adapted.using(stack) as model:
+        together = model(noisy, timesteps, encoder_hidden_states=prompts).sample
+    with torch.no_grad():
+        for i in range(3):
+            own = slice(2 * i, 2 * i + 2)
+            alone = peft_model(unet, stack[i], adapted)(noisy[own], timesteps[own], prompts[own]).sample
+            torch.testing.assert_close(together[own], alone, rtol=1e-4, atol=1e-5)
+        plain = unet(noisy, timesteps, prompts).sample
+        assert (plain - together).abs().max() > 1e-2
+        torch.testing.assert_close(adapted.unet(noisy, timesteps, prompts).sample, plain)
+
+
+def test_initial_weights_change_nothing_and_follow_the_seed(unet):
+    adapted = adapt(copy.deepcopy(unet))
+    noisy, timesteps, prompts, _ = batch(4, seed=3)
+    with adapted.using(adapted.initial(0).repeat(2, 1)) as model:
+        started = model(noisy, timesteps, prompts).sample
+    with torch.no_grad():
+        torch.testing.assert_close(started, unet(noisy, timesteps, prompts).sample)
+    assert torch.equal(adapted.initial(3), adapted.initial(3))
+    assert not torch.equal(adapted.initial(3), adapted.initial(4))
+    down = next(iter(adapted.named(adapted.initial(3)).values()))
+    assert down.abs().max() <= down.shape[1] ** -0.5
+
+
+def test_finished_adapters_stay_as_they_are(unet):
+    adapted = adapt(copy.deepcopy(unet), rank=2)
+    training = Training(adapted, adapted.initial(0).repeat(2, 1), AdamW())
+    training.step(*batch(2, seed=0), torch.ones(2, 1, dtype=torch.bool))
+    before = training.weights[1].clone()
+    training.step(*batch(1, seed=1), torch.ones(1, 1, dtype=torch.bool))
+    assert torch.equal(training.weights[1], before)
+    assert not torch.equal(training.weights[0], before)
+    # as where steps are recorded for more adapters than still train
+    padded = training.step(*batch(2, seed=2), torch.tensor([[True], [False]]))
+    assert torch.equal(training.weights[1], before)
+    assert padded[1] == 0
+
+
+def test_a_model_without_attention_is_refused():
+    from diffusers import UNet2DModel
+
+    plain = UNet2DModel(
+        sample_size=4,
+        block_out_channels=(8, 8),
+        down_block_types=("DownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "UpBlock2D"),
+        norm_num_groups=4,
+        layers_per_block=1,
+        add_attention=False,
+    )
+    with pytest.raises(ValueError, match="no attention projections to adapt"):
+        adapt(plain)
+    with pytest.raises(ValueError, match="rank of at least 1"):
+        adapt(plain, rank=0)
+
+
+def test_recorded_steps_are_the_steps(unet):
+    """On a CPU nothing is recorded, but all else is as on a GPU: widths, warm-up, copied inputs, restored state."""
+    steps = (5, 4, 3, 2, 2, 2, 2, 1, 1, 1)
+    trained = []
+    for record in (False, True):
+        adapted = adapt(copy.deepcopy(unet).double(), rank=2)
+        training = Training(adapted, adapted.initial(0).double().repeat(10, 1), AdamW(1e-2), record=record)
+        widths = []
+        for t in range(5):
+            width = training.width(sum(t < n for n in steps))
+            widths.append(width)
+            valid = torch.tensor([[t < n] for n in steps[:width]])
+            inputs = [part[:width] for part in batch(10, seed=t, dtype=torch.float64)]
+            losses = training.step(*inputs, valid, torch.tensor([1 - t / n for n in steps[:width]]).clamp(min=0))
+            assert losses.shape == (width,)
+        assert widths == ([10, 8, 4, 2, 2] if record else [10, 7, 3, 2, 1])
+        trained.append(training.weights)
+    torch.testing.assert_close(trained[1], trained[0], rtol=0, atol=1e-10)
+
+
+def test_a_step_that_cannot_be_recorded_is_taken_as_it_is():
+    def step(number):
+        if number == 1:
+            raise RuntimeError("operation not permitted when stream is capturing\nmore")
+        return 2 * number
+
+    with pytest.warns(UserWarning, match="without a CUDA graph: operation not permitted when stream is capturing$"):
+        taken = recorded(step, (torch.tensor(1),))
+    assert taken is step

@@ -1,0 +1,312 @@
+"""The copyright game: what is trained when, trajectories and likelihoods against diffusers, peft and scipy."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+diffusers = pytest.importorskip("diffusers")
+peft = pytest.importorskip("peft")
+
+from fgsv.utilities.adapters.layers import TARGETS, AdamW, adapt, merge  # noqa: E402
+from fgsv.utilities.adapters.memory import Need, Room, fit, measure, room_for  # noqa: E402
+from fgsv.utilities.diffusion.game import DiffusionGame, Settings, fine_tune  # noqa: E402
+from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample  # noqa: E402
+from fgsv.utilities.diffusion.model import SmallModel, build_model  # noqa: E402
+from fgsv.utilities.diffusion.plan import training_plan  # noqa: E402
+
+TINY = SmallModel(
+    image_size=8,
+    autoencoder_channels=(8, 8),
+    channels=(8, 16),
+    text_width=8,
+    text_layers=1,
+    heads=4,
+    norm_groups=4,
+)
+SETTINGS = Settings(rank=2, alpha=4, learning_rate=1e-2, batch=2, epochs=2, denoising_steps=3, trajectories=2)
+QUERIES = {"red": "A logo by Red", "blue": "A logo by Blue"}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_model(TINY)
+
+
+@pytest.fixture(scope="module")
+def game(model):
+    generator = torch.Generator().manual_seed(2)
+    shape = model.latent_shape
+    return DiffusionGame(
+        copy.deepcopy(model),
+        torch.randn(5, *shape, generator=generator),
+        ["A logo by Red"] * 3 + ["A logo by Blue"] * 2,
+        QUERIES,
+        torch.randn(2, 3, *shape, generator=generator),
+        SETTINGS,
+        adapters_at_once=3,
+    )
+
+
+def test_a_plan_visits_every_member_once_an_epoch_in_one_order():
+    masks = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 0, 1], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], dtype=bool)
+    plan = training_plan(masks, epochs=3, batch=2, seed=1)
+    assert plan.n_steps.tolist() == [9, 6, 3, 0]
+    assert [plan.n_active(step) for step in range(9)] == [3, 3, 3, 2, 2, 2, 1, 1, 1]
+    seen = {}
+    for row, mask in enumerate(masks):
+        for epoch in range(3):
+            times = np.flatnonzero((plan.epochs[:, row] == epoch) & (np.arange(9) < plan.n_steps[row]))
+            players = plan.players[times, row][plan.valid[times, row]].tolist()
+            assert sorted(players) == np.flatnonzero(mask).tolist()
+            seen[row, epoch] = players
+    for epoch in range(3):  # a smaller coalition meets its members in the order of the larger one
+        assert seen[1, epoch] == [player for player in seen[0, epoch] if masks[1, player]]
+    assert seen[0, 0] != seen[0, 1]
+    with pytest.raises(ValueError, match="sorted by falling number"):
+        training_plan(masks[::-1], epochs=3, batch=2, seed=1)
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
+def test_reverse_steps_are_those_of_the_scheduler(prediction):
+    scheduler = diffusers.DDPMScheduler(
+        beta_start=0.00085,
+        beta_end=0.012,
+        beta_schedule="scaled_linear",
+        clip_sample=False,
+        prediction_type=prediction,
+    )
+    process = ReverseProcess.of(scheduler, 4)
+    assert process.timesteps == tuple(scheduler.timesteps.tolist())
+    generator = torch.Generator().manual_seed(0)
+    for step, timestep in enumerate(process.timesteps):
+        x, predicted = torch.randn(2, 3, 4, 2, 2, generator=generator).unbind(0)
+        seeds = (torch.Generator().manual_seed(step), torch.Generator().manual_seed(step))
+        expected = scheduler.step(predicted, timestep, x, generator=seeds[0]).prev_sample
+        mean = process.from_x0[step] * process.denoised(step, x, predicted) + process.from_x[step] * x
+        noise = torch.randn(x.shape, generator=seeds[1]) if step < 3 else 0.0
+        torch.testing.assert_close(mean + process.deviation[step] * noise, expected, rtol=1e-4, atol=1e-5)
+    assert process.last_variance == pytest.approx(float(scheduler.betas[0]), rel=1e-4)
+    with pytest.raises(ValueError, match="1 to 1000 steps"):
+        ReverseProcess.of(scheduler, 0)
+    with pytest.raises(ValueError, match="clip_sample"):
+        ReverseProcess.of(diffusers.DDPMScheduler(), 4)
+
+
+def test_log_likelihood_is_the_log_of_the_mean_density():
+    from scipy.special import logsumexp
+    from scipy.stats import multivariate_normal
+
+    rng = np.random.default_rng(0)
+    means, images = rng.normal(size=(3, 2, 4, 1, 2, 3)), rng.normal(size=(2, 5, 1, 2, 3))
+    found = log_likelihood(torch.tensor(means), torch.tensor(images), variance=0.3).numpy()
+    for b in range(3):
+        for q in range(2):
+            scores = [
+                logsumexp(
+                    [multivariate_normal.logpdf(image.ravel(), mean.ravel(), 0.3) for mean in means[b, q]],
+                    b=1 / 4,
+                )
+                for image in images[q]
+            ]
+            assert found[b, q] == pytest.approx(np.mean(scores) / 6)
+    far = log_likelihood(torch.tensor(means), torch.tensor(images), variance=1e-6)
+    assert torch.isfinite(far).all()  # densities of exp(-10^6) underflow, their logarithms do not
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear"])
+def test_utility_equals_peft_and_a_plain_loop(model, game, schedule):
+    """Fine-tune with peft, draw each trajectory alone with the scheduler's formulas, and score it."""
+    game = copy.copy(game)
+    game.settings = replace(SETTINGS, schedule=schedule)
+    mask = np.array([True, True, False, False, True])
+    config = peft.LoraConfig(r=2, lora_alpha=4, target_modules=list(TARGETS))
+    unet = peft.inject_adapter_in_model(config, copy.deepcopy(model.unet))
+    state = game.adapted.named(game.adapted.initial(SETTINGS.seed))
+    unet.load_state_dict({n.replace(".weight", ".default.weight"): w for n, w in state.items()}, strict=False)
+    trained = [weight for weight in unet.parameters() if weight.requires_grad]
+    optimiser = torch.optim.AdamW(trained, lr=1e-2)
+    n_steps = 4  # two epochs of two batches
+    rates = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: 1 - t / n_steps if schedule == "linear" else 1)
+    rng = np.random.default_rng(SETTINGS.seed)
+    for epoch in range(2):
+        members = torch.tensor([player for player in rng.permutation(5) if mask[player]])
+        for batch in members.split(2):
+            noise, t = game.data.noise[epoch, batch], game.data.timesteps[epoch, batch]
+            noisy = model.scheduler.add_noise(game.data.latents[batch], noise, t)
+            texts = model.embed([("A logo by Red", "A logo by Blue")[int(p >= 3)] for p in batch])
+            loss = torch.nn.functional.mse_loss(unet(noisy, t, texts).sample, noise)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            rates.step()
+    scores = []
+    scheduler = diffusers.DDPMScheduler.from_config(model.scheduler.config)
+    scheduler.set_timesteps(3)
+    empty = model.embed([""])
+    for q, text in enumerate(QUERIES.values()):
+        ends = []
+        for j in range(2):
+            x = game._noise.start[2 * q + j][None]
+            for step, t in enumerate(scheduler.timesteps):
+                with torch.no_grad():
+                    free, asked = unet(x, t, empty).sample, unet(x, t, model.embed([text])).sample
+                guided = free + SETTINGS.guidance * (asked - free)
+                x0 = (x - (1 - scheduler.alphas_cumprod[t]).sqrt() * guided) / scheduler.alphas_cumprod[t].sqrt()
+                if step == 2:
+                    ends.append(x0)
+                else:
+                    x = game.process.from_x0[step] * x0 + game.process.from_x[step] * x
+                    x = x + game.process.deviation[step] * game._noise.steps[step][2 * q + j][None]
+        mean = torch.cat(ends)[None, None]
+        scores.append(float(log_likelihood(mean, game.generated[q][None], game.process.last_variance)[0, 0]))
+    found = game(mask[None])[0]
+    np.testing.assert_allclose(found, scores, rtol=1e-4)
+    assert np.abs(found - game(np.zeros((1, 5)))[0]).min() > 20 * 1e-4 * np.abs(found).max()
+
+
+def test_a_coalition_scores_the_same_in_any_batch(game):
+    masks = np.random.default_rng(0).random((7, 5)) < 0.5
+    together = game(masks)
+    assert together.shape == (7, 2)
+    alone = np.concatenate([game(mask[None]) for mask in masks])
+    np.testing.assert_allclose(together, alone, rtol=1e-4)
+    assert np.unique(together[:, 0].round(6)).size == np.unique(masks, axis=0).shape[0]
+    with pytest.raises(ValueError, match=r"expected \(m, 5\) booleans"):
+        game(np.ones((2, 4)))
+
+
+def test_the_empty_coalition_is_the_model_without_adapters(game):
+    means = game._trajectories(None, game._noise, 2)
+    expected = log_likelihood(means, game.generated, game.process.last_variance)[0]
+    np.testing.assert_allclose(game(np.zeros((1, 5)))[0], expected, rtol=1e-5)
+
+
+def test_trajectories_are_the_same_in_pieces(game):
+    weights = 0.1 * torch.randn(2, game.adapted.n_weights, generator=torch.Generator().manual_seed(0))
+    whole = game._trajectories(weights, game._noise, 2)
+    game.room = Room(3, 2)  # one trajectory of each adapter at a time
+    try:
+        pieces = game._trajectories(weights, game._noise, 2)
+    finally:
+        del game.room
+    torch.testing.assert_close(pieces, whole, rtol=1e-3, atol=1e-4)
+
+
+def test_without_guidance_only_the_prompt_counts(game):
+    noise = Noise.draw(2, 3, game.model.latent_shape, 0, torch.device("cpu"))
+    prompts, empty = game._queries[:1].expand(2, -1, -1), game._queries[-1]
+    plain = sample(game.adapted, None, game.process, noise, prompts, empty, 1.0)
+    other = sample(game.adapted, None, game.process, noise, prompts, 5 * empty, 1.0)
+    assert torch.equal(plain, other)
+
+
+def test_fingerprint_follows_the_content(model, game):
+    def again(**change):
+        settings = Settings(**{**SETTINGS.__dict__, **change})
+        return DiffusionGame(
+            copy.deepcopy(model), game.data.latents, ["A logo by Red"] * 3 + ["A logo by Blue"] * 2, QUERIES,
+            game.generated, settings,
+        )  # fmt: skip
+
+    assert again().fingerprint == game.fingerprint
+    assert again(guidance=2.0).fingerprint != game.fingerprint
+    moved = again()
+    with torch.no_grad():
+        next(iter(moved.model.unet.parameters())).add_(1e-3)
+    assert moved.fingerprint != game.fingerprint
+
+
+def test_cost_grows_with_the_training_steps(game):
+    sampled = 2 * 4 * 3  # guidance, trajectories of all prompts, denoising steps
+    assert game.cost(np.array([0, 1, 2, 3, 5])).tolist() == [sampled + 2 * 2 * s for s in (0, 2, 2, 4, 6)]
+
+
+def test_a_merged_adapter_is_the_adapter(model):
+    unet = copy.deepcopy(model.unet)
+    adapted = adapt(unet, rank=2, alpha=4)
+    weights = 0.1 * torch.randn(adapted.n_weights, generator=torch.Generator().manual_seed(0))
+    x, t, text = torch.randn(2, *model.latent_shape), torch.tensor([3, 500]), model.embed(["a", "b"])
+    with adapted.using(weights[None]):
+        expected = unet(x, t, text).sample
+    merge(adapted, weights)
+    plain = adapted.without_adapters()
+    with torch.no_grad():
+        torch.testing.assert_close(plain(x, t, text).sample, expected, rtol=1e-4, atol=1e-5)
+    assert set(plain.state_dict()) == set(model.unet.state_dict())
+
+
+def test_adapters_are_fitted_to_the_memory():
+    need = Need(fixed=2**30, each=2**28)
+    assert fit("adapters", need, free=3 * 2**30, asked=None, most=1024) == 8
+    assert fit("adapters", need, free=3 * 2**30, asked=5, most=1024) == 5
+    assert fit("adapters", need, free=300 * 2**30, asked=None, most=64) == 64
+    with pytest.raises(MemoryError, match=r"20 adapters at once need 6\.00 GiB .* 3\.00 GiB .* 8 adapters would fit"):
+        fit("adapters", need, free=3 * 2**30, asked=20, most=1024)
+    with pytest.raises(MemoryError, match=r"1 adapters at once need 1\.25 GiB .* 0 adapters would fit: take"):
+        fit("adapters", need, free=2**30, asked=None, most=1024)
+    cpu = torch.device("cpu")
+    assert room_for(print, print, cpu, None, Room(1024, 512)) == Room(64, 512)
+    with pytest.raises(ValueError, match="at least 1"):
+        room_for(print, print, cpu, 0, Room(1024, 512))
+
+
+def test_memory_is_measured_with_few_and_with_twice_as_many(monkeypatch):
+    held, capacity, peak = 100, 1000, 0
+
+    def run(count):
+        nonlocal peak
+        needed = 200 + 150 * count
+        peak = held + min(needed, capacity)
+        if needed > capacity:
+            raise torch.OutOfMemoryError("no memory")
+
+    for name, answer in (
+        ("memory_allocated", lambda _: held),
+        ("memory_reserved", lambda _: held),
+        ("mem_get_info", lambda _: (capacity, capacity + held)),
+        ("max_memory_allocated", lambda _: peak),
+        ("reset_peak_memory_stats", lambda _: None),
+    ):
+        monkeypatch.setattr(torch.cuda, name, answer)
+    gpu = torch.device("cuda")
+    assert measure("adapters", run, 1, gpu) == Need(200, 150)
+    assert measure("trajectories", run, 4, gpu) == Need(0, 200)  # eight do not fit
+    assert room_for(run, run, gpu, None, Room(64, 64)) == Room(4, 4)
+    with pytest.raises(MemoryError, match=r"6 adapters at once need .* 4 adapters would fit"):
+        room_for(run, run, gpu, 6, Room(64, 64))
+    with pytest.raises(MemoryError, match=r"8 adapters at once need more than 0\.00 GiB .* are free: take a smaller"):
+        measure("adapters", run, 8, gpu)
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="trajectories must be at least 1"):
+        Settings(trajectories=0)
+    with pytest.raises(ValueError, match="learning_rate must be positive"):
+        Settings(learning_rate=0)
+    with pytest.raises(ValueError, match="schedule must be constant or linear, got 'cosine'"):
+        Settings(schedule="cosine")
+    paper = Settings()
+    assert (paper.rank, paper.alpha, paper.learning_rate, paper.batch, paper.epochs) == (8, 8, 1e-4, 4, 10)
+    assert (paper.denoising_steps, paper.guidance, paper.trajectories) == (25, 7.5, 20)
+    assert AdamW(paper.learning_rate) == AdamW()
+
+
+def test_adapters_come_back_in_the_order_of_their_coalitions(game):
+    masks = np.array([[1, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0], [0, 1, 1, 0, 1]], dtype=bool)
+    together = game.adapters(masks)
+    for mask, weights in zip(masks, together, strict=True):
+        alone = game.adapters(mask[None])[0]
+        assert (weights - alone).abs().mean() < 1e-3 * (together[1] - together[2]).abs().mean()
+    assert torch.equal(together[2], game.adapted.initial(SETTINGS.seed))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear"])
+def test_recorded_training_gives_the_same_adapters(game, schedule):
+    masks = np.random.default_rng(1).random((9, 5)) < 0.6
+    settings = replace(SETTINGS, schedule=schedule)
+    found = [fine_tune(game.model, game.adapted, game.data, masks, settings, record=r) for r in (False, True)]
+    moved = (found[0] - game.adapted.initial(settings.seed)).abs().mean()
+    assert (found[1] - found[0]).abs().mean() < 1e-3 * moved

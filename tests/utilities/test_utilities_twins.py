@@ -1,0 +1,186 @@
+"""Batched models against scikit-learn run to convergence, on coalitions of all sizes."""
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+import fgsv
+from fgsv.coalitions import Coalitions
+from fgsv.utilities import row_sets as rowsets
+from fgsv.utilities.batched import neighbours
+from fgsv.utilities.data import Kind, read
+from fgsv.utilities.loop import Loop
+
+REGRESSION = ["neg_mean_squared_error", "neg_mean_absolute_error", "r2"]
+TWO_CLASSES = ["accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc"]
+MANY_CLASSES = ["accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc_ovr"]
+CONVERGED = {"tol": 1e-12, "max_iter": 10_000, "solver": "newton-cg"}
+
+
+def make_data(n_classes, n=60, n_test=30, n_features=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + n_test, n_features)) * [1, 10, 0.1, 1] + [0, 50, 0, 3]
+    y = X @ [1, 0.1, 5, 0.5] + rng.normal(size=n + n_test)
+    if n_classes:
+        y = np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def all_sizes(n, rng, repeats=1):
+    sizes = np.tile(np.arange(n + 1), repeats)
+    return np.array([rng.permutation(n) < size for size in sizes])
+
+
+def one_at_a_time(model, data, scoring, **settings):
+    """Return the same utility on the scikit-learn path."""
+    game = fgsv.utility(model, *data, scoring, **settings)
+    padding = (settings.get("min_size"), settings.get("null"), settings.get("seed", 0))
+    return replace(game, learner=Loop(model, read(Kind.of(model), *data, *padding)))
+
+
+CASES = [
+    (Ridge(), Ridge(), 0),
+    (Ridge(alpha=0.01, fit_intercept=False), Ridge(alpha=0.01, fit_intercept=False), 0),
+    (LinearRegression(), LinearRegression(), 0),
+    (LinearRegression(fit_intercept=False), LinearRegression(fit_intercept=False), 0),
+    (LogisticRegression(), LogisticRegression(**CONVERGED), 2),
+    (
+        LogisticRegression(C=20, fit_intercept=False),
+        LogisticRegression(C=20, fit_intercept=False, **CONVERGED),
+        2,
+    ),
+    (LogisticRegression(), LogisticRegression(**CONVERGED), 3),
+    (LogisticRegression(C=5), LogisticRegression(C=5, **CONVERGED), 4),
+    (KNeighborsClassifier(), KNeighborsClassifier(), 2),
+    (KNeighborsClassifier(3), KNeighborsClassifier(3), 3),
+    (KNeighborsRegressor(2), KNeighborsRegressor(2), 0),
+    (GaussianNB(), GaussianNB(), 2),
+    (GaussianNB(), GaussianNB(), 3),
+]
+
+
+# at such a tolerance scikit-learn ends where no step improves on rounding, and says so
+@pytest.mark.filterwarnings("ignore:.*[lL]ine [sS]earch")
+@pytest.mark.parametrize(("model", "converged", "n_classes"), CASES, ids=str)
+def test_twin_agrees_with_scikit_learn(model, converged, n_classes):
+    data = make_data(n_classes)
+    scoring = {0: REGRESSION, 2: TWO_CLASSES}.get(n_classes, MANY_CLASSES)
+    masks = all_sizes(len(data[1]), np.random.default_rng(1))
+    if isinstance(model, GaussianNB):  # after one row scikit-learn divides by a variance of zero
+        masks = masks[masks.sum(axis=1) != 1]
+    game = fgsv.utility(model, *data, scoring)
+    assert not game.independent_rows
+    assert "scikit-learn fit per coalition" not in game.describe()
+    # least squares near s = p has scores of a thousand and more: there the tolerance is relative
+    np.testing.assert_allclose(game(masks), one_at_a_time(converged, data, scoring)(masks), rtol=1e-7, atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "converged", "n_classes"), CASES[::2], ids=str)
+def test_lists_masks_and_chunks_give_the_same(model, converged, n_classes, monkeypatch):
+    data = make_data(n_classes)
+    masks = all_sizes(len(data[1]), np.random.default_rng(2))
+    game = fgsv.utility(model, *data)
+    whole = game(masks)
+    np.testing.assert_allclose(game.evaluate_lists(Coalitions.from_masks(masks)), whole, atol=1e-12)
+    monkeypatch.setattr(rowsets, "CHUNK_BYTES", 10_000)
+    np.testing.assert_allclose(game(masks), whole, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (LogisticRegression(class_weight="balanced"), "class_weight"),
+        (LogisticRegression(solver="liblinear"), "liblinear"),
+        (LogisticRegression(l1_ratio=1, solver="saga"), "not l2"),
+    ],
+)
+def test_parameters_without_a_twin_fall_back(model, reason):
+    game = fgsv.utility(model, *make_data(2))
+    assert game.independent_rows
+    assert reason in game.describe()
+
+
+def test_classes_absent_from_a_coalition_have_probability_zero():
+    X, _, X_test, _ = make_data(3)
+    y, y_test = np.arange(60) % 3, np.arange(30) % 3
+    mask = (y < 2)[None]
+    model = LogisticRegression()
+    alone = LogisticRegression(**CONVERGED).fit(X[mask[0]], y[mask[0]])
+    game = fgsv.utility(model, X, y, X_test, y_test, "neg_log_loss", per_test_point=True)
+    chance = alone.predict_proba(X_test)
+    expected = [np.log(chance[i, c]) if c < 2 else np.log(np.finfo(float).eps) for i, c in enumerate(y_test)]
+    np.testing.assert_allclose(game(mask)[0], expected, atol=1e-6)
+
+
+def test_naive_bayes_where_nothing_varies():
+    X, y, X_test, y_test = make_data(2)
+    X[1] = X[0]
+    y[:2] = [0, 1]
+    game = fgsv.utility(GaussianNB(), X, y, X_test, y_test, empty=0.25)
+    one, both = np.eye(60, dtype=bool)[0], np.arange(60) < 2
+    assert game([one, both]).tolist() == [np.mean(y_test == 0), 0.25]
+
+
+@pytest.mark.parametrize("model", [KNeighborsClassifier(4), KNeighborsRegressor(4)])
+def test_neighbours_without_a_table_of_distances(model, monkeypatch):
+    data = make_data(2)
+    masks = all_sizes(60, np.random.default_rng(4))
+    expected = fgsv.utility(model, *data)(masks)
+    monkeypatch.setattr(neighbours, "_TABLE_BYTES", 0)
+    np.testing.assert_allclose(fgsv.utility(model, *data)(masks), expected, atol=1e-12)
+
+
+def test_neighbours_use_all_rows_of_a_small_set():
+    X, y, X_test, y_test = make_data(0)
+    masks = np.arange(60) < np.arange(1, 9)[:, None]
+    batched = fgsv.utility(KNeighborsRegressor(6), X, y, X_test, y_test, "neg_mean_squared_error")(masks)
+    for size in range(1, 9):
+        fitted = KNeighborsRegressor(min(6, size)).fit(X[:size], y[:size])
+        np.testing.assert_allclose(batched[size - 1], -((fitted.predict(X_test) - y_test) ** 2).mean())
+    loop = fgsv.utility(KNeighborsRegressor(6, weights="distance"), X, y, X_test, y_test)
+    assert np.isfinite(loop(masks)).all()
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_least_squares_with_dependent_and_unscaled_features(fit_intercept):
+    X, y, X_test, y_test = make_data(0)
+    model = LinearRegression(fit_intercept=fit_intercept)
+    masks = all_sizes(60, np.random.default_rng(6))
+    for change in (lambda x: np.column_stack([x, x[:, 0] + x[:, 2]]), lambda x: x * [1, 1e3, 1, 10]):
+        data = change(X), y, change(X_test), y_test
+        values = fgsv.utility(model, *data, "neg_mean_squared_error")(masks)
+        expected = one_at_a_time(model, data, "neg_mean_squared_error")(masks)
+        np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_small_coalitions_do_not_pay_for_n(monkeypatch):
+    n, rng = 20_000, np.random.default_rng(3)
+    X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
+    game = fgsv.utility(Ridge(), X, y, X[:10], y[:10])
+    seen = []
+    take = np.take
+    monkeypatch.setattr(np, "take", lambda a, i, axis: seen.append(i.size) or take(a, i, axis=axis))
+    lists = [rng.choice(n, size, replace=False) for size in (1, 5, 8, 8, 5)]
+    game.evaluate_lists(Coalitions.from_lists(n, lists, [False, False, False, True, True]))
+    assert sum(seen) <= 2 * sum(map(len, lists))
+
+
+def test_memory_is_bounded_by_the_chunk_and_not_by_the_number_of_coalitions():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(2_000, 3)), rng.integers(0, 2, size=2_000)
+    game = fgsv.utility(LogisticRegression(), X, y, X[:50], y[:50])
+    peaks = []
+    for count in (5_000, 40_000):
+        coalitions = Coalitions.from_lists(
+            2_000, rng.integers(0, 2_000, size=(count, 150)), np.zeros(count, dtype=bool)
+        )
+        tracemalloc.start()
+        game.evaluate_lists(coalitions)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 8e6

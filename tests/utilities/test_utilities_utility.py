@@ -1,0 +1,354 @@
+"""What fgsv.utility promises whatever the model: scores, units, defaults, padding and errors."""
+
+import doctest
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
+from sklearn.metrics import accuracy_score, log_loss, make_scorer, mean_squared_error
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+import fgsv
+from fgsv.game import GameError, as_game
+
+
+def make_data(n=40, n_test=20, classes=("no", "yes"), seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + n_test, 3))
+    y = X[:, 0] + 0.5 * rng.normal(size=n + n_test)
+    if classes:
+        y = np.array(classes)[(y > 0).astype(int)]
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def random_masks(n, m=12, seed=1):
+    rng = np.random.default_rng(seed)
+    return rng.random((m, n)) < rng.random((m, 1))
+
+
+def test_pipeline_on_a_frame_with_strings_is_fitted_per_coalition():
+    X, y, X_test, y_test = make_data()
+    frames = [pd.DataFrame({"a": x[:, 0], "b": np.where(x[:, 1] > 0, "up", "down")}) for x in (X, X_test)]
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["b"]), remainder="passthrough")
+    model = make_pipeline(encode, LogisticRegression())
+    game = fgsv.utility(model, frames[0], y, frames[1], y_test)
+    mask = np.arange(40) % 2 == 0
+    expected = model.fit(frames[0][mask], y[mask]).score(frames[1], y_test)
+    assert game([mask])[0] == expected
+    assert game.independent_rows
+    assert "one scikit-learn fit per coalition" in game.describe()
+
+
+def test_sparse_and_frames_agree_with_arrays():
+    X, y, X_test, y_test = make_data()
+    masks = random_masks(40)
+    expected = fgsv.utility(LogisticRegression(), X, y, X_test, y_test)(masks)
+    sparse = [scipy.sparse.coo_matrix(x) for x in (X, X_test)]
+    game = fgsv.utility(LogisticRegression(tol=1e-8), sparse[0], y, sparse[1], y_test)
+    assert game.independent_rows
+    np.testing.assert_allclose(game(masks), expected, atol=1e-12)
+    frames = [pd.DataFrame(x, columns=list("abc")) for x in (X, X_test)]
+    game = fgsv.utility(LogisticRegression(), frames[0], pd.Series(y), frames[1], pd.Series(y_test))
+    assert not game.independent_rows
+    np.testing.assert_array_equal(game(masks), expected)
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), DecisionTreeClassifier()])
+def test_units_are_players(model):
+    X, y, X_test, y_test = make_data()
+    units = np.array(["ann", "bob", "cem", "dee"])[np.arange(40) % 4]
+    game = fgsv.utility(model, X, y, X_test, y_test, units=units)
+    assert game.n_players == 4
+    masks = np.array([[1, 0, 1, 0], [0, 1, 1, 1], [1, 1, 1, 1], [0, 0, 0, 0]], dtype=bool)
+    rows = fgsv.utility(model, X, y, X_test, y_test)
+    np.testing.assert_allclose(game(masks), rows(masks[:, np.arange(40) % 4]), atol=1e-12)
+
+
+def test_several_scores_slices_and_test_points():
+    X, y, X_test, y_test = make_data()
+    masks = random_masks(40)
+    old = np.arange(20) < 8
+    scoring = {"all": "accuracy", "old": ("accuracy", old), "young": ("accuracy", np.flatnonzero(~old))}
+    game = fgsv.utility(LogisticRegression(), X, y, X_test, y_test, scoring)
+    assert game.outputs == ("all", "old", "young")
+    values = game(masks)
+    np.testing.assert_allclose(values[:, 0], 0.4 * values[:, 1] + 0.6 * values[:, 2])
+    points = fgsv.utility(LogisticRegression(), X, y, X_test, y_test, "accuracy", per_test_point=True)
+    assert points.outputs == tuple(map(str, range(20)))
+    np.testing.assert_allclose(points(masks).mean(axis=1), values[:, 0])
+    one = fgsv.utility(LogisticRegression(), X, y, X_test[old], y_test[old])
+    np.testing.assert_allclose(one(masks), values[:, 1])
+    assert one.outputs is None
+
+
+def test_other_scorers_go_through_scikit_learn():
+    X, y, X_test, y_test = make_data()
+    scoring = {"f1": make_scorer(accuracy_score), "accuracy": "accuracy", "recall": "recall_macro"}
+    game = fgsv.utility(LogisticRegression(), X, y, X_test, y_test, scoring, empty=0.0)
+    assert "f1 is not among the batched scores" in game.describe()
+    values = game(random_masks(40))
+    np.testing.assert_array_equal(values[:, 0], values[:, 1])
+    with pytest.raises(ValueError, match="empty="):
+        fgsv.utility(LogisticRegression(), X, y, X_test, y_test, "recall_macro")
+
+
+def test_default_worth_is_the_best_constant():
+    X, y, X_test, y_test = make_data()
+    scoring = ["accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc"]
+    chance = np.mean(y_test == "yes")
+    prior = -log_loss(y_test, np.full(20, chance))
+    game = fgsv.utility(LogisticRegression(), X, y, X_test, y_test, scoring)
+    empty, one_class = np.zeros(40, dtype=bool), y == "no"
+    expected = [max(chance, 1 - chance), 0.5, prior, 0.5]
+    np.testing.assert_allclose(game([empty, one_class]), [expected, expected])
+    X, y, X_test, y_test = make_data(classes=None)
+    scoring = ["neg_mean_squared_error", "r2"]
+    values = fgsv.utility(Ridge(), X, y, X_test, y_test, scoring)([empty])
+    np.testing.assert_allclose(values, [[-y_test.var(), 0]], atol=1e-15)
+
+
+def test_defaults_apply_only_where_the_model_cannot_be_fitted():
+    X, y, X_test, y_test = make_data()
+    mask = (y == "no")[None]
+    share = np.mean(y_test == "no")
+    assert fgsv.utility(DecisionTreeClassifier(), X, y, X_test, y_test, empty=0.25)(mask)[0] == share
+    for model in (LogisticRegression(), LogisticRegression(solver="liblinear"), SVC(), Perceptron()):
+        assert fgsv.utility(model, X, y, X_test, y_test, empty=0.25)(mask)[0] == 0.25
+
+
+def test_empty_takes_one_number_for_each_output():
+    X, y, X_test, y_test = make_data()
+    nobody = np.zeros((1, 40), dtype=bool)
+    scoring = ["accuracy", "neg_log_loss"]
+    for empty in ([0.5, -1], {"neg_log_loss": -1, "accuracy": 0.5}):
+        game = fgsv.utility(LogisticRegression(), X, y, X_test, y_test, scoring, empty=empty)
+        assert game(nobody).tolist() == [[0.5, -1.0]]
+    for empty in ([0.5], {"accuracy": 1}, np.nan, "x"):
+        with pytest.raises(ValueError, match="empty"):
+            fgsv.utility(
+                LogisticRegression(),
+                X,
+                y,
+                X_test,
+                y_test,
+                scoring,
+                empty=empty if empty != [0.5] else [1] * 3,
+            )
+
+
+@pytest.mark.parametrize("model", [Ridge(), make_pipeline(Ridge())], ids=["batched", "loop"])
+def test_padding_is_one_fixed_list(model):
+    X, y, X_test, y_test = make_data(n=12, classes=None)
+    game = fgsv.utility(model, X, y, X_test, y_test, "neg_mean_squared_error", min_size=9, null=zeros)
+    for size in (0, 1, 5, 8, 9, 12):
+        mask = np.arange(12) < size
+        X_padded = np.concatenate([X[mask], np.zeros((max(0, 9 - size), 3))])
+        y_padded = np.concatenate([y[mask], np.arange(max(0, 9 - size))])
+        fitted = Ridge().fit(X_padded, y_padded)
+        expected = -mean_squared_error(y_test, fitted.predict(X_test))
+        np.testing.assert_allclose(game([mask])[0], expected, rtol=1e-10)
+
+
+def zeros(X, y, size, rng):
+    return np.zeros((size, X.shape[1])), np.arange(size, dtype=float)
+
+
+def test_shuffled_padding_depends_on_the_seed_alone():
+    X, y, X_test, y_test = make_data()
+    masks = np.arange(40) < np.arange(12)[:, None]
+    games = [
+        fgsv.utility(LogisticRegression(), X, y, X_test, y_test, "neg_log_loss", min_size=10, seed=s)
+        for s in (0, 0, 1)
+    ]
+    values = [game(masks) for game in games]
+    np.testing.assert_array_equal(values[0], values[1])
+    assert (values[0][:10] != values[2][:10]).all()
+    assert (values[0][10:] == values[2][10:]).all()
+    assert games[0].fingerprint == games[1].fingerprint != games[2].fingerprint
+
+
+def test_random_models_are_functions_of_the_coalition():
+    X, y, X_test, y_test = make_data()
+    game = fgsv.utility(RandomForestClassifier(5), X, y, X_test, y_test, "neg_log_loss", seed=3)
+    masks = random_masks(40, m=3)
+    np.testing.assert_array_equal(game(masks), game(masks[::-1])[::-1])
+    other = fgsv.utility(RandomForestClassifier(5), X, y, X_test, y_test, "neg_log_loss", seed=4)
+    assert (game(masks) != other(masks)).any()
+    assert game.fingerprint != other.fingerprint
+
+
+SCRIPT = """
+import numpy as np, fgsv
+from sklearn.linear_model import LogisticRegression
+X = np.arange(24.0).reshape(12, 2) % 7
+y = np.array(["a", "b"])[np.arange(12) % 2]
+print(fgsv.utility(LogisticRegression(C=2.0), X, y, X, y, "neg_log_loss").fingerprint)
+"""
+
+
+def test_fingerprint_is_that_of_the_content():
+    script = [sys.executable, "-c", SCRIPT]
+    prints = {subprocess.run(script, check=True, capture_output=True, text=True).stdout for _ in range(2)}
+    (there,) = prints
+    X = np.arange(24.0).reshape(12, 2) % 7
+    y = np.array(["a", "b"])[np.arange(12) % 2]
+
+    def of(model=LogisticRegression(C=2.0), X=X, y=y, X_test=X, scoring="neg_log_loss", **settings):  # noqa: B008
+        return fgsv.utility(model, X, y, X_test, y, scoring, **settings).fingerprint
+
+    here = of()
+    assert here == there.strip()
+    changed = [
+        of(LogisticRegression(C=3.0)),
+        of(X=X + 1e-12),
+        of(y=np.roll(y, 1)),
+        of(X_test=X[::-1]),
+        of(scoring="accuracy"),
+        of(empty=0.0),
+        of(min_size=3),
+        of(units=np.arange(12) // 2),
+        of(per_test_point=True),
+    ]
+    assert len({here, *changed}) == 10
+    assert of(X=np.asfortranarray(X)) == here
+    assert of(seed=1) == here
+
+
+def test_a_utility_is_a_game_and_travels():
+    X, y, X_test, y_test = make_data()
+    game = fgsv.utility(LogisticRegression(), X, y, X_test, y_test)
+    masks = random_masks(40)
+    assert as_game(game).fingerprint == game.fingerprint
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(game))(masks), game(masks))
+
+
+def test_a_failing_fit_names_the_coalition():
+    X, y, X_test, y_test = make_data()
+    game = fgsv.utility(SVC(C=-1), X, y, X_test, y_test)
+    with pytest.raises(GameError, match=r"SVC failed on the coalition of size 40 with members \[0, 1"):
+        game(np.ones((1, 40), dtype=bool))
+
+
+def bad(**changes):
+    X, y, X_test, y_test = make_data()
+    arguments = {"model": LogisticRegression(), "X": X, "y": y, "X_test": X_test, "y_test": y_test, **changes}
+    return fgsv.utility(**arguments)
+
+
+def with_nan(frame):
+    X = make_data()[0].copy()
+    X[3, 1] = np.nan
+    return pd.DataFrame(X, columns=["age", "weight", "height"]) if frame else X
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": ["no", "yes"]}, "y has 2 labels, but X has 40 rows"),
+        ({"y_test": ["no"]}, "y_test has 1 labels, but X_test has 20 rows"),
+        ({"y": ["no"] * 40}, "y has one class only"),
+        ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing labels, the first in row 0"),
+        ({"y": ["no", np.nan] * 20}, "y has 20 missing labels, the first in row 1"),
+        (
+            {"y": np.where(np.arange(40) > 37, np.nan, 1.0), "model": Ridge()},
+            "y has 2 missing labels, the first in row 38",
+        ),
+        ({"y": pd.Series(["no", None] * 20, name="ill")}, r"y \(column 'ill'\) has 20 missing labels"),
+        ({"y": pd.DataFrame({"ill": ["no", pd.NA] * 20})}, r"y \(column 'ill'\) has 20 missing labels"),
+        ({"y_test": pd.Series(["no", None] * 10, name="ill")}, r"y_test \(column 'ill'\) has 10 missing labels"),
+        (
+            {"X": with_nan(False)},
+            "X has missing or infinite values in column 1, which LogisticRegression cannot take",
+        ),
+        ({"X": with_nan(True)}, "X has missing or infinite values in column 'weight'"),
+        ({"X": with_nan(False), "model": make_pipeline(StandardScaler(), SVC())}, "column 1"),
+        ({"X_test": np.empty((0, 3)), "y_test": []}, "the test set is empty"),
+        ({"X_test": np.ones((20, 2))}, "X has 3 columns, but X_test has 2"),
+        ({"X": np.ones(40)}, "X must have two dimensions"),
+        (
+            {"model": SVC(), "scoring": "neg_log_loss"},
+            "neg_log_loss needs predict_proba, which SVC does not have",
+        ),
+        ({"model": SVC(), "scoring": "neg_brier_score", "empty": 0}, "neg_brier_score needs predict_proba"),
+        ({"model": Ridge()}, "y must hold numbers"),
+        ({"scoring": "r2"}, "r2 is for a regressor"),
+        ({"scoring": "acuracy"}, "'acuracy' is not a score"),
+        ({"scoring": []}, "scoring is empty"),
+        ({"scoring": {"old": ("accuracy", np.zeros(20, dtype=bool))}}, "the test set of 'old' is empty"),
+        ({"scoring": {"old": ("accuracy", [25])}}, "indices from 0 to 19"),
+        ({"scoring": "roc_auc", "y_test": ["yes"] * 20}, "every class among its test labels"),
+        ({"scoring": "roc_auc", "per_test_point": True}, "mean over test points"),
+        ({"units": ["a"] * 39 + [None]}, "units has 1 missing labels, the first in row 39"),
+        (
+            {"units": pd.Series(["a", None] * 20, name="patient")},
+            r"units \(column 'patient'\) has 20 missing labels, the first in row 1",
+        ),
+        ({"units": np.full((40, 2), 0.5)}, "units must hold one label for each row"),
+        ({"units": pd.Series(["a"] * 3, name="patient")}, r"units \(column 'patient'\) has 3 labels"),
+        ({"null": "shuffle"}, "min_size must say"),
+        ({"min_size": 0}, "min_size must be at least 1"),
+        ({"min_size": 2, "null": "noise"}, "null must be 'shuffle' or a callable"),
+        (
+            {"min_size": 2, "null": lambda X, y, size, rng: (X[:1], y[:1])},
+            "the null sampler returned X of shape",
+        ),
+    ],
+)
+def test_bad_input_is_named_before_training(changes, message):
+    with pytest.raises(ValueError, match=message):
+        bad(**changes)
+
+
+def test_a_group_column_with_missing_values_is_named_before_training():
+    class Untrainable(LogisticRegression):
+        def fit(self, X, y):
+            raise AssertionError("trained")
+
+    clinics = pd.Series(["north", None, "south", np.nan] * 10, name="clinic")
+    with pytest.raises(ValueError, match=r"groups \(column 'clinic'\) has 20 missing labels, the first in row 1"):
+        fgsv.value(bad(model=Untrainable()), clinics, budget=100)
+
+
+def test_models_that_are_none():
+    for model in (LogisticRegression, "ridge", StandardScaler()):
+        with pytest.raises(TypeError, match="model must be"):
+            bad(model=model)
+
+
+def test_imputers_take_missing_values():
+    game = bad(X=with_nan(False), model=make_pipeline(SimpleImputer(), LogisticRegression()))
+    assert np.isfinite(game(np.ones((1, 40), dtype=bool))).all()
+
+
+def test_masks_of_another_width():
+    with pytest.raises(ValueError, match=r"expected an \(m, 40\) boolean array, got shape \(2, 39\)"):
+        bad()(np.ones((2, 39), dtype=bool))
+
+
+def test_padded_sets_serve_the_paper_s_second_algorithm_and_the_default_method_alike():
+    X, y, X_test, y_test = make_data(n=14, classes=None)
+    game = fgsv.utility(Ridge(), X, y, X_test, y_test, "neg_mean_squared_error", min_size=6)
+    groups = ["a"] * 5 + ["b"] * 9
+    exact = fgsv.exact(game, groups)
+    default = fgsv.value(game, groups, budget=4_000, seed=0)
+    assert (np.abs(default.values - exact.values) < 5 * default.stderr).all()
+    second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
+    # its approximation is biased; what it finds is near, and padding is what makes small sets usable
+    assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()
+
+
+def test_the_documentation_is_true():
+    page = Path(__file__).parents[2] / "docs" / "utilities.md"
+    assert doctest.testfile(str(page), module_relative=False).failed == 0
