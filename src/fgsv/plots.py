@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fgsv.environment import optional
 from fgsv.valuation import Valuation
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from fgsv.diagnosis import Diagnosis
 
@@ -136,10 +138,13 @@ def _axes(ax: Axes | None, rows: float) -> Axes:
     """Return the axes that were given, or new ones tall enough for so many rows."""
     if ax is not None:
         return ax
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'fgsv[plots]'") from None
-    # Figure instead of pyplot: nothing is kept alive, and no window system is needed
-    figure = Figure(figsize=(7, float(np.clip(1.2 + 0.32 * rows, 3, 14))), layout="constrained")
-    return figure.add_subplot()
+    return new_figure((7, float(np.clip(1.2 + 0.32 * rows, 3, 14)))).add_subplot()
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """Return an empty matplotlib figure of this size in inches; needs `fgsv[plots]`.
+
+    Without pyplot nothing is kept alive, and no window system is needed.
+    """
+    figure: Figure = optional("matplotlib.figure", "plots", "plots").Figure(figsize=size, layout="constrained")
+    return figure

@@ -1,0 +1,114 @@
+"""What surrounds a run: versions of packages, optional packages, objects named by the user, files written whole."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import platform
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PACKAGES = ("fgsv", "numpy", "scipy", "scikit-learn", "joblib", "pandas", "torch")
+"""Packages that a result may depend on."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the installed packages that a result may depend on.
+
+    >>> sorted(set(versions()) & {"python", "machine", "numpy"})
+    ['machine', 'numpy', 'python']
+    """
+    found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # an extra that is not installed
+            continue
+    return found
+
+
+def optional(module: str, purpose: str, extra: str) -> ModuleType:
+    """Import a package of an extra, or raise an error that says how to install it.
+
+    >>> optional("not_there", "figures", "plots")
+    Traceback (most recent call last):
+    ImportError: figures need the package not_there: pip install 'fgsv[plots]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise ImportError(f"{purpose} need the package {package}: pip install 'fgsv[{extra}]'") from None
+
+
+def load_object(name: str) -> Any:
+    """Return the object that `package.module:object` or `file.py:object` names.
+
+    >>> load_object("math:pi")
+    3.141592653589793
+
+    Modules are also looked for in the current folder, after all others: nothing there can take the place of an
+    installed package.
+    """
+    place, _, attribute = name.rpartition(":")
+    if not place or not attribute:
+        raise ValueError(f"expected package.module:object or file.py:object, got {name!r}")
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_path(place, name)
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        raise ValueError(f"{place} has no {attribute!r}") from None
+
+
+def _from_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if not path.exists() or spec is None or spec.loader is None:
+        raise ValueError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _from_path(module: str, name: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ValueError(f"{name!r} cannot be imported: {error}") from None
+
+
+def write_whole(path: str | Path, text: str) -> Path:
+    """Write a text file by renaming a finished one: it is there whole or not at all."""
+    path = Path(path)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8", newline="")
+    part.replace(path)
+    return path
+
+
+def same_arguments(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
+    """Give a function that takes *args and **kwargs the signature of the function it passes them to."""
+
+    def decorate(function: Callable[..., T]) -> Callable[P, T]:
+        @wraps(function)
+        def same(*args: P.args, **kwargs: P.kwargs) -> T:
+            return function(*args, **kwargs)
+
+        signature = inspect.signature(source)
+        returned = inspect.signature(function).return_annotation
+        same.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+        return same
+
+    return decorate
