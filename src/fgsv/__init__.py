@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from fgsv import games, payout, plots
     from fgsv.diagnosis import diagnose
     from fgsv.estimators import METHODS, theorem3
-    from fgsv.estimators.enumeration import exact
+    from fgsv.running.run import exact
     from fgsv.game import Game, GameError, grouped
     from fgsv.ledger.costs import fit_cost
     from fgsv.partition import Partition
@@ -50,7 +50,7 @@ _HOMES = {
     "Utility": "fgsv.utilities",
     "Valuation": "fgsv.valuation",
     "diagnose": "fgsv.diagnosis",
-    "exact": "fgsv.estimators.enumeration",
+    "exact": "fgsv.running.run",
     "fit_cost": "fgsv.ledger.costs",
     "grouped": "fgsv.game",
     "iterate": "fgsv.running.run",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.enumeration import read_players
-from fgsv.game import Game, evaluate
+from fgsv.ledger import Ledger
+from fgsv.running.preparation import door_to, read_players
 from fgsv.types import Floats, Ints
+from fgsv.valuation import End, Reason
 
 N_SIZES = 16
 N_RESAMPLES = 200
@@ -88,10 +90,10 @@ class Diagnosis:
 
     def plot(self, path: Any = None) -> Any:
         """Draw mean utility, deletion and second-order differences by size; save where a path is given."""
-        from fgsv.experiments.results import pyplot
+        from fgsv.plots import new_figure
 
-        plt = pyplot()
-        figure, panels = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+        figure = new_figure((11, 3.4))
+        panels = figure.subplots(1, 3)
         table = self.by_size
         panels[0].fill_between(table["size"], table.low, table.high, alpha=0.25, linewidth=0, color="#1b6ca8")
         panels[0].plot(table["size"], table.smoothed, color="#1b6ca8", label="smoothed, with a band")
@@ -116,11 +118,21 @@ class Diagnosis:
             panel.spines[["top", "right"]].set_visible(False)
         if path is not None:
             figure.savefig(path, dpi=150)
-            plt.close(figure)
         return figure
 
 
-def diagnose(game: Any, groups: Any = None, *, budget: int = 6_000, seed: int = 0, output: int = 0) -> Diagnosis:
+def diagnose(
+    game: Any,
+    groups: Any = None,
+    *,
+    budget: int = 6_000,
+    seed: int = 0,
+    output: int = 0,
+    n_jobs: int | None = None,
+    ledger: str | Path | Ledger | None = None,
+    on_error: str | float = "raise",
+    timeout: float | None = None,
+) -> Diagnosis:
     """Return how a game behaves with the size of coalitions, and what that means for splitting and Algorithm 1.
 
     >>> import fgsv
@@ -135,10 +147,11 @@ def diagnose(game: Any, groups: Any = None, *, budget: int = 6_000, seed: int = 
 
     (the paper's definition 3 and assumption 2): six evaluations a draw. The mean utility by size predicts what
     a group gains under GSV by splitting into halves, as if all players were alike (proposition 1); where
-    `groups` is None, for four groups of equal size. `output` picks one of several outputs.
+    `groups` is None, for four groups of equal size. `output` picks one of several outputs. How it runs (`n_jobs`,
+    `ledger`, `on_error`, `timeout`) is as for `fgsv.value`.
     """
-    game, partition = read_players(game, groups)
-    n = game.n_players
+    read, partition = read_players(game, groups)
+    n = read.n_players
     if n < 6:
         raise ValueError(f"diagnose needs at least 6 players, the game has {n}")
     sizes = _sizes(n)
@@ -148,7 +161,11 @@ def diagnose(game: Any, groups: Any = None, *, budget: int = 6_000, seed: int = 
         raise ValueError(f"diagnose needs a budget of at least {least} evaluations for {n} players, got {budget}")
     rng = np.random.default_rng(seed)
     coalitions = Coalitions.concatenate([Coalitions.ends(n), *_draws(n, sizes, n_draws, rng)])
-    values = _evaluate(game, coalitions)[:, output]
+    door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
+    settings = {"method": "diagnose", "budget": budget, "seed": seed, "fingerprint": read.fingerprint}
+    with opened, door.evaluator.recorded(settings) as record:
+        values = door(coalitions)[:, output]
+        record.end = End(Reason.EXHAUSTED)
     ends, drawn = values[:2], values[2:].reshape(len(sizes), n_draws, EVALUATIONS_PER_DRAW)
     weights = rng.multinomial(n_draws, np.full(n_draws, 1 / n_draws), size=(N_RESAMPLES, len(sizes))) / n_draws
     weights = np.concatenate([np.full((1, len(sizes), n_draws), 1 / n_draws), weights])
@@ -209,11 +226,6 @@ def _draws(n: int, sizes: Ints, n_draws: int, rng: np.random.Generator) -> list[
                 lists.append(np.concatenate([four[kept], rest]))
         batches.append(Coalitions.from_lists(n, lists, np.full(len(lists), large)))
     return batches
-
-
-def _evaluate(game: Game, coalitions: Coalitions) -> Floats:
-    step = game.batch_size or 256
-    return np.concatenate([evaluate(game, coalitions[i : i + step]) for i in range(0, len(coalitions), step)])
 
 
 def _curves(sizes: Ints, drawn: Floats, ends: Floats, n: int, weights: Floats) -> tuple[Ints, Floats]:

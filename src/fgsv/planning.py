@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
 
+from fgsv.game import as_game
+from fgsv.running.evaluator import Evaluator
 from fgsv.running.run import iterate
-from fgsv.valuation import Valuation
+from fgsv.running.views import weighted
+from fgsv.valuation import INTERRUPTED, Valuation
+
+if TYPE_CHECKING:
+    from fgsv.tables.opening import Table
 
 PILOT = 2048
 PILOT_SECONDS = 20.0
@@ -46,7 +55,7 @@ class Plan:
             seconds,
             float(np.max(bounds[..., 1] - bounds[..., 0])) / 2,
             confidence,
-            exact=valuation.method == "exact",
+            exact=valuation.exact,
         )
 
     def half_width_after(self, budget: int) -> float:
@@ -60,6 +69,15 @@ class Plan:
     def seconds_for(self, budget: int) -> float:
         """Return the seconds that so many evaluations are expected to take."""
         return self.seconds * budget / self.n_evaluations
+
+    def expected(self, limits: Limits) -> int | None:
+        """Return how many evaluations a run with these limits will take; None where none of them says."""
+        counts = [] if limits.budget is None else [limits.budget]
+        if limits.precision is not None:
+            counts.append(self.evaluations_for(limits.precision))
+        if limits.max_seconds is not None and self.seconds > 0:
+            counts.append(int(self.n_evaluations * limits.max_seconds / self.seconds))
+        return min(counts, default=None)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of budgets against half-widths and minutes."""
@@ -78,6 +96,25 @@ class Plan:
         return f"{table}\n{pilot}; half-widths of the widest share at {self.confidence:.0%} confidence"
 
 
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends, whichever comes first."""
+
+    budget: int | None = None
+    precision: float | None = None
+    max_seconds: float | None = None
+
+
+class Watcher(Protocol):
+    """Is told how a run goes: once what it will cost, and after every round where it stands."""
+
+    def planned(self, plan: Plan | None) -> None:
+        """Take the plan; None where there are no shares to be precise about."""
+
+    def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
+        """Take the valuation so far, the half-width of its widest share, and the evaluations expected in all."""
+
+
 def plan(
     game: Any, groups: Any = None, *, pilot: int = PILOT, confidence: float = 0.95, seed: int = 0, **options: Any
 ) -> Plan:
@@ -92,11 +129,85 @@ def plan(
     `fgsv.value`. A run with the same seed begins with the same evaluations.
     """
     start = time.monotonic()
-    rounds = iterate(game, groups, budget=pilot, seed=seed, **options)
-    valuation = next(rounds)
-    while time.monotonic() - start < PILOT_SECONDS:
-        following = next(rounds, None)
-        if following is None:
+    for valuation in iterate(game, groups, budget=pilot, seed=seed, **options):  # noqa: B007
+        if time.monotonic() - start >= PILOT_SECONDS:
             break
-        valuation = following
     return Plan.of(valuation, time.monotonic() - start, confidence)
+
+
+def plan_table(
+    table: Table,
+    *,
+    pilot: int = PILOT,
+    confidence: float = 0.95,
+    seed: int = 0,
+    n_jobs: int | None = 1,
+    ledger: str | Path | None = None,
+) -> Plan:
+    """Spend a pilot on a table and return what precision will cost, for the score on all its test rows."""
+    with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger) as evaluator:
+        door = weighted(evaluator, table.weights)
+        return plan(door, table.partition, pilot=pilot, confidence=confidence, seed=seed)
+
+
+@dataclass(frozen=True)
+class HistoryPoint:
+    """Where a run stood after a round."""
+
+    n_evaluations: int
+    half_width: float | None
+    """Of the widest share; None where there were no shares, or their errors were unknown."""
+
+
+def value_with_plan(
+    game: Any,
+    groups: Any,
+    limits: Limits,
+    watcher: Watcher,
+    *,
+    confidence: float = 0.95,
+    shown_as: Callable[[Valuation], Valuation] = lambda valuation: valuation,
+    **options: Any,
+) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
+    """Value a game, telling a watcher the plan and the progress; an interrupt ends it with the valuation so far.
+
+    The pilot of the plan is the first part of the run itself, so that the plan costs nothing. `shown_as` converts the
+    raw valuation to the one displayed. Returns the raw valuation and the history of the displayed one.
+    """
+    pilot = PILOT if limits.budget is None else min(PILOT, limits.budget // 4)
+    history: list[HistoryPoint] = []
+    start = time.monotonic()
+    valuation: Valuation | None = None
+    planned: Plan | None = None
+    announced = False
+    rounds = iterate(game, groups, confidence=confidence, **vars(limits), **options)
+    try:
+        for valuation in rounds:
+            seconds = time.monotonic() - start
+            shown = _plan(shown_as(valuation), seconds, confidence)
+            half_width = math.nan if shown is None else shown.half_width
+            history.append(HistoryPoint(valuation.n_evaluations, half_width if math.isfinite(half_width) else None))
+            if not announced and (valuation.n_evaluations >= pilot or seconds > PILOT_SECONDS):
+                planned, announced = shown, True
+                watcher.planned(planned)
+            expected = limits.budget if planned is None else planned.expected(limits)
+            watcher.after_round(valuation, half_width, expected)
+    except KeyboardInterrupt:
+        if valuation is None:
+            raise
+        valuation = replace(valuation, end=INTERRUPTED)
+    assert valuation is not None
+    return valuation, _thinned(history)
+
+
+def _plan(valuation: Valuation, seconds: float, confidence: float) -> Plan | None:
+    try:
+        return Plan.of(valuation, seconds, confidence)
+    except ValueError:  # nothing to share
+        return None
+
+
+def _thinned(history: list[HistoryPoint]) -> tuple[HistoryPoint, ...]:
+    """Return at most about a hundred points of the history, the last one among them."""
+    step = max(1, len(history) // 100)
+    return tuple(point for number, point in enumerate(history) if number % step == 0 or number == len(history) - 1)

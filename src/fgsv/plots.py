@@ -40,21 +40,20 @@ def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
     return ax
 
 
-def convergence(rounds: Valuation | Iterable[Valuation], ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
+def convergence(rounds: Iterable[Any], ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
     """Draw the widest interval of a value against the evaluations, both on logarithmic axes.
 
-    Give the rounds of `fgsv.iterate`, or a valuation whose `info` has the history of a run of the command line.
+    Give the rounds of `fgsv.iterate`, or the history of a result (`fgsv.report.Result.load(path).history`).
     """
-    ax = _axes(ax, 8)
     if isinstance(rounds, Valuation):
-        history = rounds.info.get("history")
-        if not history:
-            raise ValueError("this valuation keeps no history: give the rounds of fgsv.iterate instead")
-        points = [(count, width) for count, width in history if width]
-        ax.set_ylabel("widest half-width of a share")
-    else:
-        points = [(each.n_evaluations, float(np.max(each.half_width(confidence)))) for each in rounds]
-        ax.set_ylabel("widest half-width of a value")
+        raise TypeError("a valuation keeps no history: give the rounds of fgsv.iterate, or the history of a result")
+    points, of_shares = [], False
+    for each in rounds:
+        of_shares = not isinstance(each, Valuation)
+        width = each.half_width if of_shares else float(np.max(each.half_width(confidence)))
+        points += [(each.n_evaluations, width)] if width else []
+    ax = _axes(ax, 8)
+    ax.set_ylabel(f"widest half-width of a {'share' if of_shares else 'value'}")
     evaluations, widths = np.array(points).T
     ax.loglog(evaluations, widths, color=BLUE, marker=".", label="this run")
     reference = widths[-1] * np.sqrt(evaluations[-1] / evaluations)

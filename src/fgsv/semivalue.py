@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.special import betaln
@@ -46,16 +47,28 @@ class Banzhaf:
         return np.full(n_players, (1 - n_players) * np.log(2.0))
 
 
-Semivalue = Beta | Banzhaf
+class Semivalue(Protocol):
+    """How much each size of coalition counts. One of your own needs `log_weights`; `str` names it in results."""
+
+    def log_weights(self, n_players: int) -> Floats:
+        """Return log p(s) for s = 0..n-1: the weight of one coalition of s others; C(n - 1, s) p(s) sum to one."""
+
+
 SHAPLEY = Beta(1.0, 1.0)
 
 
-def as_semivalue(semivalue: str | Semivalue) -> Semivalue:
-    """Read "shapley", "banzhaf", "beta(a, b)", or a `Beta` or `Banzhaf` as it is."""
+def as_semivalue(semivalue: str | Semivalue, n_players: int) -> Semivalue:
+    """Read "shapley", "banzhaf", "beta(a, b)", or an object with `log_weights` as it is, checked for n players."""
     if isinstance(semivalue, (Beta, Banzhaf)):
         return semivalue
     if not isinstance(semivalue, str):
-        raise TypeError(f"semivalue must be 'shapley', 'banzhaf' or 'beta(a, b)', got {semivalue!r}")
+        if not hasattr(semivalue, "log_weights"):
+            raise TypeError(
+                "semivalue must be 'shapley', 'banzhaf', 'beta(a, b)' or an object with log_weights(n_players), "
+                f"got {semivalue!r}"
+            )
+        _check_weights(semivalue, n_players)
+        return semivalue
     name = semivalue.strip().lower()
     if name == "shapley":
         return SHAPLEY
@@ -68,6 +81,21 @@ def as_semivalue(semivalue: str | Semivalue) -> Semivalue:
         except (TypeError, ValueError) as error:
             raise ValueError(f"cannot read semivalue {semivalue!r}: {error}") from None
     raise ValueError(f"unknown semivalue {semivalue!r}: expected 'shapley', 'banzhaf' or 'beta(a, b)'")
+
+
+def _check_weights(semivalue: Semivalue, n_players: int) -> None:
+    """Raise an error unless the weights of a semivalue are those of one."""
+    log_weights = np.asarray(semivalue.log_weights(n_players), dtype=float)
+    if log_weights.shape != (n_players,) or np.isnan(log_weights).any():
+        raise ValueError(
+            f"log_weights({n_players}) must return {n_players} numbers, log p(s) for s = 0 to {n_players - 1}; "
+            f"got an array of shape {log_weights.shape}"
+        )
+    total = float(np.exp(log_choose(n_players - 1, np.arange(n_players)) + log_weights).sum())
+    if abs(total - 1) > 1e-6:
+        raise ValueError(
+            f"the weights C(n - 1, s) p(s) of a semivalue must sum to 1; those of {semivalue} to {total:g}"
+        )
 
 
 @dataclass(frozen=True)

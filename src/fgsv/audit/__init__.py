@@ -1,16 +1,23 @@
 """The audit: what splitting, copying and regrouping would earn, and where a valuation should not be relied on."""
 
-from fgsv.audit.auditing import Audit, audit, close_calls, least_budget, policy_gains
-from fgsv.audit.copies import Copies, find_copies
+from fgsv.audit.auditing import Audit, audit, close_calls, least_budget
+from fgsv.audit.copies import Copies, find_copies, rows_in_both
+from fgsv.audit.of_table import AuditPlan, audit_table
+from fgsv.audit.policies import policy_gains
+from fgsv.audit.sections import Section
 from fgsv.audit.shells import shell_companies
 
 __all__ = [
     "Audit",
+    "AuditPlan",
     "Copies",
+    "Section",
     "audit",
+    "audit_table",
     "close_calls",
     "find_copies",
     "least_budget",
     "policy_gains",
+    "rows_in_both",
     "shell_companies",
 ]

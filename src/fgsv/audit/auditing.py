@@ -1,24 +1,30 @@
-"""Audit: what splitting, copying and regrouping would earn, and where a valuation should not be leaned on."""
+"""The audit of a valuation: the usual group values beside it, and what shell companies would earn under them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fgsv.audit.shells import PARTS, shell_companies
-from fgsv.audit.shells import least_budget as least_of_attacks
-from fgsv.game import grouped
-from fgsv.partition import Partition
-from fgsv.payout import Money, split
+from fgsv.audit.sections import Section
+from fgsv.audit.shells import PARTS, Shells, measure_shells
+from fgsv.audit.shells import least_budget as least_of_shells
+from fgsv.ledger import Ledger
+from fgsv.running.calls import OutOfTime
+from fgsv.running.door import Door
+from fgsv.running.preparation import door_to, read_players
 from fgsv.running.run import value
-from fgsv.valuation import Valuation
+from fgsv.running.views import by_groups
+from fgsv.valuation import Valuation, t_quantile
 
 FEWEST_OF_GSV = 100
+"""Evaluations for the usual group values, at the least."""
+DEFAULT_BUDGET = 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,19 +37,26 @@ class Audit:
     """group, way, parts, gain, gain_low, gain_high: what splitting earns under GSV, in shares; under FGSV 0."""
     warnings: tuple[str, ...] = ()
     spent: Mapping[str, int] = field(default_factory=dict)
-    """What for -> how many evaluations."""
+    """Purpose -> how many evaluations."""
     budget: int | None = None
-    """The most that it was allowed to take, where that was said."""
-    tables: list[dict[str, Any]] = field(default_factory=list)
-    """Further sections: title, words, columns, rows."""
+    """The most evaluations it was allowed, where that was given."""
+    tables: tuple[Section, ...] = ()
+    """Further sections."""
 
     @property
     def n_evaluations(self) -> int:
         """How many evaluations the audit took in all."""
         return sum(self.spent.values())
 
+    @property
+    def spent_in_words(self) -> str:
+        """What the audit spent, on what, and what it was allowed."""
+        spent = ", ".join(f"{count:,} for {purpose}" for purpose, count in self.spent.items()) or "none"
+        limit = "" if self.budget is None else f" of the {self.budget:,} it was allowed"
+        return f"The audit spent {self.n_evaluations:,} evaluations of its own{limit}: {spent}."
+
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold: the form in which a valuation's `info` and the report carry it."""
+        """Return what JSON can hold."""
         return {
             "gsv": self.gsv.to_dict("records"),
             "attacks": self.attacks.to_dict("records"),
@@ -51,8 +64,20 @@ class Audit:
             "n_evaluations": self.n_evaluations,
             "budget": self.budget,
             "spent": dict(self.spent),
-            "tables": self.tables,
+            "tables": [section.to_dict() for section in self.tables],
         }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Audit:
+        """Read what `to_dict` returned."""
+        return cls(
+            pd.DataFrame(document["gsv"]),
+            pd.DataFrame(document["attacks"]),
+            tuple(document["warnings"]),
+            dict(document["spent"]),
+            document["budget"],
+            tuple(map(Section.from_dict, document["tables"])),
+        )
 
 
 def audit(
@@ -64,106 +89,92 @@ def audit(
     classes: Any = None,
     confidence: float = 0.95,
     seed: int = 0,
-    extra_warnings: Sequence[str] = (),
-    tables: Sequence[dict[str, Any]] = (),
+    n_jobs: int | None = None,
+    ledger: str | Path | Ledger | None = None,
+    on_error: str | float = "raise",
+    timeout: float | None = None,
 ) -> Audit:
     """Compare a valuation of one output with GSV and compute what shell companies would gain under GSV.
 
-    Never spends more than `budget` evaluations (without one, 4000 or the least that it takes): all coalitions of
+    Never spends more than `budget` evaluations (by default 4000, or the least that it takes): all coalitions of
     the groups for GSV where they are no more than half of it, else a quarter, and the rest on the attacks, which
-    are those of `shell_companies`.
+    are those of `shell_companies`. How it runs (`n_jobs`, `ledger`, `on_error`, `timeout`) is as for `fgsv.value`;
+    with a ledger, what was evaluated before is not evaluated again.
     """
     partition = valuation.partition
     if not partition.is_disjoint:
         raise ValueError("the audit of shell companies needs players with one owner each; ownership is shared here")
     least = least_budget(partition, parts=parts, classes=classes)
-    budget = max(4000, least) if budget is None else budget
+    budget = max(DEFAULT_BUDGET, least) if budget is None else budget
     if budget < least:
         raise ValueError(f"an audit of {partition.n_groups} groups needs a budget of at least {least}, got {budget}")
+    read = read_players(game, partition)[0]
+    door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
+    with opened:
+        return audit_through(door, valuation, budget, least, parts, classes, confidence, seed)
+
+
+def audit_through(
+    door: Door,
+    valuation: Valuation,
+    budget: int,
+    least: int,
+    parts: Sequence[int],
+    classes: Any,
+    confidence: float,
+    seed: int,
+) -> Audit:
+    """Audit a valuation through an open door, within its deadline; a warning says what there was no time for."""
+    partition = valuation.partition
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget
     part = everything if everything <= budget // 2 else budget // 4
     part = max(FEWEST_OF_GSV, min(part, FEWEST_OF_GSV + budget - least))
-    group_values = value(grouped(game, partition), budget=part, seed=seed)
-    attacks = shell_companies(
-        game,
-        partition,
-        parts=parts,
-        budget=budget - group_values.n_evaluations,
-        classes=classes,
-        player_values=valuation.player_values,
-        confidence=confidence,
-        seed=seed,
-    )
-    frame = pd.DataFrame(
-        {
-            "group": [str(name) for name in valuation.names],
-            "share": valuation.shares(),
-            "gsv_share": group_values.shares(),
-            "gsv_half_width": group_values.half_width(confidence) / group_values.total,
-        }
-    )
-    warned = [*extra_warnings, *close_calls(valuation, confidence)]
-    spent = {"group values": group_values.n_evaluations, "shell companies": int(attacks.attrs["n_evaluations"])}
-    return Audit(frame, attacks, tuple(warned), spent, tables=list(tables))
+    frame = pd.DataFrame(columns=["group", "share", "gsv_share", "gsv_half_width"])
+    spent: dict[str, int] = {}
+    warnings = close_calls(valuation, confidence)
+    shells = Shells.nothing()
+    try:
+        gsv = value(by_groups(door, partition), budget=part, seed=seed)
+        spent["group values"] = gsv.n_evaluations
+        frame = pd.DataFrame(
+            {
+                "group": [str(name) for name in valuation.names],
+                "share": valuation.shares(),
+                "gsv_share": gsv.shares(),
+                "gsv_half_width": gsv.half_width(confidence) / gsv.total,
+            }
+        )
+        shells = measure_shells(
+            door,
+            partition,
+            parts=parts,
+            budget=budget - gsv.n_evaluations,
+            classes=classes,
+            player_values=valuation.player_values,
+            confidence=confidence,
+            seed=seed,
+        )
+        spent["shell companies"] = shells.n_evaluations
+        missing = ", ".join(shells.not_measured)
+    except OutOfTime:
+        missing = "everybody"
+    if missing:
+        warnings.append(f"the time was up before the splits of {missing} were measured; more time measures them")
+    return Audit(frame, shells.table, tuple(warnings), spent)
 
 
 def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = None) -> int:
     """Return the least budget that `audit` can keep to."""
-    return FEWEST_OF_GSV + least_of_attacks(groups, parts=parts, classes=classes)
-
-
-def policy_gains(
-    valuation: Valuation,
-    amount: Money,
-    currency: str = "EUR",
-    *,
-    parts: Sequence[int] = PARTS,
-    seed: int = 0,
-    **policy: Any,
-) -> pd.DataFrame:
-    """Return what splitting earns each group under a payout policy, from the same evaluations.
-
-    Columns: group, way, parts, gain (money). Ways: evenly and at random, into every number of `parts`, and `losses
-    apart`, which puts the points of negative value into a shell company of their own. Under the linear policy every
-    gain is a matter of rounding; under clipping, floors and caps it is not. Gains go by the estimated values of the
-    points. A split into so many that the policy cannot be met (floors that exceed the amount) is left out.
-    """
-    values = valuation.player_values
-    if values is None or values.ndim != 1:
-        raise ValueError("gains under a policy need the values of the players, for one output")
-    before = split(valuation, amount, currency, **policy)
-    rng = np.random.default_rng(seed)
-    codes, n_groups = valuation.partition.codes, valuation.partition.n_groups
-    rows: list[tuple[str, str, int, Any]] = []
-    for group, name in enumerate(valuation.names):
-        members = valuation.partition.members(group)
-        cuts = [("losses apart", (values[members] < 0).astype(np.int64))]
-        for k in parts:
-            evenly = np.arange(len(members)) % k
-            cuts += [("evenly", evenly), ("at random", rng.permutation(evenly))]
-        for way, labels in cuts:
-            n_parts = len(np.unique(labels))
-            if n_parts < 2 or n_parts <= labels.max(initial=0):
-                continue
-            shells = codes.copy()
-            shells[members] = np.where(labels == 0, group, n_groups - 1 + labels)
-            names: tuple[Hashable, ...] = (*valuation.names, *((name, "shell", part) for part in range(1, n_parts)))
-            try:
-                after = split(valuation.regroup(Partition(names, None, shells)), amount, currency, **policy)
-            except ValueError:
-                continue
-            gain = after.payments[group] + sum(after.payments[n_groups:]) - before.payments[group]
-            rows.append((str(name), way, n_parts, gain))
-    return pd.DataFrame(rows, columns=["group", "way", "parts", "gain"])
+    return FEWEST_OF_GSV + least_of_shells(groups, parts=parts, classes=classes)
 
 
 def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -> list[str]:
     """Warn of neighbours in the ranking whose difference is smaller than its own error."""
-    if valuation.values.ndim != 1 or valuation.deviations is None or valuation.player_values is None:
+    if valuation.values.ndim != 1 or valuation.group_deviations is None:
         return []
-    sums = np.stack([valuation.partition.sums(each.astype(float))[:, 0] for each in valuation.deviations])
+    sums = valuation.group_deviations[:, :, 0]
     order = np.argsort(-valuation.values)
-    quantile = float(np.max(valuation.half_width(confidence)) / max(float(np.max(valuation.stderr)), 1e-300))
+    quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
     pairs = []
     for upper, lower in pairwise(order):
         reach = quantile * float(np.sqrt(((sums[:, upper] - sums[:, lower]) ** 2).sum()))
@@ -173,6 +184,6 @@ def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -
         return []
     more = f", and {len(pairs) - most} more pairs" if len(pairs) > most else ""
     return [
-        "these intervals are wider than the differences they would have to decide: "
-        f"{'; '.join(pairs[:most])}{more}. A larger budget narrows them"
+        f"these intervals overlap, so that the order is not settled: {'; '.join(pairs[:most])}{more}. "
+        "A larger budget narrows them"
     ]

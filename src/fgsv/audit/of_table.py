@@ -1,27 +1,35 @@
-"""The audit of a file: attacks, copies, policies and warnings, from one job and its valuation."""
+"""The audit of a table: attacks, copies, policies and warnings, from an open table and its valuation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from fgsv.audit.auditing import Audit, audit, least_budget, policy_gains
+from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, least_budget
 from fgsv.audit.copies import Copies, find_copies, rows_in_both
+from fgsv.audit.policies import policy_gains
+from fgsv.audit.sections import Section
 from fgsv.audit.shells import PARTS
 from fgsv.diagnosis import Diagnosis, diagnose
+from fgsv.game import as_game
 from fgsv.partition import Partition
+from fgsv.payout import Terms
+from fgsv.running.calls import OutOfTime
+from fgsv.running.door import Door
+from fgsv.running.evaluator import Evaluator
 from fgsv.running.run import value
-from fgsv.tables.opening import Job
+from fgsv.running.views import weighted
+from fgsv.tables.opening import Table
 from fgsv.valuation import Valuation
 
 MOST_OF_TEST = 0.5
 """A provider with a larger part of the test rows than this is warned of."""
-DEFAULT_BUDGET = 4000
 SPARE = 2048
-"""... and beyond the least so many: then up to ten groups have their GSV exactly."""
+"""Evaluations beyond the least that the default budget has: then up to ten groups have their GSV exactly."""
 LEAST_OF_DIAGNOSIS = 400
 LEAST_OF_REMEDY = 100
 FEWEST_DIAGNOSED = 6
@@ -39,10 +47,12 @@ class AuditPlan:
     budget: int | None
 
     @classmethod
-    def of(cls, job: Job, budget: int | None, parts: Sequence[int] = PARTS) -> AuditPlan:
+    def of(cls, table: Table, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
         """Look for copies, which evaluates nothing, and check that the budget is enough."""
-        dataset = job.dataset
-        copies = find_copies(job.inputs.numbers, dataset.target, row_owners(job))
+        dataset = table.dataset
+        if table.game.outputs is not None and table.folds is None:
+            raise ValueError("an audit takes one metric; value several without it")
+        copies = find_copies(table.inputs.numbers, dataset.target, row_owners(table))
         classes = dataset.target if dataset.task == "classification" and dataset.units is None else None
         least = LEAST_OF_DIAGNOSIS + least_budget(dataset.partition, parts=parts, classes=classes)
         least += LEAST_OF_REMEDY if copies.n_copies else 0
@@ -62,108 +72,133 @@ class AuditPlan:
         return min(valuation.n_evaluations, LEAST_OF_REMEDY + (self.budget - self.least) // 2)
 
 
-def audit_file(
-    job: Job,
+def audit_table(
+    table: Table,
     valuation: Valuation,
-    plan: AuditPlan,
+    plan: AuditPlan | None = None,
     *,
-    payout: dict[str, Any] | None = None,
+    evaluator: Evaluator | None = None,
+    payout: Terms | None = None,
+    max_seconds: float | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Audit:
-    """Audit a valuation of a job: shell companies, copiers, the payout's policy, and what to be warned of.
+    """Audit a valuation of a table: shell companies, copiers, the payout's policy, and what to be warned of.
 
-    `payout` are the arguments of `payout.split`. Never spends more evaluations than the plan's budget; without one
-    4000 (or the least that it takes), and where there are copies as many again as the valuation took.
+    Never spends more evaluations than the plan's budget; without one 4000 (or the least that it takes), and where
+    there are copies as many again as the valuation took. `evaluator` is that of the valuation, still open: it has the
+    ledger, the workers, and what was evaluated; without it the table's game is evaluated in this process. After
+    `max_seconds` no evaluation begins, and a warning says what is missing.
     """
-    game = job.on_all_test_rows(job.game)
+    if evaluator is None:
+        with Evaluator(as_game(table.game)) as opened:
+            return audit_table(
+                table,
+                valuation,
+                plan,
+                evaluator=opened,
+                payout=payout,
+                max_seconds=max_seconds,
+                confidence=confidence,
+                seed=seed,
+            )
+    plan = plan or AuditPlan.of(table)
+    door = weighted(evaluator, table.weights)
     spent: dict[str, int] = {}
-    tables = [copies_table(job, plan.copies)]
+    out_of_time: list[str] = []
+    sections = [copies_section(table, plan.copies)]
     left = max(DEFAULT_BUDGET, plan.least + SPARE) if plan.budget is None else plan.budget
-    if plan.copies.n_copies:
-        part = plan.of_remedy(valuation)
-        table, taken = remedy_table(job, valuation, plan.copies, part, confidence, seed)
-        tables.append(table)
-        spent["the valuation without copies"] = taken
-        left -= LEAST_OF_REMEDY if plan.budget is None else taken
-    if payout is not None and valuation.outputs is None:
-        tables += policy_tables(valuation, payout, plan.parts)
-    if game.n_players >= FEWEST_DIAGNOSED:
-        part = LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4
-        found = diagnose(game, job.dataset.partition, budget=part, seed=seed)
-        tables.append(stability_table(found))
-        spent["prudence and stability"] = found.n_evaluations
-        left -= found.n_evaluations
-    audited = audit(
-        game,
-        valuation,
-        budget=left,
-        parts=plan.parts,
-        classes=plan.classes,
-        confidence=confidence,
-        seed=seed,
-        extra_warnings=[*warnings_of_test(job), *plan.copies.notes],
-        tables=tables,
+
+    @contextmanager
+    def in_time(part: str) -> Iterator[None]:
+        try:
+            yield
+        except OutOfTime:
+            out_of_time.append(part)
+
+    with evaluator.within(max_seconds):
+        if plan.copies.n_copies:
+            with in_time("the valuation without copies"):
+                part = plan.of_remedy(valuation)
+                section, taken = remedy_section(table, door, valuation, plan.copies, part, confidence, seed)
+                sections.append(section)
+                spent["the valuation without copies"] = taken
+                left -= LEAST_OF_REMEDY if plan.budget is None else taken
+        if payout is not None and valuation.outputs is None:
+            sections += policy_sections(valuation, payout, plan.parts)
+        if table.game.n_players >= FEWEST_DIAGNOSED:
+            with in_time("prudence and stability"):
+                part = LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4
+                found = diagnose(door, table.partition, budget=part, seed=seed)
+                sections.append(stability_section(found))
+                spent["prudence and stability"] = found.n_evaluations
+                left -= found.n_evaluations
+        least = least_budget(table.partition, parts=plan.parts, classes=plan.classes)
+        audited = audit_through(door, valuation, left, least, plan.parts, plan.classes, confidence, seed)
+    warnings = [*warnings_of_test(table), *plan.copies.notes, *audited.warnings]
+    if out_of_time:
+        warnings.append(f"the time was up, so the audit lacks: {', '.join(out_of_time)}; more time measures it")
+    return replace(
+        audited,
+        warnings=tuple(warnings),
+        spent={**audited.spent, **spent},
+        budget=plan.budget,
+        tables=tuple(sections),
     )
-    return replace(audited, spent={**audited.spent, **spent}, budget=plan.budget)
 
 
-def row_owners(job: Job) -> Partition:
+def row_owners(table: Table) -> Partition:
     """Return the owner of each training row, also where a player is a unit of several."""
-    partition, units = job.dataset.partition, job.dataset.units
+    partition, units = table.dataset.partition, table.dataset.units
     if units is None:
         return partition
     return Partition(partition.names, None, partition.codes[pd.factorize(units)[0]])
 
 
-def warnings_of_test(job: Job) -> list[str]:
+def warnings_of_test(table: Table) -> list[str]:
     """Return what to be warned of in the choice of the test rows."""
     warnings = []
-    dataset = job.dataset
+    dataset = table.dataset
     column = next(iter(dataset.groupings))
     if column in dataset.test_groups and len(dataset.test_groups[column]):
         counts = pd.Series(dataset.test_groups[column]).value_counts(normalize=True)
         if counts.iloc[0] > MOST_OF_TEST:
             warnings.append(
                 f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows: data that resemble its own "
-                "score well. Test rows of nobody's, or of everybody's alike, are fairer"
+                "score well. Test rows that belong to nobody, or to all alike, are fairer"
             )
     both = rows_in_both(dataset.features, dataset.target, dataset.test_features, dataset.test_target)
     if both:
-        warnings.append(f"{both} of {len(dataset.test_target)} test rows stand among the training rows too")
+        warnings.append(f"{both} of {len(dataset.test_target)} test rows are among the training rows too")
     return warnings
 
 
-def copies_table(job: Job, copies: Copies) -> dict[str, Any]:
+def copies_section(table: Table, copies: Copies) -> Section:
     """Return who holds whose rows."""
     if not copies.n_copies:
-        none = "No row of one provider stands, exactly or nearly, among another's."
-        return {"title": "Copies", "words": [none], "columns": [], "rows": []}
+        return Section("Copies", ("No row of one provider is found, exactly or nearly, among another's.",))
     words = [
-        f"{copies.n_copies} rows are also held by a provider that stands earlier in the file. The faithful "
+        f"{copies.n_copies} rows are also held by a provider that comes earlier in the file. The faithful "
         "value does not stop copying by itself: a copied row is a new row, and earns."
     ]
-    if job.dataset.units is not None:
-        whole, partly = copies.units_hit(job.dataset.units)
+    if table.dataset.units is not None:
+        whole, partly = copies.units_hit(table.dataset.units)
         words.append(f"{whole} units are copies in all their rows, {partly} in some of them.")
-    return {
-        "title": "Copies: who holds whose rows",
-        "words": words,
-        "columns": ["holder", "rows of", "equal", "nearly equal"],
-        "rows": copies.table.to_numpy().tolist(),
-    }
+    rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
+    columns = ("provider", "also holds rows of", "equal", "nearly equal")
+    return Section("Copies: who holds whose rows", tuple(words), columns, rows)
 
 
-def remedy_table(
-    job: Job, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
-) -> tuple[dict[str, Any], int]:
+def remedy_section(
+    table: Table, door: Door, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
+) -> tuple[Section, int]:
     """Return what each would get if copies did not count, and the evaluations that took."""
-    units = job.dataset.units
-    game = job.on_all_test_rows(job.inputs.game(copies.kept))
-    remedied = value(game, copies.remedy("first", units), budget=budget, seed=seed)
+    units = table.dataset.units
+    with door.evaluator.beside(as_game(table.inputs.game(copies.kept))) as other:
+        remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
     if not remedied.total > 0:
-        words = ["Without the copies the model scores no better than with no data: there is nothing to share."]
-        return {"title": "Two remedies", "words": words, "columns": [], "rows": []}, remedied.n_evaluations
+        words = "Without the copies the model scores no better than with no data: there is nothing to share."
+        return Section("Two remedies", (words,)), remedied.n_evaluations
     columns = [valuation, remedied, remedied.regroup(copies.remedy("share", units))]
     cells = [
         [f"{share:.2%} ± {half:.2%}" for share, half in zip(each.shares(), half_widths, strict=True)]
@@ -171,43 +206,44 @@ def remedy_table(
         for half_widths in [each.half_width(confidence) / each.total]
     ]
     words = [
-        "Each recognised copy is left out. The row then belongs to who stands first in the file, so that "
-        "copying earns nothing, or to all who hold it in equal parts. "
+        "Each recognised copy is left out. The row then belongs to the provider that comes first in the file, so "
+        "that copying earns nothing, or to all who hold it in equal parts. "
         f"{remedied.n_evaluations:,} evaluations without the copies."
     ]
     if units is not None:
         words.append("A unit keeps the rows that are its own; one without any is left out.")
-    table = {
-        "title": "What copying earns, and two remedies",
-        "words": words,
-        "columns": ["group", "share as it is", "first holder keeps", "holders co-own"],
-        "rows": [[str(name), *row] for name, *row in zip(valuation.names, *cells, strict=True)],
-    }
-    return table, remedied.n_evaluations
+    section = Section(
+        "What copying earns, and two remedies",
+        tuple(words),
+        ("group", "share as it is", "first holder keeps", "holders co-own"),
+        tuple((str(name), *row) for name, *row in zip(valuation.names, *cells, strict=True)),
+    )
+    return section, remedied.n_evaluations
 
 
-def policy_tables(valuation: Valuation, payout: dict[str, Any], parts: Sequence[int]) -> list[dict[str, Any]]:
+def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int]) -> list[Section]:
     """Return what splitting earns under the payout's policy, where it is not the faithful one."""
-    if not payout.get("clip") and payout.get("floor") is None and payout.get("cap") is None:
+    if not payout.clip and payout.floor is None and payout.cap is None:
         return []
-    gains = policy_gains(valuation, parts=parts, **payout)
+    gains = policy_gains(valuation, parts=parts, **vars(payout))
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
+    words = (
+        "The best split found, by the estimated values of the players. Splits into so many that the policy "
+        "could not be met are left out."
+        if len(gains)
+        else "The policy leaves no money for one company more: no split was found under which it can be met."
+    )
     return [
-        {
-            "title": "What splitting earns under this payout policy (not faithful)",
-            "words": [
-                "The best split found, by the estimated values of the points. Splits into so many that the policy "
-                "could not be met are left out."
-                if len(gains)
-                else "The policy leaves no money for one company more: no split was found under which it can be met."
-            ],
-            "columns": ["group", "split", f"gain, {payout.get('currency', 'EUR')}"],
-            "rows": [[row.group, f"{row.way}, into {row.parts}", f"{row.gain:,}"] for row in gains.itertuples()],
-        }
+        Section(
+            "What splitting earns under this payout policy (not faithful)",
+            (words,),
+            ("group", "split", f"gain, {payout.currency}"),
+            tuple((row.group, f"{row.way}, into {row.parts}", f"{row.gain:,}") for row in gains.itertuples()),
+        )
     ]
 
 
-def stability_table(found: Diagnosis) -> dict[str, Any]:
+def stability_section(found: Diagnosis) -> Section:
     """Return how fast one point's effect falls with the size of a coalition, and what follows from it."""
     gains = found.split_gains
     words = (
@@ -216,16 +252,13 @@ def stability_table(found: Diagnosis) -> dict[str, Any]:
         else "The mean utility by size does not predict that under GSV groups gain by splitting"
     )
     slopes = {
-        "effect of one point": (found.deletion, -1.0),
+        "effect of one player": (found.deletion, -1.0),
         "second-order differences": (found.second_order, -1.5),
         "... their 99th percentile": (found.second_order_extreme, -1.5),
     }
-    return {
-        "title": "Prudence and stability",
-        "words": [f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"],
-        "columns": ["quantity", "exponent", "needed", "met"],
-        "rows": [
-            [name, f"{slope.exponent:.2f} ± {slope.stderr:.2f}", f"{needed:g} or less", slope.verdict(needed)]
-            for name, (slope, needed) in slopes.items()
-        ],
-    }
+    rows = tuple(
+        (name, f"{slope.exponent:.2f} ± {slope.stderr:.2f}", f"{needed:g} or less", slope.verdict(needed))
+        for name, (slope, needed) in slopes.items()
+    )
+    words = f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"
+    return Section("Prudence and stability", (words,), ("quantity", "exponent", "needed", "met"), rows)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import comb, gammaln
-from scipy.stats import t as student
+from scipy.special import comb
 
-from fgsv.coalitions import Coalitions
-from fgsv.estimators.enumeration import read_players
-from fgsv.game import Game, evaluate, grouped
+from fgsv.coalitions import Coalitions, log_choose
+from fgsv.ledger import Ledger
 from fgsv.partition import Partition
+from fgsv.running.calls import OutOfTime
+from fgsv.running.door import Door
+from fgsv.running.preparation import door_to, read_players
+from fgsv.running.views import by_groups
 from fgsv.types import Floats, Ints, Masks
+from fgsv.valuation import End, Reason, t_quantile
 
 WAYS = ("evenly", "at random", "by class", "one by one", "worst found")
 PARTS = (2, 3, 5)
@@ -27,7 +31,7 @@ FEWEST_SETS = 8
 """Sets of other groups at which a split is measured, at the least."""
 FEWEST_PAIRS = 3
 """Pairs of a set of parts and its complement that are tried at each of them, at the least."""
-CHUNK_BYTES = 2**26
+_COLUMNS = ["group", "way", "parts", "gain", "gain_low", "gain_high"]
 
 
 def shell_companies(
@@ -41,6 +45,10 @@ def shell_companies(
     player_values: Floats | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    n_jobs: int | None = None,
+    ledger: str | Path | Ledger | None = None,
+    on_error: str | float = "raise",
+    timeout: float | None = None,
 ) -> pd.DataFrame:
     """Return what each provider would gain under GSV by splitting, as a part of U(N) - U(0).
 
@@ -62,9 +70,55 @@ def shell_companies(
     one for each player), each into every number of `parts`; `one by one`, every point of a group of up to twelve a
     company of its own; and `worst found`, the best of a dozen splits by value, class and chance, measured anew on
     sets that the search has not seen. `player_values` are the values that the search sorts by. Never spends more
-    than `budget` evaluations; without one, 2000 or the least that it takes.
+    than `budget` evaluations; by default 2000, or the least that it takes. How it runs (`n_jobs`, `ledger`,
+    `on_error`, `timeout`) is as for `fgsv.value`.
     """
-    game, partition = read_players(game, groups)
+    read, partition = read_players(game, groups)
+    door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
+    with opened:
+        found = measure_shells(
+            door,
+            partition,
+            ways=ways,
+            parts=parts,
+            budget=budget,
+            classes=classes,
+            player_values=player_values,
+            confidence=confidence,
+            seed=seed,
+        )
+    found.table.attrs["n_evaluations"] = found.n_evaluations
+    return found.table
+
+
+@dataclass(frozen=True, eq=False)
+class Shells:
+    """What shell companies would gain, as far as there was time to measure it."""
+
+    table: pd.DataFrame
+    n_evaluations: int
+    not_measured: tuple[str, ...] = ()
+    """Groups whose splits there was no time for."""
+
+    @classmethod
+    def nothing(cls) -> Shells:
+        """Return what is known before anything is measured."""
+        return cls(pd.DataFrame(columns=_COLUMNS), 0)
+
+
+def measure_shells(
+    door: Door,
+    partition: Partition,
+    *,
+    ways: Sequence[str] = WAYS,
+    parts: Sequence[int] = PARTS,
+    budget: int | None = None,
+    classes: Any = None,
+    player_values: Floats | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Shells:
+    """Measure through an open door what `shell_companies` returns, group after group, within its deadline."""
     unknown = [way for way in ways if way not in WAYS]
     if unknown:
         raise ValueError(f"unknown way {unknown[0]!r}: expected one of {', '.join(WAYS)}")
@@ -72,32 +126,62 @@ def shell_companies(
     budget = max(2000, least) if budget is None else budget
     if budget < least:
         raise ValueError(f"shell companies of {partition.n_groups} groups need a budget of at least {least}")
-    market = _Market(game, partition, np.random.default_rng([seed, 1]))
-    nobody, everybody = market.utilities(grouped(game, partition), np.array([[False], [True]]) & market.everybody)
+    nobody, everybody = door.ends()[:, 0]
     total = everybody - nobody
     if not total > 0:
         raise ValueError(f"gains are parts of U(N) - U(0), which must be positive; it is {total:.6g}")
+    settings = {"method": "shell companies", "budget": budget, "seed": seed, "fingerprint": door.game.fingerprint}
+    with door.evaluator.recorded(settings) as record:
+        found = _measured(
+            _Market(door, partition, np.random.default_rng([seed, 1])),
+            ways=ways,
+            parts=parts,
+            budget=budget,
+            classes=classes,
+            player_values=player_values,
+            confidence=confidence,
+            total=total,
+        )
+        record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
+    return found
+
+
+def _measured(
+    market: _Market,
+    *,
+    ways: Sequence[str],
+    parts: Sequence[int],
+    budget: int,
+    classes: Any,
+    player_values: Floats | None,
+    confidence: float,
+    total: float,
+) -> Shells:
+    """Measure the splits of one group after the other; the two ends count as spent."""
+    partition = market.partition
     rows, spent = [], 2
     divisible = np.flatnonzero(partition.sizes > 1)
     for number, group in enumerate(divisible.tolist()):
         splits = _Splits(partition.members(group), parts, classes, player_values, market.rng)
         named = splits.plain(ways)
         left = (budget - spent) // (len(divisible) - number)
-        if "worst found" in ways and (candidates := splits.candidates()):
-            part = max(left // 3, FEWEST_SETS * _cost(candidates, 1))
-            search = market.measure(group, candidates, part, fewest_pairs=1)
-            named.append(("worst found", candidates[int(search.gains.argmax())]))
-            spent, left = spent + search.n_evaluations, left - search.n_evaluations
-        if not named:
-            continue
-        found = market.measure(group, [labels for _, labels in named], left)
+        try:
+            if "worst found" in ways and (candidates := splits.candidates()):
+                part = max(left // 3, FEWEST_SETS * _cost(candidates, 1))
+                search = market.measure(group, candidates, part, fewest_pairs=1)
+                named.append(("worst found", candidates[int(search.gains.argmax())]))
+                spent, left = spent + search.n_evaluations, left - search.n_evaluations
+            if not named:
+                continue
+            found = market.measure(group, [labels for _, labels in named], left)
+        except OutOfTime:
+            missing = tuple(str(partition.names[k]) for k in divisible[number:])
+            return Shells(pd.DataFrame(rows, columns=_COLUMNS), spent, missing)
         spent += found.n_evaluations
         gains, reach = found.gains / total, found.half_widths(confidence) / total
         for (way, labels), gain, half in zip(named, gains.tolist(), reach.tolist(), strict=True):
             rows.append([str(partition.names[group]), way, int(labels.max()) + 1, gain, gain - half, gain + half])
-    table = pd.DataFrame(rows, columns=["group", "way", "parts", "gain", "gain_low", "gain_high"])
-    table.attrs["n_evaluations"] = spent
-    return table
+    return Shells(pd.DataFrame(rows, columns=_COLUMNS), spent)
 
 
 def least_budget(
@@ -199,20 +283,16 @@ class _Gains:
 
     def half_widths(self, confidence: float) -> Floats:
         """Return half the widths of the intervals."""
-        return np.asarray(student.ppf((1 + confidence) / 2, self.degrees_of_freedom) * self.stderr)
+        return np.asarray(t_quantile(confidence, self.degrees_of_freedom) * self.stderr)
 
 
 @dataclass(frozen=True, eq=False)
 class _Market:
     """A game with its groups, and the chance by which sets are drawn."""
 
-    game: Game
+    door: Door
     partition: Partition
     rng: np.random.Generator
-
-    @property
-    def everybody(self) -> Masks:
-        return np.ones(self.partition.n_groups, dtype=bool)
 
     def measure(self, group: int, splits: list[Ints], budget: int, fewest_pairs: int = FEWEST_PAIRS) -> _Gains:
         """Return what each split of a group gains, from at most `budget` evaluations."""
@@ -223,8 +303,7 @@ class _Market:
         pairs = max(fewest_pairs, (budget // len(sets.masks) - 2) // (2 * len(splits)))
         n_pairs = [min(pairs, _n_pairs(k)) for k in numbers]
         own = np.arange(self.partition.n_groups) == group
-        game = grouped(self.game, self.partition)
-        without, whole = self.utilities(game, sets.masks), self.utilities(game, sets.masks | own)
+        without, whole = (self.utilities(self.partition, masks) for masks in (sets.masks, sets.masks | own))
         parts = [
             self._measure_split(group, labels, sets, weights[k], p, without, whole - without)
             for labels, k, p in zip(splits, numbers, n_pairs, strict=True)
@@ -240,7 +319,7 @@ class _Market:
         taken, coefficients = self._sets_of_parts(sets.masks.sum(axis=1), k, weights, n_pairs)
         codes = self.partition.codes.copy()
         codes[self.partition.members(group)] = n_groups + labels
-        shells = grouped(self.game, Partition(tuple(range(n_groups + k)), None, codes))
+        shells = Partition(tuple(range(n_groups + k)), None, codes)
         masks = np.concatenate([np.repeat(sets.masks, taken.shape[1], axis=0), taken.reshape(-1, k)], axis=1)
         values = self.utilities(shells, masks).reshape(taken.shape[:2])
         excess = values - without[:, None] - taken.sum(axis=2) / k * added[:, None]
@@ -299,13 +378,9 @@ class _Market:
         masks[:, others] = bits
         return _Sets(masks, counts, n_known)
 
-    def utilities(self, game: Game, masks: Masks) -> Floats:
-        """Return the first output of coalitions of groups, asked for in chunks of bounded memory."""
-        step = max(1, min(game.batch_size or 256, CHUNK_BYTES // self.game.n_players))
-        chunks = [
-            evaluate(game, Coalitions.from_masks(masks[i : i + step]))[:, 0] for i in range(0, len(masks), step)
-        ]
-        return np.concatenate(chunks)
+    def utilities(self, partition: Partition, masks: Masks) -> Floats:
+        """Return the first output of coalitions of groups."""
+        return by_groups(self.door, partition)(Coalitions.from_masks(masks))[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,9 +414,6 @@ def _weights(n_groups: int, k: int) -> Floats:
     """Return (K, k + 1) weights of the sizes s and t: C(K - 1, s) C(k, t) c(s, t), 0 where t is 0 or k."""
     s, t = np.arange(n_groups)[:, None], np.arange(1, k)[None, :]
     n = n_groups - 1 + k
-
-    def log_choose(n: Any, r: Any) -> Floats:
-        return np.asarray(gammaln(n + 1) - gammaln(r + 1) - gammaln(n - r + 1))
 
     chance = np.exp(log_choose(n_groups - 1, s) + log_choose(k, t) - log_choose(n, s + t))
     weights = np.zeros((n_groups, k + 1))

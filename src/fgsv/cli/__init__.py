@@ -1,5 +1,5 @@
 """The command `fgsv`."""
 
-from fgsv.cli.commands import app, main
+from fgsv.cli.command_line import app, main
 
 __all__ = ["app", "main"]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fgsv.cli import options as option
-from fgsv.cli.documents import print_json, prose_aside, records
+from fgsv.cli.documents import print_json, prose_aside
 
 app = typer.Typer(help="Reproduce the paper's benchmarks.", no_args_is_help=True)
 
@@ -34,6 +34,7 @@ def sou(
     Example: fgsv bench sou --n 64 128 256 --budget 20000 --repeats 30 --out bench-out/sou
     """
     from fgsv.experiments import sou as experiment
+    from fgsv.report.documents import records
 
     sizes = tuple((n or []) + (more or [])) or (64, 128, 256)
     try:

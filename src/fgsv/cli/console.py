@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-import time
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,10 +18,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from fgsv.payout import Payout
-from fgsv.planning import PILOT, PILOT_SECONDS, Plan
-from fgsv.report.folder import INTERRUPTED, spent_by, table_of, warnings_of
-from fgsv.running.run import DEFAULT_BUDGET, iterate
+from fgsv.audit import Audit
+from fgsv.planning import PILOT, Limits, Plan
+from fgsv.report.result import Result, table_of
+from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.valuation import Valuation
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share"}
@@ -66,26 +66,31 @@ def say_all(lines: Iterable[str]) -> None:
         say(words)
 
 
-def show_results(valuations: Mapping[str, Valuation], payout: Payout | None, confidence: float) -> None:
-    """Print the tables of a run: values, payments and, where there was one, the audit."""
-    first = next(iter(valuations.values()))
-    for column, valuation in valuations.items():
-        frame = table_of(valuation, payout if valuation is first else None, confidence)
+def show_result(result: Result) -> None:
+    """Print the tables of a result: values, payments and, where there was one, the audit."""
+    valuation, payout, audit = result.valuation, result.payout, result.audit
+    for column, each in result.groupings.items():
+        frame = table_of(each, payout if each is valuation else None, result.confidence)
         show(frame.rename(columns={"group": column}))
-    found = first.info.get("audit")
-    if found is not None:
-        attacks = pd.DataFrame(found["attacks"])
-        best = attacks.loc[attacks.groupby("group", sort=False)["gain_low"].idxmax()]  # not the luckiest
-        title = "faithful shares, the usual group values (GSV), and what the best split found earns under GSV"
-        show(pd.DataFrame(found["gsv"]).merge(best, on="group", how="left"), f"{title}; under FGSV nothing")
-        say(spent_by(found))
-        for table in found["tables"]:
-            say_all(table["words"])
-            if table["rows"]:
-                show(pd.DataFrame(table["rows"], columns=table["columns"]), table["title"])
-    say_all(f"mind: {warning}" for warning in warnings_of(first))
-    say(f"{first.n_evaluations:,} evaluations; {first.stopped}")
+    if audit is not None:
+        show_audit(audit)
+    say_all(f"warning: {warning}" for warning in result.warnings)
+    say(f"{valuation.n_evaluations:,} evaluations; {valuation.end}")
     say_all(() if payout is None else payout.notes)
+
+
+def show_audit(audit: Audit) -> None:
+    """Print the tables of an audit."""
+    attacks = audit.attacks
+    best = attacks.loc[attacks.groupby("group", sort=False)["gain_low"].idxmax()]  # not the luckiest
+    title = "faithful shares, the usual group values (GSV), and what the best split found earns under GSV"
+    if len(audit.gsv):
+        show(audit.gsv.merge(best, on="group", how="left"), f"{title}; under FGSV nothing")
+    say(audit.spent_in_words)
+    for section in audit.tables:
+        say_all(section.words)
+        if section.rows:
+            show(pd.DataFrame(list(section.rows), columns=list(section.columns)), section.title)
 
 
 def printable(words: Any) -> str:
@@ -104,83 +109,57 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
 
 
-def run(
-    game: Any,
-    groups: Any,
-    *,
-    budget: int | None = None,
-    precision: float | None = None,
-    max_seconds: float | None = None,
-    confidence: float = 0.95,
-    quiet: bool = False,
-    shown_as: Callable[[Valuation], Valuation] = lambda valuation: valuation,
-    **options: Any,
-) -> Valuation:
-    """Value a game with the plan first and a progress bar; Ctrl-C ends it with what there is.
-
-    The pilot of the plan is the first part of the run itself, so the plan costs nothing. `shown_as` makes of the
-    game's valuation the one whose shares are spoken of.
-    """
-    rounds = iterate(
-        game, groups, budget=budget, precision=precision, max_seconds=max_seconds, confidence=confidence, **options
-    )
-    pilot = PILOT if budget is None else min(PILOT, budget // 4)
-    history: list[tuple[int, float]] = []
-    start = time.monotonic()
-    valuation: Valuation | None = None
-    plan: Plan | None = None
-    planned = False
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} of about {task.total:,.0f} evaluations"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=quiet,
-    )
-    with bar, warnings.catch_warnings(record=True) as warned:
+@contextmanager
+def watching(limits: Limits, *, quiet: bool) -> Iterator[Bar]:
+    """Show a progress bar while a table is valued, and print each warning of its models once."""
+    with Bar(limits, quiet) as bar, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("default")
-        task = bar.add_task("pilot", total=budget or pilot)
-        try:
-            for valuation in rounds:
-                seconds = time.monotonic() - start
-                shown = shown_as(valuation)
-                half_width = _half_width(shown, confidence)
-                history.append((valuation.n_evaluations, half_width))
-                if not planned and (valuation.n_evaluations >= pilot or seconds > PILOT_SECONDS):
-                    plan, planned = _plan(shown, seconds, confidence), True
-                    if not quiet:
-                        bar.console.print(Text(describe(plan, budget, precision, max_seconds)), soft_wrap=True)
-                total = expected(plan, budget, precision, max_seconds) or valuation.n_evaluations
-                words = f"widest share ± {half_width:.2%}" if math.isfinite(half_width) else "no shares"
-                bar.update(task, description=words, completed=valuation.n_evaluations, total=total)
-        except KeyboardInterrupt:
-            if valuation is None:
-                raise
-            valuation = replace(valuation, stopped=INTERRUPTED)
+        yield bar
     if not quiet:
         say_all(dict.fromkeys(f"warning: {str(each.message).splitlines()[0]}" for each in warned))
-    assert valuation is not None
-    return replace(valuation, info=valuation.info | {"history": [list(point) for point in _thinned(history)]})
 
 
-def expected(plan: Plan | None, budget: int | None, precision: float | None, max_seconds: float | None) -> int | None:
-    """Return how many evaluations a run will take, by the first of its limits; None where nothing is known."""
-    limits = [] if budget is None else [budget]
-    if plan is not None and precision is not None:
-        limits.append(plan.evaluations_for(precision))
-    if plan is not None and max_seconds is not None and plan.seconds > 0:
-        limits.append(int(plan.n_evaluations * max_seconds / plan.seconds))
-    return min(limits, default=None)
+class Bar:
+    """A watcher with a progress bar; it prints the plan when there is one."""
+
+    def __init__(self, limits: Limits, quiet: bool) -> None:
+        self._limits, self._quiet = limits, quiet
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} of about {task.total:,.0f} evaluations"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=quiet,
+        )
+        self._task = self._bar.add_task("pilot", total=limits.budget or PILOT)
+
+    def __enter__(self) -> Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.stop()
+
+    def planned(self, plan: Plan | None) -> None:
+        """Print the plan."""
+        if not self._quiet:
+            self._bar.console.print(Text(describe(plan, self._limits)), soft_wrap=True)
+
+    def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
+        """Move the bar."""
+        words = f"widest share ± {half_width:.2%}" if math.isfinite(half_width) else "no shares"
+        done = valuation.n_evaluations
+        self._bar.update(self._task, description=words, completed=done, total=expected or done)
 
 
-def describe(plan: Plan | None, budget: int | None, precision: float | None, max_seconds: float | None) -> str:
+def describe(plan: Plan | None, limits: Limits) -> str:
     """Say in one line what a run will cost and give."""
     if plan is None:
         return "plan: U(N) - U(0) is not positive, so there are no shares; values only"
-    target = expected(plan, budget, precision, max_seconds) or DEFAULT_BUDGET
+    target = plan.expected(limits) or DEFAULT_BUDGET
     return (
         f"plan: about {target:,} evaluations, {duration(plan.seconds_for(target))}, every share within "
         f"about {plan.half_width_after(target):.2%} at {plan.confidence:.0%} confidence "
@@ -188,24 +167,13 @@ def describe(plan: Plan | None, budget: int | None, precision: float | None, max
     )
 
 
-def _plan(valuation: Valuation, seconds: float, confidence: float) -> Plan | None:
-    try:
-        return Plan.of(valuation, seconds, confidence)
-    except ValueError:
-        return None
-
-
-def _half_width(valuation: Valuation, confidence: float) -> float:
-    plan = _plan(valuation, 0.0, confidence)
-    return math.nan if plan is None else plan.half_width
-
-
-def _thinned(history: list[tuple[int, float]]) -> Iterator[tuple[int, float | None]]:
-    """Yield at most about a hundred points of the history, the last one among them; JSON has no NaN."""
-    step = max(1, len(history) // 100)
-    for number, (count, half_width) in enumerate(history):
-        if number % step == 0 or number == len(history) - 1:
-            yield count, half_width if math.isfinite(half_width) else None
+def say_written(folder: Path | None, written: Sequence[Path]) -> None:
+    """Say which files a result has."""
+    if folder is None:
+        return
+    say(f"written to {folder}: {', '.join(path.name for path in written)}")
+    if not any(path.suffix == ".html" for path in written):
+        say("no report.html: it needs pip install 'fgsv[report]'")
 
 
 def _cell(name: Hashable, row: dict[Hashable, Any]) -> str:

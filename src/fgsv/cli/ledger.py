@@ -1,4 +1,4 @@
-"""The commands that open ledgers: `fgsv ledger ...` and `fgsv verify`."""
+"""The commands `fgsv ledger ...`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fgsv.cli import options as option
-from fgsv.cli.documents import print_json, records
+from fgsv.cli.documents import print_json
 
 app = typer.Typer(help="Look into ledgers, check them, merge and export them.", no_args_is_help=True)
 
@@ -42,7 +42,11 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     typer.echo(games.to_string(index=False, float_format="{:.3f}".format) if len(games) else "no game")
     for run in runs:
         settings = run["settings"]
-        end = f"ended {run['ended']}: {run['stopped']}" if run["ended"] else "has no end: running, or killed"
+        end = (
+            f"ended {run['ended']}: {End.from_text(run['stopped'])}"
+            if run["ended"]
+            else "has no end: running, or killed"
+        )
         typer.echo(
             f"run {run['id']} of {fingerprints[run['game']]}: {settings.get('method')}, "
             f"seed {settings.get('seed')}, began {run['started']}, {end}"
@@ -72,7 +76,7 @@ def verify_ledger(
     if game is not None:
         found = verify_records(ledger, load_object(game), sample=sample, seed=seed, tolerance=tolerance)
         words.append(f"{min(sample, n_batches)} batches evaluated again: same")
-    _report(words, found, as_json)
+    report_differences(words, found, as_json)
 
 
 @app.command()
@@ -118,25 +122,7 @@ def export(
         typer.echo(f"{lines} lines written to {out}")
 
 
-def verify(
-    valuation: Annotated[Path, typer.Argument(help="A valuation.json.", show_default=False)],
-    ledger: Annotated[Path, typer.Option(help="The ledger of its run.", show_default=False)],
-    as_json: option.Json = False,
-) -> None:
-    """Derive a valuation again from its ledger, without data or model, and say whether it is the same.
-
-    Example: fgsv verify valuation.json --ledger run.db
-    """
-    from fgsv.running import verification
-    from fgsv.valuation import Valuation
-
-    stated = Valuation.load(valuation)
-    words = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
-    taken = f"taken from the file, as the ledger does not hold them: {verification.TAKEN_FROM_FILE}"
-    _report([words, taken], verification.verify(stated, ledger), as_json)
-
-
-def _report(same: list[str], differences: list[Any], as_json: bool) -> None:
+def report_differences(same: list[str], differences: list[Any], as_json: bool) -> None:
     """Print what was checked, or where it is not the same; then the exit code is 1."""
     if as_json:
         # as text: what is stated or derived may be of any type, and is to be read back digit by digit
@@ -147,25 +133,3 @@ def _report(same: list[str], differences: list[Any], as_json: bool) -> None:
             typer.echo(str(line))
     if differences:
         raise typer.Exit(1)
-
-
-def load_object(name: str) -> Any:
-    """Return the object that `package.module:object` or `file.py:object` names."""
-    import importlib
-    import importlib.util
-
-    module_name, _, attribute = name.rpartition(":")
-    if not module_name:
-        raise ValueError(f"expected package.module:object or file.py:object, got {name!r}")
-    if module_name.endswith(".py"):
-        spec = importlib.util.spec_from_file_location(Path(module_name).stem, module_name)
-        if spec is None or spec.loader is None or not Path(module_name).exists():
-            raise ValueError(f"there is no file {module_name}")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    else:
-        module = importlib.import_module(module_name)
-    try:
-        return getattr(module, attribute)
-    except AttributeError:
-        raise ValueError(f"{module_name} has no {attribute!r}") from None

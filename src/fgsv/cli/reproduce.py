@@ -11,19 +11,19 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.copyright import copyright
-from fgsv.cli.documents import print_json, prose_aside, records
+from fgsv.cli.documents import print_json, prose_aside
 
 if TYPE_CHECKING:
     import pandas as pd
 
-reproduce = typer.Typer(help="Run an experiment of the paper and write its table, figure and record.")
+app = typer.Typer(help="Run an experiment of the paper and write its table, figure and record.")
 
 Out = Annotated[Path, typer.Option(help="The folder to write to; it is made where it does not exist.")]
 Seed = Annotated[int, typer.Option(min=0, help="Another seed is another sample.")]
 Budget = Annotated[int, typer.Option(min=1, help="Evaluations of the utility in a run of FGSV.")]
 
 
-@reproduce.command()
+@app.command()
 def motivation(out: Out, seed: Seed = 0, budget: Budget = 20_000, as_json: option.Json = False) -> None:
     """Split group B and watch the value of group A (Figure 1): less than a minute.
 
@@ -34,7 +34,7 @@ def motivation(out: Out, seed: Seed = 0, budget: Budget = 20_000, as_json: optio
     _run("motivation", out, as_json, lambda: experiment.run(out, seed=seed, budget=budget), "group == 'A'")
 
 
-@reproduce.command()
+@app.command()
 def diabetes(
     out: Out,
     seed: Seed = 0,
@@ -55,11 +55,13 @@ def diabetes(
     _run("diabetes", out, as_json, experimented, "variable == 'age'")
 
 
-reproduce.command()(copyright)
+app.command()(copyright)
 
 
 def _run(name: str, out: Path, as_json: bool, experiment: Callable[[], pd.DataFrame], shown: str) -> None:
     """Run an experiment; print the rows of its table that `shown` picks or, for machines, its record and all rows."""
+    from fgsv.report.documents import records
+
     with prose_aside(as_json):
         table = experiment()
     files = [f"{out / name}.{suffix}" for suffix in ("csv", "json", "png")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from fgsv.estimators.baselines.complementary import Complementary
@@ -12,10 +12,11 @@ from fgsv.estimators.baselines.leverageshap import LeverageSHAP
 from fgsv.estimators.baselines.one_for_all import OneForAll
 from fgsv.estimators.baselines.permutation import Permutation
 from fgsv.estimators.baselines.unbiased_kernelshap import UnbiasedKernelSHAP
-from fgsv.estimators.covariance.covariance import Covariance
-from fgsv.estimators.covariance.proxy import Proxy
+from fgsv.estimators.covariance import Covariance
+from fgsv.estimators.enumeration import Enumeration, SampleThenEnumerate
 from fgsv.estimators.finite_difference import FiniteDifference, theorem3
-from fgsv.estimators.method import Draws, Estimator, Method, Problem
+from fgsv.estimators.method import Draws, Estimator, Evaluate, Method, Problem
+from fgsv.partition import Partition
 
 METHODS: dict[str, type[Method]] = {
     "covariance": Covariance,
@@ -29,15 +30,34 @@ METHODS: dict[str, type[Method]] = {
     "leverageshap": LeverageSHAP,
 }
 
-__all__ = ["METHODS", "Covariance", "Draws", "Estimator", "Method", "Problem", "Proxy", "as_method", "theorem3"]
+__all__ = [
+    "METHODS",
+    "Covariance",
+    "Draws",
+    "Enumeration",
+    "Estimator",
+    "Evaluate",
+    "Method",
+    "Problem",
+    "as_method",
+    "for_budget",
+    "theorem3",
+]
+
+MOST_ENUMERATED = 40
+"""Players from which on 2^n evaluations are out of the question."""
 
 
 def as_method(method: str | Method, options: dict[str, Any]) -> Method:
     """Return the method of this name with its options, or a method object as it is."""
     if not isinstance(method, str):
+        if set(options) == {"proxy"} and isinstance(method, Covariance):
+            return replace(method, **options)
         if options:
             raise TypeError(f"options {sorted(options)} go with a method's name; set them on the method object")
         return method
+    if method == Enumeration.name and not options:
+        return Enumeration()
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}: expected one of {', '.join(METHODS)}")
     kind = METHODS[method]
@@ -48,3 +68,17 @@ def as_method(method: str | Method, options: dict[str, Any]) -> Method:
             f"method {method!r} has no option {', '.join(unknown)}; it takes {', '.join(known) or 'none'}"
         )
     return kind(**options)
+
+
+def for_budget(method: Method, n_players: int, partition: Partition, budget: int, *, may_stop_early: bool) -> Method:
+    """Return what spends a budget best: the method itself, or an enumeration in place of the default one.
+
+    Where 2^n evaluations are within the budget, the default method evaluates every coalition; where a rule may end
+    the run earlier, it samples first, half as many at the most.
+    """
+    if not isinstance(method, Covariance) or n_players >= MOST_ENUMERATED or 2**n_players > budget:
+        return method
+    most_sampled = min(2 ** (n_players - 1), budget - 2**n_players)
+    if may_stop_early and most_sampled >= method.least(n_players, partition):
+        return SampleThenEnumerate(method, most_sampled)
+    return Enumeration()

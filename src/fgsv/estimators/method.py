@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +15,12 @@ from fgsv.semivalue import SHAPLEY, Semivalue
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Estimate
 
-if TYPE_CHECKING:
-    from fgsv.estimators.covariance.proxy import Proxy
+Evaluate = Callable[[Coalitions], Floats]
+"""m coalitions -> (m, q) values, finite and checked."""
+
+
+def _no_other_game(game: Any) -> Evaluate:
+    raise ValueError("this problem has no way to evaluate another game")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +35,9 @@ class Problem:
     semivalue: Semivalue = SHAPLEY
     cost: Callable[[Ints], ArrayLike] | None = None
     """(k,) sizes -> (k,) relative costs of one evaluation."""
-    proxy: Proxy | None = None
+    seed: int = 0
+    other_game: Callable[[Any], Evaluate] = _no_other_game
+    """How to evaluate another game of the same players, beside the one to be valued."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +49,7 @@ class Draws:
 
 
 class Estimator(Protocol):
-    """A running estimate. One loop (`fgsv.run`) draws, evaluates and updates, round after round."""
+    """A running estimate. One loop (`fgsv.running`) draws, evaluates and updates, round after round."""
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the next round's coalitions, or None when there is nothing left to draw."""
@@ -52,7 +58,7 @@ class Estimator(Protocol):
         """Take in the (m, q) values of a round, in draw order."""
 
     def estimate(self) -> Estimate:
-        """Return the estimate after the rounds so far."""
+        """Return the estimate after the rounds so far; its arrays must not change with the next update."""
 
 
 class Method(Protocol):
@@ -61,7 +67,10 @@ class Method(Protocol):
     name: ClassVar[str]
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations that the first estimate takes, the two ends included."""
+        """Return the evaluations that the first estimate takes, the two ends included.
+
+        Raise an error, before any work is spent, where the method cannot value such a game.
+        """
 
     def start(self, problem: Problem) -> Estimator:
         """Return an estimator with nothing evaluated but the ends."""

@@ -1,5 +1,17 @@
 """The ledger: a file that remembers what was evaluated, and the tools that read it."""
 
-from fgsv.ledger.file import Batch, Ledger, LedgerError, NotRecorded, Outcome, Row, WrongLedger, by_row, versions
+from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger
+from fgsv.ledger.records import Batch, Outcome, Row, by_row, failed, joined
 
-__all__ = ["Batch", "Ledger", "LedgerError", "NotRecorded", "Outcome", "Row", "WrongLedger", "by_row", "versions"]
+__all__ = [
+    "Batch",
+    "Ledger",
+    "LedgerError",
+    "NotRecorded",
+    "Outcome",
+    "Row",
+    "WrongLedger",
+    "by_row",
+    "failed",
+    "joined",
+]

@@ -5,23 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import sqlite3
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fgsv.coalitions import n_rows, split
+from fgsv.environment import versions
 from fgsv.game import Game
 from fgsv.ledger.index import Rows
-from fgsv.types import Floats
+from fgsv.ledger.records import Batch, Outcome, Row, by_row
+from fgsv.valuation import End
 
 FORMAT = 1
 APPLICATION = 0x46475356  # "FGSV", where `file` looks for it
@@ -61,44 +60,6 @@ class WrongLedger(LedgerError, ValueError):
 
 class NotRecorded(LedgerError):
     """A game that is known from a ledger alone was asked what the ledger does not hold."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What the evaluation of a batch came to."""
-
-    values: Floats
-    """(m, q), NaN in the rows that failed; (m, 0) where the whole batch did."""
-    seconds: float
-    failures: dict[str, list[int]] = field(default_factory=dict)
-    """What went wrong, beginning with its kind and a colon, and the rows it went wrong for."""
-    trace: str = ""
-    """Where in the code it went wrong; not recorded."""
-
-    @property
-    def failed(self) -> dict[int, str]:
-        """The rows that failed, with what went wrong."""
-        return {row: text for text, rows in self.failures.items() for row in rows}
-
-
-class Row(NamedTuple):
-    """What the evaluation of one coalition came to."""
-
-    values: list[float]
-    """q of them, or none where it failed"""
-    seconds: float
-    failure: str | None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One record of a ledger."""
-
-    id: int
-    game: int
-    replicate: int
-    coalitions: bytes
-    outcome: Outcome
 
 
 class Ledger:
@@ -357,11 +318,11 @@ class Ledger:
             if not any(list(known[1:]) == columns for known in self._read("run")):
                 self._add("run", *columns)
 
-    def end_run(self, run: int, stopped: str, n_evaluations: int) -> None:
+    def end_run(self, run: int, end: End, n_evaluations: int) -> None:
         """Enter how a run ended. One that was killed has no end."""
         with self._transaction():
             number, game, settings, made_with, started, *_ = next(self._read("run", "WHERE id = ?", run))
-            self._put("run", number, game, settings, made_with, started, _now(), stopped, n_evaluations)
+            self._put("run", number, game, settings, made_with, started, _now(), end.to_text(), n_evaluations)
 
     def runs(self) -> list[dict[str, Any]]:
         """Return the runs in order, with settings, versions, times and the reason of their end."""
@@ -392,30 +353,12 @@ def _batch(columns: tuple[Any, ...]) -> Batch:
     return Batch(number, game, replicate, coalitions, outcome)
 
 
-def by_row(outcome: Outcome) -> list[Row]:
-    """Return what each coalition of a batch came to, by itself."""
-    failed = outcome.failed
-    seconds = outcome.seconds / len(outcome.values)
-    return [Row(values, seconds, failed.get(row)) for row, values in enumerate(outcome.values.tolist())]
-
-
 def _recorded(fingerprint: str, n_players: int, outputs: str | None, independent_rows: int) -> Game:
     def refuse(masks: object) -> Any:
         raise NotRecorded("this game is known from a ledger alone, and the ledger does not hold what is asked")
 
     names = None if outputs is None else tuple(json.loads(outputs))
     return Game(refuse, n_players, names, fingerprint, bool(independent_rows))
-
-
-def versions() -> dict[str, str]:
-    """Return what a run depends on besides its settings."""
-    found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-    for package in ("fgsv", "numpy", "scipy", "scikit-learn", "joblib", "pandas", "torch"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _now() -> str:

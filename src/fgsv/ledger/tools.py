@@ -1,4 +1,4 @@
-"""What is done with ledgers after the runs: summaries, merging, and export to tables."""
+"""Tools for ledgers: summaries, merging, and export to tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def summary(ledger: Ledger) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge did."""
+    """The result of a merge."""
 
     added: int
     """Batches that were new."""
@@ -63,20 +63,20 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
                 numbers = {number: target.game(game) for number, game in source.games()}
                 for number in numbers:
                     for batch in source.batches(number):
-                        news, difference = _news(
+                        kind, difference = _classify(
                             batch, target.find(numbers[number], batch.coalitions, batch.replicate)
                         )
-                        counts[news] += 1
+                        counts[kind] += 1
                         largest = max(largest, difference)
-                        if news == "added":
+                        if kind == "added":
                             target.record(numbers[number], [(batch.coalitions, batch.outcome)], batch.replicate)
                 for run in source.runs():
                     target.add_run(numbers[run["game"]], run)
     return Merged(counts["added"], counts["known"], counts["different"], largest)
 
 
-def _news(batch: Batch, seen: Outcome | None) -> tuple[str, float]:
-    """Say what a batch is to a ledger that has seen this of it, and how far their values are apart."""
+def _classify(batch: Batch, seen: Outcome | None) -> tuple[str, float]:
+    """Classify a batch as added, known or different, with the largest gap between the values."""
     new = batch.outcome
     if seen is None or (seen.failures and not new.failures):
         return "added", 0.0

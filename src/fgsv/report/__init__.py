@@ -1,5 +1,8 @@
-"""The report: one HTML page, its charts and panel, and the folder of a result."""
+"""The report: a result with its payout and audit, its page, and its folder."""
 
+from fgsv.report.folder import check_folder, write_result
+from fgsv.report.making import make_result
 from fgsv.report.page import render
+from fgsv.report.result import Result
 
-__all__ = ["render"]
+__all__ = ["Result", "check_folder", "make_result", "render", "write_result"]

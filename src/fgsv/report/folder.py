@@ -1,103 +1,58 @@
-"""Results: the files of a finished valuation, written by rename, never over another one in silence."""
+"""The folder of a result: its files are written by rename, and never replace a finished result in silence."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fgsv.cli.documents import records
-from fgsv.payout import Payout
-from fgsv.valuation import Valuation
+from fgsv.environment import write_whole
+from fgsv.report.page import render
+from fgsv.report.result import Result, table_of
+from fgsv.valuation import Reason, file
 
-INTERRUPTED = "interrupted"
+PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
-    """Raise an error where a folder holds a finished valuation; an interrupted one may be replaced."""
+    """Raise an error where a folder holds a finished result; one that was interrupted may be replaced."""
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file: --out names a folder")
-    finished = folder / "valuation.json"
-    if force or not finished.exists():
+    saved = folder / "valuation.json"
+    if force or not saved.exists():
         return
     try:
-        stopped = json.loads(finished.read_text(encoding="utf-8"))["stopped"]
-    except (ValueError, KeyError, TypeError):
-        stopped = "unreadable"
-    if stopped != INTERRUPTED:
+        valuation = file.from_document(file.read(saved), saved)
+        replaceable = not valuation.finished or valuation.end.reason is Reason.INTERRUPTED
+    except ValueError:
+        replaceable = False
+    if not replaceable:
         raise FileExistsError(f"{folder} holds a finished valuation: say --force to replace it, or another --out")
 
 
-def save(folder: Path, valuation: Valuation) -> None:
-    """Write valuation.json before there is a payout, an audit or a report."""
-    folder.mkdir(parents=True, exist_ok=True)
-    valuation.save(folder / "valuation.json")
-
-
-def write(
-    folder: Path, valuations: Mapping[str, Valuation], payout: Payout | None, *, aggregate_only: bool = False
-) -> list[Path]:
+def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = False) -> list[Path]:
     """Write report.html, valuation.csv and, last of all, valuation.json; return the paths.
 
     With several groupings the first has these names; column C's files are valuation-C.csv and valuation-C.json.
     Without the packages that the report needs there is none.
     """
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (first, valuation), *others = valuations.items()
     written = []
-    if find_spec("altair") and find_spec("vl_convert") and find_spec("jinja2"):
-        from fgsv.report import render
-
-        page = render(valuation, others=dict(others), aggregate_only=aggregate_only)
-        written.append(replace_file(folder / "report.html", page))
-    for column, each in [*others, (first, valuation)]:
-        stem = "valuation" if column == first else f"valuation-{_file_name(column)}"
-        frame = table_of(each, payout if column == first else None)
-        written.append(replace_file(folder / f"{stem}.csv", to_csv(frame)))
-        each.save(folder / f"{stem}.json")
+    if all(map(find_spec, PACKAGES_OF_REPORT)):
+        page = render(result, aggregate_only=aggregate_only)
+        written.append(write_whole(folder / "report.html", page))
+    for column, valuation in result.others.items():
+        stem = f"valuation-{_file_name(column)}"
+        written.append(write_whole(folder / f"{stem}.csv", to_csv(table_of(valuation))))
+        Result(valuation, result.source, result.confidence).save(folder / f"{stem}.json")
         written.append(folder / f"{stem}.json")
-    return written
-
-
-def document(valuations: Mapping[str, Valuation], confidence: float) -> dict[str, Any]:
-    """Return what `--json` prints."""
-    first = next(iter(valuations.values()))
-    return {
-        "n_evaluations": first.n_evaluations,
-        "stopped": first.stopped,
-        "notes": first.settings.get("notes", []),
-        "groupings": {column: records(table_of(each, None, confidence)) for column, each in valuations.items()},
-        "payout": first.info.get("payout"),
-        "warnings": warnings_of(first),
-        "audit": first.info.get("audit"),
-        "test_error": first.info.get("test_error"),
-    }
-
-
-def warnings_of(valuation: Valuation) -> list[str]:
-    """Return what to be warned of, by the run and by the audit, each once."""
-    audit = valuation.info.get("audit") or {}
-    return list(dict.fromkeys([*valuation.info.get("warnings", []), *audit.get("warnings", [])]))
-
-
-def spent_by(audit: Mapping[str, Any]) -> str:
-    """Say what an audit has spent, on what, and what it was allowed to."""
-    spent = ", ".join(f"{count:,} for {what}" for what, count in audit.get("spent", {}).items())
-    budget = audit.get("budget")
-    limit = "" if budget is None else f" of the {budget:,} that it was allowed"
-    return f"The audit spent {audit.get('n_evaluations', 0):,} evaluations of its own{limit}: {spent or 'none'}."
-
-
-def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:
-    """Return the table of a valuation, with the payments where there are any."""
-    frame = valuation.to_frame(confidence)
-    if payout is not None and valuation.outputs is None:
-        frame["payout"] = pd.Series(list(payout.payments), dtype=object)
-    return frame
+    frame = table_of(result.valuation, result.payout)
+    written.append(write_whole(folder / "valuation.csv", to_csv(frame)))
+    result.save(folder / "valuation.json")
+    return [*written, folder / "valuation.json"]
 
 
 def to_csv(frame: pd.DataFrame) -> str:
@@ -118,14 +73,6 @@ def harmless(cell: Any) -> Any:
     if isinstance(cell, str) and cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return "'" + cell
     return cell
-
-
-def replace_file(path: Path, text: str) -> Path:
-    """Write a file by rename, so that it is there whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8", newline="")
-    part.replace(path)
-    return path
 
 
 def _file_name(column: str) -> str:

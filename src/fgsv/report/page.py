@@ -15,7 +15,11 @@ import pandas as pd
 
 import fgsv
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
-from fgsv.report.folder import spent_by, warnings_of
+from fgsv.audit import Audit
+from fgsv.environment import optional
+from fgsv.report.result import Result, as_result
+from fgsv.tables.folds import TestError
+from fgsv.tables.source import Source
 from fgsv.report.panel import Panel, panel_of
 from fgsv.valuation import Valuation
 
@@ -24,68 +28,55 @@ MOST_ROWS = 2000
 
 
 def render(
-    valuation: Valuation,
+    result: Result | Valuation,
     *,
     others: Mapping[str, Valuation] | None = None,
     aggregate_only: bool = False,
     confidence: float | None = None,
     title: str | None = None,
 ) -> str:
-    """Return the report of a valuation as one HTML page without links to anything outside it.
+    """Return the report of a result, or of a bare valuation, as one HTML page without links to anything outside it.
 
     `others` are valuations of the same players under other groupings. `aggregate_only` leaves the players' values
     out, for a page that is handed to competitors: then the what-if panel moves whole groups only.
     """
-    try:
-        from jinja2 import Environment, StrictUndefined, UndefinedError
-    except ImportError:
-        raise ImportError("the report needs jinja2 and altair: pip install 'fgsv[report]'") from None
-    environment = Environment(autoescape=True, trim_blocks=True, undefined=StrictUndefined)
+    jinja2 = optional("jinja2", "reports", "report")
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters["money"] = lambda text: f"{Decimal(text):,}"
     template = environment.from_string(_asset("report.html.j2"))
-    try:
-        return str(template.render(_contents(valuation, others or {}, aggregate_only, confidence, title)))
-    except (KeyError, UndefinedError) as error:
-        raise ValueError(f"the settings or info of this valuation lack a field: {error}; value it anew") from None
+    return str(template.render(_contents(as_result(result, others), aggregate_only, confidence, title)))
 
 
-def _contents(
-    valuation: Valuation,
-    others: Mapping[str, Valuation],
-    aggregate_only: bool,
-    confidence: float | None,
-    title: str | None,
-) -> dict[str, Any]:
+def _contents(result: Result, aggregate_only: bool, confidence: float | None, title: str | None) -> dict[str, Any]:
     """Return what the template asks for."""
-    settings, info = valuation.settings, valuation.info
-    confidence = confidence or settings.get("confidence", 0.95)
-    payout, audit = info.get("payout"), info.get("audit")
+    valuation, source = result.valuation, result.source
+    confidence = confidence or result.confidence
     has_shares = bool(np.all(valuation.total > 0))
     panel = panel_of(valuation, confidence, aggregate_only=aggregate_only) if has_shares else None
-    charts = _charts(valuation, confidence, panel, audit)
+    charts = _charts(result, confidence, panel)
     return {
         "version": fgsv.__version__,
         "title": title or f"What the data of {valuation.partition.n_groups} providers is worth",
-        "summary": _summary(valuation),
-        "warnings": warnings_of(valuation),
+        "summary": _summary(valuation, source),
+        "warnings": result.warnings,
         "confidence": f"{confidence:.0%}",
-        "group_name": settings.get("columns", {}).get("group", ["group"])[0],
+        "group_name": next(iter(result.groupings)),
         "has_shares": has_shares,
         "rows": _rows(valuation, confidence),
-        "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in others.items()],
-        "payout": payout,
-        "test_error": _test_error(info.get("test_error")),
+        "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in result.others.items()],
+        "payout": None if result.payout is None else result.payout.to_dict(),
+        "test_error": _test_error(result.test_error),
         "n_evaluations": f"{valuation.n_evaluations:,}",
         "stopped": f"The run ended because: {valuation.stopped}",
         "outputs": valuation.outputs or ("",),
         "whatif": None if panel is None else _json(panel.data),
         "whatif_words": "" if panel is None else panel.words,
         "has_players": panel is not None and panel.has_players,
-        "audit": None if audit is None else _audit(audit),
+        "audit": None if result.audit is None else _audit(result.audit),
         "has_history": "convergence" in charts,
-        "failures": _failures(info),
-        "notes": settings.get("notes", []),
-        "facts": _facts(valuation),
+        "failures": "No evaluation failed." if valuation.failures is None else f"{valuation.failures}.",
+        "notes": [] if source is None else source.notes,
+        "facts": _facts(valuation, source),
         "css": _asset("report.css"),
         "bundle": _bundle(),
         "charts": _json(charts),
@@ -100,10 +91,7 @@ def _asset(name: str) -> str:
 @cache
 def _bundle() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script."""
-    try:
-        import vl_convert
-    except ImportError:
-        raise ImportError("the report needs vl-convert-python: pip install 'fgsv[report]'") from None
+    vl_convert = optional("vl_convert", "reports", "report")
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
 
 
@@ -113,21 +101,20 @@ def _json(document: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _charts(
-    valuation: Valuation, confidence: float, panel: Panel | None, audit: dict[str, Any] | None
-) -> dict[str, Any]:
+def _charts(result: Result, confidence: float, panel: Panel | None) -> dict[str, Any]:
     charts: dict[str, Any] = {}
+    valuation = result.valuation
     if np.all(valuation.total > 0):
         frame = valuation.to_frame(confidence)
         frame["group"] = frame["group"].astype(str)
         charts["shares"] = share_chart(frame)
         if panel is not None:
             charts["whatif"] = share_chart(_first_output(frame), name="rows")
-    history = [point for point in valuation.info.get("history", []) if point[1]]
+    history = [[point.n_evaluations, point.half_width] for point in result.history if point.half_width]
     if len(history) > 1:
         charts["convergence"] = convergence_chart(history)
-    if audit is not None and audit.get("attacks"):
-        charts["gains"] = gains_chart(audit["attacks"])
+    if result.audit is not None and len(result.audit.attacks):
+        charts["gains"] = gains_chart(result.audit.attacks.to_dict("records"))
     return charts
 
 
@@ -136,19 +123,19 @@ def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["output"] == frame["output"].iloc[0]].drop(columns="output") if "output" in frame else frame
 
 
-def _summary(valuation: Valuation) -> str:
-    settings = valuation.settings
+def _summary(valuation: Valuation, source: Source | None) -> str:
     players = f"{valuation.partition.n_players:,} points"
     what = f"{valuation.partition.n_groups} providers supplied {players}"
-    if "file" in settings:
-        what += f" ({settings['file']})"
     how = ""
-    if "model" in settings:
-        how = f" A model, {settings['model']}, was trained on many selections of them and scored by "
-        how += f"{settings['metric']} on {settings['test_rows']:,} test rows."
+    if source is not None:
+        what += f" ({source.file})"
+        how = f" A model, {source.model}, was trained on many selections of them and scored by "
+        how += f"{source.metric} on {source.test_rows:,} test rows."
     totals = ", ".join(f"{total:.4g}" for total in np.atleast_1d(valuation.total))
-    ends = settings.get("ends")
-    scores = f" (from {ends[0]:.4g} with nobody's to {ends[1]:.4g} with everybody's)" if ends else ""
+    scores = ""
+    if valuation.ends is not None and valuation.outputs is None:
+        nobody, everybody = valuation.ends
+        scores = f" (from {nobody:.4g} with nobody's to {everybody:.4g} with everybody's)"
     return f"{what}.{how} Together their data is worth {totals}{scores}; this page says who brought which part of it."
 
 
@@ -169,21 +156,22 @@ def _rows(valuation: Valuation, confidence: float) -> list[dict[str, Any]]:
     ]
 
 
-def _test_error(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    if found is None or not found["rows"]:
+def _test_error(found: TestError | None) -> dict[str, Any] | None:
+    if found is None or not found.rows:
         return None
+    document = found.to_dict()
     names = ("share", "monte_carlo", "test")
-    rows = [row | {name: _percent(row[name]) for name in names} for row in found["rows"]]
-    return found | {"rows": rows}
+    rows = [row | {name: _percent(row[name]) for name in names} for row in document["rows"]]
+    return document | {"rows": rows}
 
 
-def _audit(audit: dict[str, Any]) -> dict[str, Any]:
+def _audit(audit: Audit) -> dict[str, Any]:
     """Return the audit as sections of words and tables."""
     sections: list[dict[str, Any]] = []
-    if audit.get("gsv"):
+    if len(audit.gsv):
         rows = [
             [r["group"], _percent(r["share"]), _percent(r["gsv_share"]), _error(r["gsv_half_width"])]
-            for r in audit["gsv"]
+            for r in audit.gsv.to_dict("records")
         ]
         sections.append(
             {
@@ -193,10 +181,10 @@ def _audit(audit: dict[str, Any]) -> dict[str, Any]:
                 "rows": rows,
             }
         )
-    if audit.get("attacks"):
+    if len(audit.attacks):
         rows = [
             [r["group"], f"{r['way']}, into {r['parts']}", _percent(r["gain"]), _range(r), "0"]
-            for r in audit["attacks"]
+            for r in audit.attacks.to_dict("records")
         ]
         sections.append(
             {
@@ -211,41 +199,38 @@ def _audit(audit: dict[str, Any]) -> dict[str, Any]:
                 "rows": rows,
             }
         )
-    sections.extend(audit.get("tables", []))
-    return {"sections": sections, "budget_words": spent_by(audit)}
+    sections.extend(section.to_dict() for section in audit.tables)
+    return {"sections": sections, "budget_words": audit.spent_in_words}
 
 
-def _failures(info: dict[str, Any]) -> str:
-    failures = info.get("failures")
-    if not failures:
-        return "No evaluation failed."
-    kinds = ", ".join(f"{count} {kind}" for kind, count in failures["kinds"].items())
-    return f"{failures['coalitions']:,} evaluations failed and count as {failures['counted_as']:g}: {kinds}."
-
-
-def _facts(valuation: Valuation) -> list[tuple[str, str]]:
+def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]:
     """Return what another person needs to get the same numbers."""
     settings = valuation.settings
+    limits = [] if settings is None else [f"{settings.budget:,} evaluations", *settings.rules]
     facts = [
         ("method", f"{valuation.method}, {valuation.n_evaluations:,} evaluations"),
         ("seed", str(valuation.seed)),
-        ("to stop at", "; ".join([f"{settings.get('budget', 0):,} evaluations", *settings.get("rules", [])])),
+        ("to stop at", "; ".join(limits)),
         ("replicates", "none" if valuation.deviations is None else str(len(valuation.deviations))),
     ]
-    labels = {
-        "file": "file",
-        "sha256": "SHA-256 of the file",
-        "test_file": "test file",
-        "test_sha256": "SHA-256 of it",
-    }
-    for role, named in settings.get("columns", {}).items():
-        columns = ", ".join(named) if isinstance(named, list) else named
-        facts += [(f"column: {role}", str(columns))] if columns else []
-    labels |= {"task": "task", "model": "model", "metric": "score", "game": "fingerprint of the game"}
-    facts += [(label, str(settings[key])) for key, label in labels.items() if settings.get(key)]
+    if source is not None:
+        for role, named in source.columns.items():
+            columns = ", ".join(named) if isinstance(named, list) else named
+            facts += [(f"column: {role}", str(columns))] if columns else []
+        stated = {
+            "file": source.file,
+            "SHA-256 of the file": source.sha256,
+            "test file": source.test_file,
+            "SHA-256 of the test file": source.test_sha256,
+            "task": source.task,
+            "model": source.model,
+            "score": source.metric,
+            "fingerprint of the game": source.game,
+        }
+        facts += [(label, str(fact)) for label, fact in stated.items() if fact]
     facts.append(("fingerprint of the groups", valuation.partition.fingerprint))
-    versions = settings.get("versions", {"fgsv": fgsv.__version__})
-    return [*facts, ("versions", ", ".join(f"{name} {number}" for name, number in versions.items()))]
+    packages = {"fgsv": fgsv.__version__} if source is None else source.versions
+    return [*facts, ("versions", ", ".join(f"{name} {number}" for name, number in packages.items()))]
 
 
 def _error(half_width: float) -> str:

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from fgsv.types import Floats
-from fgsv.valuation import Valuation
+from fgsv.valuation import Valuation, t_quantile
 
 MOST_BYTES = 5_000_000
 """Of replicates before base64; a page with more would be too large to send."""
@@ -52,7 +51,7 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
     scales, levels = quantized(deviations)
     data = {
         "confidence": confidence,
-        "quantile": float(student.ppf((1 + confidence) / 2, valuation.degrees_of_freedom)),
+        "quantile": float(t_quantile(confidence, valuation.degrees_of_freedom)),
         "total": np.atleast_1d(valuation.total).tolist(),
         "names": [str(name) for name in valuation.names],
         "owner": _base64(owner.astype("<i4")),

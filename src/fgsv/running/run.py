@@ -1,56 +1,32 @@
-"""The loop: draw, evaluate, update, stop."""
+"""value, iterate and exact: the runs that users start."""
 
 from __future__ import annotations
 
-import inspect
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from fgsv.coalitions import Coalitions
-from fgsv.estimators import Covariance, Estimator, Method, Problem, as_method
-from fgsv.estimators.covariance.proxy import closed_form_of, value_proxy
-from fgsv.estimators.enumeration import Enumeration, read_players
-from fgsv.game import as_game
+from fgsv.environment import same_arguments
+from fgsv.estimators import Enumeration, Method
 from fgsv.ledger import Ledger
-from fgsv.running.evaluator import Evaluator, default_batch_size
-from fgsv.running.stopping import rules, unreached
-from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
-from fgsv.types import Floats, Ints
-from fgsv.valuation import Estimate, Valuation, positive_total
+from fgsv.running.loop import rounds
+from fgsv.running.preparation import door_to, prepare, read_players
+from fgsv.running.stopping import Rule
+from fgsv.semivalue import Semivalue
+from fgsv.types import Ints
+from fgsv.valuation import Valuation
 
-P = ParamSpec("P")
-T = TypeVar("T")
+MOST_PLAYERS = 24
+"""Players up to which `exact` enumerates."""
 
-DEFAULT_BUDGET = 20_000
-
-
-@dataclass(frozen=True, eq=False)
-class Progress:
-    """Where a run stands after a round; the valuation is computed when it is asked for."""
-
-    estimate: Callable[[], Estimate]
-    as_valuation: Callable[[Estimate, str], Valuation]
-    n_evaluations: int
-    seconds: float
-    stopped: str = "not stopped"
-
-    @cached_property
-    def valuation(self) -> Valuation:
-        """The valuation so far."""
-        return self.as_valuation(self.estimate(), self.stopped)
+Rounds = Callable[..., Iterator[Valuation]]
 
 
-def rounds(
+@contextmanager
+def _started(
     game: Any,
     groups: Any = None,
     *,
@@ -60,6 +36,7 @@ def rounds(
     stderr: float | None = None,
     precision: float | None = None,
     confidence: float = 0.95,
+    stop: Rule | Sequence[Rule] | None = None,
     seed: int = 0,
     semivalue: str | Semivalue = "shapley",
     cost: Callable[[Ints], ArrayLike] | None = None,
@@ -70,209 +47,39 @@ def rounds(
     on_error: str | float = "raise",
     timeout: float | None = None,
     **options: Any,
-) -> Iterator[Progress]:
-    """Yield where a run stands after each round; its arguments are those of `value`."""
-    start = time.monotonic()
-    game, partition = read_players(game, groups)
-    n = game.n_players
-    method = as_method(method, options)
-    weights = as_semivalue(semivalue)
-    stop_rules = rules(max_seconds=max_seconds, stderr=stderr, precision=precision, confidence=confidence)
-    if budget is None:
-        # without any rule a run must end; with one the budget only guards against what is out of reach
-        budget = max(method.least(n, partition), 50 * DEFAULT_BUDGET if stop_rules else DEFAULT_BUDGET)
-    budget, seed = _whole("budget", budget), _whole("seed", seed)
-    asked = method
-    ahead: list[tuple[Method, int]] = [(method, budget)]
-    small = isinstance(method, Covariance) and n < 40
-    if small and 2**n <= budget:
-        ahead = [(Enumeration(), budget)]
-        sampled = min(2 ** (n - 1), budget - 2**n)
-        if stop_rules and sampled >= asked.least(n, partition):  # they may be met long before the last coalition
-            ahead.insert(0, (asked, sampled))
-    running, limit = ahead.pop(0)
-    least = running.least(n, partition)
-    if budget < least:
-        least = min(least, 2**n) if small else least
-        raise ValueError(f"method {running.name!r} needs a budget of at least {least} evaluations, got {budget}")
-    if seed < 0:
-        raise ValueError(f"seed must not be negative, got {seed}")
-    if proxy is not None:
-        if not isinstance(asked, Covariance):
-            raise ValueError(f"a proxy goes with the method 'covariance', not with {asked.name!r}")
-        if getattr(proxy, "n_players", n) != n:
-            raise ValueError(f"the proxy has {proxy.n_players} players, but the game has {n}")
-        closed_form = closed_form_of(proxy, n) if weights == SHAPLEY else None
-    cost = cost or game.cost
-    if cost is not None:
-        costs = np.asarray(cost(np.arange(1, n)), dtype=float)
-        if costs.shape not in ((), (n - 1,)) or not (np.isfinite(costs) & (costs > 0)).all():
-            raise ValueError(
-                f"cost must give a positive number for each of the {n - 1} sizes from 1 to n - 1, "
-                f"got an array of shape {costs.shape} from {costs.min():g} to {costs.max():g}"
-            )
-    if batch_size is not None and _whole("batch_size", batch_size) < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-    rows = int(batch_size or game.batch_size or default_batch_size(n))
-    # all that the values depend on besides the game and the groups: `fgsv verify` runs again from these
-    settings = {
-        "method": asked.name,
-        "options": {name: _plain(option) for name, option in asdict(asked).items()},  # type: ignore[call-overload]
-        "semivalue": str(weights),
-        "seed": int(seed),
-        "batch_size": rows,
-        "cost": None if cost is None else np.asarray(cost(np.arange(1, n)), float).tolist(),
-        "budget": int(budget),
-        "rules": [str(rule) for rule in stop_rules],
-        "on_error": on_error,
-        "timeout": timeout,
-        "fingerprint": game.fingerprint,
-        "proxy": proxy is not None,
-    }
+) -> Iterator[Rounds]:
+    """Check the arguments, open the evaluator, and give what runs the rounds; the end goes into the ledger."""
+    read, partition = read_players(game, groups)
+    door, opened = door_to(
+        game, read, batch_size=batch_size, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout
+    )
+    run = prepare(
+        door,
+        partition,
+        method=method,
+        budget=budget,
+        max_seconds=max_seconds,
+        stderr=stderr,
+        precision=precision,
+        confidence=confidence,
+        stop=stop,
+        seed=seed,
+        semivalue=semivalue,
+        cost=cost,
+        proxy=proxy,
+        options=options,
+    )
+    with opened, door.evaluator.recorded(run.settings.to_dict()) as record:
 
-    with Evaluator(
-        game,
-        batch_size=rows,
-        n_jobs=n_jobs,
-        on_error=on_error,
-        timeout=timeout,
-        ledger=ledger,
-        settings=settings,
-    ) as evaluated:
-        ends = evaluated(Coalitions.ends(n))
-        if precision is not None:
-            positive_total(ends[1] - ends[0])
-        known = None
-        if proxy is not None and running is asked:
-            # without a surrogate: evaluations of a proxy are cheaper than learning from them
-            def start_own(ends: Floats) -> Estimator:
-                return Covariance(surrogate=False).start(Problem(n, ends, partition, weights))
+        def recorded_rounds(*, every: bool) -> Iterator[Valuation]:
+            for valuation in rounds(run, door, every=every):
+                record.end = valuation.end
+                yield valuation
 
-            known = value_proxy(as_game(proxy, n), ends.shape[1], closed_form, start_own, seed)
-        problem = Problem(n, ends, partition, weights, cost, known)
-        estimator = running.start(problem)
-
-        def progress_after(n_evaluations: int) -> Progress:
-            failures, name = evaluated.summary(), running.name
-
-            def as_valuation(estimate: Estimate, stopped: str) -> Valuation:
-                return Valuation.of(
-                    replace(estimate, info=estimate.info | failures),
-                    partition,
-                    game=game,
-                    method=name,
-                    ends=ends,
-                    n_evaluations=n_evaluations,
-                    stopped=stopped,
-                    seed=seed,
-                    settings=settings,
-                )
-
-            return Progress(estimator.estimate, as_valuation, n_evaluations, time.monotonic() - start)
-
-        progress: Progress | None = None
-        estimated = False
-        n_evaluations = 2
-        for number in range(2**62):
-            try:
-                with _interrupts_wait():
-                    draws = estimator.draw(np.random.default_rng([seed, number]))
-                if draws is None:
-                    stopped = "nothing is left to draw"
-                    break
-                if n_evaluations + len(draws.coalitions) > limit:
-                    if ahead:
-                        running, limit = ahead.pop(0)
-                        least = n_evaluations - 2 + running.least(n, partition)
-                        estimator, known = running.start(problem), None
-                        continue
-                    stopped = f"budget of {budget} reached"
-                    if budget - n_evaluations > budget / 8:
-                        stopped += f" as far as whole rounds go: the next takes {len(draws.coalitions)}"
-                    break
-                if progress is not None and progress.n_evaluations == n_evaluations:
-                    yield progress
-                if known is not None:
-                    known.keep_ahead(n_evaluations + len(draws.coalitions))
-                values = evaluated(draws.coalitions)
-                with _interrupts_wait():
-                    estimator.update(draws, values)
-                    n_evaluations += len(draws.coalitions)
-                    if progress is not None and estimated and n_evaluations < least:
-                        # every coalition is being evaluated: until the last one the estimate stays what it is
-                        progress = replace(progress, seconds=time.monotonic() - start)
-                    else:
-                        progress, estimated = progress_after(n_evaluations), n_evaluations >= least
-                reasons = [why for rule in stop_rules if estimated and (why := rule.met(progress))]
-            except KeyboardInterrupt:
-                if not estimated:
-                    raise
-                stopped = "interrupted"
-                break
-            if reasons:
-                stopped = "; ".join(reasons)
-                break
-        if progress is not None:
-            if unused := n_evaluations - progress.n_evaluations:
-                stopped += f"; {unused} further evaluations, on the way to all, are not used"
-            stopped += unreached(stop_rules, progress)
-        evaluated.stopped = stopped
-    yield replace(progress or progress_after(n_evaluations), stopped=stopped)
+        yield recorded_rounds
 
 
-@contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """Have an interrupt wait until the block is done: an estimator in the middle of an update estimates nothing."""
-    before = signal.getsignal(signal.SIGINT)
-    # interrupts go to the main thread; what is not Python's cannot be put back
-    if threading.current_thread() is not threading.main_thread() or before is None:
-        yield
-        return
-    waiting: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if waiting:
-        signal.raise_signal(signal.SIGINT)  # whoever handles it: a KeyboardInterrupt, the user's own, nobody
-
-
-def _whole(name: str, number: Any) -> int:
-    """Return a number as an integer, or raise an error where it is none."""
-    try:
-        whole = int(number)
-    except (TypeError, ValueError, OverflowError):
-        whole = None
-    if whole is None or whole != number:
-        raise ValueError(f"{name} must be a whole number, got {number!r}")
-    return whole
-
-
-def _plain(option: Any) -> Any:
-    """Return an option as JSON has it; one that JSON has not, in words, cannot be run again from."""
-    if isinstance(option, np.generic | np.ndarray):
-        return option.tolist()
-    return option if option is None or isinstance(option, bool | int | float | str | list | dict) else repr(option)
-
-
-def _arguments_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
-    """Give a function the arguments of another one."""
-
-    def decorate(function: Callable[..., T]) -> Callable[P, T]:
-        @wraps(function)
-        def same(*args: P.args, **kwargs: P.kwargs) -> T:
-            return function(*args, **kwargs)
-
-        returned = inspect.signature(function).return_annotation
-        signature = inspect.signature(source).replace(return_annotation=returned)
-        same.__signature__ = signature  # type: ignore[attr-defined]
-        return same
-
-    return decorate
-
-
-@_arguments_of(rounds)
+@same_arguments(_started)
 def iterate(*args: Any, **kwargs: Any) -> Iterator[Valuation]:
     """Yield the valuation after each round of a run; the arguments are those of `value`.
 
@@ -281,11 +88,11 @@ def iterate(*args: Any, **kwargs: Any) -> Iterator[Valuation]:
     >>> [v.n_evaluations for v in fgsv.iterate(game, budget=100)]
     [34, 66, 98]
     """
-    for progress in rounds(*args, **kwargs):
-        yield progress.valuation
+    with _started(*args, **kwargs) as run_rounds:
+        yield from run_rounds(every=True)
 
 
-@_arguments_of(rounds)
+@same_arguments(_started)
 def value(*args: Any, **kwargs: Any) -> Valuation:
     """Estimate the faithful value of each group: the sum of its members' Shapley values (paper, Eq. 4).
 
@@ -298,25 +105,64 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     name -> indices, an (n, K) ownership matrix, or None for each player alone.
 
     What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate` and
-    `round_size` for the default), `semivalue` ("shapley", "banzhaf", "beta(a, b)"), `cost` (sizes -> relative cost of
-    an evaluation), `proxy` (a cheap game that resembles this one: what it explains is not sampled; one without
-    closed form is valued beside it, with 128 to 256 times the evaluations, up to 200,000), `seed`.
+    `round_size` for the default; or a method of your own), `semivalue` ("shapley", "banzhaf", "beta(a, b)", or one
+    of your own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game that resembles this one:
+    what it explains is not sampled; one without closed form is valued beside it, with 128 to 256 times the
+    evaluations, up to 200,000), `seed`.
 
-    When it stops, whichever comes first: `budget` evaluations in all, the ends included (20,000 where nothing else is
-    said, a million beside a target); `max_seconds`; `stderr`, the largest standard error of a group;
-    `precision`, the half-width of every share's interval at `confidence`. With a budget of 2^n or more the default
-    method enumerates; beside another rule it samples first, half as many coalitions at the most. A stop that looks at
-    the errors ends runs whose error happens to look small; measured in 1,000 runs on each of three games
-    (`python -m benchmarks coverage`), 95% intervals then hold in 94.1 to 96.3%, and where tails are heavy the values
-    are off by 0.17 standard errors in the mean. What no draw has seen, no error tells: a game that is worth something
-    in rare coalitions only may meet its target before the first of them.
+    When it stops, whichever comes first: `budget` evaluations in all, the ends included (default: 20,000, or a
+    million beside another rule); `max_seconds`; `stderr`, the largest standard error of a group; `precision`, the
+    half-width of every share's interval at `confidence`; `stop`, rules of your own: callables from the progress to
+    words that say why to stop, or None to go on. With a budget of 2^n or more the default method enumerates; beside
+    another rule it samples first, half as many coalitions at the most.
+
+    A stop that looks at the errors ends runs whose error happens to look small. Measured in 1,000 runs on each of
+    three games (`python -m benchmarks coverage`), 95% intervals then hold in 94.1 to 96.3%, and where tails are heavy
+    the values are off by 0.17 standard errors in the mean. Standard errors cannot reflect coalitions that were never
+    sampled: a game that is worth something in rare coalitions only may meet its target before the first of them.
 
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
-    a file that remembers every evaluation, `on_error` ("raise", or a number for what fails), `timeout` per batch.
-    Same seed, same bits, however it runs. An interrupt returns what there is.
+    a file that remembers every evaluation, `on_error` ("raise", or a number that a failure counts as), `timeout`
+    seconds for each batch. Same seed, same bits, however it runs. An interrupt returns the valuation so far.
     """
-    last = None
-    for last in rounds(*args, **kwargs):  # noqa: B007
-        pass
-    assert last is not None
-    return last.valuation
+    with _started(*args, **kwargs) as run_rounds:
+        [valuation] = run_rounds(every=False)
+    return valuation
+
+
+def exact(
+    game: Any,
+    groups: Any = None,
+    *,
+    semivalue: str | Semivalue = "shapley",
+    n_jobs: int | None = None,
+    ledger: str | Path | Ledger | None = None,
+    on_error: str | float = "raise",
+    timeout: float | None = None,
+) -> Valuation:
+    """Return exact faithful group values: the sums of their members' Shapley values (paper, Eq. 1 and Thm. 1).
+
+    >>> import fgsv
+    >>> fgsv.exact(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"]).values.round(4).tolist()
+    [0.3333, 3.6667]
+
+    Costs 2^n evaluations of the game, for at most 24 players; how it runs is as for `fgsv.value`. For the usual Group
+    Shapley Value, where each group is one player, call it on `fgsv.grouped(game, groups)`.
+    """
+    n = read_players(game, groups)[0].n_players
+    if n > MOST_PLAYERS:
+        raise ValueError(
+            f"exact values of {n} players would take 2^{n} = {2.0**n:.3g} evaluations; the limit is "
+            f"{MOST_PLAYERS} players. fgsv.value(game, groups, budget=20_000) estimates them, with errors"
+        )
+    return value(
+        game,
+        groups,
+        method=Enumeration(),
+        budget=2**n,
+        semivalue=semivalue,
+        n_jobs=n_jobs,
+        ledger=ledger,
+        on_error=on_error,
+        timeout=timeout,
+    )

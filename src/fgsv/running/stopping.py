@@ -1,14 +1,15 @@
-"""Rules that end a run: small, frozen, any of them together."""
+"""Rules that end a run: callables from its progress to words that say why, or None to go on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fgsv.valuation import Valuation, check_confidence
+from fgsv.types import Floats
+from fgsv.valuation import End, Reason, RunSettings, Valuation, positive_total
 
 
 class Progress(Protocol):
@@ -23,15 +24,20 @@ class Progress(Protocol):
         """Seconds since the run began."""
 
     @property
+    def round_seconds(self) -> float:
+        """Seconds that the last round took."""
+
+    @property
     def valuation(self) -> Valuation:
         """The valuation so far, computed when first asked for."""
 
 
-class Rule(Protocol):
-    """Says after a round whether to stop, and why."""
+Rule = Callable[[Progress], str | None]
+"""Says after a round why to stop, or None to go on.
 
-    def met(self, progress: Progress) -> str | None:
-        """Return the reason to stop, or None to go on."""
+A rule may have two attributes: `reason`, the reason of the end, and `check(total)`, which is called with U(N) - U(0)
+before the first round and raises an error where the rule can never be met.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,11 @@ class MaxSeconds:
 
     seconds: float
 
-    def met(self, progress: Progress) -> str | None:
-        """Return the reason to stop, or None to go on."""
-        if progress.seconds >= self.seconds:
-            return f"max_seconds of {self.seconds:g} passed"
-        return None
+    reason: ClassVar[Reason] = Reason.TIME
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Say why to stop, or None to go on."""
+        return f"max_seconds of {self.seconds:g} passed" if progress.seconds >= self.seconds else None
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,9 @@ class StandardError:
 
     name: ClassVar[str] = "a standard error"
 
-    def met(self, progress: Progress) -> str | None:
-        """Return the reason to stop, or None to go on."""
-        if self.ratio(progress.valuation) <= 1:
-            return f"every standard error is at most {self.target:g}"
-        return None
+    def __call__(self, progress: Progress) -> str | None:
+        """Say why to stop, or None to go on."""
+        return f"every standard error is at most {self.target:g}" if self.ratio(progress.valuation) <= 1 else None
 
     def ratio(self, valuation: Valuation) -> float:
         """Return the largest standard error over the target."""
@@ -75,11 +79,15 @@ class Precision:
 
     name: ClassVar[str] = "a precision"
 
-    def met(self, progress: Progress) -> str | None:
-        """Return the reason to stop, or None to go on."""
-        if self.ratio(progress.valuation) <= 1:
-            return f"every share is within {self.target:g} at {self.confidence:.0%} confidence"
-        return None
+    def check(self, total: Floats) -> None:
+        """Raise an error where there is nothing to share."""
+        positive_total(total)
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Say why to stop, or None to go on."""
+        if not self.ratio(progress.valuation) <= 1:  # an error that is unknown meets no target
+            return None
+        return f"every share is within {self.target:g} at {self.confidence:.0%} confidence"
 
     def ratio(self, valuation: Valuation) -> float:
         """Return the largest half-width of a share over the target."""
@@ -87,38 +95,53 @@ class Precision:
         return float(np.max(low_high[..., 1] - low_high[..., 0])) / 2 / self.target
 
 
-def unreached(rules: Iterable[Rule], progress: Progress) -> str:
-    """Return what each target that was not reached would take: errors fall with the root of the evaluations."""
-    text = ""
+def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) -> tuple[Rule, ...]:
+    """Return the rules that the settings of a run ask for, and those of the user's own."""
+    rules: list[Rule] = []
+    if settings.max_seconds is not None:
+        rules.append(MaxSeconds(settings.max_seconds))
+    if settings.stderr is not None:
+        rules.append(StandardError(settings.stderr))
+    if settings.precision is not None:
+        rules.append(Precision(settings.precision, settings.confidence))
+    return (*rules, *own_rules(own))
+
+
+def own_rules(stop: Rule | Sequence[Rule] | None) -> tuple[Rule, ...]:
+    """Return the rules that `stop=` gives: one callable, or several."""
+    rules = () if stop is None else (stop,) if callable(stop) else tuple(stop)
     for rule in rules:
-        if isinstance(rule, (StandardError, Precision)):
-            ratio = rule.ratio(progress.valuation)
-            if 1 < ratio < np.inf:
-                needed = float(f"{progress.n_evaluations * ratio**2:.2g}")
-                text += f"; {rule.name} of {rule.target:g} would take "
-                n = progress.valuation.partition.n_players
-                text += f"all {2**n:,}" if np.log2(needed) > n else f"about {needed:,.0f}"
-                text += " evaluations"
-    return text
+        if not callable(rule):
+            raise TypeError(f"stop must be a callable from progress to words or None, or several; got {rule!r}")
+    return rules
 
 
-def rules(
-    *,
-    max_seconds: float | None = None,
-    stderr: float | None = None,
-    precision: float | None = None,
-    confidence: float = 0.95,
-) -> tuple[Rule, ...]:
-    """Return the rules that the arguments of `fgsv.value` ask for."""
-    for name, number in (("max_seconds", max_seconds), ("stderr", stderr), ("precision", precision)):
-        if number is not None and not number > 0:
-            raise ValueError(f"{name} must be positive, got {number}")
-    check_confidence(confidence)
-    found: list[Rule] = []
-    if max_seconds is not None:
-        found.append(MaxSeconds(max_seconds))
-    if stderr is not None:
-        found.append(StandardError(stderr))
-    if precision is not None:
-        found.append(Precision(precision, confidence))
-    return tuple(found)
+def met(rules: Iterable[Rule], progress: Progress) -> End | None:
+    """Return the end of a run by the rules that are met, or None to go on."""
+    found = [
+        (getattr(rule, "reason", Reason.TARGET), str(words))
+        for rule in rules
+        if (words := rule(progress)) is not None
+    ]
+    if not found:
+        return None
+    reasons = [reason for reason, _ in found]
+    return End(
+        Reason.TARGET if Reason.TARGET in reasons else reasons[0],
+        "; ".join(words for _, words in found),
+    )
+
+
+def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
+    """Say what each target that was not reached would take: errors fall with the root of the evaluations."""
+    notes = []
+    for rule in rules:
+        if not isinstance(rule, StandardError | Precision):
+            continue
+        ratio = rule.ratio(valuation)
+        if 1 < ratio < np.inf:
+            needed = float(f"{valuation.n_evaluations * ratio**2:.2g}")
+            n = valuation.partition.n_players
+            count = f"all {2**n:,}" if np.log2(needed) > n else f"about {needed:,.0f}"
+            notes.append(f"{rule.name} of {rule.target:g} would take {count} evaluations")
+    return notes

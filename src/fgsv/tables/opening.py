@@ -1,119 +1,92 @@
-"""From a file to a game: what `fgsv value` opens, in one call."""
+"""From a table to a game: what `fgsv value` opens, in one call."""
 
 from __future__ import annotations
 
-import platform
-import sys
-from dataclasses import dataclass, replace
-from importlib import import_module
-from importlib.metadata import version
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
-from fgsv.game import Game
-from fgsv.tables.folds import Folds, folds_of, with_test_error
+from fgsv.environment import versions
+from fgsv.partition import Partition
+from fgsv.tables.dataset import Dataset, TableError, Task, prepare
+from fgsv.tables.folds import Folds, folds_of
+from fgsv.tables.models import model_of, task_of
 from fgsv.tables.preprocessing import recognise_columns, transformer
-from fgsv.tables.reading import Dataset, TableError, Task, prepare, read
+from fgsv.tables.reading import read
+from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
 
-NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
-
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """A game over the players of a file, and the words that say what it is."""
+class Table:
+    """A table as a game of its rows or units: `fgsv.value(table.game, table.partition)` values it."""
 
     game: Any
     dataset: Dataset
     inputs: Inputs
-    settings: dict[str, Any]
-    """What a report needs to say, and another person to check, what was valued."""
+    source: Source
     folds: Folds | None = None
-    """Where the error from the choice of the test rows is asked for: how they are cut."""
+    """How the test rows are cut, where the error from their choice is asked for."""
+
+    @property
+    def partition(self) -> Partition:
+        """Who owns which player, by the first column of `group`."""
+        return self.dataset.partition
 
     @property
     def notes(self) -> list[str]:
         """What was decided on the way, in plain words."""
-        return list(self.settings["notes"])
+        return list(self.source.notes)
 
-    def on_all_test_rows(self, game: Any) -> Any:
-        """Return a game of this job as the one whose value is the score on all test rows, folds or not."""
-        folds = self.folds
-        if folds is None:
-            return game
-        return Game(lambda masks: game(masks) @ folds.weights, game.n_players, batch_size=game.batch_size)
+    @property
+    def weights(self) -> Floats | None:
+        """The weights with which the folds make up all test rows; None without folds."""
+        return None if self.folds is None else self.folds.weights
 
-    def on_all_test_rows_valued(self, valuation: Valuation) -> Valuation:
-        """Return a valuation of this job's game as that of the score on all test rows, folds or not."""
+    def on_all_test_rows(self, valuation: Valuation) -> Valuation:
+        """Return a valuation of the game as that of the score on all test rows, folds or not."""
         return valuation if self.folds is None else valuation.combined(self.folds.weights)
 
-    def ends(self) -> list[float]:
-        """Return U(0) and U(N) of a game with one output."""
-        both = np.array([[False], [True]]) & np.ones(self.game.n_players, dtype=bool)
-        return [float(score) for score in self.on_all_test_rows(self.game)(both)]
 
-    def check_something_to_share(self) -> None:
-        """Raise an error where U(N) is no better than U(0), before a run is spent on money that cannot be split."""
-        if self.game.outputs is not None and self.folds is None:
-            return
-        nobody, everybody = self.ends()
-        if everybody <= nobody:
-            raise ValueError(
-                f"with everybody's data the model scores {everybody:.4g}, with nobody's {nobody:.4g}: there is "
-                "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
-                "--audit"
-            )
-
-    def finished(self, valuation: Valuation, confidence: float = 0.95) -> Valuation:
-        """Return a valuation of the job's game with the job's settings and, from folds, the test rows' error."""
-        if self.folds is not None:
-            valuation = with_test_error(valuation, self.folds, confidence)
-        settings = valuation.settings | self.settings | {"confidence": confidence}
-        if valuation.outputs is None:
-            settings["ends"] = self.ends()
-        return replace(valuation, settings=settings)
-
-
-def open_file(
+def open_table(
     path: str | Path,
     *,
-    group: str,
+    group: str | Sequence[str],
     target: str,
-    regroup: str = "",
+    regroup: str | Sequence[str] = "",
     unit: str | None = None,
     test: str | Path | None = None,
     test_fraction: float = 0.25,
     test_by: str | None = None,
     model: str | None = None,
-    metric: str | None = None,
+    metric: str | Sequence[str] | None = None,
     task: Task | None = None,
     group_missing: str | None = None,
-    ignore: str = "",
+    ignore: str | Sequence[str] = "",
     refit_preprocessing: bool = False,
     test_error: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
-) -> Job:
-    """Read a file and return the game of its rows: `fgsv.value(job.game, job.dataset.partition)` values it.
+) -> Table:
+    """Read a file and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
 
-    `group`, `regroup` and `ignore` name columns, several with commas between; `metric` may name several scores
-    likewise. Columns of `group` are no features; those of `regroup` are, and group the same players once more.
-    `test_error` makes the folds of the test rows outputs of the game (see `fgsv.heldout`).
+    `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
+    are no features; those of `regroup` are, and group the same players once more. `test_error` makes the folds of the
+    test rows outputs of the game (see `fgsv.tables.folds`).
     """
     groups, ignored = _names(group), _names(ignore)
     if test is not None and test_by is not None:
         raise TableError("the test rows come from --test or from --test-by, not from both")
     text = [*groups, *([unit] if unit else [])]
-    table = read(path, text=text, encoding=encoding)
+    file = read(path, text=text, encoding=encoding)
     tested = None if test is None else read(test, text=text, encoding=encoding)
     dataset = prepare(
-        table,
+        file,
         group=groups,
         regroup=_names(regroup),
         target=target,
@@ -126,106 +99,44 @@ def open_file(
         task=task or task_of(model),
         seed=seed,
     )
-    metric = metric or ("accuracy" if dataset.task == "classification" else "r2")
-    folds = folds_of(metric, dataset.test_target, seed=seed) if test_error else None
-    inputs, notes = inputs_of(dataset, model, metric, refit=refit_preprocessing, folds=folds, seed=seed)
+    metrics = _names(metric or ("accuracy" if dataset.task == "classification" else "r2"))
+    folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
+    if test_error and folds is None:
+        raise TableError(f"the error from the test rows takes one metric, got {', '.join(metrics)}")
+    inputs, notes = inputs_of(dataset, model, metrics, refit=refit_preprocessing, folds=folds, seed=seed)
     game = inputs.game()
-    notes = (*notes, *_described(game, metric, folds))
-    settings = {
-        "file": table.name,
-        "sha256": table.sha256,
-        "test_file": None if tested is None else tested.name,
-        "test_sha256": None if tested is None else tested.sha256,
-        "rows": len(dataset.features),
-        "test_rows": len(dataset.test_features),
-        "columns": {"group": groups, "target": target, "unit": unit, "ignored": ignored},
-        "task": dataset.task,
-        "model": repr(game.model),
-        "metric": metric,
-        "game": game.fingerprint,
-        "notes": [*dataset.notes, *notes],
-        "versions": versions(),
-    }
-    return Job(game, dataset, inputs, settings, folds)
+    source = Source(
+        file=file.name,
+        sha256=file.sha256,
+        test_file=None if tested is None else tested.name,
+        test_sha256=None if tested is None else tested.sha256,
+        rows=len(dataset.features),
+        test_rows=len(dataset.test_features),
+        columns={"group": groups, "target": target, "unit": unit, "ignored": ignored},
+        task=dataset.task,
+        model=repr(game.model),
+        metric=",".join(metrics),
+        game=game.fingerprint,
+        notes=(*dataset.notes, *notes, *_described(game, metrics[0], folds)),
+        versions=versions(),
+    )
+    return Table(game, dataset, inputs, source, folds)
+
+
+open_file = open_table
+"""The name that it had in 0.1.0."""
 
 
 def _described(game: Any, metric: str, folds: Folds | None) -> list[str]:
+    lines: list[str] = game.describe().splitlines()
     if folds is None:
-        return list(game.describe().splitlines())
-    lines = game.describe().splitlines()[:2]
-    return [*lines, f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
+        return lines
+    return [*lines[:2], f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
 
 
-def versions() -> dict[str, str]:
-    """Return the versions that a result depends on."""
-    packages = ("fgsv", "numpy", "scipy", "scikit-learn", "pandas")
-    found = {"python": platform.python_version()}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except ModuleNotFoundError:  # a source tree that is not installed
-            found[package] = import_module(package).__version__
-    return found
-
-
-def _names(names: str) -> list[str]:
-    return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def task_of(name: str | None) -> Task | None:
-    """Return the task that a model's name implies, or None where it serves both."""
-    return {"logistic": "classification", "ridge": "regression"}.get(name or "")  # type: ignore[return-value]
-
-
-def model_of(name: str | None, task: Task, seed: int) -> Any:
-    """Return the scikit-learn model of this name: one of `NAMES`, or `package.module:object`.
-
-    >>> model_of("ridge", "regression", seed=0)
-    Ridge()
-    """
-    if name is not None and ":" in name:
-        return _imported(name, task)
-    classes = task == "classification"
-    name = name or ("logistic" if classes else "ridge")
-    if name == "logistic":
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression()
-    if name == "ridge":
-        from sklearn.linear_model import Ridge
-
-        return Ridge()
-    if name == "knn":
-        from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-
-        return KNeighborsClassifier() if classes else KNeighborsRegressor()
-    if name == "hgb":
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-        return (HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor)(random_state=seed)
-    if name == "mlp":
-        from sklearn.neural_network import MLPClassifier, MLPRegressor
-
-        kind = MLPClassifier if classes else MLPRegressor
-        return kind(hidden_layer_sizes=(32,), max_iter=200, random_state=seed)
-    raise TableError(f"unknown model {name!r}: expected one of {', '.join(NAMES)}, or package.module:object")
-
-
-def _imported(name: str, task: Task) -> Any:
-    module, _, attribute = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:  # a command's path has the script's folder, not the one it is called from
-        sys.path.insert(0, here)
-    try:
-        model = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise TableError(f"model {name!r} cannot be imported: {error}") from None
-    if isinstance(model, type) or not hasattr(model, "fit"):
-        model = model()
-    fits = is_classifier(model) if task == "classification" else is_regressor(model)
-    if not fits:
-        raise TableError(f"model {name!r} ({type(model).__name__}) does not serve a {task}")
-    return model
+def _names(names: str | Sequence[str]) -> list[str]:
+    listed = [names] if isinstance(names, str) else names
+    return [name.strip() for each in listed for name in each.split(",") if name.strip()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,10 +154,10 @@ class Inputs:
     units: NDArray[Any] | None
     seed: int
     numbers: Floats
-    """(rows, p) the training rows as numbers, whoever makes them so."""
+    """(rows, p) the training rows as numbers, whatever turns them into numbers."""
 
     def game(self, rows: Masks | None = None) -> Any:
-        """Return the utility, of all training rows or of those that a mask names."""
+        """Return the utility, of all training rows or of those that a mask selects."""
         from fgsv.utilities import utility
 
         X, y, units = self.X, self.y, self.units
@@ -268,7 +179,7 @@ class Inputs:
 def inputs_of(
     dataset: Dataset,
     model: str | None,
-    metric: str | None,
+    metrics: Sequence[str],
     *,
     refit: bool = False,
     folds: Folds | None = None,
@@ -289,21 +200,10 @@ def inputs_of(
     else:
         X, X_test = numbers, into_numbers.transform(dataset.test_features)
         how = "preprocessing is fitted once, without labels, on all training rows"
-    metrics = None if metric is None else _names(metric)
-    scoring: Any = metrics[0] if metrics is not None and len(metrics) == 1 else metrics
+    scoring: Any = metrics[0] if len(metrics) == 1 else list(metrics)
     empty = None
     if folds is not None:
         scoring, empty = folds.scoring, folds.empty
-    inputs = Inputs(
-        learner,
-        X,
-        dataset.target,
-        X_test,
-        dataset.test_target,
-        scoring,
-        empty,
-        dataset.units,
-        seed,
-        numbers,
-    )
+    y, y_test = dataset.target, dataset.test_target
+    inputs = Inputs(learner, X, y, X_test, y_test, scoring, empty, dataset.units, seed, numbers)
     return inputs, (f"features: {columns.describe()}", how)

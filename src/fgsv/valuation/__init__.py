@@ -1,5 +1,20 @@
-"""Valuations: what came out, with its errors, for any grouping of the players."""
+"""Valuations: values with their errors, how they came about, and their file."""
 
-from fgsv.valuation.valuation import Estimate, Valuation, check_confidence, positive_total
+from fgsv.valuation.end import INTERRUPTED, End, Reason
+from fgsv.valuation.estimate import Estimate, Failures
+from fgsv.valuation.intervals import check_confidence, t_quantile
+from fgsv.valuation.settings import RunSettings
+from fgsv.valuation.valuation import Valuation, positive_total
 
-__all__ = ["Estimate", "Valuation", "check_confidence", "positive_total"]
+__all__ = [
+    "INTERRUPTED",
+    "End",
+    "Estimate",
+    "Failures",
+    "Reason",
+    "RunSettings",
+    "Valuation",
+    "check_confidence",
+    "positive_total",
+    "t_quantile",
+]

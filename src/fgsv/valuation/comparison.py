@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 
-from fgsv.valuation import Valuation
+from fgsv.valuation.intervals import t_quantile
+from fgsv.valuation.valuation import Valuation
 
 
 def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd.DataFrame:
@@ -24,17 +24,18 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     them has is listed with the other share missing; `clear` is None there, and where an error is unknown.
     """
     if first.values.ndim != 1 or second.values.ndim != 1:
-        raise ValueError("only valuations of one output can be compared; take them apart first")
+        raise ValueError("only valuations of one output can be compared: combine the outputs first")
     shares = [dict(zip(map(str, each.names), each.shares(), strict=True)) for each in (first, second)]
     errors = [dict(zip(map(str, each.names), each.stderr / each.total, strict=True)) for each in (first, second)]
     if not shares[0].keys() & shares[1].keys():
         raise ValueError(
             f"the two valuations have no group in common: {_some(first)} against {_some(second)}; nothing to compare"
         )
+    freedoms = (first.degrees_of_freedom, second.degrees_of_freedom)
     rows: list[list[Any]] = []
     for name in dict.fromkeys([*shares[0], *shares[1]]):
         a, b = (each.get(name, np.nan) for each in shares)
-        reach = norm.ppf((1 + confidence) / 2) * np.hypot(*(each.get(name, np.nan) for each in errors))
+        reach = _reach([each.get(name, np.nan) for each in errors], freedoms, confidence)
         difference = b - a
         clear = None if np.isnan(reach) else bool(abs(difference) > reach)
         rows.append([name, a, b, difference, difference - reach, difference + reach, clear])
@@ -42,15 +43,14 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     return pd.DataFrame(rows, columns=columns).astype({"clear": object})
 
 
-def notes_on(first: Valuation, second: Valuation) -> list[str]:
-    """Return what to know before the shares of two valuations are held against each other."""
-    games = [each.settings.get("fingerprint") for each in (first, second)]
-    if None in games or games[0] == games[1]:
-        return []
-    names = ("file", "model", "metric")
-    told = [name for name in names if first.settings.get(name) != second.settings.get(name)]
-    words = ", ".join(told) or "their data or test rows"
-    return [f"these are valuations of two different games; they differ in {words}"]
+def _reach(errors: list[float], freedoms: tuple[float, float], confidence: float) -> float:
+    """Return the half-width of a difference; its degrees of freedom are those of Welch and Satterthwaite."""
+    squares = np.square(errors)
+    variance = float(squares.sum())
+    if not variance > 0:
+        return variance  # exact, or unknown
+    freedom = variance**2 / max(float((squares**2 / freedoms).sum()), 1e-300)
+    return float(t_quantile(confidence, freedom) * np.sqrt(variance))
 
 
 def _some(valuation: Valuation) -> str:

@@ -1,48 +1,28 @@
-"""Valuations: what came out, with its errors, for any grouping of the players."""
+"""Valuations: values of groups with their errors, for any grouping of the players."""
 
 from __future__ import annotations
 
-import json
-import zlib
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from fgsv.game import Game
 from fgsv.partition import Partition
 from fgsv.types import Floats
+from fgsv.valuation.end import End
+from fgsv.valuation.estimate import Estimate, Failures
+from fgsv.valuation.intervals import t_quantile
+from fgsv.valuation.settings import RunSettings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """What a method has to say after a round.
-
-    `values` are (n, q) values of the players, or (K, q) values of the groups where the method works on groups.
-    Errors come in one of two forms: `deviations` (R, n, q), scaled so that the variance of any weighted sum of
-    players is the sum over R of its squares, or, for groups, `stderr` of the shape of `values`. Without either
-    no error is known.
-    """
-
-    values: Floats
-    deviations: NDArray[np.float32] | None = None
-    stderr: Floats | None = None
-    degrees_of_freedom: float = np.inf
-    exact: bool = False
-    efficient: bool = False
-    """Whether the values of all players sum to U(N) - U(0), as they must for Shapley values."""
-    of_groups: bool = False
-    info: dict[str, Any] = field(default_factory=dict)
+SHOWN = 60
+"""Rows of the table that `repr` prints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +45,8 @@ class Valuation:
     degrees_of_freedom: float
     method: str
     n_evaluations: int
-    stopped: str
-    """Which rule ended the run."""
+    end: End
+    """Why the run ended."""
     outputs: tuple[str, ...] | None = None
     seed: int | None = None
     exact: bool = False
@@ -75,8 +55,16 @@ class Valuation:
     """Whether the values of all players sum to U(N) - U(0) by construction."""
     grouped: bool = False
     """Whether the players are themselves groups (GSV), which cannot be regrouped."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    info: dict[str, Any] = field(default_factory=dict)
+    ends: Floats | None = None
+    """U(0) and U(N): (2,), or (2, q)."""
+    settings: RunSettings | None = None
+    """What the run can be run again from; None where it was no run."""
+    failures: Failures | None = None
+    """Evaluations that failed; None where none did."""
+    weights: tuple[float, ...] | None = None
+    """The weights of the outputs of which this is the sum, where `combined` made it."""
+    finished: bool = True
+    """False in a file that was saved before the payout, the audit or the report that were asked for."""
 
     @classmethod
     def of(
@@ -88,9 +76,10 @@ class Valuation:
         method: str,
         ends: Floats,
         n_evaluations: int,
-        stopped: str,
+        end: End,
         seed: int | None = None,
-        settings: dict[str, Any] | None = None,
+        settings: RunSettings | None = None,
+        failures: Failures | None = None,
     ) -> Valuation:
         """Return the valuation of a partition from an estimate; `ends` are the (2, q) values U(0), U(N)."""
         single = game.outputs is None and ends.shape[1] == 1
@@ -123,14 +112,15 @@ class Valuation:
             estimate.degrees_of_freedom,
             method,
             n_evaluations,
-            stopped,
+            end,
             outputs,
             seed,
             estimate.exact,
             estimate.efficient,
             game.grouped_by is not None,
-            settings or {},
-            estimate.info,
+            squeeze(ends),
+            settings,
+            failures,
         )
 
     @property
@@ -138,15 +128,30 @@ class Valuation:
         """The groups' names, in the order of `values`."""
         return self.partition.names
 
+    @property
+    def stopped(self) -> str:
+        """Why the run ended, in words."""
+        return str(self.end)
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The failures as a dictionary, under the key "failures"; empty where there are none."""
+        return {} if self.failures is None else {"failures": asdict(self.failures)}
+
+    @property
+    def group_deviations(self) -> Floats | None:
+        """(R, K, q): the variance of any weighted sum of groups is the sum over R of its squares; None if unknown."""
+        if self.deviations is None or self.player_values is None:
+            return None
+        return np.stack([self.partition.sums(each.astype(float)) for each in self.deviations])
+
     def interval(self, confidence: float = 0.95) -> Floats:
         """Return (K, 2) or (K, q, 2) bounds that hold each value with the given confidence (t quantiles)."""
         return _bounds(self.values, self.half_width(confidence))
 
     def half_width(self, confidence: float = 0.95) -> Floats:
         """Return half the width of each value's interval."""
-        check_confidence(confidence)
-        quantile = float(stdtrit(self.degrees_of_freedom, (1 + confidence) / 2))
-        return np.asarray(self.stderr * quantile)
+        return np.asarray(self.stderr * float(t_quantile(confidence, self.degrees_of_freedom)))
 
     def shares(self) -> Floats:
         """Return each group's part of U(N) - U(0); negative values are charged.
@@ -205,6 +210,8 @@ class Valuation:
             total=np.asarray(self.total @ weights)[()],
             outputs=None,
             grouped=False,
+            ends=None if self.ends is None else self.ends @ weights,
+            weights=tuple(weights.tolist()),
         )
         return replace(single.regroup(self.partition), grouped=self.grouped)
 
@@ -268,113 +275,25 @@ class Valuation:
 
     def __repr__(self) -> str:
         frame = self.to_frame().drop(columns=["share_low", "share_high"], errors="ignore")
-        if len(frame) > 60:
-            frame = frame.head(60)
-        table = frame.to_string(index=False, float_format=lambda x: f"{x:.6g}")
-        more = "" if self.partition.n_groups <= 60 else f"\n... {self.partition.n_groups} groups in all"
-        return (
-            f"{table}{more}\n{self.method}: {self.n_evaluations} evaluations; {self.stopped}"
-            f"; U(N) - U(0) = {np.array2string(np.asarray(self.total), precision=6)}{self._failures()}"
-        )
-
-    def _failures(self) -> str:
-        failures = self.info.get("failures")
-        if not failures:
-            return ""
-        kinds = ", ".join(f"{count} {kind}" for kind, count in failures["kinds"].items())
-        return f"\n{failures['coalitions']} evaluations failed and count as {failures['counted_as']:g}: {kinds}"
+        table = frame.head(SHOWN).to_string(index=False, float_format=lambda x: f"{x:.6g}")
+        more = "" if len(frame) <= SHOWN else f"\n... {self.partition.n_groups} groups in all"
+        failed = "" if self.failures is None else f"\n{self.failures}"
+        total = np.array2string(np.asarray(self.total), precision=6)
+        how = f"{self.method}: {self.n_evaluations} evaluations; {self.end}"
+        return f"{table}{more}\n{how}; U(N) - U(0) = {total}{failed}"
 
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file; `Valuation.load` reads it back, bit for bit."""
-        document = {
-            "schema": SCHEMA,
-            "method": self.method,
-            "seed": self.seed,
-            "n_evaluations": self.n_evaluations,
-            "stopped": self.stopped,
-            "outputs": None if self.outputs is None else list(self.outputs),
-            "names": [_json_name(name) for name in self.names],
-            "groups": _json_array(self.partition.codes if self.partition.is_disjoint else self.partition.ownership),
-            "values": self.values.tolist(),
-            "stderr": _json_floats(self.stderr),
-            "total": np.asarray(self.total).tolist(),
-            "player_values": None if self.player_values is None else _json_array(self.player_values),
-            "deviations": None if self.deviations is None else _json_array(self.deviations),
-            "degrees_of_freedom": _json_floats(np.asarray(self.degrees_of_freedom)),
-            "exact": self.exact,
-            "efficient": self.efficient,
-            "grouped": self.grouped,
-            "settings": self.settings,
-            "info": self.info,
-        }
-        text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
-        path = Path(path)
-        part = path.with_name(path.name + ".part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        from fgsv.valuation import file
+
+        file.write(path, file.to_document(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Valuation:
-        """Read a file that `save` wrote; one that is not whole is an error that names the field."""
-        try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-            schema = document["schema"]
-        except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
-            raise ValueError(f"{path} is not a saved valuation: {error!r}") from None
-        if schema != SCHEMA:
-            raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
+        """Read a file that `save` wrote; one that is damaged is an error that names the field."""
+        from fgsv.valuation import file
 
-        def field(name: str, read: Callable[[Any], Any] = lambda stated: stated, optional: bool = False) -> Any:
-            if name not in document:
-                raise ValueError(f"{path} is not a whole valuation: it lacks the field {name!r}")
-            try:
-                return None if optional and document[name] is None else read(document[name])
-            except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
-                raise ValueError(f"{path}: the field {name!r} cannot be read: {error!r}") from None
-
-        groups, names = field("groups", _array), field("names", lambda stated: tuple(map(_name, stated)))
-        disjoint = groups.ndim == 1
-        loaded = cls(
-            Partition(names, None if disjoint else groups, groups if disjoint else None),
-            field("values", lambda stated: np.array(stated, dtype=float)),
-            field("stderr", _floats),
-            field("total", lambda stated: np.array(stated, dtype=float)[()]),
-            field("player_values", _array, optional=True),
-            field("deviations", _array, optional=True),
-            field("degrees_of_freedom", lambda stated: float(_floats(stated))),
-            field("method", str),
-            field("n_evaluations", int),
-            field("stopped", str),
-            field("outputs", tuple, optional=True),
-            field("seed"),
-            field("exact", bool),
-            field("efficient", bool),
-            field("grouped", bool),
-            field("settings", dict),
-            field("info", dict),
-        )
-        loaded._check_shapes(path)
-        return loaded
-
-    def _check_shapes(self, path: str | Path) -> None:
-        """Raise an error where the fields of a file do not go together."""
-        n, groups = self.partition.n_players, (self.partition.n_groups,)
-        outputs = () if self.outputs is None else (len(self.outputs),)
-        expected = {"values": groups + outputs, "stderr": groups + outputs, "total": outputs}
-        if self.player_values is not None:
-            expected["player_values"] = (n, *outputs)
-        if self.deviations is not None:
-            expected["deviations"] = (len(self.deviations), n, *(outputs or (1,)))
-        for name, shape in expected.items():
-            found = np.shape(getattr(self, name))
-            if found != shape:
-                raise ValueError(f"{path}: the field {name!r} has the shape {found}; expected {shape}")
-        if (
-            self.partition.is_disjoint
-            and n
-            and not 0 <= self.partition.codes.min() <= self.partition.codes.max() < len(self.names)
-        ):
-            raise ValueError(f"{path}: the field 'groups' names a group that 'names' has not")
+        return file.from_document(file.read(path), path)
 
 
 def _group_sums(
@@ -399,12 +318,6 @@ def _group_sums(
     return values, np.sqrt(variance)
 
 
-def check_confidence(confidence: float) -> None:
-    """Refuse what is no probability, such as 95."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
-
-
 def positive_total(total: Floats) -> Floats:
     """Return U(N) - U(0), or raise an error where there is nothing to share."""
     if not np.all(total > 0):
@@ -418,51 +331,3 @@ def positive_total(total: Floats) -> Floats:
 
 def _bounds(values: Floats, half_width: Floats) -> Floats:
     return np.stack([values - half_width, values + half_width], axis=-1)
-
-
-def _json_name(name: Hashable) -> Any:
-    if isinstance(name, tuple):
-        return [_json_name(part) for part in name]
-    if isinstance(name, np.generic):
-        return name.item()
-    return name if isinstance(name, (str, int, float, bool)) else str(name)
-
-
-def _name(document: Any) -> Hashable:
-    return tuple(map(_name, document)) if isinstance(document, list) else document
-
-
-def _json_array(array: NDArray[Any] | None) -> dict[str, Any]:
-    """Return an array as JSON: its type, shape and bytes (little-endian, zlib, base64)."""
-    assert array is not None
-    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return {
-        "dtype": little.dtype.str,
-        "shape": list(little.shape),
-        "zlib": b64encode(zlib.compress(little.tobytes(), 6)).decode("ascii"),
-    }
-
-
-def _array(document: dict[str, Any]) -> NDArray[Any]:
-    flat = np.frombuffer(zlib.decompress(b64decode(document["zlib"])), dtype=document["dtype"])
-    return flat.reshape(document["shape"]).copy()
-
-
-def _json_floats(array: Floats) -> Any:
-    """Return nested lists; JSON has no NaN or infinity, so they become null and "inf"."""
-
-    def one(x: Any) -> Any:
-        if isinstance(x, list):
-            return [one(y) for y in x]
-        return None if np.isnan(x) else "inf" if np.isinf(x) else x
-
-    return one(np.asarray(array).tolist())
-
-
-def _floats(document: Any) -> Floats:
-    def one(x: Any) -> Any:
-        if isinstance(x, list):
-            return [one(y) for y in x]
-        return np.nan if x is None else float(x)
-
-    return np.array(one(document))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,11 @@ from scipy.sparse import csr_matrix
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
 from fgsv.estimators.covariance.history import History, evenly
-from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
+from fgsv.estimators.covariance.proxy import Proxy, beyond, check_proxy, closed_form_of, coefficients, value_proxy
 from fgsv.estimators.covariance.sizes import mean_and_spread
 from fgsv.estimators.covariance.surrogate import Surrogate
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
-from fgsv.running.threads import one_thread
 from fgsv.semivalue import SHAPLEY, SizeWeights
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Estimate
@@ -55,6 +54,8 @@ class Covariance:
     """Whether to learn a model of the utility and average only what it misses (up to 1024 players)."""
     round_size: int | None = None
     """Evaluations per round, rounded to a multiple of 4; by default 1/32 of the draws so far, at least 32."""
+    proxy: Any = None
+    """A cheap game of the same players that resembles the one to be valued: what it explains is not sampled."""
 
     name: ClassVar[str] = "covariance"
 
@@ -63,7 +64,9 @@ class Covariance:
             raise ValueError(f"round_size must be at least {N_STREAMS}, got {self.round_size}")
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations that the first estimate takes, the two ends included."""
+        """Return the evaluations that the first estimate takes, the two ends included; check the proxy."""
+        if self.proxy is not None:
+            check_proxy(self.proxy, n_players)
         return 2 if n_players == 1 else 2 + self.draws_per_round(0, n_players)
 
     def draws_per_round(self, n_draws: int, n_players: int) -> int:
@@ -75,7 +78,19 @@ class Covariance:
 
     def start(self, problem: Problem) -> CovarianceEstimator:
         """Return an estimator with nothing evaluated but the ends."""
-        return CovarianceEstimator(self, problem)
+        return CovarianceEstimator(self, problem, self._valued_proxy(problem))
+
+    def _valued_proxy(self, problem: Problem) -> Proxy:
+        n, q = problem.n_players, problem.ends.shape[1]
+        if self.proxy is None:
+            return Proxy.nothing(n, q)
+
+        def start_own(ends: Floats) -> CovarianceEstimator:
+            # without a surrogate: evaluations of a proxy are cheaper than learning from them
+            return CovarianceEstimator(Covariance(surrogate=False), replace(problem, ends=ends, cost=None), None)
+
+        closed_form = closed_form_of(self.proxy, n) if problem.semivalue == SHAPLEY else None
+        return value_proxy(problem.other_game(self.proxy), n, q, closed_form, start_own, problem.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +166,11 @@ class CovarianceEstimator:
     the current epoch and on the one before it; earlier ones knew little, and would add more noise than they remove.
     """
 
-    def __init__(self, settings: Covariance, problem: Problem) -> None:
+    def __init__(self, settings: Covariance, problem: Problem, proxy: Proxy | None) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
         self._settings, self._n, self._ends = settings, n, problem.ends
-        self._proxy = problem.proxy or Proxy.nothing(n, q)
-        self._proxy_values, self._proxy_deviations = self._proxy.values, self._proxy.deviations
+        self._n_evaluations = 2
+        self._proxy = proxy or Proxy.nothing(n, q)
         n_bands = self._proxy.values.shape[1]
         self._efficient = problem.semivalue == SHAPLEY
         self._weights = SizeWeights.of(problem.semivalue, n)
@@ -198,23 +213,22 @@ class CovarianceEstimator:
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in a round: every coalition of a size, or draws of the current epoch."""
-        with one_thread():
-            proxies = self._proxy.evaluate(draws.coalitions)
-            # kept: by the next round the proxy may know them better, and an interrupt before it would see those
-            self._proxy_values, self._proxy_deviations = self._proxy.values, self._proxy.deviations
-            if draws.plan is None:
-                self._take_enumerated(draws.coalitions, values, proxies)
-                if not self._to_enumerate and not self._enumerated.all():
-                    self._next_epoch()
-                return
-            self._history.add(draws.coalitions, values, proxies, draws.plan)
-            self._n_draws += len(values)
-            if self._fitting and len(self._history) >= self._epoch.refit_at:
-                self._refit()
-            else:
-                self._add(draws.coalitions, values, proxies, draws.plan)
-            if self._n_draws >= self._end:
-                self._close()
+        self._n_evaluations += len(values)
+        self._proxy.keep_ahead(self._n_evaluations)
+        proxies = self._proxy.evaluate(draws.coalitions)
+        if draws.plan is None:
+            self._take_enumerated(draws.coalitions, values, proxies)
+            if not self._to_enumerate and not self._enumerated.all():
+                self._next_epoch()
+            return
+        self._history.add(draws.coalitions, values, proxies, draws.plan)
+        self._n_draws += len(values)
+        if self._fitting and len(self._history) >= self._epoch.refit_at:
+            self._refit()
+        else:
+            self._add(draws.coalitions, values, proxies, draws.plan)
+        if self._n_draws >= self._end:
+            self._close()
 
     def estimate(self) -> Estimate:
         """Return the player values and the deviations of the replicates."""
@@ -233,14 +247,14 @@ class CovarianceEstimator:
             beta += epoch.betas / mass
             deviations += epoch.deviations
         deviations *= np.float32(1 / mass)
-        values = constant + totals / mass + (self._proxy_values * beta).sum(axis=1)
+        values = constant + totals / mass + (self._proxy.values * beta).sum(axis=1)
         if not np.isfinite(values).all():  # every utility was finite
             raise FloatingPointError(
                 "the estimate is not finite although every utility is: they are too large to be added up, "
                 "or this is a fault of fgsv"
             )
-        if self._proxy_deviations is not None:
-            deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy_deviations, beta)])
+        if self._proxy.deviations is not None:
+            deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy.deviations, beta)])
         return Estimate(
             values,
             deviations,

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance.embedding import size_hats
 from fgsv.estimators.covariance.sizes import mean_and_spread
-from fgsv.game import Game, GameError, evaluate
-from fgsv.running.evaluator import default_batch_size
-from fgsv.running.threads import one_thread
+from fgsv.estimators.method import Evaluate
+from fgsv.game import GameError
 from fgsv.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -67,8 +66,7 @@ class Proxy:
         wanted = max(rounded, min(AHEAD * rounded, ENOUGH))
         if self.own_run is None or self.own_run.spent >= wanted:
             return
-        with one_thread():
-            values, deviations = self.own_run.after(wanted)
+        values, deviations = self.own_run.after(wanted)
         self.values = values.reshape(self.values.shape)
         self.deviations = None if deviations is None else deviations.reshape(-1, *self.values.shape)
 
@@ -95,33 +93,33 @@ class _OwnRun:
 
 
 def value_proxy(
-    game: Game, n_outputs: int, closed_form: Floats | None, start: Callable[[Floats], Estimator], seed: int
+    evaluate: Evaluate,
+    n_players: int,
+    n_outputs: int,
+    closed_form: Floats | None,
+    start: Callable[[Floats], Estimator],
+    seed: int,
 ) -> Proxy:
     """Return a proxy with its values in closed form where it has one, else with a run of its own to find them.
 
-    `start` makes an estimator for a game, given what that is worth at both ends. Such a run values the proxy in bands
-    of sizes: it may resemble the game at some sizes more than at others.
+    `evaluate` evaluates the proxy; `start` makes an estimator for a game, given its values at both ends. Such a run
+    values the proxy in bands of sizes: it may resemble the game at some sizes more than at others.
     """
-    n, q = game.n_players, n_outputs
+    n, q = n_players, n_outputs
     sizes = 1 + np.arange(MEAN_SAMPLE) * (n - 1) // MEAN_SAMPLE
     sample, _ = draw_blocks(n, sizes, np.random.default_rng([seed, 2**62]))  # no round has this number
 
     def evaluated(coalitions: Coalitions) -> Floats:
-        rows = default_batch_size(n)
-        batches = [coalitions[start : start + rows] for start in range(0, len(coalitions), rows)]
         try:
-            values = np.concatenate([evaluate(game, batch) for batch in batches])
+            values = evaluate(coalitions)
         except GameError as error:
             raise GameError(f"in the proxy: {error}") from error
-        except Exception as error:
-            raise GameError(f"in the proxy: it raised {type(error).__name__}: {error}") from error
         if values.shape[1] not in (1, q):
             raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
         return np.broadcast_to(values, (len(values), q))
 
-    with one_thread():
-        first, last = evaluated(Coalitions.ends(n))
-        curve, spread = mean_and_spread(n, sizes, evaluated(sample), np.stack([first, last]))
+    first, last = evaluated(Coalitions.ends(n))
+    curve, spread = mean_and_spread(n, sizes, evaluated(sample), np.stack([first, last]))
     mean = np.concatenate([[first], curve, [last]])
     banded = closed_form is None and 2 < n <= _MOST_BANDED
 
@@ -155,6 +153,13 @@ def _expected(spread: Floats, mean: Floats) -> Floats:
     constant = spread.max(axis=0) <= 1e-6 * np.abs(mean).max(axis=0)  # but for rounding it depends on the size alone
     relative: Floats = np.where(constant, 1.0, spread / spread.mean(axis=0))
     return (1 + relative) / 2
+
+
+def check_proxy(proxy: object, n_players: int) -> None:
+    """Raise an error where a proxy cannot stand beside a game of so many players."""
+    if getattr(proxy, "n_players", n_players) != n_players:
+        raise ValueError(f"the proxy has {proxy.n_players} players, but the game has {n_players}")  # type: ignore[attr-defined]
+    closed_form_of(proxy, n_players)
 
 
 def closed_form_of(proxy: object, n_players: int) -> Floats | None:

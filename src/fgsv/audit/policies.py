@@ -1,0 +1,59 @@
+"""Policies: what splitting earns under a payout policy that is not linear."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fgsv.audit.shells import PARTS
+from fgsv.partition import Partition
+from fgsv.payout import Money, split
+from fgsv.valuation import Valuation
+
+
+def policy_gains(
+    valuation: Valuation,
+    amount: Money,
+    currency: str = "EUR",
+    *,
+    parts: Sequence[int] = PARTS,
+    seed: int = 0,
+    **policy: Any,
+) -> pd.DataFrame:
+    """Return what splitting earns each group under a payout policy, from the same evaluations.
+
+    Columns: group, way, parts, gain (money). Ways: evenly and at random, into every number of `parts`, and `losses
+    apart`, which puts the points of negative value into a shell company of their own. Under the linear policy every
+    gain is a matter of rounding; under clipping, floors and caps it is not. Gains go by the estimated values of the
+    points. A split into so many that the policy cannot be met (floors that exceed the amount) is left out.
+    """
+    values = valuation.player_values
+    if values is None or values.ndim != 1:
+        raise ValueError("gains under a policy need the values of the players, for one output")
+    before = split(valuation, amount, currency, **policy)
+    rng = np.random.default_rng(seed)
+    codes, n_groups = valuation.partition.codes, valuation.partition.n_groups
+    rows: list[tuple[str, str, int, Any]] = []
+    for group, name in enumerate(valuation.names):
+        members = valuation.partition.members(group)
+        cuts = [("losses apart", (values[members] < 0).astype(np.int64))]
+        for k in parts:
+            evenly = np.arange(len(members)) % k
+            cuts += [("evenly", evenly), ("at random", rng.permutation(evenly))]
+        for way, labels in cuts:
+            n_parts = len(np.unique(labels))
+            if n_parts < 2 or n_parts <= labels.max(initial=0):
+                continue
+            shells = codes.copy()
+            shells[members] = np.where(labels == 0, group, n_groups - 1 + labels)
+            names: tuple[Hashable, ...] = (*valuation.names, *((name, "shell", part) for part in range(1, n_parts)))
+            try:
+                after = split(valuation.regroup(Partition(names, None, shells)), amount, currency, **policy)
+            except ValueError:
+                continue
+            gain = after.payments[group] + sum(after.payments[n_groups:]) - before.payments[group]
+            rows.append((str(name), way, n_parts, gain))
+    return pd.DataFrame(rows, columns=["group", "way", "parts", "gain"])

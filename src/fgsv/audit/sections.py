@@ -1,0 +1,28 @@
+"""Sections: what an audit says, as words and a table that a page or a terminal can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title, some sentences, and a table; one without rows has no table."""
+
+    title: str
+    words: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        lists = {"words": list(self.words), "columns": list(self.columns), "rows": [list(row) for row in self.rows]}
+        return asdict(self) | lists
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Section:
+        """Read what `to_dict` returned."""
+        rows = tuple(tuple(row) for row in document["rows"])
+        return cls(document["title"], tuple(document["words"]), tuple(document["columns"]), rows)

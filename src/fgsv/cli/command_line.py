@@ -1,0 +1,103 @@
+"""The command `fgsv`: its commands, put together, and how it ends.
+
+Each command is thin over a public function. numpy and the rest are imported inside the commands, so that
+`fgsv --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+import fgsv
+from fgsv.cli import bench, ledger, options, reproduce, results, tables
+from fgsv.cli.demo import demo
+from fgsv.cli.documents import print_json
+
+UsageError: Any = typer.BadParameter.__bases__[0]
+"""What typer raises for words that are no command or option; its own class, or click's, by the version."""
+
+app = typer.Typer(
+    help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("value")(tables.value)
+app.command(
+    "audit",
+    help="Value the providers and say what splitting and copying would earn, beside the usual group values (GSV).\n\n"
+    "Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result",
+)(tables.value)
+for function in (tables.plan, results.report, results.compare, results.payout, results.verify, demo):
+    app.command()(function)
+app.add_typer(bench.app, name="bench")
+app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(ledger.app, name="ledger")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(fgsv.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Keep `fgsv COMMAND` the form of every call."""
+
+
+@app.command()
+def version(as_json: options.Json = False) -> None:
+    """Print the version.
+
+    Example: fgsv version
+    """
+    if as_json:
+        print_json({"fgsv": fgsv.__version__})
+    else:
+        typer.echo(fgsv.__version__)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line: exit code 0, 1 (failed) or 2 (bad arguments); an error is one line."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in arguments
+    warnings.filterwarnings("ignore", module="sklearn")  # a run says once what its models warn of
+    command = typer.main.get_command(app)
+    try:
+        code = command.main([word for word in arguments if word != "--debug"], "fgsv", standalone_mode=False)
+        raise SystemExit(code)
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
+            error.show()
+        else:
+            path = "fgsv" if error.ctx is None else error.ctx.command_path
+            typer.echo(f"error: {_one_line(error.format_message())} ({path} --help says more)", err=True)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        typer.echo("interrupted before there was a first estimate", err=True)
+        raise SystemExit(1) from None
+    except (ValueError, TypeError, FileNotFoundError, FileExistsError) as error:
+        if debug:
+            raise
+        typer.echo(f"error: {_one_line(error)}", err=True)
+        raise SystemExit(2) from None
+    except Exception as error:
+        if debug:
+            raise
+        typer.echo(f"failed: {_one_line(error)} (--debug shows where)", err=True)
+        raise SystemExit(1) from None
+
+
+def _one_line(error: Exception | str) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,42 @@
+"""The command `fgsv demo`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fgsv.cli import options as option
+
+
+def demo(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="Folder to write to")] = Path("fgsv-demo"),
+    budget: Annotated[int, typer.Option(help="Evaluations in all", min=100)] = 8_000,
+    seed: option.Seed = 0,
+    force: option.Force = False,
+    as_json: option.Json = False,
+) -> None:
+    """Value ten hospitals, one with wrong labels and one that copied, and split 100,000 EUR among them.
+
+    Example: fgsv demo --out fgsv-demo
+    """
+    from fgsv.cli import console
+    from fgsv.experiments.hospitals import write
+    from fgsv.report import check_folder
+
+    check_folder(out, force=force)
+    hospitals, test = write(out, seed)
+    arguments = [str(hospitals), "--group", "hospital", "--target", "diagnosis", "--test", str(test)]
+    arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
+    arguments += ["--audit", "--out"]
+    if not as_json:
+        again = out.with_name(out.name + "-by-hand")
+        console.say(f"ten hospitals in {hospitals}; the same by hand:")
+        console.say(f"  {shlex.join(['fgsv', 'value', *arguments, str(again)])}")
+    options = [str(out), *(["--force"] if force else []), *(["--json"] if as_json else [])]
+    assert context.parent is not None
+    command = context.parent.command.get_command(context.parent, "value")  # type: ignore[attr-defined]
+    command.main([*arguments, *options], "value", standalone_mode=False)

@@ -1,0 +1,114 @@
+"""The commands that open a result: `fgsv report`, `fgsv compare`, `fgsv payout` and `fgsv verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fgsv.cli import options as option
+from fgsv.cli.documents import print_json
+from fgsv.cli.ledger import report_differences
+
+
+def report(
+    saved: option.Saved,
+    out: Annotated[
+        Path | None, typer.Option(help="Page to write (default: report.html beside the file)", show_default=False)
+    ] = None,
+    aggregate_only: option.AggregateOnly = False,
+    force: option.Force = False,
+    as_json: option.Json = False,
+) -> None:
+    """Write the report of a saved result, one HTML file that opens offline.
+
+    Example: fgsv report result/valuation.json --aggregate-only --out for-everybody.html
+    """
+    from fgsv.cli import console
+    from fgsv.environment import write_whole
+    from fgsv.report import Result, render
+
+    page = out or saved.with_name("report.html")
+    if page.exists() and not force:
+        raise FileExistsError(f"{page} exists already: say --force to replace it, or another --out")
+    write_whole(page, render(Result.load(saved), aggregate_only=aggregate_only))
+    if as_json:
+        print_json({"report": str(page)})
+    else:
+        console.say(f"written: {page}")
+
+
+def compare(
+    first: option.Saved,
+    second: Annotated[Path, typer.Argument(help="Another valuation.json", show_default=False)],
+    confidence: option.Confidence = 0.95,
+    as_json: option.Json = False,
+) -> None:
+    """Compare the shares of two saved results, and say which differences are more than noise.
+
+    Example: fgsv compare monday/valuation.json friday/valuation.json
+    """
+    import fgsv
+    from fgsv.cli import console
+    from fgsv.report import Result
+    from fgsv.report.documents import records
+    from fgsv.report.result import notes_on
+
+    results = Result.load(first), Result.load(second)
+    frame = fgsv.compare(results[0].valuation, results[1].valuation, confidence)
+    notes = notes_on(*results)
+    if as_json:
+        print_json({"groups": records(frame), "notes": notes})
+    else:
+        console.show(frame, f"{second} against {first}")
+        console.say_all(f"warning: {note}" for note in notes)
+
+
+def payout(
+    saved: option.Saved,
+    amount: option.Amount,
+    currency: option.Currency = "EUR",
+    clip: option.Clip = False,
+    floor: option.Floor = None,
+    cap: option.Cap = None,
+    confidence: option.Confidence = 0.95,
+    as_json: option.Json = False,
+) -> None:
+    """Split an amount of money by a saved valuation; the parts add up to it exactly.
+
+    Example: fgsv payout result/valuation.json --amount 100000 --currency EUR
+    """
+    import fgsv
+    from fgsv.cli import console
+
+    valuation = fgsv.Valuation.load(saved)
+    paid = fgsv.payout.split(valuation, amount, currency, clip=clip, floor=floor, cap=cap, confidence=confidence)
+    if as_json:
+        print_json(paid.to_dict())
+        return
+    console.show(paid.to_frame(), f"{paid.amount:,} {paid.currency}, {paid.policy.describe()}")
+    console.say_all(paid.notes)
+
+
+def verify(
+    valuation: option.Saved,
+    ledger: Annotated[Path, typer.Option(help="The ledger of its run", show_default=False)],
+    as_json: option.Json = False,
+) -> None:
+    """Derive a result again from its ledger, without data or model, and say whether it is the same.
+
+    Example: fgsv verify valuation.json --ledger run.db
+    """
+    import fgsv
+    from fgsv.report import Result
+    from fgsv.running.verification import TAKEN_FROM_FILE
+
+    result = Result.load(valuation)
+    stated = result.valuation
+    differences = fgsv.verify(stated, ledger)
+    if result.payout is not None:
+        differences += fgsv.payout.differences(result.payout, stated)
+    words = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
+    taken = f"taken from the file, as the ledger does not hold them: {TAKEN_FROM_FILE}"
+    report_differences([words, taken], differences, as_json)

@@ -1,0 +1,182 @@
+"""The commands that open a table: `fgsv value`, `fgsv audit` and `fgsv plan`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fgsv.cli import options as option
+from fgsv.cli.documents import print_json
+
+if TYPE_CHECKING:
+    from fgsv.tables.opening import Table
+else:
+    Table = Any  # not imported before a command runs
+
+
+def open_table(
+    file: option.File,
+    group: option.Group,
+    target: option.Target,
+    regroup: option.Regroup = "",
+    unit: option.Unit = None,
+    test: option.Test = None,
+    test_fraction: option.TestFraction = 0.25,
+    test_by: option.TestBy = None,
+    test_error: option.TestError = False,
+    model: option.Model = None,
+    metric: option.Metric = None,
+    task: option.TaskName = None,
+    ignore: option.Ignore = "",
+    group_missing: option.GroupMissing = None,
+    refit_preprocessing: option.Refit = False,
+    encoding: option.Encoding = "utf-8",
+    seed: option.Seed = 0,
+) -> Table:
+    """Open a table; the parameters are the options of every command that `opens_table`."""
+    import fgsv
+
+    return fgsv.open_table(
+        file,
+        group=group,
+        target=target,
+        regroup=regroup,
+        unit=unit,
+        test=test,
+        test_fraction=test_fraction,
+        test_by=test_by,
+        test_error=test_error,
+        model=model,
+        metric=metric,
+        task=None if task is None else task.value,  # type: ignore[arg-type]
+        ignore=ignore,
+        group_missing=group_missing,
+        refit_preprocessing=refit_preprocessing,
+        encoding=encoding,
+        seed=seed,
+    )
+
+
+def opens_table(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn a function of a table and options into a command: the options of `open_table` come before its own."""
+    own = inspect.signature(function, eval_str=True).parameters
+    shared = inspect.signature(open_table, eval_str=True).parameters
+
+    @wraps(function)
+    def command(**options: Any) -> None:
+        table = open_table(**{name: options[name] for name in shared})
+        function(table, **{name: options[name] for name in own if name != "table"})
+
+    parameters = [*shared.values(), *(own[name] for name in own if name not in shared and name != "table")]
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+@opens_table
+def value(
+    table: Table,
+    context: typer.Context,
+    budget: option.Budget = None,
+    precision: option.Precision = None,
+    max_time: option.MaxTime = None,
+    confidence: option.Confidence = 0.95,
+    seed: option.Seed = 0,
+    jobs: option.Jobs = 1,
+    ledger: option.Ledger = None,
+    on_error: option.OnError = "raise",
+    payout: option.Amount = None,
+    currency: option.Currency = "EUR",
+    clip: option.Clip = False,
+    floor: option.Floor = None,
+    cap: option.Cap = None,
+    audit: option.Audit = False,
+    audit_budget: option.AuditBudget = None,
+    parts: option.Parts = "2,3,5",
+    aggregate_only: option.AggregateOnly = False,
+    out: option.Out = None,
+    force: option.Force = False,
+    as_json: option.Json = False,
+) -> None:
+    """Value the providers of a table and, with --payout, split money among them.
+
+    Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
+    """
+    from fgsv.cli import console
+    from fgsv.payout import Terms
+    from fgsv.planning import Limits
+    from fgsv.report import make_result
+    from fgsv.report.documents import document_of
+
+    limits = Limits(budget, precision, max_time)
+    if not as_json:
+        console.say_all(table.notes)
+    with console.watching(limits, quiet=as_json) as watcher:
+        result = make_result(
+            table,
+            budget=budget,
+            precision=precision,
+            max_seconds=max_time,
+            confidence=confidence,
+            seed=seed,
+            n_jobs=jobs,
+            ledger=ledger,
+            on_error=on_error,
+            payout=None if payout is None else Terms(payout, currency, clip, floor, cap),
+            audit=audit or context.info_name == "audit",
+            audit_budget=audit_budget,
+            parts=parts,
+            out=out,
+            force=force,
+            aggregate_only=aggregate_only,
+            watcher=watcher,
+        )
+    if as_json:
+        print_json(document_of(result) | {"files": [str(path) for path in result.files]})
+    else:
+        console.show_result(result)
+        console.say_written(out, result.files)
+    if result.unpaid is not None:
+        raise result.unpaid
+    if result.interrupted:
+        raise typer.Exit(1)
+
+
+@opens_table
+def plan(
+    table: Table,
+    pilot: Annotated[int, typer.Option(help="Evaluations of the pilot", min=100)] = 2048,
+    budget: option.Budget = None,
+    precision: option.Precision = None,
+    max_time: option.MaxTime = None,
+    confidence: option.Confidence = 0.95,
+    seed: option.Seed = 0,
+    jobs: option.Jobs = 1,
+    ledger: option.Ledger = None,
+    as_json: option.Json = False,
+) -> None:
+    """Run a small pilot and say what precision will cost: budgets against half-widths and minutes.
+
+    With --budget, --precision or --max-time also what a run that ends by them will cost and give.
+
+    Example: fgsv plan train.csv --group provider --target y --precision 0.01
+    """
+    from fgsv.cli import console
+    from fgsv.planning import Limits, plan_table
+    from fgsv.report.documents import records
+
+    found = plan_table(table, pilot=pilot, confidence=confidence, seed=seed, n_jobs=jobs, ledger=ledger)
+    limits = Limits(budget, precision, max_time)
+    evaluations = found.expected(limits)
+    if as_json:
+        print_json({"plan": records(found.to_frame()), "evaluations": evaluations, "notes": table.notes})
+        return
+    console.say_all(table.notes)
+    console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
+    if evaluations is not None:
+        console.say(console.describe(found, limits))

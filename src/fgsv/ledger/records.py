@@ -1,0 +1,74 @@
+"""Records of a ledger: what came of evaluating a batch, and each of its coalitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from fgsv.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The result of evaluating one batch."""
+
+    values: Floats
+    """(m, q), NaN in the rows that failed; (m, 0) where the whole batch did."""
+    seconds: float
+    failures: dict[str, list[int]] = field(default_factory=dict)
+    """What went wrong, beginning with its kind and a colon, and the rows it went wrong for."""
+    trace: str = ""
+    """Where in the code it went wrong; not recorded."""
+
+    @property
+    def failed(self) -> dict[int, str]:
+        """The rows that failed, with what went wrong."""
+        return {row: text for text, rows in self.failures.items() for row in rows}
+
+
+class Row(NamedTuple):
+    """The result of evaluating one coalition."""
+
+    values: list[float]
+    """q of them, or none where it failed"""
+    seconds: float
+    failure: str | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One record of a ledger."""
+
+    id: int
+    game: int
+    replicate: int
+    coalitions: bytes
+    outcome: Outcome
+
+
+def failed(m: int, text: str, seconds: float, trace: str = "") -> Outcome:
+    """Return the outcome of m coalitions that failed together."""
+    return Outcome(np.empty((m, 0)), seconds, {text: list(range(m))}, trace)
+
+
+def by_row(outcome: Outcome) -> list[Row]:
+    """Return the result of each coalition of a batch."""
+    failed = outcome.failed
+    seconds = outcome.seconds / len(outcome.values)
+    return [Row(values, seconds, failed.get(row)) for row, values in enumerate(outcome.values.tolist())]
+
+
+def joined(rows: Sequence[Row]) -> Outcome:
+    """Return the outcome of a batch from those of its rows."""
+    failures: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        if row.failure:
+            failures.setdefault(row.failure, []).append(i)
+    seconds = sum(row.seconds for row in rows)
+    if not failures:
+        return Outcome(np.array([row.values for row in rows]), seconds)
+    nothing = [np.nan] * max(len(row.values) for row in rows)
+    return Outcome(np.array([nothing if row.failure else row.values for row in rows]), seconds, failures)

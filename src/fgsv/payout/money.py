@@ -1,0 +1,96 @@
+"""Money: decimals in whole units of a currency, read from users and rounded without loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any
+
+from babel.numbers import get_currency_precision
+
+Money = int | str | Decimal
+
+MOST_DIGITS = 24
+"""Decimal computes with 28 digits."""
+
+
+def round_to(ideal: Sequence[Fraction], whole: Decimal, unit: Decimal) -> tuple[Decimal, ...]:
+    """Round parts to multiples of `unit` that add up to `whole`: down, then up where most was lost.
+
+    >>> parts = round_to([Fraction(100, 3)] * 3, Decimal("100.00"), Decimal("0.01"))
+    >>> [str(part) for part in parts]
+    ['33.34', '33.33', '33.33']
+
+    Every part moves by less than a unit. Ties go to those who stand first.
+    """
+    step = Fraction(unit)
+    floors = [math.floor(part / step) for part in ideal]
+    missing = int(Fraction(whole) / step) - sum(floors)
+    remainders = [part / step - low for part, low in zip(ideal, floors, strict=True)]
+    if not 0 <= missing <= len(floors):
+        raise ValueError(f"parts that sum to {float(sum(ideal)):.6g} cannot be rounded to {whole}")
+    for position in sorted(range(len(floors)), key=lambda k: (-remainders[k], k))[:missing]:
+        floors[position] += 1
+    return tuple((count * unit).quantize(unit) for count in floors)
+
+
+def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> list[Decimal]:
+    """Return one amount for each output."""
+    outputs = names or (None,)
+    if isinstance(amount, Mapping):
+        if set(amount) != set(outputs):
+            raise ValueError(f"amount must name each output once: {', '.join(map(str, outputs))}")
+        asked = [amount[output] for output in outputs]
+    elif isinstance(amount, Sequence) and not isinstance(amount, str):
+        asked = list(amount)
+    else:
+        asked = [amount]
+    if len(asked) != len(outputs):
+        if names is None:
+            raise ValueError(f"there is one output, which takes one amount, got {len(asked)}")
+        raise ValueError(
+            f"the valuation has {len(outputs)} outputs ({', '.join(map(str, outputs))}): give an amount for each, "
+            f"got {len(asked)}"
+        )
+    found = [read_money(one, unit, "amount") for one in asked]
+    if any(one is None or one < 0 for one in found):
+        raise ValueError("an amount must not be negative")
+    return [one for one in found if one is not None]
+
+
+def read_money(amount: Money | None, unit: Decimal, name: str) -> Decimal | None:
+    """Return an amount as Decimal in whole units."""
+    if amount is None:
+        return None
+    if isinstance(amount, bool) or not isinstance(amount, (int, str, Decimal)):
+        raise TypeError(f"{name} must be int, str or Decimal, not {type(amount).__name__}: money is never a float")
+    try:
+        money = Decimal(str(amount).replace("_", ""))
+    except InvalidOperation:
+        raise ValueError(f"{name} must be a number such as 100000.00, got {amount!r}") from None
+    if not money.is_finite():
+        raise ValueError(f"{name} must be finite, got {amount}")
+    if money.adjusted() - unit.adjusted() > MOST_DIGITS:
+        raise ValueError(f"{name} {amount} has more than {MOST_DIGITS} digits: beyond exact decimal arithmetic")
+    if money % unit:
+        raise ValueError(f"{name} {money} is not a whole number of units of {unit}")
+    return money.quantize(unit)
+
+
+def smallest_unit(currency: str, unit: Money | None) -> Decimal:
+    """Return the smallest unit of a currency, or the one that is given."""
+    if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
+        raise ValueError(f"currency must be a code of three capital letters such as EUR, got {currency!r}")
+    if unit is not None:
+        smallest = Decimal(str(unit))
+        if not smallest > 0:
+            raise ValueError(f"unit must be positive, got {unit}")
+        return smallest
+    return Decimal(1).scaleb(-get_currency_precision(currency))
+
+
+def rounded_outward(x: float, unit: Decimal, rounding: str) -> Decimal:
+    """Return an end of an interval in whole units."""
+    return (Decimal(x) / unit).to_integral_value(rounding=rounding) * unit

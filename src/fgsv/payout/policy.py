@@ -1,0 +1,121 @@
+"""Policies: how values become money. The linear one alone is proof against splitting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from fgsv.types import Floats
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How values become shares. The default is linear, and that alone is proof against splitting.
+
+    `clip` sets negative values to zero and renormalises; `floor` and `cap` bound each payment, and what they move
+    is made up in proportion by those in between. Each of them makes it matter how a provider is cut into groups.
+    """
+
+    clip: bool = False
+    floor: Decimal | None = None
+    """The least that any group is paid, in money."""
+    cap: Decimal | None = None
+    """The most that any group is paid, in money."""
+
+    @property
+    def is_faithful(self) -> bool:
+        """Whether no group can gain by splitting, merging or renaming under this policy."""
+        return not self.clip and self.floor is None and self.cap is None
+
+    def describe(self) -> str:
+        """Say the policy in words."""
+        words = ["negative values count as zero" if self.clip else "linear, value over total"]
+        if self.floor is not None:
+            words.append(f"at least {self.floor} each")
+        if self.cap is not None:
+            words.append(f"at most {self.cap} each")
+        return ", ".join(words) + ("" if self.is_faithful else " (not faithful)")
+
+
+def check_bounds(policy: Policy, whole: Decimal, n_groups: int) -> None:
+    """Raise an error where floor and cap cannot be met, whatever the values."""
+    floor, cap = policy.floor, policy.cap
+    if floor is not None and (floor < 0 or floor * n_groups > whole):
+        raise ValueError(f"a floor of {floor} for each of {n_groups} groups must lie between 0 and {whole} in all")
+    if cap is not None and cap * n_groups < whole:
+        raise ValueError(f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in all: raise the cap")
+    if floor is not None and cap is not None and floor > cap:
+        raise ValueError(f"the floor {floor} is above the cap {cap}")
+
+
+def apply(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> list[Fraction]:
+    """Return the exact payments, before rounding, of (K, q) values: rational, so nothing is lost on the way."""
+    parts = [Fraction(0)] * len(values)
+    for output, (amount, total) in enumerate(zip(amounts, scale, strict=True)):
+        column = [Fraction(float(value)) for value in values[:, output]]
+        if policy.clip:
+            column = [max(value, Fraction(0)) for value in column]
+            total = sum(column, Fraction(0))
+            if total == 0:
+                raise ValueError("every value is negative or zero: nothing is left to share after clipping")
+        parts = [part + Fraction(amount) * value / total for part, value in zip(parts, column, strict=True)]
+    if policy.floor is None and policy.cap is None:
+        return parts
+    return _bounded(parts, policy, sum((Fraction(amount) for amount in amounts), Fraction(0)))
+
+
+def _bounded(parts: list[Fraction], policy: Policy, whole: Fraction) -> list[Fraction]:
+    """Return the parts within floor and cap: positive ones times one common factor, so that they sum to whole.
+
+    The sum is piecewise linear and rises with the factor; its kinks are where a part meets a bound.
+    Between the two kinks that enclose the answer it is solved exactly.
+    """
+    floor = None if policy.floor is None else Fraction(policy.floor)
+    cap = None if policy.cap is None else Fraction(policy.cap)
+
+    def at(factor: Fraction) -> list[Fraction]:
+        scaled = [part * factor if part > 0 else part for part in parts]
+        if floor is not None:
+            scaled = [max(part, floor) for part in scaled]
+        return scaled if cap is None else [min(part, cap) for part in scaled]
+
+    bounds = [bound for bound in (floor, cap) if bound is not None]
+    kinks = sorted({Fraction(0)} | {bound / part for part in parts if part > 0 for bound in bounds})
+    sums = [sum(at(kink), Fraction(0)) for kink in kinks]
+    above = next((k for k, reached in enumerate(sums) if reached >= whole), len(kinks))
+    if above == 0:
+        return at(kinks[0])
+    if above < len(kinks):
+        left, right, low, high = kinks[above - 1], kinks[above], sums[above - 1], sums[above]
+        return at(left + (right - left) * (whole - low) / (high - low))
+    further = sum(at(kinks[-1] + 1), Fraction(0))
+    if further == sums[-1]:
+        raise ValueError(
+            f"with at most {policy.cap} each only {float(sums[-1]):.2f} of {float(whole):.2f} can be paid: "
+            "raise the cap"
+        )
+    return at(kinks[-1] + (whole - sums[-1]) / (further - sums[-1]))
+
+
+def apply_floats(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> Floats:
+    """Return (m, K) payments of (m, K, q) scenarios of the values; in floats, since they only make intervals."""
+    totals = np.array([float(total) for total in scale])
+    if policy.clip:
+        values = np.maximum(values, 0)
+        totals = np.maximum(values.sum(axis=1), 1e-300)[:, None, :]
+    parts = (values / totals) @ np.array([float(amount) for amount in amounts])
+    if policy.floor is None and policy.cap is None:
+        return np.asarray(parts)
+    floor = -np.inf if policy.floor is None else float(policy.floor)
+    cap = np.inf if policy.cap is None else float(policy.cap)
+    whole = float(sum(amounts, Decimal(0)))
+    low, high = np.zeros(len(parts)), np.full(len(parts), 1e6)
+    for _ in range(80):  # bisection in the common factor
+        middle = (low + high) / 2
+        reached = np.clip(np.where(parts > 0, parts * middle[:, None], parts), floor, cap).sum(axis=1)
+        low, high = np.where(reached < whole, middle, low), np.where(reached < whole, high, middle)
+    return np.clip(np.where(parts > 0, parts * high[:, None], parts), floor, cap)

@@ -1,0 +1,315 @@
+"""Payouts: from values to shares to money that adds up to the cent."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fgsv.payout.money import Money, read_amounts, read_money, round_to, rounded_outward, smallest_unit
+from fgsv.payout.policy import Policy, apply, apply_floats, check_bounds
+from fgsv.running.verification import Difference
+from fgsv.types import Floats
+from fgsv.valuation import Valuation, t_quantile
+
+N_SCENARIOS = 2000
+"""Draws of the values from their errors where a policy is not linear."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is to be split, and how: checked before an evaluation is spent, applied when the values are there."""
+
+    amount: Money | Sequence[Money] | Mapping[str, Money]
+    currency: str = "EUR"
+    clip: bool = False
+    floor: Money | None = None
+    cap: Money | None = None
+
+    def check(self, n_groups: int, outputs: Sequence[str] | None = None) -> None:
+        """Raise an error where the terms cannot be met, whatever the values."""
+        terms(**vars(self), n_groups=n_groups, outputs=outputs)
+
+    def split(self, valuation: Valuation, confidence: float = 0.95) -> Payout:
+        """Split the amount by a valuation."""
+        return split(valuation, **vars(self), confidence=confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class Payout:
+    """Who is paid what: parts that add up to the amount exactly, each with an interval."""
+
+    names: tuple[Hashable, ...]
+    points: Floats
+    shares: Floats
+    """(K,) parts of the amount, before they are rounded to money."""
+    payments: tuple[Decimal, ...]
+    low: tuple[Decimal, ...]
+    high: tuple[Decimal, ...]
+    amount: Decimal
+    currency: str
+    confidence: float
+    policy: Policy
+    amounts: tuple[Decimal, ...]
+    """What is paid for each output; they add up to `amount`."""
+    unit: Decimal
+    notes: tuple[str, ...]
+
+    @property
+    def is_faithful(self) -> bool:
+        """Whether splitting, merging and renaming earn nothing beyond the rounding of one unit a part."""
+        return self.policy.is_faithful
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with a row for each group; money is `Decimal`."""
+        return pd.DataFrame(
+            {
+                "group": pd.Series(list(self.names), dtype=object),
+                "points": self.points,
+                "share": self.shares,
+                "payout": pd.Series(list(self.payments), dtype=object),
+                "payout_low": pd.Series(list(self.low), dtype=object),
+                "payout_high": pd.Series(list(self.high), dtype=object),
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold; money as strings, so that no reader makes floats of it."""
+        rows = zip(self.names, self.shares.tolist(), self.payments, self.low, self.high, strict=True)
+        return {
+            "amount": str(self.amount),
+            "amounts": [str(amount) for amount in self.amounts],
+            "currency": self.currency,
+            "unit": str(self.unit),
+            "confidence": self.confidence,
+            "clip": self.policy.clip,
+            "floor": None if self.policy.floor is None else str(self.policy.floor),
+            "cap": None if self.policy.cap is None else str(self.policy.cap),
+            "policy": self.policy.describe(),
+            "faithful": self.is_faithful,
+            "notes": list(self.notes),
+            "payments": [
+                {"group": str(name), "share": share, "payout": str(paid), "low": str(low), "high": str(high)}
+                for name, share, paid, low, high in rows
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any], valuation: Valuation) -> Payout:
+        """Read what `to_dict` returned, of a payout by this valuation."""
+        payments = document["payments"]
+
+        def money(name: str) -> tuple[Decimal, ...]:
+            return tuple(Decimal(payment[name]) for payment in payments)
+
+        bounds = {name: None if document[name] is None else Decimal(document[name]) for name in ("floor", "cap")}
+        names = {str(name): name for name in valuation.names}
+        return cls(
+            tuple(names.get(payment["group"], payment["group"]) for payment in payments),
+            valuation.partition.sizes,
+            np.array([payment["share"] for payment in payments], dtype=float),
+            money("payout"),
+            money("low"),
+            money("high"),
+            Decimal(document["amount"]),
+            document["currency"],
+            document["confidence"],
+            Policy(document["clip"], bounds["floor"], bounds["cap"]),
+            tuple(map(Decimal, document["amounts"])),
+            Decimal(document["unit"]),
+            tuple(document["notes"]),
+        )
+
+    def __repr__(self) -> str:
+        table = self.to_frame().to_string(index=False, float_format=lambda x: f"{x:.6g}")
+        return "\n".join([table, f"{self.amount} {self.currency}, {self.policy.describe()}", *self.notes])
+
+
+def split(
+    valuation: Valuation,
+    amount: Money | Sequence[Money] | Mapping[str, Money],
+    currency: str = "EUR",
+    *,
+    unit: Money | None = None,
+    clip: bool = False,
+    floor: Money | None = None,
+    cap: Money | None = None,
+    confidence: float = 0.95,
+) -> Payout:
+    """Split an amount of money in proportion to the values; the parts add up to it exactly.
+
+    >>> import fgsv
+    >>> result = fgsv.exact(fgsv.games.Airport([1, 2, 3]), ["a", "b", "c"])
+    >>> [str(paid) for paid in split(result, "100.00", "EUR").payments]
+    ['11.11', '27.78', '61.11']
+
+    Of a valuation of FGSV this is the Faithful Shapley Royalty Share, of one of GSV (`fgsv.grouped`) the Shapley
+    Royalty Share (paper, section 4.2). By default a group is paid value / total, and a negative value is charged.
+
+    `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the
+    smallest one). A game with several outputs takes an amount for each: in their order, or by name.
+    `clip`, `floor` and `cap` are described at `Policy`; with any of them the result says "not faithful".
+    Intervals hold each payment with the given confidence; they come from the Monte Carlo error alone.
+    """
+    smallest, amounts, policy = terms(
+        amount,
+        currency,
+        n_groups=valuation.partition.n_groups,
+        outputs=valuation.outputs,
+        unit=unit,
+        clip=clip,
+        floor=floor,
+        cap=cap,
+    )
+    whole = sum(amounts, Decimal(0))
+    values = valuation.values.reshape(valuation.partition.n_groups, -1)
+    scale, notes = _scale(valuation, values)
+    ideal = apply(policy, values, amounts, scale)
+    payments = round_to(ideal, whole, smallest)
+    half = _half_widths(policy, valuation, amounts, scale, confidence)
+    low, high = (
+        tuple(
+            rounded_outward(float(x) + sign * h, smallest, rounding) if np.isfinite(h) else Decimal("NaN")
+            for x, h in zip(ideal, column, strict=True)
+        )
+        for sign, column, rounding in ((-1, half[0], ROUND_FLOOR), (1, half[1], ROUND_CEILING))
+    )
+    if not policy.is_faithful:
+        notes.append("not faithful: under this policy a provider can gain by splitting; the audit says how much")
+    elif valuation.grouped:
+        notes.append("not faithful: these are Group Shapley Values, which splitting a provider changes")
+    notes.append(f"rounding to {smallest} {currency} moves each part by less than that")
+    return Payout(
+        valuation.names,
+        valuation.partition.sizes,
+        np.array([float(x / Fraction(whole)) for x in ideal]),
+        payments,
+        low,
+        high,
+        whole,
+        currency,
+        confidence,
+        policy,
+        tuple(amounts),
+        smallest,
+        tuple(notes),
+    )
+
+
+def terms(
+    amount: Money | Sequence[Money] | Mapping[str, Money],
+    currency: str,
+    *,
+    n_groups: int,
+    outputs: Sequence[str] | None = None,
+    unit: Money | None = None,
+    clip: bool = False,
+    floor: Money | None = None,
+    cap: Money | None = None,
+) -> tuple[Decimal, list[Decimal], Policy]:
+    """Return the smallest unit, an amount for each output and the policy, or raise an error if they cannot be met.
+
+    No values are needed, so that a payout can be checked before an evaluation is spent.
+    """
+    smallest = smallest_unit(currency, unit)
+    amounts = read_amounts(outputs, amount, smallest)
+    whole = sum(amounts, Decimal(0))
+    if whole <= 0:
+        raise ValueError(f"the amount must be positive, got {whole} {currency}")
+    policy = Policy(clip, read_money(floor, smallest, "floor"), read_money(cap, smallest, "cap"))
+    check_bounds(policy, whole, n_groups)
+    return smallest, amounts, policy
+
+
+def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
+    """Split the money again from the values; return where the payout is not what follows from them."""
+    again = split(
+        valuation,
+        payout.amounts,
+        payout.currency,
+        unit=payout.unit,
+        clip=payout.policy.clip,
+        floor=payout.policy.floor,
+        cap=payout.policy.cap,
+        confidence=payout.confidence,
+    )
+    stated, derived = payout.to_dict(), again.to_dict()
+    found = [
+        Difference(f"{name} of the payout", stated[name], derived[name])
+        for name in sorted(set(derived) - {"payments"})
+        if stated[name] != derived[name]
+    ]
+    if len(stated["payments"]) != len(derived["payments"]):
+        return [*found, Difference("payments", len(stated["payments"]), len(derived["payments"]))]
+    pairs = zip(stated["payments"], derived["payments"], strict=True)
+    return [*found, *(Difference(f"payment of {due['group']!r}", paid, due) for paid, due in pairs if paid != due)]
+
+
+def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
+    """Return (K,) or (K, q) shares that sum to one over the groups: FSRS of FGSV, SRS of GSV (section 4.2).
+
+    `clip` sets negative values to zero first, as the authors' code does; then the shares are not faithful.
+    """
+    values = np.maximum(valuation.values, 0) if clip else valuation.values
+    # U(N) - U(0) is the same for every grouping; a sum over groups is so but for its last digit
+    totals = valuation.total if valuation.efficient and not clip else values.sum(axis=0)
+    if not np.all(totals > 0):
+        raise ValueError(_nothing_to_share(float(np.min(totals))))
+    return np.asarray(values / totals)
+
+
+def _half_widths(
+    policy: Policy, valuation: Valuation, amounts: Sequence[Decimal], scale: Sequence[Fraction], confidence: float
+) -> tuple[Floats, Floats]:
+    """Return how far each payment's interval reaches down and up."""
+    n_groups = valuation.partition.n_groups
+    factors = np.array([float(Fraction(amount) / total) for amount, total in zip(amounts, scale, strict=True)])
+    half = valuation.half_width(confidence).reshape(n_groups, -1)
+    deviations = valuation.group_deviations
+    if policy.is_faithful:
+        if deviations is None or len(factors) == 1:
+            reach = half @ np.abs(factors)  # several outputs: as if their errors all pointed the same way
+        else:
+            quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
+            reach = quantile * np.sqrt(((deviations @ factors) ** 2).sum(axis=0))
+        return reach, reach
+    if not np.isfinite(half).all():
+        return half[:, 0], half[:, 0]
+    rng = np.random.default_rng(0)
+    freedom = valuation.degrees_of_freedom
+    stretch = np.ones(N_SCENARIOS) if np.isinf(freedom) else np.sqrt(freedom / rng.chisquare(freedom, N_SCENARIOS))
+    values = valuation.values.reshape(n_groups, -1)
+    if deviations is None:
+        errors = rng.standard_normal((N_SCENARIOS, *values.shape)) * valuation.stderr.reshape(values.shape)
+    else:
+        errors = np.einsum("sr,rkq->skq", rng.standard_normal((N_SCENARIOS, len(deviations))), deviations)
+    scenarios = apply_floats(policy, values + stretch[:, None, None] * errors, amounts, scale)
+    centre = apply_floats(policy, values[None], amounts, scale)[0]
+    low, high = np.quantile(scenarios, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return np.maximum(centre - low, 0), np.maximum(high - centre, 0)
+
+
+def _scale(valuation: Valuation, values: Floats) -> tuple[list[Fraction], list[str]]:
+    """Return for each output what the values are divided by: their own sum, which is U(N) - U(0) or near it."""
+    sums = [sum((Fraction(float(value)) for value in column), Fraction(0)) for column in values.T]
+    totals = np.atleast_1d(valuation.total)
+    if min(*sums, *map(Fraction, totals.tolist())) <= 0:
+        raise ValueError(_nothing_to_share(min(float(min(sums)), float(totals.min()))))
+    off = max(abs(float(found) / total - 1) for found, total in zip(sums, totals.tolist(), strict=True))
+    if off > 1e-9:
+        return sums, [
+            f"the estimates of method {valuation.method!r} miss U(N) - U(0) by {off:.2%}; they are scaled to it"
+        ]
+    return sums, []
+
+
+def _nothing_to_share(total: float) -> str:
+    return (
+        f"the values sum to {total:.6g}, which is not positive: with everybody's data the model scores no better "
+        "than with none, so there is nothing to share. Check the metric, the model and the value of the empty set"
+    )

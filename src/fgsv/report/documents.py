@@ -1,0 +1,48 @@
+"""JSON for machines: what `--json` prints."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from fgsv.report.result import Result, table_of
+
+
+def plain(document: Any) -> Any:
+    """Return a document with null for the numbers that JSON lacks: NaN and the infinities.
+
+    >>> plain({"gain": [1.5, float("nan")]})
+    {'gain': [1.5, None]}
+    """
+    if isinstance(document, Mapping):
+        return {name: plain(part) for name, part in document.items()}
+    if isinstance(document, (list, tuple)):
+        return [plain(part) for part in document]
+    return None if isinstance(document, float) and not math.isfinite(document) else document
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as JSON has them: null for what is missing, plain numbers for numpy's."""
+    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records", double_precision=15))
+    return rows
+
+
+def document_of(result: Result) -> dict[str, Any]:
+    """Return a result as `--json` prints it."""
+    valuation = result.valuation
+    tables = {column: records(table_of(each, None, result.confidence)) for column, each in result.groupings.items()}
+    return {
+        "n_evaluations": valuation.n_evaluations,
+        "stopped": valuation.stopped,
+        "end": valuation.end.to_dict(),
+        "notes": [] if result.source is None else list(result.source.notes),
+        "groupings": tables,
+        "payout": None if result.payout is None else result.payout.to_dict(),
+        "warnings": result.warnings,
+        "audit": None if result.audit is None else result.audit.to_dict(),
+        "test_error": None if result.test_error is None else result.test_error.to_dict(),
+    }

@@ -1,0 +1,156 @@
+"""Making a result: value a table, split the money, audit it and write it down, so that nothing paid for is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fgsv.audit import AuditPlan, audit_table, close_calls
+from fgsv.audit.shells import PARTS
+from fgsv.game import as_game
+from fgsv.payout import Terms
+from fgsv.planning import Limits, Plan, Watcher, value_with_plan
+from fgsv.report.folder import check_folder, write_result
+from fgsv.report.result import Result
+from fgsv.running.evaluator import Evaluator
+from fgsv.running.views import weighted
+from fgsv.tables.folds import test_error_of
+from fgsv.tables.opening import Table
+from fgsv.valuation import Reason, Valuation
+
+TIME_OF_AUDIT = 0.5
+"""The part of the time limit that is kept for an audit."""
+
+
+class Silent:
+    """A watcher that says nothing."""
+
+    def planned(self, plan: Plan | None) -> None:
+        """Say nothing."""
+
+    def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
+        """Say nothing."""
+
+
+def make_result(
+    table: Table,
+    *,
+    budget: int | None = None,
+    precision: float | None = None,
+    max_seconds: float | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    n_jobs: int | None = 1,
+    ledger: str | Path | None = None,
+    on_error: str | float = "raise",
+    payout: Terms | None = None,
+    audit: bool = False,
+    audit_budget: int | None = None,
+    parts: Sequence[int] = PARTS,
+    out: str | Path | None = None,
+    force: bool = False,
+    aggregate_only: bool = False,
+    watcher: Watcher | None = None,
+) -> Result:
+    """Value a table and, if asked, split money, audit the valuation and write a folder: what `fgsv value` does.
+
+    All that can be wrong with the arguments is said before an evaluation is spent. The valuation is saved before
+    the payout and the audit, so that it survives whatever goes wrong in these. With an audit, half of `max_seconds` is
+    kept for it. An interrupt ends the run, or the audit, and returns the result so far.
+    """
+    start = time.monotonic()
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        check_folder(folder, force=force)
+    if payout is not None:
+        payout.check(table.partition.n_groups, None if table.folds is not None else table.game.outputs)
+    if precision is not None and table.folds is not None:
+        raise ValueError("--precision does not go with --test-error, whose folds are valued apart: say --budget")
+    plan = AuditPlan.of(table, audit_budget, parts) if audit else None
+    run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
+    with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error) as evaluator:
+        if payout is not None or audit:
+            _check_something_to_share(table, evaluator)
+        raw, history = value_with_plan(
+            evaluator,
+            table.partition,
+            Limits(budget, precision, run_seconds),
+            watcher or Silent(),
+            confidence=confidence,
+            shown_as=table.on_all_test_rows,
+            seed=seed,
+        )
+        valuation = table.on_all_test_rows(raw)
+        regrouped = {column: valuation.regroup(groups) for column, groups in table.dataset.groupings.items()}
+        first = next(iter(regrouped))
+        result = Result(
+            regrouped.pop(first),
+            table.source,
+            confidence,
+            test_error=None if table.folds is None else test_error_of(raw, table.folds, confidence),
+            history=history,
+            others=regrouped,
+        )
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            replace(result, valuation=replace(valuation, finished=False)).save(folder / "valuation.json")
+        if payout is not None:
+            result = _paid(result, payout)
+        if plan is not None and valuation.end.reason is not Reason.INTERRUPTED:
+            left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
+            result = _audited(result, table, plan, evaluator, payout, left, seed)
+    if folder is None:
+        return result
+    return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
+
+
+def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
+    """Raise an error where U(N) is no better than U(0), before a run is spent on money that cannot be split."""
+    if table.game.outputs is not None and table.folds is None:
+        return
+    nobody, everybody = weighted(evaluator, table.weights).ends()[:, 0]
+    if everybody <= nobody:
+        raise ValueError(
+            f"with everybody's data the model scores {everybody:.4g}, with nobody's {nobody:.4g}: there is "
+            "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
+            "--audit"
+        )
+
+
+def _paid(result: Result, payout: Terms) -> Result:
+    """Return the result with its payout, or with the reason why there is none: the values may leave nothing to pay."""
+    try:
+        paid = payout.split(result.valuation, result.confidence)
+    except ValueError as error:
+        return replace(result, unpaid=error)
+    return replace(result, payout=paid, own_warnings=tuple(close_calls(result.valuation, result.confidence)))
+
+
+def _audited(
+    result: Result,
+    table: Table,
+    plan: AuditPlan,
+    evaluator: Evaluator,
+    payout: Terms | None,
+    seconds: float | None,
+    seed: int,
+) -> Result:
+    """Return the result with its audit; where that is interrupted, the result is unfinished."""
+    try:
+        audited = audit_table(
+            table,
+            result.valuation,
+            plan,
+            evaluator=evaluator,
+            payout=None if result.payout is None else payout,
+            max_seconds=seconds,
+            confidence=result.confidence,
+            seed=seed,
+        )
+    except KeyboardInterrupt:
+        unfinished = replace(result.valuation, finished=False)
+        warning = "the audit was interrupted, so there is none; the same command continues it"
+        return replace(result, valuation=unfinished, own_warnings=(*result.own_warnings, warning))
+    return replace(result, audit=audited)

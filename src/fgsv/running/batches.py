@@ -1,0 +1,93 @@
+"""The one door to a game: a batch of coalitions goes in, values or failures come out."""
+
+from __future__ import annotations
+
+import faulthandler
+import signal
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fgsv.coalitions import Coalitions, canonical, pack
+from fgsv.game import Game, GameError, ask, describe, shaped
+from fgsv.ledger import LedgerError, Outcome, failed
+
+GRACE = 5.0
+"""Seconds past its timeout, or as long as it again, after which a batch that ignores its timeout is killed."""
+
+
+@dataclass(frozen=True, eq=False)
+class PackedBatch:
+    """A batch as it is evaluated, and as it is sent and recorded."""
+
+    coalitions: Coalitions
+
+    def __len__(self) -> int:
+        return len(self.coalitions)
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The batch as bytes."""
+        return pack(self.coalitions)
+
+
+def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) -> Outcome:
+    """Evaluate one batch in this process, whatever happens: an exception becomes an outcome that says so."""
+    m = len(coalitions)
+    start = time.perf_counter()
+    try:
+        with _deadline(timeout):
+            answer = ask(game, canonical(coalitions) if game.evaluate_lists else coalitions)
+    except _Late:
+        faulthandler.cancel_dump_traceback_later()  # the alarm may have rung while it was being put off
+        return failed(m, f"timed out: no answer after {timeout:g} s", time.perf_counter() - start)
+    except LedgerError:
+        raise  # a game known from a ledger alone does not fail, the ledger does
+    except Exception as error:
+        words = f"raised: {type(error).__name__}: {str(error)[:500]}"
+        where = "for" if m == 1 else f"in a batch of {m}, of which the first is"
+        text = f"{words}, {where} {describe(coalitions, 0)}"
+        return failed(m, text, time.perf_counter() - start, traceback.format_exc())
+    seconds = time.perf_counter() - start
+    try:
+        values = shaped(answer, m)
+    except GameError as error:
+        return failed(m, f"wrong shape: {error}", seconds)
+    finite = np.asarray(np.isfinite(values).all(axis=1))
+    if finite.all():
+        return Outcome(values, seconds)
+    failures: dict[str, list[int]] = {}
+    for row in np.flatnonzero(~finite).tolist():
+        wrong = next(value for value in values[row].tolist() if not np.isfinite(value))
+        failures[f"not finite: {wrong} for {describe(coalitions, row)}"] = [row]
+    return Outcome(np.where(finite[:, None], values, np.nan), seconds, failures)
+
+
+class _Late(BaseException):
+    """The timeout of a batch; no Exception, so that a game's own `except Exception` does not catch it."""
+
+
+@contextmanager
+def _deadline(seconds: float | None) -> Iterator[None]:
+    """Interrupt what runs past its time; end the process where it does not listen, as in a long C loop."""
+    if seconds is None:
+        yield
+        return
+
+    def late(number: int, frame: object) -> None:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, late)
+    faulthandler.dump_traceback_later(seconds + min(seconds, GRACE), exit=True)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)

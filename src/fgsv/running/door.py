@@ -1,0 +1,57 @@
+"""The door to a game: what a run, an audit or a diagnosis asks for values, and how its use is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fgsv.coalitions import Coalitions
+from fgsv.estimators import Evaluate
+from fgsv.game import Game
+from fgsv.running.calls import OutOfTime
+from fgsv.types import Floats
+from fgsv.valuation import INTERRUPTED, End, Failures, Reason
+
+if TYPE_CHECKING:
+    from fgsv.running.evaluator import Evaluator
+
+
+class Door(Protocol):
+    """A way to the values of a game: an `Evaluator`, or a `View` of one."""
+
+    @property
+    def game(self) -> Game:
+        """The game that is evaluated."""
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The evaluator behind all views."""
+
+    @property
+    def failures(self) -> Failures | None:
+        """What failed so far; None where nothing did."""
+
+    def __call__(self, coalitions: Coalitions) -> Floats:
+        """Return the (m, q) values of coalitions, in their order."""
+
+    def ends(self) -> Floats:
+        """Return (2, q): U(0) and U(N), evaluated once however often they are asked for."""
+
+    def other_game(self, game: Any) -> Evaluate:
+        """Return how to evaluate another game of the same players, in this process and without a ledger."""
+
+
+@dataclass
+class Recorded:
+    """A run that is being recorded: whoever runs it says how it ended."""
+
+    end: End = INTERRUPTED
+
+
+def end_by(error: BaseException) -> End:
+    """Return the end of a run that an exception ended."""
+    if isinstance(error, OutOfTime):
+        return End(Reason.TIME, str(error))
+    if isinstance(error, Exception):
+        return End(Reason.FAILED, f"{type(error).__name__}: {error}")
+    return INTERRUPTED

@@ -1,0 +1,142 @@
+"""The loop: draw, evaluate, update, stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fgsv.estimators import Draws, Estimator, Evaluate, Method, Problem
+from fgsv.game import Game
+from fgsv.partition import Partition
+from fgsv.running.door import Door
+from fgsv.running.interrupts import held_interrupts
+from fgsv.running.stopping import Rule, met, unreached
+from fgsv.running.threads import one_thread
+from fgsv.semivalue import Semivalue
+from fgsv.types import Floats, Ints
+from fgsv.valuation import INTERRUPTED, End, Failures, Reason, RunSettings, Valuation
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What is to be valued, how, and when to stop: all of it checked before work is spent."""
+
+    game: Game
+    partition: Partition
+    method: Method
+    semivalue: Semivalue
+    cost: Callable[[Ints], ArrayLike] | None
+    rules: tuple[Rule, ...]
+    settings: RunSettings
+
+    def problem(self, ends: Floats, other_game: Callable[[Any], Evaluate]) -> Problem:
+        """Return what the method is given."""
+        n, seed = self.game.n_players, self.settings.seed
+        return Problem(n, ends, self.partition, self.semivalue, self.cost, seed, other_game)
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """Where a run stands after a round; the valuation is computed when it is first asked for."""
+
+    run: Run
+    estimator: Estimator
+    ends: Floats
+    n_evaluations: int
+    seconds: float
+    round_seconds: float = 0.0
+    failures: Failures | None = None
+    end: End = field(default=End(Reason.INTERRUPTED, "not ended"))
+
+    @cached_property
+    def valuation(self) -> Valuation:
+        """The valuation so far."""
+        with one_thread():
+            estimate = self.estimator.estimate()
+        settings = self.run.settings
+        return Valuation.of(
+            estimate,
+            self.run.partition,
+            game=self.run.game,
+            method=estimate.method or settings.method,
+            ends=self.ends,
+            n_evaluations=estimate.n_evaluations or self.n_evaluations,
+            end=self.end,
+            seed=settings.seed,
+            settings=settings,
+            failures=self.failures,
+        )
+
+    def ended(self, end: End) -> Valuation:
+        """Return the valuation of the whole run; its end says what is still missing."""
+        if discarded := self.n_evaluations - self.valuation.n_evaluations:
+            end = end.with_note(f"{discarded} evaluations of an unfinished enumeration were discarded")
+        for note in unreached(self.run.rules, self.valuation):
+            end = end.with_note(note)
+        return replace(self.valuation, end=end)
+
+
+def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuation]:
+    """Yield the valuation after every round and at the end, or at the end alone."""
+    start = time.monotonic()
+    settings, least = run.settings, run.method.least(run.game.n_players, run.partition)
+    ends = evaluate.ends()
+    for check in (getattr(rule, "check", None) for rule in run.rules):
+        if check is not None:
+            check(ends[1] - ends[0])
+    with one_thread():
+        estimator = run.method.start(run.problem(ends, evaluate.other_game))
+    progress = Progress(run, estimator, ends, 2, time.monotonic() - start)
+    end: End | None = None
+    for number in count():
+        try:
+            with held_interrupts(), one_thread():
+                draws = estimator.draw(np.random.default_rng([settings.seed, number]))
+            end = _nothing_left(draws, progress)
+            if draws is None or end is not None:
+                break
+            if every and number > 0 and progress.valuation.n_evaluations == progress.n_evaluations:
+                yield progress.valuation
+            values = evaluate(draws.coalitions)
+            with held_interrupts():
+                with one_thread():
+                    estimator.update(draws, values)
+                now = time.monotonic() - start
+                progress = Progress(
+                    run,
+                    estimator,
+                    ends,
+                    progress.n_evaluations + len(values),
+                    now,
+                    now - progress.seconds,
+                    evaluate.failures,
+                )
+            end = met(run.rules, progress) if progress.n_evaluations >= least else None
+        except KeyboardInterrupt:
+            if progress.n_evaluations < least:
+                raise
+            end = INTERRUPTED
+        if end is not None:
+            break
+    assert end is not None
+    yield progress.ended(end)
+
+
+def _nothing_left(draws: Draws | None, progress: Progress) -> End | None:
+    """Return the end of a run that has nothing left to draw, or no budget for it."""
+    if draws is None:
+        exact = progress.valuation.exact
+        return End(Reason.EXHAUSTED, "every coalition is evaluated" if exact else "nothing is left to draw")
+    budget, wanted = progress.run.settings.budget, len(draws.coalitions)
+    left = budget - progress.n_evaluations
+    if wanted <= left:
+        return None
+    unspent = f": the next round takes {wanted}, {left} stay unspent" if left > budget / 8 else ""
+    return End(Reason.BUDGET, f"budget of {budget} reached{unspent}")

@@ -1,0 +1,66 @@
+"""Memory: what a ledger knows of the batches that a run asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fgsv.coalitions import join, split, unpack
+from fgsv.game import Game
+from fgsv.ledger import Ledger, Outcome, Row, by_row, joined
+from fgsv.running.batches import PackedBatch
+
+MOST_RECENT = 2**16
+"""Rows that are kept with their values, to be found without the file: some 20 MB."""
+
+Evaluated = Callable[[list[PackedBatch]], list[Outcome]]
+
+
+class Memory:
+    """Looks batches up in a ledger and has the missing ones evaluated; row by row if rows are independent."""
+
+    def __init__(self, ledger: Ledger, game: Game, *, retries: bool) -> None:
+        self._ledger, self._game = ledger, game
+        self.number = ledger.game(game)
+        """The game's number in the ledger."""
+        self._retries = retries
+        self._recent: dict[bytes, Row] = {}
+
+    def outcomes(self, batches: list[PackedBatch], evaluated: Evaluated) -> list[Outcome]:
+        """Return the outcomes of batches, in order."""
+        if self._game.independent_rows:
+            return self._by_row(batches, evaluated)
+        known: dict[bytes, Outcome] = {}
+        missing: dict[bytes, PackedBatch] = {}
+        for batch in batches:
+            outcome = self._ledger.find(self.number, batch.packed)
+            if outcome is not None and not self._should_retry(outcome.failures):
+                known[batch.packed] = outcome
+            else:
+                missing[batch.packed] = batch  # once, where a round has the same batch twice
+        known |= zip(missing, evaluated(list(missing.values())), strict=True)
+        return [known[batch.packed] for batch in batches]
+
+    def _by_row(self, batches: list[PackedBatch], evaluated: Evaluated) -> list[Outcome]:
+        """Return the outcomes row by row from the ledger, each missing row evaluated once."""
+        rows = [split(batch.packed) for batch in batches]
+        known = self._recent
+        if len(known) > MOST_RECENT:
+            known.clear()
+        claimed: set[bytes] = set()
+        missing: list[list[bytes]] = []
+        unknown = {row for batch in rows for row in batch if row not in known}
+        found = self._ledger.find_rows(self.number, unknown)
+        known |= {row: seen for row, seen in found.items() if not self._should_retry(seen.failure)}
+        for batch in rows:
+            new = [row for row in dict.fromkeys(batch) if row not in known and row not in claimed]
+            claimed.update(new)
+            if new:
+                missing.append(new)
+        fresh = evaluated([PackedBatch(unpack(self._game.n_players, join(new))) for new in missing])
+        for new, outcome in zip(missing, fresh, strict=True):
+            known |= zip(new, by_row(outcome), strict=True)
+        return [joined([known[row] for row in batch]) for batch in rows]
+
+    def _should_retry(self, failure: object) -> bool:
+        """Say whether to evaluate a recorded failure again: only when on_error="raise"."""
+        return bool(failure) and self._retries

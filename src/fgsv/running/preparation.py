@@ -1,0 +1,137 @@
+"""Preparation: the arguments of `fgsv.value` become a run, checked before work is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fgsv.estimators import METHODS, Enumeration, Method, as_method, for_budget
+from fgsv.game import Game, as_game
+from fgsv.partition import Partition
+from fgsv.running.door import Door
+from fgsv.running.evaluator import Evaluator
+from fgsv.running.loop import Run
+from fgsv.running.stopping import Rule, own_rules, rules_of
+from fgsv.running.views import View
+from fgsv.semivalue import Banzhaf, Beta, Semivalue, as_semivalue
+from fgsv.types import Floats, Ints
+from fgsv.valuation import RunSettings
+
+DEFAULT_BUDGET = 20_000
+BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
+"""Where another rule ends the run, the budget only guards against what is out of reach."""
+
+
+def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
+    """Return the game, or that of an open evaluator, and the partition of its players."""
+    if isinstance(game, Evaluator | View):
+        game = game.game
+    grouped_by = getattr(game, "grouped_by", None)
+    if groups is None and grouped_by is not None:
+        partition = Partition.of({name: [k] for k, name in enumerate(grouped_by.names)})
+    else:
+        partition = Partition.of(groups, getattr(game, "n_players", None))
+    return as_game(game, partition.n_players), partition
+
+
+def door_to(given: Any, game: Game, **options: Any) -> tuple[Door, AbstractContextManager[object]]:
+    """Return a door to the game, and the context in which it is open; one that was given open stays so."""
+    if not isinstance(given, Evaluator | View):
+        evaluator = Evaluator(game, **options)
+        return evaluator, evaluator
+    settled = sorted(name for name, option in options.items() if option not in (None, "raise"))
+    if settled:
+        raise ValueError(f"{', '.join(settled)}: the evaluator that was given as the game has settled that")
+    return given, nullcontext()
+
+
+def prepare(
+    door: Door,
+    partition: Partition,
+    *,
+    method: str | Method,
+    budget: int | None,
+    max_seconds: float | None,
+    stderr: float | None,
+    precision: float | None,
+    confidence: float,
+    stop: Rule | Sequence[Rule] | None,
+    seed: int,
+    semivalue: str | Semivalue,
+    cost: Callable[[Ints], ArrayLike] | None,
+    proxy: Any,
+    options: dict[str, Any],
+) -> Run:
+    """Return the run that the arguments of `fgsv.value` ask for, or raise an error that says what is wrong."""
+    game, n = door.game, door.game.n_players
+    if proxy is not None and "proxy" not in options:
+        name = method if isinstance(method, str) else method.name
+        if name != "covariance":
+            raise ValueError(f"a proxy goes with the method 'covariance', not with {name!r}")
+        options = {**options, "proxy": proxy}
+    asked = as_method(method, options)
+    weights = as_semivalue(semivalue, n)
+    rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
+    if budget is None:
+        default = BUDGET_BESIDE_A_RULE if rules_given else DEFAULT_BUDGET
+        budget = max(asked.least(n, partition), default)
+    cost = cost or game.cost
+    settings = RunSettings(
+        method=asked.name,
+        semivalue=str(weights),
+        seed=seed,
+        budget=budget,
+        batch_size=door.evaluator.batch_size,
+        options=_options(asked),
+        max_seconds=max_seconds,
+        stderr=stderr,
+        precision=precision,
+        confidence=confidence,
+        cost=None if cost is None else tuple(_costs(cost, n).tolist()),
+        on_error=door.evaluator.on_error,
+        timeout=door.evaluator.timeout,
+        fingerprint=game.fingerprint,
+        needs=_needs(asked, weights, stop),
+    )
+    running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)
+    least = running.least(n, partition)
+    if settings.budget < least:
+        least = min(least, 2**n) if asked.name == "covariance" else least
+        raise ValueError(
+            f"method {asked.name!r} needs a budget of at least {least} evaluations, got {settings.budget}"
+        )
+    return Run(game, partition, running, weights, cost, rules_of(settings, stop), settings)
+
+
+def _options(method: Method) -> dict[str, Any]:
+    """Return the options of a method that can be written down."""
+    if not is_dataclass(method):
+        return {}
+    return {each.name: getattr(method, each.name) for each in fields(method) if each.name != "proxy"}
+
+
+def _needs(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, ...]:
+    """Return which arguments are objects of the user's own, without which the run cannot be run again."""
+    own = {
+        "method": type(method) not in (METHODS.get(method.name), Enumeration),
+        "semivalue": not isinstance(semivalue, Beta | Banzhaf),
+        "stop": bool(own_rules(stop)),
+        "proxy": getattr(method, "proxy", None) is not None,
+    }
+    return tuple(name for name, is_own in own.items() if is_own)
+
+
+def _costs(cost: Callable[[Ints], ArrayLike], n: int) -> Floats:
+    """Return the cost of each size from 1 to n - 1, checked."""
+    costs = np.asarray(cost(np.arange(1, n)), dtype=float)
+    if costs.shape not in ((), (n - 1,)) or not (np.isfinite(costs) & (costs > 0)).all():
+        raise ValueError(
+            f"cost must give a positive number for each of the {n - 1} sizes from 1 to n - 1, "
+            f"got an array of shape {costs.shape} from {costs.min():g} to {costs.max():g}"
+        )
+    return np.broadcast_to(costs, (n - 1,))

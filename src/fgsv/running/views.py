@@ -1,0 +1,79 @@
+"""Views of an evaluator: another game whose values follow from those of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fgsv.coalitions import Coalitions
+from fgsv.estimators import Evaluate
+from fgsv.game import Game, grouped
+from fgsv.partition import Partition
+from fgsv.running.door import Door
+from fgsv.running.evaluator import Evaluator
+from fgsv.types import Floats
+from fgsv.valuation import Failures
+
+CHUNK_BYTES = 2**26
+"""Booleans of coalitions of players that are made at once from coalitions of groups."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A door to a game that is evaluated through another door: the same evaluations, the same ledger."""
+
+    inner: Door
+    game: Game
+    lift: Callable[[Coalitions], Coalitions] = lambda coalitions: coalitions
+    """Coalitions of this game -> coalitions of the inner one."""
+    lower: Callable[[Floats], Floats] = lambda values: values
+    """(m, q) values of the inner game -> values of this one."""
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The evaluator behind all views."""
+        return self.inner.evaluator
+
+    @property
+    def failures(self) -> Failures | None:
+        """What failed so far."""
+        return self.inner.failures
+
+    def __call__(self, coalitions: Coalitions) -> Floats:
+        """Return the (m, q) values of coalitions, in their order; memory is bounded."""
+        batch = self.evaluator.batch_size
+        step = batch * max(1, CHUNK_BYTES // (self.inner.game.n_players * batch))  # whole batches
+        chunks = [self.inner(self.lift(coalitions[i : i + step])) for i in range(0, len(coalitions), step)]
+        return self.lower(np.concatenate(chunks))
+
+    def ends(self) -> Floats:
+        """Return (2, q): U(0) and U(N)."""
+        return self.lower(self.inner.ends())
+
+    def other_game(self, game: Any) -> Evaluate:
+        """Return how to evaluate another game of the same players."""
+        return self.evaluator.other_game(game)
+
+
+def by_groups(door: Door, partition: Partition) -> View:
+    """Return the game whose players are groups, so that its Shapley value is the Group Shapley Value."""
+    codes = partition.codes
+
+    def lift(coalitions: Coalitions) -> Coalitions:
+        return Coalitions.from_masks(coalitions.masks()[:, codes])
+
+    return View(door, grouped(door.game, partition), lift)
+
+
+def weighted(door: Door, weights: ArrayLike | None) -> Door:
+    """Return the game whose value is a weighted sum of the outputs; the game itself without weights."""
+    if weights is None:
+        return door
+    numbers = np.asarray(weights, dtype=float)
+    fingerprint = door.game.fingerprint and f"{door.game.fingerprint}/outputs {numbers.tolist()}"
+    game = replace(door.game, outputs=None, fingerprint=fingerprint)
+    return View(door, game, lower=lambda values: (values @ numbers)[:, None])

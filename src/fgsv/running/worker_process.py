@@ -1,0 +1,55 @@
+"""What runs in a worker process: it fetches the game once, evaluates batches, and exits with its driver."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+from pathlib import Path
+
+from fgsv.coalitions import unpack
+from fgsv.game import Game, GameError
+from fgsv.ledger import Outcome
+from fgsv.running.batches import attempt
+from fgsv.running.threads import one_thread
+
+_games: dict[str, Game] = {}
+"""The games that this worker has fetched, by where they lie."""
+_fetching = threading.Lock()
+
+
+def attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickled: bytes | None) -> Outcome | None:
+    """Evaluate a batch in a worker process, or return None where the game cannot be fetched."""
+    with _fetching:
+        if folder not in _games:
+            try:
+                content = pickled if pickled is not None else (Path(folder) / "game").read_bytes()
+            except OSError:
+                return None
+            try:
+                fetched = pickle.loads(content)
+            except Exception as error:
+                raise GameError(f"a worker cannot load the game ({type(error).__name__}: {error})") from None
+            if len(_games) > 1:
+                _games.pop(next(iter(_games)))  # of an earlier run
+            _games[folder] = fetched
+        game = _games[folder]
+    one_thread()  # for good: where a worker has several threads, one must not undo it for another
+    return attempt(game, unpack(game.n_players, packed), timeout)
+
+
+def exit_with_driver(driver: int) -> None:
+    """Exit soon after the driver: a killed one leaves no worker behind.
+
+    An interrupt from the terminal reaches all processes; only the driver answers it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

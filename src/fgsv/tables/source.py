@@ -1,0 +1,44 @@
+"""The source of a valuation: which file, columns, model and score it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a report needs to say, and another person to check, what was valued."""
+
+    file: str
+    sha256: str
+    test_file: str | None
+    test_sha256: str | None
+    rows: int
+    test_rows: int
+    columns: Mapping[str, Any]
+    """Role (group, target, unit, ignored) -> column, or columns."""
+    task: str
+    model: str
+    metric: str
+    game: str | None
+    """The game's fingerprint."""
+    notes: tuple[str, ...]
+    """What was decided on the way, in plain words."""
+    versions: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return asdict(self) | {"notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Source | None:
+        """Read what `to_dict` returned, among other keys; None where there is no file in it."""
+        if "file" not in document:
+            return None
+        lacking = [each.name for each in fields(cls) if each.name not in document]
+        if lacking:
+            raise ValueError(f"the settings lack the field {lacking[0]!r}")
+        found = {each.name: document[each.name] for each in fields(cls)}
+        return cls(**found | {"notes": tuple(found["notes"])})

@@ -1,0 +1,68 @@
+"""How a run ended: a reason to compare with, and words to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Reason(StrEnum):
+    """Why a run ended."""
+
+    BUDGET = "budget"
+    TARGET = "target"
+    """A precision, a standard error, or a rule of the user's own."""
+    TIME = "time"
+    EXHAUSTED = "exhausted"
+    """Nothing is left to evaluate."""
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    """An error ended the run; only a ledger records such a run."""
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a run.
+
+    >>> end = End(Reason.BUDGET, "budget of 100 reached")
+    >>> str(end), End.from_text(end.to_text()) == end
+    ('budget of 100 reached', True)
+    """
+
+    reason: Reason
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return self.detail or str(self.reason)
+
+    def with_note(self, note: str) -> End:
+        """Return the same end with more words."""
+        return End(self.reason, f"{self}; {note}")
+
+    def to_text(self) -> str:
+        """Return one line that `from_text` reads back: how a ledger stores it."""
+        return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+
+    @classmethod
+    def from_text(cls, text: str) -> End:
+        """Read a line that `to_text` or fgsv 0.1.0 wrote."""
+        reason, _, detail = text.partition(": ")
+        if reason in set(Reason) and (detail or text == reason):
+            return cls(Reason(reason), detail)
+        from fgsv.valuation.old_files import end_of
+
+        return end_of(text)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return what JSON can hold."""
+        return {"reason": str(self.reason), "detail": self.detail}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> End:
+        """Read what `to_dict` returned."""
+        return cls(Reason(document["reason"]), str(document["detail"]))
+
+
+INTERRUPTED = End(Reason.INTERRUPTED)

@@ -1,0 +1,49 @@
+"""What a method returns: an estimate of every player, or of every group, with its error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What a method has to say after a round.
+
+    `values` are (n, q) values of the players, or (K, q) values of the groups where the method works on groups.
+    Errors come in one of two forms: `deviations` (R, n, q), scaled so that the variance of any weighted sum of
+    players is the sum over R of its squares, or, for groups, `stderr` of the shape of `values`. Without either
+    no error is known.
+    """
+
+    values: Floats
+    deviations: NDArray[np.float32] | None = None
+    stderr: Floats | None = None
+    degrees_of_freedom: float = np.inf
+    exact: bool = False
+    efficient: bool = False
+    """Whether the values of all players sum to U(N) - U(0), as they must for Shapley values."""
+    of_groups: bool = False
+    n_evaluations: int | None = None
+    """How many evaluations it rests on, the ends included; None for all so far."""
+    method: str | None = None
+    """The name of the method that made it, where that is not the one asked for."""
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Evaluations that failed and count as a number that the user chose."""
+
+    coalitions: int
+    counted_as: float
+    kinds: dict[str, int]
+    first: str
+    """What went wrong the first time."""
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
+        return f"{self.coalitions:,} evaluations failed and count as {self.counted_as:g}: {kinds}"

@@ -1,0 +1,196 @@
+"""The file of a valuation: JSON that reads back bit for bit."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.environment import write_whole
+from fgsv.partition import Partition
+from fgsv.types import Floats
+from fgsv.valuation import old_files
+from fgsv.valuation.end import End
+from fgsv.valuation.estimate import Failures
+from fgsv.valuation.settings import RunSettings
+from fgsv.valuation.valuation import Valuation
+
+SCHEMA = 1
+
+
+def to_document(valuation: Valuation) -> dict[str, Any]:
+    """Return a valuation as JSON can hold it."""
+    partition, failures = valuation.partition, valuation.failures
+    return {
+        "schema": SCHEMA,
+        "finished": valuation.finished,
+        "method": valuation.method,
+        "seed": valuation.seed,
+        "n_evaluations": valuation.n_evaluations,
+        "stopped": valuation.stopped,
+        "end": valuation.end.to_dict(),
+        "outputs": None if valuation.outputs is None else list(valuation.outputs),
+        "names": [_json_name(name) for name in partition.names],
+        "groups": _json_array(partition.codes if partition.is_disjoint else partition.ownership),
+        "values": valuation.values.tolist(),
+        "stderr": _json_floats(valuation.stderr),
+        "total": np.asarray(valuation.total).tolist(),
+        "ends": None if valuation.ends is None else valuation.ends.tolist(),
+        "weights": None if valuation.weights is None else list(valuation.weights),
+        "player_values": None if valuation.player_values is None else _json_array(valuation.player_values),
+        "deviations": None if valuation.deviations is None else _json_array(valuation.deviations),
+        "degrees_of_freedom": _json_floats(np.asarray(valuation.degrees_of_freedom)),
+        "exact": valuation.exact,
+        "efficient": valuation.efficient,
+        "grouped": valuation.grouped,
+        "settings": {} if valuation.settings is None else valuation.settings.to_dict(),
+        "info": {} if failures is None else {"failures": asdict(failures)},
+    }
+
+
+def write(path: str | Path, document: Mapping[str, Any]) -> None:
+    """Write a document by rename: the file is there whole or not at all."""
+    write_whole(path, json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Return the document of a saved valuation."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        schema = document["schema"]
+    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is not a saved valuation: {error!r}") from None
+    if schema != SCHEMA:
+        raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
+    return dict(document)
+
+
+def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
+    """Read what `to_document` returned, or 0.1.0 wrote; an error names the file and the field."""
+    if "end" not in document and isinstance(document.get("stopped"), str):
+        document = _upgraded(document, path)
+
+    def field(name: str, read: Callable[[Any], Any] = lambda stated: stated, optional: bool = False) -> Any:
+        if name not in document:
+            raise ValueError(f"{path} is not a whole valuation: it lacks the field {name!r}")
+        try:
+            return None if optional and document[name] is None else read(document[name])
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
+            raise ValueError(f"{path}: the field {name!r} cannot be read: {error!r}") from None
+
+    groups, names = field("groups", _array), field("names", lambda stated: tuple(map(_name, stated)))
+    disjoint = groups.ndim == 1
+    info = field("info", dict)
+    loaded = Valuation(
+        Partition(names, None if disjoint else groups, groups if disjoint else None),
+        field("values", lambda stated: np.array(stated, dtype=float)),
+        field("stderr", _floats),
+        field("total", lambda stated: np.array(stated, dtype=float)[()]),
+        field("player_values", _array, optional=True),
+        field("deviations", _array, optional=True),
+        field("degrees_of_freedom", lambda stated: float(_floats(stated))),
+        field("method", str),
+        field("n_evaluations", int),
+        field("end", End.from_dict),
+        field("outputs", tuple, optional=True),
+        field("seed"),
+        field("exact", bool),
+        field("efficient", bool),
+        field("grouped", bool),
+        field("ends", lambda stated: np.array(stated, dtype=float), optional=True),
+        field("settings", lambda stated: RunSettings.from_dict(stated) if "method" in stated else None),
+        field("info", lambda stated: Failures(**stated["failures"]) if "failures" in info else None),
+        field("weights", lambda stated: tuple(map(float, stated)), optional=True),
+        field("finished", bool),
+    )
+    _check_shapes(loaded, path)
+    return loaded
+
+
+def _upgraded(document: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
+    """Return a document of 0.1.0 with the fields that it states in words or elsewhere."""
+    try:
+        return {
+            **document,
+            "end": old_files.end_of(document["stopped"]).to_dict(),
+            "finished": old_files.is_finished(document),
+            "ends": old_files.ends_of(document),
+            "weights": old_files.weights_of(document),
+        }
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a whole valuation: {error!r}") from None
+
+
+def _check_shapes(valuation: Valuation, path: str | Path) -> None:
+    """Raise an error where the fields of a file contradict each other."""
+    partition = valuation.partition
+    n, groups = partition.n_players, (partition.n_groups,)
+    outputs = () if valuation.outputs is None else (len(valuation.outputs),)
+    expected = {"values": groups + outputs, "stderr": groups + outputs, "total": outputs}
+    if valuation.player_values is not None:
+        expected["player_values"] = (n, *outputs)
+    if valuation.deviations is not None:
+        expected["deviations"] = (len(valuation.deviations), n, *(outputs or (1,)))
+    if valuation.ends is not None:
+        expected["ends"] = (2, *outputs)
+    for name, shape in expected.items():
+        found = np.shape(getattr(valuation, name))
+        if found != shape:
+            raise ValueError(f"{path}: the field {name!r} has the shape {found}; expected {shape}")
+    if partition.is_disjoint and n and not 0 <= partition.codes.min() <= partition.codes.max() < groups[0]:
+        raise ValueError(f"{path}: the field 'groups' refers to a group that is not among 'names'")
+
+
+def _json_name(name: Hashable) -> Any:
+    if isinstance(name, tuple):
+        return [_json_name(part) for part in name]
+    if isinstance(name, np.generic):
+        return name.item()
+    return name if isinstance(name, (str, int, float, bool)) else str(name)
+
+
+def _name(document: Any) -> Hashable:
+    return tuple(map(_name, document)) if isinstance(document, list) else document
+
+
+def _json_array(array: NDArray[Any] | None) -> dict[str, Any]:
+    """Return an array as JSON: its type, shape and bytes (little-endian, zlib, base64)."""
+    assert array is not None
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return {
+        "dtype": little.dtype.str,
+        "shape": list(little.shape),
+        "zlib": b64encode(zlib.compress(little.tobytes(), 6)).decode("ascii"),
+    }
+
+
+def _array(document: dict[str, Any]) -> NDArray[Any]:
+    flat = np.frombuffer(zlib.decompress(b64decode(document["zlib"])), dtype=document["dtype"])
+    return flat.reshape(document["shape"]).copy()
+
+
+def _json_floats(array: Floats) -> Any:
+    """Return nested lists; JSON has no NaN or infinity, so they become null and "inf"."""
+
+    def one(x: Any) -> Any:
+        if isinstance(x, list):
+            return [one(y) for y in x]
+        return None if np.isnan(x) else "inf" if np.isinf(x) else x
+
+    return one(np.asarray(array).tolist())
+
+
+def _floats(document: Any) -> Floats:
+    def one(x: Any) -> Any:
+        if isinstance(x, list):
+            return [one(y) for y in x]
+        return np.nan if x is None else float(x)
+
+    return np.array(one(document))

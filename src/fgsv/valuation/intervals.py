@@ -1,0 +1,25 @@
+"""Intervals: t quantiles and the check of a confidence, once for all."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtrit
+
+from fgsv.types import Floats
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise an error unless a confidence is a probability: 0.95, not 95."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, such as 0.95; got {confidence}")
+
+
+def t_quantile(confidence: float, degrees_of_freedom: ArrayLike) -> Floats:
+    """Return how many standard errors an interval reaches to either side.
+
+    >>> float(t_quantile(0.95, np.inf).round(3)), float(t_quantile(0.95, 9).round(3))
+    (1.96, 2.262)
+    """
+    check_confidence(confidence)
+    return np.asarray(stdtrit(degrees_of_freedom, (1 + confidence) / 2))

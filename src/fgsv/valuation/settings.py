@@ -1,0 +1,120 @@
+"""The settings of a run: all that its result depends on besides the game and the groups, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from fgsv.valuation.intervals import check_confidence
+from fgsv.valuation.old_files import settings_of
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a run can be run again from; it goes to JSON and back.
+
+    >>> settings = RunSettings(method="covariance", semivalue="shapley", seed=0, budget=100, batch_size=256)
+    >>> RunSettings.from_dict(settings.to_dict()) == settings
+    True
+    """
+
+    method: str
+    semivalue: str
+    seed: int
+    budget: int
+    batch_size: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the method."""
+    max_seconds: float | None = None
+    stderr: float | None = None
+    precision: float | None = None
+    confidence: float = 0.95
+    cost: tuple[float, ...] | None = None
+    """The relative cost of an evaluation of each size from 1 to n - 1."""
+    on_error: str | float = "raise"
+    timeout: float | None = None
+    fingerprint: str | None = None
+    """Of the game."""
+    needs: tuple[str, ...] = ()
+    """Arguments of `fgsv.value` that are objects of the user's own: to run this again, they must be given again."""
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "budget", "batch_size"):
+            self._set(name, whole_number(name, getattr(self, name)))
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, got {self.seed}")
+        for name in ("max_seconds", "stderr", "precision", "timeout"):
+            number = getattr(self, name)
+            if number is not None and not number > 0:
+                raise ValueError(f"{name} must be positive, got {number}")
+            self._set(name, None if number is None else float(number))
+        check_confidence(self.confidence)
+        self._set("confidence", float(self.confidence))
+        counted_as = failure_value(self.on_error)
+        self._set("on_error", "raise" if counted_as is None else counted_as)
+        self._set("options", {name: _plain(option) for name, option in self.options.items()})
+        self._set("cost", None if self.cost is None else tuple(map(float, self.cost)))
+        self._set("needs", tuple(self.needs))
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # plain Python numbers, so that JSON can hold them
+
+    @property
+    def rules(self) -> list[str]:
+        """The stopping rules besides the budget, in words."""
+        found = [] if self.max_seconds is None else [f"MaxSeconds(seconds={self.max_seconds!r})"]
+        if self.stderr is not None:
+            found.append(f"StandardError(target={self.stderr!r})")
+        if self.precision is not None:
+            found.append(f"Precision(target={self.precision!r}, confidence={self.confidence!r})")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold; `rules` and `proxy` are for readers of 0.1.0's files."""
+        document = asdict(self) | {"rules": self.rules, "proxy": "proxy" in self.needs}
+        return document | {
+            "cost": None if self.cost is None else list(self.cost),
+            "needs": list(self.needs),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> RunSettings:
+        """Read what `to_dict` returned, or 0.1.0 wrote; other keys are left alone."""
+        if "needs" not in document:
+            document = settings_of(document)
+        known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
+        required = ("method", "semivalue", "seed", "budget", "batch_size", "options", "on_error", "fingerprint")
+        lacking = [name for name in required if name not in known]
+        if lacking:
+            raise ValueError(f"the settings of the run lack the field {lacking[0]!r}")
+        return cls(**known)
+
+
+def failure_value(on_error: str | float) -> float | None:
+    """Return the number that a failed evaluation counts as, or None where it raises an error."""
+    if on_error == "raise":
+        return None
+    if isinstance(on_error, str) or not np.isfinite(on_error):
+        raise ValueError(f'on_error must be "raise" or a finite number that a failure counts as, got {on_error!r}')
+    return float(on_error)
+
+
+def whole_number(name: str, number: Any) -> int:
+    """Return a number as an integer, or raise an error where it is none."""
+    try:
+        whole = int(number)
+    except (TypeError, ValueError, OverflowError):
+        whole = None
+    if whole is None or whole != number or isinstance(number, str):
+        raise ValueError(f"{name} must be a whole number, got {number!r}")
+    return whole
+
+
+def _plain(option: Any) -> Any:
+    """Return an option as JSON has it; anything else by its repr."""
+    if isinstance(option, np.generic | np.ndarray):
+        return option.tolist()
+    return option if option is None or isinstance(option, bool | int | float | str | list | dict) else repr(option)
