@@ -16,9 +16,10 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
 from fgsv.game import Game
+from fgsv.tables.dataset import Dataset, Task, prepare
 from fgsv.tables.folds import Folds, folds_of, with_test_error
 from fgsv.tables.preprocessing import recognise_columns, transformer
-from fgsv.tables.reading import Dataset, TableError, Task, prepare, read
+from fgsv.tables.reading import TableError, read
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
 
