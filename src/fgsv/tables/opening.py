@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import sys
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
@@ -12,18 +11,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier, is_regressor
 from sklearn.pipeline import make_pipeline
 
 from fgsv.game import Game
 from fgsv.tables.dataset import Dataset, Task, prepare
 from fgsv.tables.folds import Folds, folds_of, with_test_error
+from fgsv.tables.models import model_of, task_of
 from fgsv.tables.preprocessing import recognise_columns, transformer
 from fgsv.tables.reading import TableError, read
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
-
-NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,62 +168,6 @@ def versions() -> dict[str, str]:
 
 def _names(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def task_of(name: str | None) -> Task | None:
-    """Return the task that a model's name implies, or None where it serves both."""
-    return {"logistic": "classification", "ridge": "regression"}.get(name or "")  # type: ignore[return-value]
-
-
-def model_of(name: str | None, task: Task, seed: int) -> Any:
-    """Return the scikit-learn model of this name: one of `NAMES`, or `package.module:object`.
-
-    >>> model_of("ridge", "regression", seed=0)
-    Ridge()
-    """
-    if name is not None and ":" in name:
-        return _imported(name, task)
-    classes = task == "classification"
-    name = name or ("logistic" if classes else "ridge")
-    if name == "logistic":
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression()
-    if name == "ridge":
-        from sklearn.linear_model import Ridge
-
-        return Ridge()
-    if name == "knn":
-        from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-
-        return KNeighborsClassifier() if classes else KNeighborsRegressor()
-    if name == "hgb":
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-        return (HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor)(random_state=seed)
-    if name == "mlp":
-        from sklearn.neural_network import MLPClassifier, MLPRegressor
-
-        kind = MLPClassifier if classes else MLPRegressor
-        return kind(hidden_layer_sizes=(32,), max_iter=200, random_state=seed)
-    raise TableError(f"unknown model {name!r}: expected one of {', '.join(NAMES)}, or package.module:object")
-
-
-def _imported(name: str, task: Task) -> Any:
-    module, _, attribute = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:  # a command's path has the script's folder, not the one it is called from
-        sys.path.insert(0, here)
-    try:
-        model = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise TableError(f"model {name!r} cannot be imported: {error}") from None
-    if isinstance(model, type) or not hasattr(model, "fit"):
-        model = model()
-    fits = is_classifier(model) if task == "classification" else is_regressor(model)
-    if not fits:
-        raise TableError(f"model {name!r} ({type(model).__name__}) does not serve a {task}")
-    return model
 
 
 @dataclass(frozen=True, eq=False)
