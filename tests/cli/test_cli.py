@@ -17,7 +17,7 @@ from fgsv.cli import commands as cli
 from fgsv.cli import console
 from fgsv.report import folder as results
 from fgsv.running import workers as backends
-from fgsv.tables import opening as tabular
+from fgsv.tables import models
 from fgsv.valuation import comparison
 
 
@@ -184,9 +184,9 @@ def test_a_model_of_ones_own(fgsv_command, train, tmp_path, monkeypatch):
     ("model", "task"),
     [
         (model, task)
-        for model in tabular.NAMES
+        for model in models.NAMES
         for task in ("classification", "regression")
-        if tabular.task_of(model) in (None, task)
+        if models.task_of(model) in (None, task)
     ],
 )
 def test_every_model_that_has_a_name(fgsv_command, train, model, task):

@@ -1,9 +1,9 @@
-"""Preprocessing: columns of any kind become numbers, without looking at the labels."""
+"""Preprocessing: feature columns of any kind become numbers, without looking at the target."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -14,39 +14,45 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fgsv.tables.reading import DATE_SHARE, MOST_CATEGORIES, TableError
+from fgsv.tables.reading import TableError
 from fgsv.types import Floats
+
+MOST_CATEGORIES = 20
+"""A column of categories becomes at most this many columns; the rarest categories share one."""
+DATE_FRACTION = 0.95
+"""A text column is a column of dates when at least this fraction of its cells look like dates."""
+DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How each column is read."""
+    """How each feature column becomes numbers."""
 
     numbers: tuple[str, ...]
     dates: tuple[str, ...]
     categories: tuple[str, ...]
     left_out: tuple[str, ...]
-    """Columns that say nothing (all missing) or something different in almost every row (names, free text)."""
+    """Columns that are empty, or different in almost every row (names, free text)."""
 
     def describe(self) -> str:
-        """Say in words what becomes of the columns."""
+        """Describe in words how the columns are used."""
         words = []
         if self.numbers:
             plural = "" if len(self.numbers) == 1 else "s"
-            words.append(f"{len(self.numbers)} column{plural} of numbers (missing ones get the median, then scaled)")
+            words.append(f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled)")
         if self.dates:
             words.append(f"dates as days: {', '.join(self.dates)}")
         if self.categories:
             words.append(
-                f"one column for each of the {MOST_CATEGORIES} commonest words: {', '.join(self.categories)}"
+                f"one column for each category, at most {MOST_CATEGORIES} of each: {', '.join(self.categories)}"
             )
         if self.left_out:
-            words.append(f"left out, as empty or different in almost every row: {', '.join(self.left_out)}")
+            words.append(f"left out (empty, or different in almost every row): {', '.join(self.left_out)}")
         return "; ".join(words)
 
 
 def recognise_columns(frame: pd.DataFrame) -> Columns:
-    """Sort the columns of the training rows into numbers, dates, categories and those that are left out.
+    """Sort the features of the training rows into numbers, dates, categories and columns that are left out.
 
     >>> frame = pd.DataFrame({"age": [30, 40], "seen": ["2024-01-31", "2024-02-01"], "kind": ["a", "a"]})
     >>> recognise_columns(frame)
@@ -57,7 +63,10 @@ def recognise_columns(frame: pd.DataFrame) -> Columns:
         kinds[_kind(frame[name])].append(name)
     columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()})
     if not (columns.numbers or columns.dates or columns.categories):
-        raise TableError(f"none of the feature columns can be used: {', '.join(map(str, frame.columns))}")
+        raise TableError(
+            "none of the feature columns can be used, all are empty or different in almost every row: "
+            f"{', '.join(map(str, frame.columns))}"
+        )
     return columns
 
 
@@ -67,12 +76,14 @@ def _kind(column: pd.Series[Any]) -> str:
         return "left_out"
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
         if np.isinf(present.astype(float)).any():
-            raise TableError(f"column {column.name!r} holds infinite numbers: leave it out or mend it")
+            raise TableError(
+                f"column {column.name!r} contains infinite numbers: replace them, or leave it out with --ignore"
+            )
         return "numbers"
     if pd.api.types.is_datetime64_any_dtype(column):
         return "dates"
     words = present.astype(str)
-    if words.str.fullmatch(r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*").mean() >= DATE_SHARE:
+    if words.str.fullmatch(DATE).mean() >= DATE_FRACTION:
         return "dates"
     if words.nunique() > max(MOST_CATEGORIES, len(words) // 2):
         return "left_out"
@@ -80,7 +91,7 @@ def _kind(column: pd.Series[Any]) -> str:
 
 
 def transformer(columns: Columns) -> ColumnTransformer:
-    """Return the unfitted transformer of a frame into an array of floats."""
+    """Return the transformer, not yet fitted, that turns a frame into an array of floats."""
     numeric = [
         ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
         ("scale", StandardScaler()),
@@ -96,33 +107,37 @@ def transformer(columns: Columns) -> ColumnTransformer:
     )
 
 
-class ToFloats(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turn booleans, integers and nullable numbers into floats, with NaN where they are missing."""
+class _Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer with nothing to learn. Not a FunctionTransformer: its repr would contain a memory address."""
 
-    def fit(self, X: pd.DataFrame, y: Any = None) -> ToFloats:
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
         """Learn nothing."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
+
+class ToFloats(_Stateless):
+    """Turn booleans, integers and nullable numbers into floats, NaN where they are missing."""
+
     def transform(self, X: pd.DataFrame) -> Floats:
         """Return floats."""
         return np.column_stack([pd.to_numeric(X[name], errors="coerce").astype(float) for name in X])
 
 
-class ToDays(ToFloats):
-    """Turn dates, written or typed, into days since 1970."""
+class ToDays(_Stateless):
+    """Turn dates, as text or as dates, into days since 1970."""
 
     def transform(self, X: pd.DataFrame) -> Floats:
         """Return days, NaN where there is no date."""
         return np.column_stack([_days(X[name]) for name in X])
 
 
-class ToWords(ToFloats):
-    """Turn text, categories and what else there is into words; what is missing becomes a word of its own."""
+class ToWords(_Stateless):
+    """Turn text, categories and anything else into words; a missing value becomes a word of its own."""
 
-    def transform(self, X: pd.DataFrame) -> NDArray[np.object_]:  # type: ignore[override]
+    def transform(self, X: pd.DataFrame) -> NDArray[np.object_]:
         """Return words."""
         return np.column_stack(
             [X[name].astype(object).where(X[name].notna(), "(missing)").astype(str).to_numpy(object) for name in X]

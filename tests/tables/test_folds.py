@@ -55,8 +55,25 @@ def test_the_error_is_about_what_other_test_sets_show():
     assert ((ratio > 0.65) & (ratio < 1.5)).all(), ratio
 
 
-def test_scores_that_are_no_means_and_too_few_rows():
-    with pytest.raises(ValueError, match="a mean over them"):
+def test_every_test_row_is_in_one_fold_and_the_seed_decides_which():
+    y = np.arange(25) % 2
+    parts = [[rows.tolist() for _, rows in folds_of("accuracy", y, seed=seed).scoring.values()] for seed in (0, 0, 1)]
+    assert sorted(row for part in parts[0] for row in part) == list(range(25))
+    assert sorted(map(len, parts[0])) == [2] * 5 + [3] * 5
+    assert parts[0] == parts[1] != parts[2]
+
+
+def test_without_anything_to_share_there_are_no_errors_of_shares():
+    model, X, y = data("accuracy")
+    folds = folds_of("accuracy", y[40:])
+    wrong = fgsv.utility(model, X[:40], 1 - y[:40], X[40:], y[40:], folds.scoring, empty=folds.empty)
+    result = with_test_error(fgsv.value(wrong, [i % 3 for i in range(40)], budget=300, seed=0), folds)
+    assert result.total < 0
+    assert result.info["test_error"]["rows"] == []
+
+
+def test_other_scores_and_too_few_rows_are_refused():
+    with pytest.raises(ValueError, match="a mean over test rows, got 'r2'"):
         folds_of("r2", np.zeros(100))
-    with pytest.raises(ValueError, match="at least 20"):
+    with pytest.raises(ValueError, match="at least 20 test rows, got 10"):
         folds_of("accuracy", np.zeros(10))

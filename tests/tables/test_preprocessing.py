@@ -1,0 +1,73 @@
+"""Columns of all kinds become finite numbers; columns that cannot are named."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from fgsv.tables.preprocessing import recognise_columns, transformer
+from fgsv.tables.reading import TableError
+
+
+def mixed():
+    return pd.DataFrame(
+        {
+            "age": [30, None, 50, 70],
+            "member": [True, False, True, True],
+            "seen": ["2024-01-31", "2024-02-01", None, "2024-02-03"],
+            "kind": ["a", "b", None, "a"],
+            "note": [f"text {i}" for i in range(4)],
+            "nothing": [None] * 4,
+        }
+    )
+
+
+def test_columns_of_all_kinds_become_finite_numbers():
+    frame = pd.concat([mixed()] * 20, ignore_index=True)
+    frame["note"] = [f"text {i}" for i in range(80)]
+    columns = recognise_columns(frame)
+    assert columns.numbers == ("age", "member")
+    assert columns.dates == ("seen",)
+    assert columns.categories == ("kind",)
+    assert columns.left_out == ("note", "nothing")
+    fitted = transformer(columns).fit(frame)
+    numbers = fitted.transform(frame)
+    assert numbers.shape == (80, 6)
+    assert np.isfinite(numbers).all()
+    np.testing.assert_allclose(numbers[:, :3].mean(axis=0), 0, atol=1e-12)
+    unseen = mixed().assign(kind="new", seen="not a date")
+    assert np.isfinite(fitted.transform(unseen)).all()
+    assert columns.describe() == (
+        "2 numeric columns (missing values get the median, then scaled); dates as days: seen; one column for each "
+        "category, at most 20 of each: kind; left out (empty, or different in almost every row): note, nothing"
+    )
+
+
+def test_columns_that_cannot_be_used():
+    with pytest.raises(TableError, match=r"'x' contains infinite numbers.*--ignore"):
+        recognise_columns(pd.DataFrame({"x": [1.0, np.inf]}))
+    with pytest.raises(TableError, match="none of the feature columns"):
+        recognise_columns(pd.DataFrame({"x": [None, None]}))
+
+
+def test_many_categories_share_columns():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"town": [f"town {i}" for i in rng.integers(0, 40, 400)]})
+    assert recognise_columns(frame).categories == ("town",)
+    numbers = transformer(recognise_columns(frame)).fit_transform(frame)
+    assert numbers.shape == (400, 20)
+    np.testing.assert_array_equal(numbers.sum(axis=1), 1)
+
+
+def test_dates_become_days_however_they_are_written():
+    written = pd.DataFrame({"seen": ["2024-01-31", "2024-02-01", "2024-03-01"] * 2})
+    typed = written.assign(seen=pd.to_datetime(written["seen"]))
+    numbers = [transformer(recognise_columns(frame)).fit_transform(frame) for frame in (written, typed)]
+    np.testing.assert_allclose(numbers[0], numbers[1])
+    first, second, third = numbers[0][:3, 0]
+    assert (third - second) / (second - first) == pytest.approx(29)
+
+
+def test_the_description_of_a_transformer_is_the_same_in_every_process():
+    columns = recognise_columns(mixed().drop(columns="nothing"))
+    assert " at 0x" not in repr(clone(transformer(columns)))

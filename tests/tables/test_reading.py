@@ -1,0 +1,166 @@
+"""Files of all kinds become the same rows; bad ones are named for what they are."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fgsv.tables.reading import TableError, TableFile, read
+
+
+def small(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return pd.DataFrame(
+        {
+            "provider": np.array(["north", "south", "east"])[np.arange(n) % 3],
+            "age": rng.integers(20, 90, n),
+            "x": x,
+            "y": (x + rng.normal(size=n) > 0).astype(int),
+        }
+    )
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.tsv.gz", "a.parquet", "a.txt"])
+def test_formats_read_the_same(tmp_path, name):
+    frame = small()
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        frame.to_parquet(path)
+    else:
+        text = frame.to_csv(index=False, sep="\t" if ".tsv" in name else ";" if ".txt" in name else ",")
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    found = read(path, text=["provider"]).frame
+    pd.testing.assert_frame_equal(found, frame, check_dtype=False)
+
+
+def test_names_of_digits_stay_as_written(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("\ufeffprovider,y\n007,1\n7,2\n", encoding="utf-8")
+    assert read(path, text=["provider"]).frame["provider"].tolist() == ["007", "7"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty: expected a header"),
+        (b"  \n \n", "is empty"),
+        (b"provider,y\n", "header but no rows"),
+        ("provider,y\nZürich,1\n".encode("latin-1"), "--encoding latin-1"),
+        ("provider,y\nZürich,1\n".encode("utf-16"), "--encoding utf-16"),
+        (b"SQLite format 3\x00 and pages", "is an SQLite database, not a table"),
+        (b"a,a\n1,2\n", "two columns named 'a'"),
+        (b"a,b\n1,2\n1,2,3,4\n", "not a table"),
+        (b"\x1f\x8bnothing", "gzip"),
+    ],
+)
+def test_bad_files(tmp_path, content, words):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    with pytest.raises(TableError, match=words):
+        read(path)
+
+
+def test_files_that_are_not_there(tmp_path):
+    (tmp_path / "train.csv").write_text("a\n1\n")
+    with pytest.raises(TableError, match=r"did you mean .*train\.csv"):
+        read(tmp_path / "trian.csv")
+    with pytest.raises(TableError, match="is a directory"):
+        read(tmp_path)
+    (tmp_path / "a.parquet").write_text("not parquet")
+    with pytest.raises(TableError, match="not a Parquet file"):
+        read(tmp_path / "a.parquet")
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("provider,y\nZürich,1\n".encode("latin-1"))
+    assert read(latin, encoding="latin-1").frame["provider"][0] == "Zürich"
+    with pytest.raises(TableError, match="unknown encoding"):
+        read(latin, encoding="klingon")
+
+
+def test_decimal_commas_are_read_where_semicolons_separate_the_cells(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("provider;a;b;c;y\n1,5;0,5;1.234,25;x,1;1\n1,5;;7;2,5;0\n")
+    found = read(path, text=["provider"])
+    assert found.frame["a"].tolist()[0] == 0.5
+    assert np.isnan(found.frame["a"][1])
+    assert found.frame["b"].tolist() == [1234.25, 7.0]
+    assert found.frame["c"].tolist() == ["x,1", "2,5"]
+    assert found.frame["provider"].tolist() == ["1,5", "1,5"]
+    assert found.notes == ("read as numbers with decimal commas: a, b",)
+
+
+def cells(tmp_path, *column):
+    """Read a file of two columns separated by semicolons; return the first, and whether a note names it."""
+    path = tmp_path / "a.csv"
+    path.write_text("a;y\n" + "".join(f"{cell};0.5\n" for cell in column))
+    found = read(path)
+    assert found.frame["y"].tolist() == [0.5] * len(column)  # a point elsewhere in the file stays a decimal point
+    assert found.notes in ((), ("read as numbers with decimal commas: a",))
+    return found.frame["a"].tolist(), bool(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("column", "numbers"),
+    [
+        (["0,5", "-2,25"], [0.5, -2.25]),
+        (["+0,5", " 2 "], [0.5, 2.0]),
+        (["1.234,5", "1.234.567,25"], [1234.5, 1234567.25]),
+        (["1.234", "0,5"], [1234.0, 0.5]),
+        (["1234,5", "7"], [1234.5, 7.0]),
+        (["1,5e3", "2,5E-1"], [1500.0, 0.25]),
+        (['"1,5"', '"2"'], [1.5, 2.0]),
+        (["3,141592653589793", "1"], [3.141592653589793, 1.0]),
+    ],
+)
+def test_decimal_commas_and_thousands(tmp_path, column, numbers):
+    assert cells(tmp_path, *column) == (numbers, True)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["1.5", "2,5"],
+        ["1.50,5", "2,5"],
+        ["1.2345,5", "2,5"],
+        ["1,5", "x"],
+        ["1,5,5", "2,5"],
+        ["1,234.5", "2,5"],
+        [",", "2,5"],
+    ],
+    ids=str,
+)
+def test_cells_in_another_form_leave_their_column_as_text(tmp_path, column):
+    assert cells(tmp_path, *column) == (column, False)
+
+
+def test_points_alone_are_decimal_points(tmp_path):
+    assert cells(tmp_path, "1.5", "1.234") == ([1.5, 1.234], False)
+
+
+def test_missing_cells_beside_decimal_commas(tmp_path):
+    numbers, named = cells(tmp_path, "1,5", "NA", "", "2")
+    np.testing.assert_array_equal(numbers, [1.5, np.nan, np.nan, 2.0])
+    assert named
+
+
+def test_commas_between_cells_are_no_decimal_commas(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('a,y\n"1,5",1\n"2,5",0\n')
+    found = read(path)
+    assert (found.frame["a"].tolist(), found.notes) == (["1,5", "2,5"], ())
+
+
+def test_row_names_as_r_writes_them(tmp_path):
+    """R gives the column of row names no header; decimal commas must not move the others."""
+    path = tmp_path / "a.csv"
+    path.write_text("a;b\n1,5;2,5;x\n2,5;3,5;z\n")
+    found = read(path).frame
+    assert (found["a"].tolist(), found["b"].tolist()) == ([2.5, 3.5], ["x", "z"])
+
+
+def test_a_column_that_is_not_there():
+    table = TableFile(small(), "train.csv", "0")
+    assert table.column("age", "a feature").tolist() == small()["age"].tolist()
+    with pytest.raises(TableError, match=r"train\.csv has no column 'agee' \(a feature\); did you mean 'age'\?"):
+        table.column("agee", "a feature")
