@@ -15,10 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+import fgsv
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PACKAGES = ("fgsv", "numpy", "scipy", "scikit-learn", "joblib", "pandas", "torch")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "pandas", "torch")
 """Packages that a result may depend on."""
 
 
@@ -29,6 +31,7 @@ def versions() -> dict[str, str]:
     ['machine', 'numpy', 'python']
     """
     found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    found["fgsv"] = fgsv.__version__
     for package in PACKAGES:
         try:
             found[package] = version(package)

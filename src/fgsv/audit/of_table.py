@@ -197,8 +197,8 @@ def remedy_section(
     with door.evaluator.beside(as_game(table.inputs.game(copies.kept))) as other:
         remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
     if not remedied.total > 0:
-        words = "Without the copies the model scores no better than with no data: there is nothing to share."
-        return Section("Two remedies", (words,)), remedied.n_evaluations
+        nothing = "Without the copies the model scores no better than with no data: there is nothing to share."
+        return Section("Two remedies", (nothing,)), remedied.n_evaluations
     columns = [valuation, remedied, remedied.regroup(copies.remedy("share", units))]
     cells = [
         [f"{share:.2%} ± {half:.2%}" for share, half in zip(each.shares(), half_widths, strict=True)]

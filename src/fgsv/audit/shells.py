@@ -159,7 +159,8 @@ def _measured(
 ) -> Shells:
     """Measure the splits of one group after the other; the two ends count as spent."""
     partition = market.partition
-    rows, spent = [], 2
+    rows: list[list[Any]] = []
+    spent = 2
     divisible = np.flatnonzero(partition.sizes > 1)
     for number, group in enumerate(divisible.tolist()):
         splits = _Splits(partition.members(group), parts, classes, player_values, market.rng)

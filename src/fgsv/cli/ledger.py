@@ -30,6 +30,8 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     """
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
+    from fgsv.report.documents import records
+    from fgsv.valuation import End
 
     with Ledger(ledger, read_only=True) as opened:
         games = summary(opened)
@@ -66,6 +68,7 @@ def verify_ledger(
 
     Example: fgsv ledger verify run.db --game market.py:game --sample 50
     """
+    from fgsv.environment import load_object
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
     from fgsv.running.verification import verify_records
@@ -89,9 +92,9 @@ def merge(
 
     Example: fgsv ledger merge all.db machine1.db machine2.db
     """
-    from fgsv.ledger import tools as archive
+    from fgsv.ledger import tools
 
-    merged = archive.merge(into, sources)
+    merged = tools.merge(into, sources)
     if as_json:
         print_json(asdict(merged))
         return
@@ -113,9 +116,9 @@ def export(
 
     Example: fgsv ledger export run.db evaluations.parquet
     """
-    from fgsv.ledger import tools as archive
+    from fgsv.ledger import tools
 
-    lines = archive.export(ledger, out)
+    lines = tools.export(ledger, out)
     if as_json:
         print_json({"lines": lines, "file": str(out)})
     else:

@@ -52,7 +52,7 @@ def open_table(
         test_error=test_error,
         model=model,
         metric=metric,
-        task=None if task is None else task.value,  # type: ignore[arg-type]
+        task=None if task is None else task.value,
         ignore=ignore,
         group_missing=group_missing,
         refit_preprocessing=refit_preprocessing,

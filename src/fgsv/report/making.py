@@ -16,7 +16,7 @@ from fgsv.report.folder import check_folder, write_result
 from fgsv.report.result import Result
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.views import weighted
-from fgsv.tables.folds import test_error_of
+from fgsv.tables.folds import error_of_test_rows
 from fgsv.tables.opening import Table
 from fgsv.valuation import Reason, Valuation
 
@@ -57,8 +57,8 @@ def make_result(
     """Value a table and, if asked, split money, audit the valuation and write a folder: what `fgsv value` does.
 
     All that can be wrong with the arguments is said before an evaluation is spent. The valuation is saved before
-    the payout and the audit, so that it survives whatever goes wrong in these. With an audit, half of `max_seconds` is
-    kept for it. An interrupt ends the run, or the audit, and returns the result so far.
+    the payout and the audit, so that it survives whatever goes wrong in these. With an audit, half of `max_seconds`
+    is kept for it. An interrupt ends the run, or the audit, and returns the result so far.
     """
     start = time.monotonic()
     folder = None if out is None else Path(out)
@@ -89,7 +89,7 @@ def make_result(
             regrouped.pop(first),
             table.source,
             confidence,
-            test_error=None if table.folds is None else test_error_of(raw, table.folds, confidence),
+            test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, confidence),
             history=history,
             others=regrouped,
         )
@@ -120,7 +120,7 @@ def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
 
 
 def _paid(result: Result, payout: Terms) -> Result:
-    """Return the result with its payout, or with the reason why there is none: the values may leave nothing to pay."""
+    """Return the result with its payout, or with the reason why the values leave nothing to pay."""
     try:
         paid = payout.split(result.valuation, result.confidence)
     except ValueError as error:

@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 
 import fgsv
-from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.audit import Audit
 from fgsv.environment import optional
+from fgsv.report.charts import convergence_chart, gains_chart, share_chart
+from fgsv.report.panel import Panel, panel_of
 from fgsv.report.result import Result, as_result
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
-from fgsv.report.panel import Panel, panel_of
 from fgsv.valuation import Valuation
 
 MOST_ROWS = 2000
@@ -114,8 +114,12 @@ def _charts(result: Result, confidence: float, panel: Panel | None) -> dict[str,
     if len(history) > 1:
         charts["convergence"] = convergence_chart(history)
     if result.audit is not None and len(result.audit.attacks):
-        charts["gains"] = gains_chart(result.audit.attacks.to_dict("records"))
+        charts["gains"] = gains_chart(_records(result.audit.attacks))
     return charts
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): cell for name, cell in row.items()} for row in frame.to_dict("records")]
 
 
 def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
@@ -171,7 +175,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
     if len(audit.gsv):
         rows = [
             [r["group"], _percent(r["share"]), _percent(r["gsv_share"]), _error(r["gsv_half_width"])]
-            for r in audit.gsv.to_dict("records")
+            for r in _records(audit.gsv)
         ]
         sections.append(
             {
@@ -184,7 +188,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
     if len(audit.attacks):
         rows = [
             [r["group"], f"{r['way']}, into {r['parts']}", _percent(r["gain"]), _range(r), "0"]
-            for r in audit.attacks.to_dict("records")
+            for r in _records(audit.attacks)
         ]
         sections.append(
             {

@@ -84,8 +84,9 @@ class Evaluator:
 
     def beside(self, game: Game) -> Evaluator:
         """Return an evaluator of another game that records into the same ledger, with workers of its own."""
-        options = {"n_jobs": self._n_jobs, "on_error": self.on_error, "timeout": self.timeout}
-        other = Evaluator(game, **options, ledger=self._ledger)
+        other = Evaluator(
+            game, n_jobs=self._n_jobs, on_error=self.on_error, timeout=self.timeout, ledger=self._ledger
+        )
         other.deadline = self.deadline
         return other
 

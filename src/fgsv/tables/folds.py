@@ -6,17 +6,17 @@ these outputs is the score on all test rows, so the game is the same; how much t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import sem
-from scipy.stats import t as student
 from sklearn.model_selection import KFold
 
 from fgsv.types import Floats, Ints
-from fgsv.valuation import Valuation
+from fgsv.valuation import Valuation, t_quantile
 
 FOLDS = 10
 MEANS = ("accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error")
@@ -83,16 +83,34 @@ def share_errors(valuation: Valuation, weights: Floats) -> Floats:
     return np.asarray(sem(residuals, axis=1) / total)
 
 
-def with_test_error(valuation: Valuation, folds: Folds, confidence: float = 0.95) -> Valuation:
-    """Return the valuation of the score on all test rows.
+@dataclass(frozen=True)
+class TestError:
+    """How far the shares may be off by the choice of the test rows, beside their Monte Carlo error."""
 
-    Its `info["test_error"]` has the half-widths of each share's two intervals: Monte Carlo and test rows.
-    """
+    __test__ = False  # not a test, whatever pytest thinks of the name
+
+    n_folds: int
+    weights: tuple[float, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    """For each group its `share`, and the half-widths of its two intervals: `monte_carlo` and `test`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {"n_folds": self.n_folds, "weights": list(self.weights), "rows": [dict(row) for row in self.rows]}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> TestError:
+        """Read what `to_dict` returned."""
+        return cls(document["n_folds"], tuple(document["weights"]), tuple(document["rows"]))
+
+
+def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0.95) -> TestError:
+    """Return both errors of each share, from a valuation with an output for each fold."""
     weights = folds.weights
     single = valuation.combined(weights)
     rows: list[dict[str, Any]] = []
     if single.total > 0:  # otherwise there are no shares
-        quantile = float(student.ppf((1 + confidence) / 2, len(weights) - 1))
+        quantile = float(t_quantile(confidence, len(weights) - 1))
         columns = {
             "group": [str(name) for name in single.names],
             "share": single.shares().tolist(),
@@ -100,5 +118,4 @@ def with_test_error(valuation: Valuation, folds: Folds, confidence: float = 0.95
             "test": (quantile * share_errors(valuation, weights)).tolist(),
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    found = {"n_folds": len(weights), "weights": weights.tolist(), "rows": rows}
-    return replace(single, info=single.info | {"test_error": found})
+    return TestError(len(weights), tuple(weights.tolist()), tuple(rows))

@@ -12,11 +12,11 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.environment import versions
 from fgsv.partition import Partition
-from fgsv.tables.dataset import Dataset, TableError, Task, prepare
+from fgsv.tables.dataset import Dataset, Task, prepare
 from fgsv.tables.folds import Folds, folds_of
 from fgsv.tables.models import model_of, task_of
 from fgsv.tables.preprocessing import recognise_columns, transformer
-from fgsv.tables.reading import read
+from fgsv.tables.reading import TableError, read
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation

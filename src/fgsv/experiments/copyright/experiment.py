@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ import fgsv
 from fgsv.experiments.copyright.logos import VALUED, Logos, draw_logos, prompt, read_flickr_logos
 from fgsv.experiments.copyright.pretraining import Pretraining, train_autoencoder, train_denoiser
 from fgsv.experiments.copyright.royalties import Royalties, clipped, figure, linear, text, write_csv, write_json
-from fgsv.report.folder import INTERRUPTED
+from fgsv.running.stopping import Progress
 from fgsv.types import Floats, Images, Masks
 from fgsv.utilities.adapters.layers import adapt, merge
 from fgsv.utilities.diffusion.game import DiffusionGame, Settings, TrainingData, fine_tune
@@ -339,29 +339,49 @@ def _faithful(
     parts: list[str],
     max_seconds: float | None,
 ) -> fgsv.Valuation:
-    """Value the images until the error of every share, of whole and of split brands, is small enough.
-
-    A run that is ended from here says why after `interrupted`, as `fgsv verify` cannot derive such an end.
-    """
+    """Value the images until the error of every share, of whole and of split brands, is small enough."""
     where.say("sampling coalitions of images, for FSRS")
-    before = where.seconds()
-    for result in fgsv.iterate(
+    return fgsv.value(
         game,
         brands,
         budget=scale.budget,
         seed=scale.settings.seed,
         round_size=scale.round_size,
         ledger=where.out / "ledger.db",
-    ):
-        worst = max(_share_errors(result).max(), _share_errors(result.regroup(parts)).max())
-        where.say(f"{result.n_evaluations} evaluations, largest standard error of a share {worst:.4f}")
-        now = where.seconds()
-        if worst <= scale.stderr:
-            return replace(result, stopped=f"{INTERRUPTED}: every share's standard error is at most {scale.stderr:g}")
-        if max_seconds is not None and 2 * now - before > max_seconds:
-            return replace(result, stopped=f"{INTERRUPTED}: another round would end after {max_seconds:g} seconds")
-        before = now
-    return result  # of the last round: the budget is spent, or an interrupt came
+        stop=[ShareErrors(where, scale.stderr, parts), RoomForAnotherRound(where, max_seconds)],
+    )
+
+
+@dataclass(frozen=True)
+class ShareErrors:
+    """Stop when the standard error of every share, of whole and of split brands, is at most `target`."""
+
+    where: Place
+    target: float
+    parts: list[str]
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Say why to stop, or None to go on."""
+        result = progress.valuation
+        worst = max(_share_errors(result).max(), _share_errors(result.regroup(self.parts)).max())
+        self.where.say(f"{result.n_evaluations} evaluations, largest standard error of a share {worst:.4f}")
+        return f"every share's standard error is at most {self.target:g}" if worst <= self.target else None
+
+
+@dataclass(frozen=True)
+class RoomForAnotherRound:
+    """Stop when another round as long as the last one would end after the time limit of the whole experiment."""
+
+    where: Place
+    max_seconds: float | None
+
+    reason: ClassVar[fgsv.Reason] = fgsv.Reason.TIME
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Say why to stop, or None to go on."""
+        if self.max_seconds is None or self.where.seconds() + progress.round_seconds <= self.max_seconds:
+            return None
+        return f"another round would end after {self.max_seconds:g} seconds"
 
 
 def _share_errors(result: fgsv.Valuation) -> Floats:
@@ -399,7 +419,7 @@ def _write(
     }
     tables = {name: _table(result, linear) for name, result in results.items()}
     clipped_tables = {name: _table(result, clipped) for name, result in results.items()}
-    why = valuation.stopped.removeprefix(f"{INTERRUPTED}: ")
+    why = valuation.stopped
     names = list(map(str, split.names))
     of_brand = np.array([[name.startswith(brand) for name in names] for brand in map(str, valuation.names)])
     gap = float(np.abs(of_brand @ split.values - valuation.values).max())

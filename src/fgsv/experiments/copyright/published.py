@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fgsv.estimators.enumeration import exact
 from fgsv.experiments.copyright.royalties import Royalties, clipped, figure, text, write_csv, write_json
 from fgsv.game import Game
+from fgsv.running.run import exact
 from fgsv.types import Floats, Ints, Masks
 
 LARGE, SMALL = "large", "small"
