@@ -1,0 +1,98 @@
+"""How a run ended is a value, in results, files and ledgers."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.games import Airport, SumOfUnanimity
+from fgsv.ledger import Ledger
+from fgsv.valuation import End, Reason
+
+NAMED = fgsv.Game(SumOfUnanimity(20), 20, fingerprint="unanimity 20")
+
+
+def interrupting(after):
+    """Return a game that is interrupted at its k-th batch."""
+    asked = []
+
+    def game(masks):
+        asked.append(len(masks))
+        if len(asked) == after:
+            raise KeyboardInterrupt
+        return SumOfUnanimity(20)(masks)
+
+    return fgsv.Game(game, 20, fingerprint="interrupted")
+
+
+RUNS = {
+    Reason.BUDGET: (NAMED, {"budget": 100}),
+    Reason.TARGET: (NAMED, {"precision": 0.5, "budget": 4000}),
+    Reason.TIME: (NAMED, {"max_seconds": 1e-9}),
+    Reason.EXHAUSTED: (fgsv.Game(Airport([1, 2, 3]), 3, fingerprint="airport 3"), {}),
+    Reason.INTERRUPTED: (interrupting(6), {"budget": 1000}),
+}
+
+
+@pytest.mark.parametrize("reason", RUNS)
+def test_the_reason_is_in_the_valuation_its_file_and_the_ledger(reason, tmp_path):
+    game, options = RUNS[reason]
+    result = fgsv.value(game, ledger=tmp_path / "run.db", **options)
+    assert result.end.reason is reason
+    assert result.stopped == str(result.end)
+    result.save(tmp_path / "v.json")
+    assert fgsv.Valuation.load(tmp_path / "v.json").end == result.end
+    assert json.loads((tmp_path / "v.json").read_text())["end"]["reason"] == reason.value
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        assert [End.from_text(run["stopped"]) for run in ledger.runs()] == [result.end]
+
+
+def test_a_rule_of_ones_own_ends_a_run_as_a_target():
+    result = fgsv.value(NAMED, stop=lambda progress: "enough" if progress.n_evaluations > 60 else None)
+    assert (result.end, result.n_evaluations) == (End(Reason.TARGET, "enough"), 66)
+
+
+def test_a_run_that_raised_has_failed_in_the_ledger(tmp_path):
+    def game(masks):
+        raise RuntimeError("no licence")
+
+    with pytest.raises(fgsv.GameError):
+        fgsv.value(fgsv.Game(game, 5, fingerprint="bad"), ledger=tmp_path / "run.db")
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        [run] = ledger.runs()
+    end = End.from_text(run["stopped"])
+    assert end.reason is Reason.FAILED
+    assert "no licence" in end.detail
+
+
+def test_an_interrupt_beside_a_precision_is_an_interrupt_with_a_note():
+    result = fgsv.value(interrupting(6), precision=1e-6, budget=5000)
+    assert result.end.reason is Reason.INTERRUPTED
+    assert "a precision of 1e-06 would take" in result.stopped
+
+
+def test_an_end_of_unknown_words_is_an_error():
+    with pytest.raises(ValueError, match="unknown end"):
+        End.from_text("the machine was tired")
+
+
+def test_discarded_evaluations_of_an_enumeration_are_named():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=2**12)
+    table[-1] = 10 + table[0]
+    clock = []
+
+    def game(masks):
+        clock.append(len(masks))
+        return table[masks @ (1 << np.arange(12))]
+
+    def stop(progress):
+        return "three thousand are enough" if sum(clock) > 3000 else None
+
+    result = fgsv.value(fgsv.Game(game, 12), stop=stop, budget=2**13)
+    assert result.n_evaluations <= 2048
+    assert f"{sum(clock) - result.n_evaluations} evaluations of an unfinished enumeration were discarded" in str(
+        result.end
+    )
+    assert result.values.tobytes() == fgsv.value(fgsv.Game(game, 12), budget=result.n_evaluations).values.tobytes()

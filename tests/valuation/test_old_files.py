@@ -1,0 +1,97 @@
+"""Files that fgsv 0.1.0 wrote still open, show, verify and continue."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.ledger import Ledger
+from fgsv.report import Result, check_folder, render
+from fgsv.valuation import End, Reason
+
+OLD = Path(__file__).parents[1] / "data" / "0.1.0"
+SAVED = {
+    "clock": ("few.db", Reason.TIME),
+    "enumerated": ("few.db", Reason.TARGET),
+    "grouped": ("few.db", Reason.EXHAUSTED),
+    "interrupted": ("few.db", Reason.INTERRUPTED),
+    "out_of_reach": ("few.db", Reason.BUDGET),
+    "permutation": ("few.db", Reason.BUDGET),
+    "paid/valuation": ("run.db", Reason.BUDGET),
+    "precise/valuation": ("run.db", Reason.TARGET),
+    "folds/valuation": ("folds.db", Reason.BUDGET),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_a_saved_valuation_opens_with_a_typed_end_and_is_verified(name):
+    ledger, reason = SAVED[name]
+    valuation = fgsv.Valuation.load(OLD / f"{name}.json")
+    assert valuation.end.reason is reason
+    assert valuation.finished
+    assert fgsv.verify(valuation, OLD / ledger) == []
+    changed = fgsv.Valuation.load(OLD / f"{name}.json")
+    changed.values[0] += 1e-12
+    assert [each.where for each in fgsv.verify(changed, OLD / ledger)] == [f"values of group {changed.names[0]!r}"]
+
+
+def test_the_settings_of_a_run_are_read_as_numbers():
+    precise = fgsv.Valuation.load(OLD / "precise" / "valuation.json").settings
+    assert (precise.precision, precise.confidence, precise.budget) == (0.2, 0.95, 2000)
+    clocked = fgsv.Valuation.load(OLD / "clock.json").settings
+    assert (clocked.max_seconds, clocked.needs) == (1e-9, ())
+    assert fgsv.Valuation.load(OLD / "permutation.json").settings.stderr == 0.2
+
+
+def test_a_result_keeps_its_payout_audit_and_test_error():
+    paid = Result.load(OLD / "paid" / "valuation.json")
+    assert sum(paid.payout.payments) == 1000
+    assert fgsv.payout.differences(paid.payout, paid.valuation) == []
+    assert paid.audit.n_evaluations == sum(paid.audit.spent.values()) == 2794
+    assert paid.source.metric == "neg_log_loss"
+    assert "Copies: who holds whose rows" in render(paid)
+    folds = Result.load(OLD / "folds" / "valuation.json")
+    assert len(folds.test_error.rows) == 4
+    np.testing.assert_allclose(sum(folds.valuation.weights), 1)
+
+
+def test_a_failure_of_0_1_0_is_counted():
+    failures = fgsv.Valuation.load(OLD / "interrupted.json").failures
+    assert (failures.coalitions, failures.kinds) == (4, {"not finite": 4})
+
+
+def test_runs_of_an_old_ledger_show_their_ends_and_the_ledger_goes_on(tmp_path):
+    path = shutil.copy(OLD / "few.db", tmp_path / "few.db")
+    with Ledger(path, read_only=True) as ledger:
+        reasons = [End.from_text(run["stopped"]).reason for run in ledger.runs()]
+    assert reasons == [
+        Reason.TARGET,
+        Reason.BUDGET,
+        Reason.TIME,
+        Reason.EXHAUSTED,
+        Reason.BUDGET,
+        Reason.INTERRUPTED,
+    ]
+    asked = []
+
+    def airport(masks):
+        asked.append(len(masks))
+        return fgsv.games.Airport(list(range(1, 9)))(masks)
+
+    game = fgsv.Game(airport, 8, fingerprint="airport 8")
+    saved = fgsv.Valuation.load(OLD / "enumerated.json")
+    again = fgsv.value(game, saved.partition, precision=1e-6, budget=600, ledger=path)
+    assert again.values.tobytes() == saved.values.tobytes()
+    assert not asked
+
+
+def test_a_folder_of_0_1_0_is_finished_unless_it_was_interrupted(tmp_path):
+    shutil.copy(OLD / "enumerated.json", tmp_path / "valuation.json")
+    with pytest.raises(FileExistsError, match="--force"):
+        check_folder(tmp_path, force=False)
+    text = (OLD / "enumerated.json").read_text(encoding="utf-8")
+    stopped = fgsv.Valuation.load(OLD / "enumerated.json").stopped
+    (tmp_path / "valuation.json").write_text(text.replace(f'"{stopped}"', '"interrupted"'), encoding="utf-8")
+    check_folder(tmp_path, force=False)

@@ -1,0 +1,72 @@
+"""Settings are data: they go to JSON and back, and a run is run again from them."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.games import SumOfUnanimity
+from fgsv.valuation import RunSettings
+
+GAME = fgsv.Game(SumOfUnanimity(20), 20, fingerprint="unanimity 20")
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, float, int])
+def test_a_run_with_numpy_scalars_is_verified(kind, tmp_path):
+    options = {"stderr": kind(1), "max_seconds": kind(1000), "budget": np.int64(3000), "seed": np.int32(3)}
+    if kind in (np.float64, np.float32, float):
+        options |= {"precision": kind(0.25), "confidence": kind(0.9)}
+    result = fgsv.value(GAME, ledger=tmp_path / "run.db", **options)
+    result.save(tmp_path / "v.json")
+    loaded = fgsv.Valuation.load(tmp_path / "v.json")
+    assert loaded.settings == result.settings
+    assert fgsv.verify(loaded, tmp_path / "run.db") == []
+
+
+def test_every_field_survives_json():
+    settings = RunSettings(
+        method="covariance",
+        semivalue="beta(2.0, 1.0)",
+        seed=3,
+        budget=100,
+        batch_size=8,
+        options={"surrogate": np.bool_(False), "round_size": None},
+        max_seconds=2,
+        stderr=np.float32(0.5),
+        precision=0.25,
+        confidence=0.9,
+        cost=(1.0, 2.0),
+        on_error=np.float64(0.0),
+        timeout=3.5,
+        fingerprint="x",
+        needs=("stop",),
+    )
+    again = RunSettings.from_dict(json.loads(json.dumps(settings.to_dict(), allow_nan=False)))
+    assert again == settings
+    assert type(again.stderr) is type(again.on_error) is float
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"seed": -1}, "seed must not be negative"),
+        ({"budget": 1.5}, "budget must be a whole number"),
+        ({"budget": "100"}, "budget must be a whole number"),
+        ({"precision": 0}, "precision must be positive"),
+        ({"stderr": np.nan}, "stderr must be positive"),
+        ({"confidence": 95}, "between 0 and 1"),
+        ({"on_error": "ignore"}, "on_error must be"),
+        ({"on_error": np.inf}, "on_error must be"),
+    ],
+)
+def test_bad_settings_say_what_was_expected(change, words):
+    settings = RunSettings(method="covariance", semivalue="shapley", seed=0, budget=100, batch_size=8)
+    with pytest.raises(ValueError, match=words):
+        replace(settings, **change)
+
+
+def test_settings_that_lack_a_field_name_it():
+    with pytest.raises(ValueError, match="lack the field 'budget'"):
+        RunSettings.from_dict({"method": "covariance", "semivalue": "shapley", "seed": 0, "batch_size": 8})
