@@ -67,7 +67,7 @@ def prepare(
     """Make a data set of a table.
 
     The test rows are the rows of `test`, the rows marked in column `test_by` ("test", true, 1), or a random fraction
-    of rows or units. They never depend on the groups: regrouping the players must not change what they are tested on.
+    of rows or units. The draw ignores the groups: splitting or renaming a provider must not change the test rows.
 
     `group` names the provider columns, which are not features. `regroup` names further columns to group the players
     by, which remain features; a numeric column with many distinct values is cut into three bands. Rows with the same
