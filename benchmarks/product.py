@@ -193,7 +193,7 @@ def report_size(n_players: int = 50_000) -> float:
         degrees_of_freedom=31,
         method="covariance",
         n_evaluations=20_000,
-        stopped="made up",
+        end=fgsv.End(fgsv.Reason.BUDGET),
     )
     return len(render(base.regroup(partition)).encode()) / 1e6
 

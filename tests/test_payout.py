@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 import fgsv
 from fgsv import payout
 from fgsv.partition import Partition
-from fgsv.valuation import Valuation
+from fgsv.valuation import End, Reason, Valuation
 
 values_lists = st.lists(st.floats(-1, 10).map(lambda x: round(x, 6)), min_size=1, max_size=12)
 amounts = st.integers(1, 10**9).map(lambda cents: Decimal(cents) / 100)
@@ -33,7 +33,7 @@ def valuation_of(player_values, groups=None, deviations=None, outputs=None):
         degrees_of_freedom=31,
         method="covariance",
         n_evaluations=2,
-        stopped="test",
+        end=End(Reason.BUDGET),
         outputs=outputs,
     )
     return base.regroup(partition)

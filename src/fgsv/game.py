@@ -84,11 +84,6 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
     return Game(game, int(n), **said)
 
 
-def evaluate(game: Game, coalitions: Coalitions) -> Floats:
-    """Evaluate a batch and check the answer: (m, q) finite floats, or a `GameError` that names the coalition."""
-    return checked(ask(game, coalitions), coalitions)
-
-
 def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
     """Return a game's answer to a batch as it is."""
     if game.evaluate_lists is not None:
@@ -109,19 +104,6 @@ def shaped(answer: ArrayLike, m: int) -> Floats:
             f"the game returned an array of shape {values.shape} for {m} coalitions; expected ({m},) or ({m}, q)"
         )
     return values.reshape(m, -1)
-
-
-def checked(answer: ArrayLike, coalitions: Coalitions) -> Floats:
-    """Return a game's answer as (m, q) finite floats, or raise a `GameError` that says what is wrong with it."""
-    values = shaped(answer, len(coalitions))
-    finite = np.isfinite(values).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise GameError(
-            f"the game returned {values[row][~np.isfinite(values[row])][0]} for {describe(coalitions, row)}"
-            + (f" and {int((~finite).sum()) - 1} more of this batch" if (~finite).sum() > 1 else "")
-        )
-    return values
 
 
 def describe(coalitions: Coalitions, row: int) -> str:

@@ -7,6 +7,7 @@ import fgsv
 from fgsv.coalitions import Coalitions, canonical, draw_blocks, join, pack, split, unpack
 from fgsv.ledger import Ledger, LedgerError, Outcome
 from fgsv.ledger.index import Rows
+from fgsv.valuation import End, Reason, RunSettings
 
 
 class Counted:
@@ -91,9 +92,9 @@ def test_runs_are_recorded_with_their_settings_and_their_end(tmp_path):
     result = fgsv.value(Counted(), budget=300, seed=3, ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         (run,) = ledger.runs()
-    assert run["settings"] == result.settings
+    assert RunSettings.from_dict(run["settings"]) == result.settings
     assert run["settings"]["seed"] == 3
-    assert run["stopped"] == result.stopped == "budget of 300 reached"
+    assert End.from_text(run["stopped"]) == result.end == End(Reason.BUDGET, "budget of 300 reached")
     assert run["n_evaluations"] == result.n_evaluations
     assert run["versions"]["numpy"] == np.__version__
     assert run["started"] <= run["ended"]

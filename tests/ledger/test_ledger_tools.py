@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 import fgsv
 from fgsv.cli import app
+from fgsv.estimators import Covariance
 from fgsv.ledger import Ledger
 from fgsv.ledger import tools as archive
 from fgsv.payout import split
+from fgsv.report import Result
 from fgsv.running.verification import verify, verify_records
 
 N = 12
@@ -98,21 +100,75 @@ def test_a_valuation_that_was_tampered_with_is_found_out(tmp_path, field):
 
 @pytest.mark.parametrize("options", [{"budget": 400}, {"precision": 0.2}, {"stderr": 0.1, "max_seconds": 60}])
 def test_the_payout_and_the_end_of_a_run_are_derived_too(tmp_path, options):
-    result = fgsv.value(game(), [0, 1, 2] * 4, ledger=tmp_path / "run.db", **options)
-    paid = split(result, "1000.00", floor="1.00")
-    result = replace(result, info=result.info | {"payout": paid.to_dict()})
+    valuation = fgsv.value(game(), [0, 1, 2] * 4, ledger=tmp_path / "run.db", **options)
+    paid = split(valuation, "1000.00", floor="1.00")
     path = tmp_path / "valuation.json"
-    result.save(path)
-    assert verify(fgsv.Valuation.load(path), tmp_path / "run.db") == []
-    for old, new in ((paid.payments[0], "999.00"), (result.stopped, "every share is within 1e-9")):
+    Result(valuation, payout=paid).save(path)
+    assert run("verify", path, "--ledger", tmp_path / "run.db")[0] == 0
+    for old, new in ((paid.payments[0], "999.00"), (valuation.stopped, "every share is within 1e-9")):
         altered = json.loads(path.read_text().replace(json.dumps(str(old)), json.dumps(new)))
         (tmp_path / "altered.json").write_text(json.dumps(altered))
-        assert len(verify(fgsv.Valuation.load(tmp_path / "altered.json"), tmp_path / "run.db")) == 1
+        code, output = run("verify", tmp_path / "altered.json", "--ledger", tmp_path / "run.db")
+        assert (code, len(output.splitlines())) == (1, 2)  # where it differs, and "not the same"
+
+
+def test_an_end_that_contradicts_its_words_is_refused(tmp_path):
+    path = tmp_path / "valuation.json"
+    fgsv.value(game(), budget=100).save(path)
+    path.write_text(path.read_text().replace('"stopped": "budget of 100 reached"', '"stopped": "enough"'))
+    with pytest.raises(ValueError, match="contradict"):
+        fgsv.Valuation.load(path)
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A rule of one's own."""
+
+    count: int
+
+    def __call__(self, progress):
+        return "enough" if progress.n_evaluations >= self.count else None
+
+
+@dataclass(frozen=True)
+class Binomial:
+    """A semivalue of one's own: each other player is in with probability q."""
+
+    q: float
+
+    def log_weights(self, n_players):
+        others = np.arange(n_players)
+        return others * np.log(self.q) + (n_players - 1 - others) * np.log(1 - self.q)
+
+
+class Mine(Covariance):
+    """A method of one's own."""
+
+    name = "mine"
+
+
+OWN = {
+    "stop": {"stop": AtMost(60)},
+    "semivalue": {"semivalue": Binomial(0.3)},
+    "method": {"method": Mine()},
+    "proxy": {"proxy": fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.4, N)},
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_run_with_an_object_of_ones_own_is_verified_with_that_object(tmp_path, name):
+    valuation = fgsv.value(game(), [0, 1, 2] * 4, budget=200, ledger=tmp_path / "run.db", **OWN[name])
+    assert valuation.settings.needs == (name,)
+    valuation.save(tmp_path / "valuation.json")
+    loaded = fgsv.Valuation.load(tmp_path / "valuation.json")
+    with pytest.raises(ValueError, match=f"had a {name} of its own"):
+        fgsv.verify(loaded, tmp_path / "run.db")
+    assert fgsv.verify(loaded, tmp_path / "run.db", **OWN[name]) == []
 
 
 def forge(path, shift):
     """Change a value as somebody would who knows how checksums are made."""
-    from fgsv.ledger import _checksum
+    from fgsv.ledger.file import _checksum
 
     with sqlite3.connect(path) as db:
         row = list(
@@ -138,7 +194,7 @@ def test_the_command_evaluates_a_sample_again(tmp_path):
     (tmp_path / "market.py").write_text(
         "import fgsv\ngame = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 9, fingerprint='market')\n"
     )
-    from fgsv.cli.ledger import load_object
+    from fgsv.environment import load_object
 
     name = f"{tmp_path / 'market.py'}:game"
     fgsv.value(load_object(name), budget=300, ledger=tmp_path / "run.db")

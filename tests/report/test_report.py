@@ -13,7 +13,7 @@ import fgsv
 from fgsv.partition import Partition
 from fgsv.report import render
 from fgsv.report.panel import quantized
-from fgsv.valuation import Valuation
+from fgsv.valuation import End, Reason, Valuation
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
@@ -240,7 +240,7 @@ def large(n):
         degrees_of_freedom=31,
         method="covariance",
         n_evaluations=1000,
-        stopped="test",
+        end=End(Reason.BUDGET),
     )
     return base.regroup(base.partition)
 

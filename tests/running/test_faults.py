@@ -13,6 +13,7 @@ import fgsv
 from fgsv.game import GameError
 from fgsv.ledger import Ledger
 from fgsv.running.verification import verify
+from fgsv.valuation import End, Reason
 
 N, FILLER, BUDGET, BATCH = 30, -1.5, 98, 8
 
@@ -152,7 +153,7 @@ def test_a_failure_is_tried_again_by_whoever_wants_a_value(tmp_path):
     assert "failures" not in result.info
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         assert not any(batch.outcome.failures for batch in ledger.batches())
-        assert [run["stopped"].split(":")[0] for run in ledger.runs()] == ["failed", "budget of 98 reached"]
+        assert [End.from_text(run["stopped"]).reason for run in ledger.runs()] == [Reason.FAILED, Reason.BUDGET]
 
 
 @pytest.mark.parametrize("independent_rows", [False, True])

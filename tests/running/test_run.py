@@ -9,7 +9,8 @@ import pytest
 import fgsv
 from fgsv.estimators import Covariance
 from fgsv.games import Airport, SumOfUnanimity
-from fgsv.running import run
+from fgsv.running import loop
+from fgsv.valuation import INTERRUPTED
 
 
 class Counting:
@@ -174,7 +175,7 @@ def test_an_interrupted_run_returns_what_it_has():
             return game(masks)
 
     result = fgsv.value(Interrupted(), budget=10_000)
-    assert result.stopped == "interrupted"
+    assert result.end == INTERRUPTED
     again = fgsv.value(game, budget=result.n_evaluations)
     np.testing.assert_array_equal(result.values, again.values)
 
@@ -252,11 +253,11 @@ class Interrupted:
 )
 def test_what_was_sampled_is_returned_when_not_every_coalition_is_evaluated(after, rule, reason, monkeypatch):
     game = Interrupted(after)  # 4096 are sampled, then all 8192 evaluated
-    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: float(game.asked)))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: float(game.asked)))
     result = fgsv.value(game, budget=20_000, **rule)
     assert not result.exact
     assert result.n_evaluations <= 2**12 < game.asked < 2**13
-    assert result.stopped.startswith(f"{reason}; 2047 further evaluations")
+    assert result.stopped.startswith(f"{reason}; 2047 evaluations of an unfinished enumeration were discarded")
     np.testing.assert_array_equal(fgsv.value(game.game, budget=result.n_evaluations).values, result.values)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import fgsv
 from fgsv.coalitions import unpack
 from fgsv.estimators import Method
 from fgsv.game import Game, as_game
@@ -124,7 +125,8 @@ def _differences(stated: Valuation, derived: Valuation) -> Iterator[Difference]:
     clocked = stated.settings is not None and stated.settings.max_seconds is not None
     if stated.end.reason is Reason.INTERRUPTED or (stated.end.reason is Reason.TIME and clocked):
         return
-    if stated.end.reason is not derived.end.reason:
+    same_words = stated.settings is not None and stated.settings.version == fgsv.__version__
+    if stated.end != derived.end if same_words else stated.end.reason is not derived.end.reason:
         yield Difference("stopped", repr(stated.stopped), repr(derived.stopped))
 
 

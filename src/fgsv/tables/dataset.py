@@ -238,7 +238,7 @@ def _drawn(
         splitter = StratifiedShuffleSplit
     else:
         splitter = ShuffleSplit
-    split = splitter(n_splits=1, test_size=n_test, random_state=seed)
+    split = splitter(n_splits=1, test_size=n_test, random_state=seed % 2**32)
     is_test = np.zeros(len(y), dtype=bool)
     is_test[next(split.split(y, classes, units))[1]] = True
     drawn = f"{int(is_test.sum())} rows" + ("" if units is None else f" ({n_test} units)")

@@ -49,7 +49,7 @@ def folds_of(metric: str, y_test: NDArray[Any], *, n_folds: int = FOLDS, seed: i
         )
     if len(y_test) < 2 * n_folds:
         raise ValueError(f"the test error needs at least {2 * n_folds} test rows, got {len(y_test)}")
-    rows = [part for _, part in KFold(n_folds, shuffle=True, random_state=seed).split(y_test)]
+    rows = [part for _, part in KFold(n_folds, shuffle=True, random_state=seed % 2**32).split(y_test)]
     scores = _constant_scores(metric, y_test)
     return Folds(
         scoring={f"fold {number}": (metric, part) for number, part in enumerate(rows)},

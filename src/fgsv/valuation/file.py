@@ -98,7 +98,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         field("degrees_of_freedom", lambda stated: float(_floats(stated))),
         field("method", str),
         field("n_evaluations", int),
-        field("end", End.from_dict),
+        field("stopped", str) and field("end", End.from_dict),
         field("outputs", tuple, optional=True),
         field("seed"),
         field("exact", bool),
@@ -110,6 +110,8 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         field("weights", lambda stated: tuple(map(float, stated)), optional=True),
         field("finished", bool),
     )
+    if document["stopped"] != loaded.stopped:
+        raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")
     _check_shapes(loaded, path)
     return loaded
 

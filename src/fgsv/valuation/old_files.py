@@ -49,7 +49,7 @@ def settings_of(document: Mapping[str, Any]) -> dict[str, Any]:
             found["stderr"] = numbers["target"]
         elif rule.startswith("MaxSeconds("):
             found["max_seconds"] = numbers["seconds"]
-    return found | {"needs": ["proxy"] if document.get("proxy") else []}
+    return found | {"version": "0.1.0", "needs": ["proxy"] if document.get("proxy") else []}
 
 
 def weights_of(document: Mapping[str, Any]) -> list[float] | None:

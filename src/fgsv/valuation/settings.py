@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import fgsv
 from fgsv.valuation.intervals import check_confidence
 from fgsv.valuation.old_files import settings_of
 
@@ -38,6 +39,8 @@ class RunSettings:
     timeout: float | None = None
     fingerprint: str | None = None
     """Of the game."""
+    version: str = fgsv.__version__
+    """Of fgsv: the words of an end are those of its version."""
     needs: tuple[str, ...] = ()
     """Arguments of `fgsv.value` that are objects of the user's own: to run this again, they must be given again."""
 

@@ -1,0 +1,112 @@
+"""The house: rooms that one would guess, imports that go one way, one door to the game, files that fit on a desk."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fgsv
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "fgsv"
+LAYERS = [
+    ["types", "environment"],
+    ["coalitions", "partition", "semivalue"],
+    ["game"],
+    ["valuation"],
+    ["estimators", "games", "utilities", "ledger"],
+    ["running"],
+    ["payout", "planning", "diagnosis", "plots", "tables"],
+    ["audit"],
+    ["report", "experiments"],
+    ["cli"],
+    ["__main__"],
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+MODULES = sorted(SOURCE.rglob("*.py"))
+MOST_NAMES = 22
+MOST_LINES = 500
+MOST_LINES_OF_RUNNING = 200
+
+
+def name_of(path):
+    """Return the room that a file belongs to."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def test_every_room_has_its_place_and_there_are_few():
+    rooms = {name_of(path) for path in MODULES} - {"__init__"}
+    assert rooms == set(LEVEL)
+    assert len(rooms) <= MOST_NAMES
+
+
+def test_no_file_is_long():
+    files = [*MODULES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    assert [path for path, length in lengths.items() if length > MOST_LINES] == []
+    running = [path for path in lengths if path.is_relative_to(SOURCE / "running")]
+    assert [path for path in running if lengths[path] >= MOST_LINES_OF_RUNNING] == []
+
+
+def imported(tree):
+    """Modules imported when the module is loaded: those inside functions or for type checkers do not count."""
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module == "fgsv":
+                yield from (f"fgsv.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path != SOURCE / "__init__.py"], ids=str)
+def test_a_module_imports_nothing_above_it(path):
+    own = name_of(path)
+    for module in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        other = module.split(".")[1] if module.startswith("fgsv.") else None
+        if other in LEVEL:
+            assert LEVEL[other] <= LEVEL[own], f"{own} imports {module}, which stands above it"
+
+
+def called_attributes(path):
+    """Return the names of the attributes that a module calls."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
+
+
+def test_one_module_calls_games():
+    # game.py says what a game is, and how one is made of another
+    askers = {path.relative_to(SOURCE).as_posix() for path in MODULES if "ask" in called_attributes(path)}
+    assert askers == {"running/batches.py"}
+    functions = {path.relative_to(SOURCE).as_posix() for path in MODULES if "function" in called_attributes(path)}
+    assert functions == {"game.py"}
+
+
+def test_nothing_reads_the_words_of_an_end_but_the_reader_of_old_files():
+    pattern = re.compile(r"stopped\s*(==|!=|in\b)|stopped\.(startswith|removeprefix|partition|split)")
+    readers = {path.name for path in MODULES if pattern.search(path.read_text(encoding="utf-8"))}
+    assert readers == {"old_files.py"}
+
+
+def test_no_settings_are_parsed_but_those_of_old_files():
+    importers = {
+        path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(ast.parse(path.read_text())))
+    }
+    # the others read what users type, cells of tables, and characters of a terminal
+    assert importers == {"valuation/old_files.py", "cli/parsers.py", "cli/console.py", "tables/reading.py"}
+
+
+def test_importing_fgsv_loads_no_optional_package():
+    code = "import fgsv, sys; print(' '.join(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    heavy = {"numpy", "torch", "diffusers", "transformers", "peft", "ray", "dask", "matplotlib", "altair", "pyarrow"}
+    assert not heavy & {name.split(".")[0] for name in loaded.split()}
+
+
+def test_every_public_name_is_there():
+    for name in fgsv.__all__:
+        assert getattr(fgsv, name) is not None
