@@ -9,7 +9,8 @@ image_module = pytest.importorskip("PIL.Image")
 
 from fgsv.experiments.copyright.logos import MARKS, VALUED, Logos, draw_logos, prompt, read_flickr_logos  # noqa: E402
 from fgsv.experiments.copyright.pretraining import Pretraining, train_autoencoder, train_denoiser  # noqa: E402
-from fgsv.utilities.diffusion.model import SmallModel, build_model, load_model, spelling_tokenizer  # noqa: E402
+from fgsv.experiments.copyright.small_model import SmallModel, build_model, spelling_tokenizer  # noqa: E402
+from fgsv.utilities.diffusion.model import load_model  # noqa: E402
 
 TINY = SmallModel(
     image_size=16,

@@ -170,8 +170,8 @@ def tiny():
     pytest.importorskip("diffusers")
     from fgsv.experiments.copyright.experiment import Scale
     from fgsv.experiments.copyright.pretraining import Pretraining
+    from fgsv.experiments.copyright.small_model import SmallModel
     from fgsv.utilities.diffusion.game import Settings
-    from fgsv.utilities.diffusion.model import SmallModel
 
     return Scale(
         per_brand=3,

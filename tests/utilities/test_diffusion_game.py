@@ -10,11 +10,11 @@ torch = pytest.importorskip("torch")
 diffusers = pytest.importorskip("diffusers")
 peft = pytest.importorskip("peft")
 
+from fgsv.experiments.copyright.small_model import SmallModel, build_model  # noqa: E402
 from fgsv.utilities.adapters.layers import TARGETS, AdamW, adapt, merge  # noqa: E402
 from fgsv.utilities.adapters.memory import Need, Room, fit, measure, room_for  # noqa: E402
 from fgsv.utilities.diffusion.game import DiffusionGame, Settings, fine_tune  # noqa: E402
 from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample  # noqa: E402
-from fgsv.utilities.diffusion.model import SmallModel, build_model  # noqa: E402
 from fgsv.utilities.diffusion.plan import training_plan  # noqa: E402
 
 TINY = SmallModel(

@@ -30,11 +30,12 @@ import fgsv
 from fgsv.experiments.copyright.logos import VALUED, Logos, draw_logos, prompt, read_flickr_logos
 from fgsv.experiments.copyright.pretraining import Pretraining, train_autoencoder, train_denoiser
 from fgsv.experiments.copyright.royalties import Royalties, clipped, figure, linear, text, write_csv, write_json
+from fgsv.experiments.copyright.small_model import SmallModel, build_model
 from fgsv.report.folder import INTERRUPTED
 from fgsv.types import Floats, Images, Masks
 from fgsv.utilities.adapters.layers import adapt, merge
 from fgsv.utilities.diffusion.game import DiffusionGame, Settings, TrainingData, fine_tune
-from fgsv.utilities.diffusion.model import DiffusionModel, SmallModel, build_model, load_model
+from fgsv.utilities.diffusion.model import DiffusionModel, load_model
 
 SPLIT = ("google", "sprite")
 """The brands that are split in two in the second scenario."""

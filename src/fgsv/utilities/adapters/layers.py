@@ -14,10 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-try:
-    import torch
-except ImportError as error:
-    raise ImportError("diffusion models need torch and diffusers: pip install 'fgsv[diffusion]'") from error
+import torch
 
 TARGETS = ("to_q", "to_k", "to_v", "to_out.0")
 """The attention projections of a diffusers UNet, by the end of their names."""
