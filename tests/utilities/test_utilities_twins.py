@@ -14,7 +14,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.utilities import row_sets as rowsets
 from fgsv.utilities.batched import neighbours
 from fgsv.utilities.data import Kind, read
-from fgsv.utilities.loop import Loop
+from fgsv.utilities.one_by_one import OneByOne
 
 REGRESSION = ["neg_mean_squared_error", "neg_mean_absolute_error", "r2"]
 TWO_CLASSES = ["accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc"]
@@ -40,7 +40,7 @@ def one_at_a_time(model, data, scoring, **settings):
     """Return the same utility on the scikit-learn path."""
     game = fgsv.utility(model, *data, scoring, **settings)
     padding = (settings.get("min_size"), settings.get("null"), settings.get("seed", 0))
-    return replace(game, learner=Loop(model, read(Kind.of(model), *data, *padding)))
+    return replace(game, learner=OneByOne(model, read(Kind.of(model), *data, *padding)))
 
 
 CASES = [

@@ -13,8 +13,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from fgsv.types import Floats, Ints
 from fgsv.utilities.batched import linear, logistic
 from fgsv.utilities.data import Data, Kind, NullSampler
+from fgsv.utilities.outputs import Output
 from fgsv.utilities.row_sets import RowSets
-from fgsv.utilities.scores import SCORES, Need, Output, Predictions
+from fgsv.utilities.scores import SCORES, Need, Predictions
 from fgsv.utilities.utility import Learner, Utility, build
 
 

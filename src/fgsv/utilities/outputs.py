@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from fgsv.types import Floats, Ints
 from fgsv.utilities.data import Data, Kind, take_rows
-from fgsv.utilities.scores import SCORES, Output, Score, constant_predictions
+from fgsv.utilities.scores import SCORES, Need, Predictions, Score
 
 _METHODS: dict[str, Sequence[str]] = {
     "values": ("predict",),
@@ -21,6 +21,44 @@ _METHODS: dict[str, Sequence[str]] = {
     "ranks": ("decision_function", "predict_proba"),
 }
 """What a model must have for each need of a score."""
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """One output of a utility, or one for each test point: a score on the test set or on a slice of it."""
+
+    name: str
+    score: Score | None
+    scorer: Any
+    """A scikit-learn scorer, called as `scorer(estimator, X, y)`, where there is no `score`."""
+    rows: Ints | None
+    """The test rows of the slice; None for all of them."""
+    truth: NDArray[Any]
+    """What the score compares with on those rows: class positions, numbers, or the labels for a scorer."""
+    X_test: Any
+    """The test rows a scorer sees."""
+    n_classes: int
+    each_point: bool
+    default: Floats
+    """(q,) what is returned where the model cannot be fitted or scored."""
+
+    @property
+    def need(self) -> Need:
+        """Which field of the predictions it reads."""
+        return "estimators" if self.score is None else self.score.need
+
+    def measure(self, predictions: Predictions) -> Floats:
+        """Return the score of m models as (m, 1), or (m, t) where each test point is an output."""
+        if self.score is None:
+            scores = [self.scorer(model, self.X_test, self.truth) for model in predictions.estimators]
+            return np.array(scores, dtype=float).reshape(len(predictions.fitted), 1)
+        said = getattr(predictions, self.score.need)
+        if self.rows is not None:
+            said = said[:, self.rows]
+        if self.each_point:
+            assert self.score.points is not None
+            return self.score.points(said, self.truth)
+        return self.score.whole(said, self.truth, self.n_classes)[:, None]
 
 
 def read_scoring(
@@ -143,4 +181,15 @@ def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Ou
 
 def _constant_score(output: Output, n_classes: int) -> Floats:
     whole = replace(output, rows=None)  # the truth is that of the slice already, and so is what is said about it
-    return np.asarray(whole.measure(constant_predictions(output.truth, n_classes))[0])
+    return np.asarray(whole.measure(_constant_predictions(output.truth, n_classes))[0])
+
+
+def _constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:
+    """Return what the best constant says: the mean of the test labels, or their commonest class."""
+    fitted = np.ones(1, dtype=bool)
+    if not n_classes:
+        return Predictions(fitted, values=np.full((1, len(truth)), truth.mean()))
+    counts = np.bincount(truth, minlength=n_classes)
+    prior = np.broadcast_to(counts / len(truth), (1, len(truth), n_classes))
+    labels = np.full((1, len(truth)), counts.argmax(), dtype=np.int64)
+    return Predictions(fitted, labels=labels, probabilities=prior, ranks=np.zeros((1, len(truth))))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from fgsv.types import Floats, Ints, Masks
@@ -122,52 +121,3 @@ SCORES: dict[str, Score] = {
     )
 }
 """Scores that are computed for many models at once; other scikit-learn scorers see model after model."""
-
-
-def constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:
-    """Return what the best constant says: the mean of the test labels, or their commonest class."""
-    fitted = np.ones(1, dtype=bool)
-    if not n_classes:
-        return Predictions(fitted, values=np.full((1, len(truth)), truth.mean()))
-    counts = np.bincount(truth, minlength=n_classes)
-    prior = np.broadcast_to(counts / len(truth), (1, len(truth), n_classes))
-    labels = np.full((1, len(truth)), counts.argmax(), dtype=np.int64)
-    return Predictions(fitted, labels=labels, probabilities=prior, ranks=np.zeros((1, len(truth))))
-
-
-@dataclass(frozen=True, eq=False)
-class Output:
-    """One output of a utility, or one for each test point: a score on the test set or on a slice of it."""
-
-    name: str
-    score: Score | None
-    scorer: Any
-    """A scikit-learn scorer, called as `scorer(estimator, X, y)`, where there is no `score`."""
-    rows: Ints | None
-    """The test rows of the slice; None for all of them."""
-    truth: NDArray[Any]
-    """What the score compares with on those rows: class positions, numbers, or the labels for a scorer."""
-    X_test: Any
-    """The test rows a scorer sees."""
-    n_classes: int
-    each_point: bool
-    default: Floats
-    """(q,) what is returned where the model cannot be fitted or scored."""
-
-    @property
-    def need(self) -> Need:
-        """Which field of the predictions it reads."""
-        return "estimators" if self.score is None else self.score.need
-
-    def measure(self, predictions: Predictions) -> Floats:
-        """Return the score of m models as (m, 1), or (m, t) where each test point is an output."""
-        if self.score is None:
-            scores = [self.scorer(model, self.X_test, self.truth) for model in predictions.estimators]
-            return np.array(scores, dtype=float).reshape(len(predictions.fitted), 1)
-        said = getattr(predictions, self.score.need)
-        if self.rows is not None:
-            said = said[:, self.rows]
-        if self.each_point:
-            assert self.score.points is not None
-            return self.score.points(said, self.truth)
-        return self.score.whole(said, self.truth, self.n_classes)[:, None]

@@ -15,8 +15,9 @@ from fgsv.game import GameError
 from fgsv.types import Floats
 from fgsv.utilities.data import Data, Kind, NullSampler
 from fgsv.utilities.fingerprint import fingerprint
+from fgsv.utilities.outputs import Output
 from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
-from fgsv.utilities.scores import SCORES, Need, Output, Predictions
+from fgsv.utilities.scores import SCORES, Need, Predictions
 from fgsv.utilities.utility import Learner, Utility, build
 
 try:

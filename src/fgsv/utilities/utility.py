@@ -19,10 +19,10 @@ from fgsv.types import Floats
 from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.data import Data, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint
-from fgsv.utilities.loop import Loop, with_seed
-from fgsv.utilities.outputs import read_scoring
+from fgsv.utilities.one_by_one import OneByOne, with_seed
+from fgsv.utilities.outputs import Output, read_scoring
 from fgsv.utilities.row_sets import RowSets, Units, pad, slices
-from fgsv.utilities.scores import Need, Output, Predictions
+from fgsv.utilities.scores import Need, Predictions
 
 
 class Learner(Protocol):
@@ -74,7 +74,7 @@ class Utility:
     @property
     def independent_rows(self) -> bool:
         """Whether each coalition is evaluated by itself, the same bits in any batch."""
-        return isinstance(self.learner, Loop)
+        return isinstance(self.learner, OneByOne)
 
     @property
     def batch_size(self) -> int:
@@ -226,11 +226,11 @@ def build(
 
 
 def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
-    """Return the batched twin of a model, or the loop and the reason for it."""
+    """Return the batched twin of a model, or one fit per coalition and the reason why there is no twin."""
     twin = _twin(model, data, scored)
     if isinstance(twin, str):
-        loop = Loop(with_seed(model, seed), data)
-        return loop, twin, loop.model
+        learner = OneByOne(with_seed(model, seed), data)
+        return learner, twin, learner.model
     return twin, "", model
 
 

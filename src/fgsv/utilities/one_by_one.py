@@ -16,7 +16,7 @@ from fgsv.utilities.scores import Need, Predictions
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
+class OneByOne:
     """A scikit-learn estimator or pipeline, cloned and fitted for each set, one after the other."""
 
     model: Any
