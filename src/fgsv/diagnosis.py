@@ -88,10 +88,10 @@ class Diagnosis:
 
     def plot(self, path: Any = None) -> Any:
         """Draw mean utility, deletion and second-order differences by size; save where a path is given."""
-        from fgsv.experiments.results import pyplot
+        from fgsv.plots import new_figure
 
-        plt = pyplot()
-        figure, panels = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+        figure = new_figure((11, 3.4))
+        panels = figure.subplots(1, 3)
         table = self.by_size
         panels[0].fill_between(table["size"], table.low, table.high, alpha=0.25, linewidth=0, color="#1b6ca8")
         panels[0].plot(table["size"], table.smoothed, color="#1b6ca8", label="smoothed, with a band")
@@ -116,7 +116,6 @@ class Diagnosis:
             panel.spines[["top", "right"]].set_visible(False)
         if path is not None:
             figure.savefig(path, dpi=150)
-            plt.close(figure)
         return figure
 
 
