@@ -1,4 +1,4 @@
-"""The small diffusion model that is trained from scratch where there is no Stable Diffusion checkpoint."""
+"""The small diffusion model that the copyright experiment trains where it has no Stable Diffusion checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fgsv.utilities.diffusion.model import DiffusionModel, libraries
 
 @dataclass(frozen=True)
 class SmallModel:
-    """The sizes of the model that is trained here where no checkpoint is to be had."""
+    """The sizes of the model."""
 
     image_size: int = 64
     autoencoder_channels: tuple[int, ...] = (32, 64, 64, 64)
@@ -29,7 +29,7 @@ class SmallModel:
 
 
 def build_model(sizes: SmallModel, seed: int = 0) -> DiffusionModel:
-    """Build a model with random weights of Stable Diffusion's own classes, but small.
+    """Build a model of Stable Diffusion's own classes, small and with random weights.
 
     The tokenizer spells words letter by letter; the noise schedule is Stable Diffusion's.
     """
@@ -55,7 +55,7 @@ def build_model(sizes: SmallModel, seed: int = 0) -> DiffusionModel:
             down_block_types=("CrossAttnDownBlock2D",) * levels,
             up_block_types=("CrossAttnUpBlock2D",) * levels,
             cross_attention_dim=sizes.text_width,
-            attention_head_dim=sizes.heads,  # by its name the width of a head, in effect their number
+            attention_head_dim=sizes.heads,  # diffusers takes it as the number of heads, despite its name
             norm_num_groups=sizes.norm_groups,
         )
         text_encoder = transformers.CLIPTextModel(
@@ -83,7 +83,7 @@ def build_model(sizes: SmallModel, seed: int = 0) -> DiffusionModel:
 
 
 def spelling_tokenizer(length: int = 24) -> Any:
-    """Return a CLIPTokenizer without merges: one token a character, and another for the last of a word."""
+    """Return a CLIPTokenizer without merges: a token for each character, and another for it at the end of a word."""
     _, transformers = libraries()
     characters = string.ascii_lowercase + string.digits + string.punctuation
     tokens = [*characters, *(f"{character}</w>" for character in characters)]
