@@ -14,7 +14,7 @@ def test_adapters_are_fitted_to_the_memory():
     assert fit("adapters", need, free=300 * 2**30, asked=None, most=64) == 64
     with pytest.raises(MemoryError, match=r"20 adapters at once need 6\.00 GiB .* 3\.00 GiB .* 8 adapters would fit"):
         fit("adapters", need, free=3 * 2**30, asked=20, most=1024)
-    with pytest.raises(MemoryError, match=r"1 adapters at once need 1\.25 GiB .* 0 adapters would fit: take"):
+    with pytest.raises(MemoryError, match=r"1 adapters at once need 1\.25 GiB .* 0 adapters would fit: use"):
         fit("adapters", need, free=2**30, asked=None, most=1024)
     cpu = torch.device("cpu")
     assert room_for(print, print, cpu, None, Room(1024, 512)) == Room(64, 512)
@@ -46,5 +46,5 @@ def test_memory_is_measured_with_few_and_with_twice_as_many(monkeypatch):
     assert room_for(run, run, gpu, None, Room(64, 64)) == Room(4, 4)
     with pytest.raises(MemoryError, match=r"6 adapters at once need .* 4 adapters would fit"):
         room_for(run, run, gpu, 6, Room(64, 64))
-    with pytest.raises(MemoryError, match=r"8 adapters at once need more than 0\.00 GiB .* are free: take a smaller"):
+    with pytest.raises(MemoryError, match=r"8 adapters at once need more than 0\.00 GiB .* are free: use a smaller"):
         measure("adapters", run, 8, gpu)

@@ -23,5 +23,5 @@ def test_a_plan_visits_every_member_once_an_epoch_in_one_order():
     for epoch in range(3):  # a smaller coalition meets its members in the order of the larger one
         assert seen[1, epoch] == [player for player in seen[0, epoch] if masks[1, player]]
     assert seen[0, 0] != seen[0, 1]
-    with pytest.raises(ValueError, match="sorted by falling number"):
+    with pytest.raises(ValueError, match="sorted by decreasing number"):
         training_plan(masks[::-1], epochs=3, batch=2, seed=1)

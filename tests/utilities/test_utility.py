@@ -1,10 +1,8 @@
 """What fgsv.utility promises whatever the model: scores, units, defaults, padding and errors."""
 
-import doctest
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -148,7 +146,7 @@ def test_empty_takes_one_number_for_each_output():
             )
 
 
-@pytest.mark.parametrize("model", [Ridge(), make_pipeline(Ridge())], ids=["batched", "loop"])
+@pytest.mark.parametrize("model", [Ridge(), make_pipeline(Ridge())], ids=["batched", "one by one"])
 def test_padding_is_one_fixed_list(model):
     X, y, X_test, y_test = make_data(n=12, classes=None)
     game = fgsv.utility(model, X, y, X_test, y_test, "neg_mean_squared_error", min_size=9, null=zeros)
@@ -282,9 +280,9 @@ def with_nan(frame):
             "neg_log_loss needs predict_proba, which SVC does not have",
         ),
         ({"model": SVC(), "scoring": "neg_brier_score", "empty": 0}, "neg_brier_score needs predict_proba"),
-        ({"model": Ridge()}, "y must hold numbers"),
+        ({"model": Ridge()}, "y must be numbers for a regression"),
         ({"scoring": "r2"}, "r2 is for a regressor"),
-        ({"scoring": "acuracy"}, "'acuracy' is not a score"),
+        ({"scoring": "acuracy"}, "'acuracy' is not a score of scikit-learn"),
         ({"scoring": []}, "scoring is empty"),
         ({"scoring": {"old": ("accuracy", np.zeros(20, dtype=bool))}}, "the test set of 'old' is empty"),
         ({"scoring": {"old": ("accuracy", [25])}}, "indices from 0 to 19"),
@@ -295,7 +293,7 @@ def with_nan(frame):
             {"units": pd.Series(["a", None] * 20, name="patient")},
             r"units \(column 'patient'\) has 20 missing labels, the first in row 1",
         ),
-        ({"units": np.full((40, 2), 0.5)}, "units must hold one label for each row"),
+        ({"units": np.full((40, 2), 0.5)}, "units must have one label for each row"),
         ({"units": pd.Series(["a"] * 3, name="patient")}, r"units \(column 'patient'\) has 3 labels"),
         ({"null": "shuffle"}, "min_size must say"),
         ({"min_size": 0}, "min_size must be at least 1"),
@@ -347,8 +345,3 @@ def test_padded_sets_serve_the_paper_s_second_algorithm_and_the_default_method_a
     second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
     # its approximation is biased; what it finds is near, and padding is what makes small sets usable
     assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()
-
-
-def test_the_documentation_is_true():
-    page = Path(__file__).parents[2] / "docs" / "utilities.md"
-    assert doctest.testfile(str(page), module_relative=False).failed == 0

@@ -1,4 +1,4 @@
-"""Stacks of LoRA adapters over one frozen model, trained at once."""
+"""LoRA adapters over one frozen model, many of them trained at once."""
 
 from fgsv.environment import optional
 

@@ -1,4 +1,4 @@
-"""Diffusion models as games: players are images with prompts, utilities are log-likelihoods."""
+"""Diffusion models as games: players are images with prompts, and utilities are log-likelihoods."""
 
 from fgsv.environment import optional
 

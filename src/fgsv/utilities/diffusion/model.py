@@ -1,4 +1,4 @@
-"""Text-to-image diffusion models made of diffusers' own parts: loading, encoding, decoding, saving."""
+"""Text-to-image diffusion models, made of the parts of diffusers: loading, saving, encoding and decoding."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from fgsv.types import Images
 
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 CHUNK_PIXELS = 2**21
-"""Pixels that go through the autoencoder at once: 8 images of 512 x 512."""
+"""Pixels that the autoencoder takes at once: 8 images of 512 x 512."""
 
 
 @dataclass(frozen=True, eq=False)
 class DiffusionModel:
-    """The parts of a latent diffusion model with text conditioning, of diffusers and transformers."""
+    """The parts of a latent diffusion model with text prompts, from diffusers and transformers."""
 
     unet: Any
     vae: Any
     text_encoder: Any
     tokenizer: Any
     scheduler: Any
-    """A DDPMScheduler; other schedulers of a checkpoint are read as one of the same noise."""
+    """A DDPMScheduler; a checkpoint's scheduler of another type is loaded as a DDPMScheduler with the same noise."""
 
     @property
     def device(self) -> torch.device:
-        """Where the UNet is."""
+        """The device of the UNet."""
         return next(iter(self.unet.parameters())).device
 
     @property
     def latent_shape(self) -> tuple[int, int, int]:
-        """The (channels, height, width) that the UNet was made for."""
+        """The (channels, height, width) of the UNet's latents."""
         side = int(self.unet.config.sample_size)
         return int(self.unet.config.in_channels), side, side
 
     @property
     def image_size(self) -> int:
-        """The height and width of the images that belong to `latent_shape`."""
+        """The height and width of images with latents of `latent_shape`."""
         return self.latent_shape[1] * 2 ** (len(self.vae.config.block_out_channels) - 1)
 
     @property
@@ -59,7 +59,7 @@ class DiffusionModel:
         return replace(self, unet=unet, vae=self.vae.to(device), text_encoder=self.text_encoder.to(device))
 
     def tokens(self, prompts: Sequence[str]) -> torch.Tensor:
-        """Return (n, tokens) token numbers, padded to the model's length."""
+        """Return (n, tokens) token numbers, padded or truncated to the model's length."""
         tokens: torch.Tensor = self.tokenizer(
             list(prompts),
             padding="max_length",
@@ -116,7 +116,7 @@ class DiffusionModel:
 
 
 def libraries() -> tuple[ModuleType, ModuleType]:
-    """Import diffusers and transformers, which take seconds to load, when they are used."""
+    """Import and return diffusers and transformers, when they are used: they take seconds to load."""
     diffusers = optional("diffusers", "diffusion models", "diffusion")
     return diffusers, optional("transformers", "diffusion models", "diffusion")
 
@@ -127,7 +127,7 @@ def as_pixels(images: Images, device: torch.device) -> torch.Tensor:
 
 
 def load_model(path_or_id: str | Path) -> DiffusionModel:
-    """Load a Stable Diffusion checkpoint, such as CompVis/stable-diffusion-v1-4, from a folder or the hub."""
+    """Load a Stable Diffusion checkpoint from a folder or, such as CompVis/stable-diffusion-v1-4, from the hub."""
     diffusers, transformers = libraries()
     name = str(path_or_id)
     classes = {
