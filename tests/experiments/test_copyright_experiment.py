@@ -141,7 +141,7 @@ def test_a_checkpoint_is_tuned_on_the_other_brands_first(finished, tiny, tmp_pat
     assert all(".to_" in name for name in changed)
 
 
-def test_what_is_lacking_is_said_first(tiny, tmp_path):
+def test_what_is_missing_is_reported_before_training(tiny, tmp_path):
     import torch
 
     from fgsv.experiments.copyright.experiment import run

@@ -20,7 +20,7 @@ def test_a_plan_visits_every_member_once_an_epoch_in_one_order():
             players = plan.players[times, row][plan.valid[times, row]].tolist()
             assert sorted(players) == np.flatnonzero(mask).tolist()
             seen[row, epoch] = players
-    for epoch in range(3):  # a smaller coalition meets its members in the order of the larger one
+    for epoch in range(3):  # the members of a smaller coalition come in the order of the larger one
         assert seen[1, epoch] == [player for player in seen[0, epoch] if masks[1, player]]
     assert seen[0, 0] != seen[0, 1]
     with pytest.raises(ValueError, match="sorted by decreasing number"):

@@ -319,7 +319,7 @@ def test_a_group_column_with_missing_values_is_named_before_training():
         fgsv.value(bad(model=Untrainable()), clinics, budget=100)
 
 
-def test_models_that_are_none():
+def test_what_is_not_a_model_is_refused():
     for model in (LogisticRegression, "ridge", StandardScaler()):
         with pytest.raises(TypeError, match="model must be"):
             bad(model=model)
@@ -335,7 +335,7 @@ def test_masks_of_another_width():
         bad()(np.ones((2, 39), dtype=bool))
 
 
-def test_padded_sets_serve_the_paper_s_second_algorithm_and_the_default_method_alike():
+def test_padding_serves_algorithm_2_and_the_default_method():
     X, y, X_test, y_test = make_data(n=14, classes=None)
     game = fgsv.utility(Ridge(), X, y, X_test, y_test, "neg_mean_squared_error", min_size=6)
     groups = ["a"] * 5 + ["b"] * 9
@@ -343,5 +343,5 @@ def test_padded_sets_serve_the_paper_s_second_algorithm_and_the_default_method_a
     default = fgsv.value(game, groups, budget=4_000, seed=0)
     assert (np.abs(default.values - exact.values) < 5 * default.stderr).all()
     second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
-    # its approximation is biased; what it finds is near, and padding is what makes small sets usable
+    # it is biased, but close; without padding it could not use small coalitions
     assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()

@@ -226,7 +226,7 @@ def statements(summary: pd.DataFrame) -> tuple[str, ...]:
     In the paper its method has the lowest AUCC and the lowest ARE at every n, and is among the fastest; group
     testing, KernelSHAP and Unbiased KernelSHAP are slow. A lead of less than two standard errors does not count.
     """
-    said: list[str] = []
+    lines: list[str] = []
     for n in dict.fromkeys(summary["n"]):
         rows: Rows = {row["method"]: row for row in summary[summary["n"] == n].to_dict(orient="records")}
         theirs = {method: row for method, row in rows.items() if method != OURS and ", " not in method}
@@ -234,21 +234,21 @@ def statements(summary: pd.DataFrame) -> tuple[str, ...]:
         for metric in ("AUCC", "ARE"):
             where = f"n = {n}, {metric}"
             if PAPERS in theirs and len(theirs) > 1:
-                said.append(_compare(theirs, metric, where))
+                lines.append(_compare(theirs, metric, where))
                 lower = [method for method, row in printed.items() if row[metric] < theirs[PAPERS][metric]]
                 if printed and not lower:
                     worst = ", ".join(f"{LABELS[method]} {row[metric]:.2g}" for method, row in printed.items())
-                    said.append(f"{where}: with zeros for means not seen yet, Algorithm 1 is lower ({worst}).")
+                    lines.append(f"{where}: with zeros for means not seen yet, Algorithm 1 is lower ({worst}).")
             if OURS in rows and theirs:
                 best = min(theirs, key=lambda method: theirs[method][metric])
                 ours, other = rows[OURS][metric], theirs[best][metric]
-                said.append(
+                lines.append(
                     f"{where}: the default method has {ours:.2g}; the best of the others, {LABELS[best]}, "
                     f"{other:.2g}, {other / ours:.3g} times as much."
                 )
         if PAPERS in theirs and len(theirs) > 1:
-            said.append(_compare_seconds(theirs, f"n = {n}, seconds per evaluation"))
-    return tuple(said)
+            lines.append(_compare_seconds(theirs, f"n = {n}, seconds per evaluation"))
+    return tuple(lines)
 
 
 def _compare(rows: Rows, metric: str, where: str) -> str:
