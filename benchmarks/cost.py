@@ -22,7 +22,8 @@ import pandas as pd
 
 import fgsv
 from benchmarks.curves import Curve, grid_of, on_grid, relative, truth_of
-from fgsv.experiments.repeats import run_all, versions
+from fgsv.environment import versions
+from fgsv.experiments.repeats import run_all
 from fgsv.ledger.costs import Cost
 
 N_PLAYERS, ROWS_EACH = 100, 20

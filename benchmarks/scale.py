@@ -22,8 +22,9 @@ import pandas as pd
 
 import fgsv
 from fgsv.coalitions import Coalitions
+from fgsv.environment import optional
 from fgsv.experiments.repeats import read_method, run_all
-from fgsv.experiments.sou import figure_class
+from fgsv.plots import new_figure
 
 
 class Slope:
@@ -153,7 +154,7 @@ def overhead(method: str, n: int, budget: int) -> dict[str, Any]:
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Draw the evaluations against n, with a curve that grows as (ln n)^2 through the first point."""
-    figure = figure_class()(figsize=(5, 4), layout="constrained")
+    figure = new_figure((5, 4))
     axis = figure.subplots()
     axis.errorbar(table["n"], table["evaluations"], yerr=2 * table["stderr"], fmt="o-", label="default method")
     curve = table["evaluations"].iloc[0] * (np.log(table["n"]) / np.log(table["n"].iloc[0])) ** 2
@@ -181,7 +182,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("bench-out/scale"))
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    figure_class()
+    optional("matplotlib", "figures", "plots")  # before an hour is spent
 
     def show(title: str, name: str, table: pd.DataFrame) -> None:
         print(f"\n{title}\n{table.to_string(index=False, float_format=lambda x: f'{x:.4g}')}")

@@ -1,4 +1,4 @@
-"""The copyright game: what is trained when, trajectories and likelihoods against diffusers, peft and scipy."""
+"""The diffusion game: utilities against peft and a plain loop, in any batch and in any pieces."""
 
 import copy
 from dataclasses import replace
@@ -10,12 +10,11 @@ torch = pytest.importorskip("torch")
 diffusers = pytest.importorskip("diffusers")
 peft = pytest.importorskip("peft")
 
-from fgsv.utilities.adapters.layers import TARGETS, AdamW, adapt, merge  # noqa: E402
-from fgsv.utilities.adapters.memory import Need, Room, fit, measure, room_for  # noqa: E402
+from fgsv.experiments.copyright.small_model import SmallModel, build_model  # noqa: E402
+from fgsv.utilities.adapters.layers import TARGETS, AdamW  # noqa: E402
+from fgsv.utilities.adapters.memory import Room  # noqa: E402
 from fgsv.utilities.diffusion.game import DiffusionGame, Settings, fine_tune  # noqa: E402
-from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample  # noqa: E402
-from fgsv.utilities.diffusion.model import SmallModel, build_model  # noqa: E402
-from fgsv.utilities.diffusion.plan import training_plan  # noqa: E402
+from fgsv.utilities.diffusion.likelihood import Noise, log_likelihood, sample  # noqa: E402
 
 TINY = SmallModel(
     image_size=8,
@@ -48,72 +47,6 @@ def game(model):
         SETTINGS,
         adapters_at_once=3,
     )
-
-
-def test_a_plan_visits_every_member_once_an_epoch_in_one_order():
-    masks = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 0, 1], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], dtype=bool)
-    plan = training_plan(masks, epochs=3, batch=2, seed=1)
-    assert plan.n_steps.tolist() == [9, 6, 3, 0]
-    assert [plan.n_active(step) for step in range(9)] == [3, 3, 3, 2, 2, 2, 1, 1, 1]
-    seen = {}
-    for row, mask in enumerate(masks):
-        for epoch in range(3):
-            times = np.flatnonzero((plan.epochs[:, row] == epoch) & (np.arange(9) < plan.n_steps[row]))
-            players = plan.players[times, row][plan.valid[times, row]].tolist()
-            assert sorted(players) == np.flatnonzero(mask).tolist()
-            seen[row, epoch] = players
-    for epoch in range(3):  # a smaller coalition meets its members in the order of the larger one
-        assert seen[1, epoch] == [player for player in seen[0, epoch] if masks[1, player]]
-    assert seen[0, 0] != seen[0, 1]
-    with pytest.raises(ValueError, match="sorted by falling number"):
-        training_plan(masks[::-1], epochs=3, batch=2, seed=1)
-
-
-@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
-def test_reverse_steps_are_those_of_the_scheduler(prediction):
-    scheduler = diffusers.DDPMScheduler(
-        beta_start=0.00085,
-        beta_end=0.012,
-        beta_schedule="scaled_linear",
-        clip_sample=False,
-        prediction_type=prediction,
-    )
-    process = ReverseProcess.of(scheduler, 4)
-    assert process.timesteps == tuple(scheduler.timesteps.tolist())
-    generator = torch.Generator().manual_seed(0)
-    for step, timestep in enumerate(process.timesteps):
-        x, predicted = torch.randn(2, 3, 4, 2, 2, generator=generator).unbind(0)
-        seeds = (torch.Generator().manual_seed(step), torch.Generator().manual_seed(step))
-        expected = scheduler.step(predicted, timestep, x, generator=seeds[0]).prev_sample
-        mean = process.from_x0[step] * process.denoised(step, x, predicted) + process.from_x[step] * x
-        noise = torch.randn(x.shape, generator=seeds[1]) if step < 3 else 0.0
-        torch.testing.assert_close(mean + process.deviation[step] * noise, expected, rtol=1e-4, atol=1e-5)
-    assert process.last_variance == pytest.approx(float(scheduler.betas[0]), rel=1e-4)
-    with pytest.raises(ValueError, match="1 to 1000 steps"):
-        ReverseProcess.of(scheduler, 0)
-    with pytest.raises(ValueError, match="clip_sample"):
-        ReverseProcess.of(diffusers.DDPMScheduler(), 4)
-
-
-def test_log_likelihood_is_the_log_of_the_mean_density():
-    from scipy.special import logsumexp
-    from scipy.stats import multivariate_normal
-
-    rng = np.random.default_rng(0)
-    means, images = rng.normal(size=(3, 2, 4, 1, 2, 3)), rng.normal(size=(2, 5, 1, 2, 3))
-    found = log_likelihood(torch.tensor(means), torch.tensor(images), variance=0.3).numpy()
-    for b in range(3):
-        for q in range(2):
-            scores = [
-                logsumexp(
-                    [multivariate_normal.logpdf(image.ravel(), mean.ravel(), 0.3) for mean in means[b, q]],
-                    b=1 / 4,
-                )
-                for image in images[q]
-            ]
-            assert found[b, q] == pytest.approx(np.mean(scores) / 6)
-    far = log_likelihood(torch.tensor(means), torch.tensor(images), variance=1e-6)
-    assert torch.isfinite(far).all()  # densities of exp(-10^6) underflow, their logarithms do not
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear"])
@@ -222,63 +155,6 @@ def test_fingerprint_follows_the_content(model, game):
 def test_cost_grows_with_the_training_steps(game):
     sampled = 2 * 4 * 3  # guidance, trajectories of all prompts, denoising steps
     assert game.cost(np.array([0, 1, 2, 3, 5])).tolist() == [sampled + 2 * 2 * s for s in (0, 2, 2, 4, 6)]
-
-
-def test_a_merged_adapter_is_the_adapter(model):
-    unet = copy.deepcopy(model.unet)
-    adapted = adapt(unet, rank=2, alpha=4)
-    weights = 0.1 * torch.randn(adapted.n_weights, generator=torch.Generator().manual_seed(0))
-    x, t, text = torch.randn(2, *model.latent_shape), torch.tensor([3, 500]), model.embed(["a", "b"])
-    with adapted.using(weights[None]):
-        expected = unet(x, t, text).sample
-    merge(adapted, weights)
-    plain = adapted.without_adapters()
-    with torch.no_grad():
-        torch.testing.assert_close(plain(x, t, text).sample, expected, rtol=1e-4, atol=1e-5)
-    assert set(plain.state_dict()) == set(model.unet.state_dict())
-
-
-def test_adapters_are_fitted_to_the_memory():
-    need = Need(fixed=2**30, each=2**28)
-    assert fit("adapters", need, free=3 * 2**30, asked=None, most=1024) == 8
-    assert fit("adapters", need, free=3 * 2**30, asked=5, most=1024) == 5
-    assert fit("adapters", need, free=300 * 2**30, asked=None, most=64) == 64
-    with pytest.raises(MemoryError, match=r"20 adapters at once need 6\.00 GiB .* 3\.00 GiB .* 8 adapters would fit"):
-        fit("adapters", need, free=3 * 2**30, asked=20, most=1024)
-    with pytest.raises(MemoryError, match=r"1 adapters at once need 1\.25 GiB .* 0 adapters would fit: take"):
-        fit("adapters", need, free=2**30, asked=None, most=1024)
-    cpu = torch.device("cpu")
-    assert room_for(print, print, cpu, None, Room(1024, 512)) == Room(64, 512)
-    with pytest.raises(ValueError, match="at least 1"):
-        room_for(print, print, cpu, 0, Room(1024, 512))
-
-
-def test_memory_is_measured_with_few_and_with_twice_as_many(monkeypatch):
-    held, capacity, peak = 100, 1000, 0
-
-    def run(count):
-        nonlocal peak
-        needed = 200 + 150 * count
-        peak = held + min(needed, capacity)
-        if needed > capacity:
-            raise torch.OutOfMemoryError("no memory")
-
-    for name, answer in (
-        ("memory_allocated", lambda _: held),
-        ("memory_reserved", lambda _: held),
-        ("mem_get_info", lambda _: (capacity, capacity + held)),
-        ("max_memory_allocated", lambda _: peak),
-        ("reset_peak_memory_stats", lambda _: None),
-    ):
-        monkeypatch.setattr(torch.cuda, name, answer)
-    gpu = torch.device("cuda")
-    assert measure("adapters", run, 1, gpu) == Need(200, 150)
-    assert measure("trajectories", run, 4, gpu) == Need(0, 200)  # eight do not fit
-    assert room_for(run, run, gpu, None, Room(64, 64)) == Room(4, 4)
-    with pytest.raises(MemoryError, match=r"6 adapters at once need .* 4 adapters would fit"):
-        room_for(run, run, gpu, 6, Room(64, 64))
-    with pytest.raises(MemoryError, match=r"8 adapters at once need more than 0\.00 GiB .* are free: take a smaller"):
-        measure("adapters", run, 8, gpu)
 
 
 def test_settings_are_checked():

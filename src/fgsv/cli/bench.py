@@ -9,6 +9,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
+from fgsv.environment import optional
 
 app = typer.Typer(help="Reproduce the paper's benchmarks.", no_args_is_help=True)
 
@@ -41,7 +42,7 @@ def sou(
         settings = experiment.Settings(sizes, budget, repeats, seed=seed, jobs=jobs)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    experiment.figure_class()  # before an hour is spent
+    optional("matplotlib", "figures", "plots")  # before an hour is spent
     with prose_aside(as_json):
         report = experiment.run(settings)
         folder = experiment.write(report, settings, out)

@@ -1,1 +1,1 @@
-"""The paper's experiments, from the public API alone."""
+"""The paper's experiments, and the demonstration."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from rich.progress import track
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
 
 import fgsv
-from fgsv.experiments import results
+from fgsv.experiments import records
+from fgsv.experiments.repeats import run_all
+from fgsv.plots import new_figure
 
 CATEGORIES = {
     "sex": ("1", "2"),
@@ -31,7 +33,7 @@ def make_game() -> tuple[fgsv.Utility, pd.DataFrame]:
     """Return the game, ridge regression on 350 patients tested on 92, and the categories of each patient.
 
     The response is standardised; age and BMI are cut into terciles of the 350 training patients. The paper
-    does not say of whom; it is with these that each age group comes first under some grouping by exact GSV.
+    does not say whose terciles it uses; with these, each age group comes first under some grouping by exact GSV.
     """
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     y = (y - y.mean()) / y.std(ddof=0)
@@ -45,12 +47,12 @@ def make_game() -> tuple[fgsv.Utility, pd.DataFrame]:
 def run(
     out: str | Path, *, seed: int = 0, budget: int = 20_000, replications: int = 30, workers: int = 2
 ) -> pd.DataFrame:
-    """Value the seven groupings, exactly by GSV and `replications` times by FGSV; write the results.
+    """Value the seven groupings, exactly by GSV and by `replications` repeats of FGSV; write the results.
 
-    A replication draws one sample of `budget` evaluations that serves all seven groupings. Writes
-    diabetes.csv, diabetes.json and diabetes.png, and returns the table: for each method, grouping and category
-    the total over the groups of that category, its mean and standard deviation over the replications. They run
-    in `workers` processes, which changes nothing but the time.
+    One repeat of `budget` evaluations serves all seven groupings. Writes diabetes.csv, diabetes.json and
+    diabetes.png, and returns the table: for each method, grouping and category, the mean and the standard
+    deviation over the repeats of the total of that category's groups. The number of `workers` changes the time
+    and nothing else.
     """
     start = time.monotonic()
     game, categories = make_game()
@@ -59,9 +61,7 @@ def run(
     for names in track(GROUPINGS, description="GSV, exact"):
         valued = fgsv.exact(fgsv.grouped(game, labels[names]))
         rows += _totals("GSV", names, valued.names, valued.values[None])
-    tasks = (delayed(fgsv.value)(game, budget=budget, seed=seed + number) for number in range(replications))
-    finished = Parallel(n_jobs=workers, return_as="generator")(tasks)
-    runs = list(track(finished, total=replications, description="FGSV"))
+    runs = run_all(partial(_value, game, budget), range(seed, seed + replications), jobs=workers, label="FGSV")
     for names in GROUPINGS:
         groups = fgsv.Partition.of(labels[names])
         values = np.stack([valued.regroup(groups).values for valued in runs])
@@ -75,7 +75,7 @@ def run(
         "groups": {" x ".join(names): len(set(labels[names])) for names in GROUPINGS},
         "game": game.describe(),
     }
-    folder = results.save(
+    folder = records.save(
         out,
         "diabetes",
         table,
@@ -87,8 +87,12 @@ def run(
     return table
 
 
+def _value(game: fgsv.Utility, budget: int, seed: int) -> fgsv.Valuation:
+    return fgsv.value(game, budget=budget, seed=seed)
+
+
 def _totals(method: str, grouping: tuple[str, ...], groups: tuple[Any, ...], values: Any) -> list[dict[str, Any]]:
-    """Return, for each category of each variable of a grouping, the sum over its groups of (R, K) values."""
+    """Return a row for each category of each variable: the total of its groups, from (repeats, groups) values."""
     rows = []
     for position, variable in enumerate(grouping):
         for category in CATEGORIES[variable]:
@@ -100,7 +104,7 @@ def _totals(method: str, grouping: tuple[str, ...], groups: tuple[Any, ...], val
 
 
 def findings(table: pd.DataFrame) -> dict[str, Any]:
-    """Return which category comes first under each grouping, and how far its total moves between groupings."""
+    """Return which category comes first under each grouping, and how much totals differ between groupings."""
     found: dict[str, Any] = {}
     for method in ("GSV", "FGSV"):
         for variable in CATEGORIES:
@@ -117,7 +121,7 @@ def findings(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def leads(runs: list[fgsv.Valuation], categories: pd.DataFrame) -> dict[str, Any]:
-    """Return by how much the first category of each variable leads the second under FGSV, with standard error."""
+    """Return by how much the first category of each variable leads the second under FGSV, with standard errors."""
     found: dict[str, Any] = {}
     for variable in CATEGORIES:
         valued = [result.regroup(categories[variable].tolist()) for result in runs]
@@ -134,8 +138,8 @@ def leads(runs: list[fgsv.Valuation], categories: pd.DataFrame) -> dict[str, Any
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Draw the category totals against the groupings: GSV above, FGSV below, a column for each variable."""
-    plt = results.pyplot()
-    figure, panels = plt.subplots(2, 3, figsize=(10, 5.8), sharey=True, layout="constrained")
+    figure = new_figure((10, 5.8))
+    panels = figure.subplots(2, 3, sharey=True)
     colours = ["#1b6ca8", "#d9822b", "#3a8f5c"]
     for line, method in zip(panels, ("GSV", "FGSV"), strict=True):
         for panel, (variable, categories) in zip(line, CATEGORIES.items(), strict=True):
@@ -153,4 +157,3 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     low, high = panels[0, 0].get_ylim()
     panels[0, 0].set_ylim(low, high + 0.15 * (high - low))  # room for the legends
     figure.savefig(path, dpi=150)
-    plt.close(figure)

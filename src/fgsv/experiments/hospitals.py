@@ -1,4 +1,4 @@
-"""The demonstration: ten hospitals with tumour measurements of different size and quality share a sum of money."""
+"""The demonstration: ten hospitals, whose tumour data differ in size and quality, share a sum of money."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer
+
+from fgsv.environment import write_whole
 
 HOSPITALS = {
     "Aurora": 110,
@@ -26,8 +28,8 @@ N_COPIES = 40
 def tables(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the providers' rows and the test rows: scikit-learn's breast-cancer table, spread over ten hospitals.
 
-    Aurora is large and good. Harbor's labels are wrong in four of ten rows. Iris has nothing of its own: its
-    rows are copies of Aurora's. Fjord measures badly. Juniper has five rows.
+    Aurora has many good rows. In Harbor's, four labels of ten are wrong; Fjord's have noisy measurements; Iris's are
+    copies of Aurora's. Juniper has five rows.
     """
     rng = np.random.default_rng(seed)
     source = load_breast_cancer(as_frame=True)
@@ -44,10 +46,10 @@ def tables(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     other = np.where(rows["diagnosis"].to_numpy()[wrong] == "benign", "malignant", "benign")
     rows.iloc[wrong, rows.columns.get_loc("diagnosis")] = other
 
-    badly = np.flatnonzero(provider == "Fjord")
-    numbers = list(source.feature_names)
-    noise = rng.normal(size=(len(badly), len(numbers))) * rows[numbers].std().to_numpy()
-    rows.loc[badly, numbers] = rows.loc[badly, numbers].to_numpy() + noise
+    noisy = np.flatnonzero(provider == "Fjord")
+    features = list(source.feature_names)
+    noise = rng.normal(size=(len(noisy), len(features))) * rows[features].std().to_numpy()
+    rows.loc[noisy, features] = rows.loc[noisy, features].to_numpy() + noise
 
     copied = rng.choice(np.flatnonzero(provider == "Aurora"), N_COPIES, replace=False)
     copies = rows.iloc[copied].assign(hospital="Iris")
@@ -57,7 +59,5 @@ def tables(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 def write(folder: Path, seed: int = 0) -> tuple[Path, Path]:
     """Write hospitals.csv and test.csv; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = folder / "hospitals.csv", folder / "test.csv"
-    for frame, path in zip(tables(seed), paths, strict=True):
-        frame.to_csv(path, index=False, lineterminator="\n")
-    return paths
+    providers, test = (table.to_csv(index=False, lineterminator="\n") for table in tables(seed))
+    return write_whole(folder / "hospitals.csv", providers), write_whole(folder / "test.csv", test)

@@ -1,4 +1,4 @@
-"""The motivating example (paper, Figure 1): one group splits, and the Group Shapley Value of the other falls."""
+"""The motivating example (paper, Figure 1): when one group splits, the Group Shapley Value of the other falls."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from rich.progress import track
 from sklearn.linear_model import LogisticRegression
 
 import fgsv
-from fgsv.experiments import results
+from fgsv.experiments import records
+from fgsv.plots import new_figure
 
 N_TRAIN, N_TEST = 200, 200
 N_GROUPS = (2, 3, 4, 5)
 
 
 def make_game(seed: int = 0) -> fgsv.Utility:
-    """Return the game: 200 points of two Gaussians at (-3, 0) and (3, 0), logistic regression, test accuracy.
+    """Return the game: 200 rows from two Gaussians at (-3, 0) and (3, 0), logistic regression, test accuracy.
 
-    Sets of a single class are worth 1/2, as in the paper's appendix C.1.
+    Coalitions of a single class are worth 1/2, as in the paper's appendix C.1.
     """
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, size=N_TRAIN + N_TEST)
@@ -31,7 +32,7 @@ def make_game(seed: int = 0) -> fgsv.Utility:
 
 
 def make_groups(n_groups: int) -> list[str]:
-    """Return the label of each point: A holds the first half, and the others share the second half evenly."""
+    """Return each row's group: A has the first half, and the parts of B share the second half evenly."""
     half = N_TRAIN // 2
     others = np.array_split(np.arange(half), n_groups - 1)
     return ["A"] * half + [f"B{part + 1}" for part, rows in enumerate(others) for _ in rows]
@@ -40,7 +41,7 @@ def make_groups(n_groups: int) -> list[str]:
 def run(out: str | Path, *, seed: int = 0, budget: int = 20_000) -> pd.DataFrame:
     """Value group A while B splits into 1 to 4 parts, exactly by GSV and estimated by FGSV; write the results.
 
-    One run of `budget` evaluations serves FGSV under every grouping: regrouping evaluates nothing. Writes
+    One run of `budget` evaluations serves FGSV under every grouping: regrouping takes no evaluations. Writes
     motivation.csv, motivation.json and motivation.png, and returns the table: a row for each method, number of
     groups and group.
     """
@@ -68,7 +69,7 @@ def run(out: str | Path, *, seed: int = 0, budget: int = 20_000) -> pd.DataFrame
         "FGSV of A moves by": float(of_a["FGSV"].max() - of_a["FGSV"].min()),
     }
     settings = {"seed": seed, "budget": budget, "n_train": N_TRAIN, "n_test": N_TEST, "game": game.describe()}
-    folder = results.save(
+    folder = records.save(
         out, "motivation", table, settings=settings, findings=findings, seconds=time.monotonic() - start
     )
     draw(table, folder / "motivation.png")
@@ -77,8 +78,8 @@ def run(out: str | Path, *, seed: int = 0, budget: int = 20_000) -> pd.DataFrame
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """Draw stacked bars of the groups' values against the number of groups, GSV left and FGSV right."""
-    plt = results.pyplot()
-    figure, panels = plt.subplots(1, 2, figsize=(7.5, 3.4), sharey=True, layout="constrained")
+    figure = new_figure((7.5, 3.4))
+    panels = figure.subplots(1, 2, sharey=True)
     colours = ["#d9822b", "#6da7d8", "#4a87bd", "#2f6699", "#1c466d"]
     for panel, method in zip(panels, ("GSV", "FGSV"), strict=True):
         for n_groups in N_GROUPS:
@@ -106,4 +107,3 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("value")
     figure.savefig(path, dpi=150)
-    plt.close(figure)

@@ -1,11 +1,9 @@
-"""Many independent runs on several processes, with a progress bar."""
+"""Repeats: many independent runs of a method, by its name and options, on several workers."""
 
 from __future__ import annotations
 
-import platform
 from ast import literal_eval
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, parallel_config
@@ -17,21 +15,15 @@ R = TypeVar("R")
 
 
 def run_all(function: Callable[[T], R], tasks: Sequence[T], *, jobs: int = 2, label: str = "") -> list[R]:
-    """Return function(task) for every task, in order; each process computes with one thread."""
+    """Return function(task) for every task, in order, with a progress bar; each worker computes with one thread."""
     with parallel_config(backend="loky", inner_max_num_threads=1):
         results = Parallel(n_jobs=jobs, return_as="generator")(delayed(function)(task) for task in tasks)
         console = Console(stderr=True)
         return list(track(results, description=label, total=len(tasks), console=console, transient=True))
 
 
-def versions() -> dict[str, str]:
-    """Return the versions that a result depends on."""
-    packages = ("numpy", "scipy", "scikit-learn", "joblib")
-    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
-
-
 def read_method(text: str) -> tuple[str, dict[str, Any]]:
-    """Read a method's name and options.
+    """Return a method's name and options from one string.
 
     >>> read_method("kernelshap, paired=True")
     ('kernelshap', {'paired': True})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -12,15 +11,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 import fgsv
-from fgsv.experiments.repeats import read_method, run_all, versions
+from fgsv.environment import versions, write_whole
+from fgsv.experiments.repeats import read_method, run_all
 from fgsv.games import SumOfUnanimity
+from fgsv.plots import new_figure
 from fgsv.types import Floats, Ints, Masks
 
 Rows = dict[str, dict[Any, Any]]
-"""The summary of one game, by method."""
+"""The rows of the summary for one n, by method."""
 
 N_CHECKPOINTS = 100
 N_GROUPS = 4
@@ -38,40 +38,41 @@ LABELS = {
     "complementary, unseen='zero'": "Complementary as printed",
     "one_for_all, unseen='zero'": "One-for-All as printed",
 }
-"""The nine methods, and two of them with the printed formulas' zeros for means that nothing was drawn for yet."""
+"""The nine methods, and two of them as printed: there a mean without draws so far counts as zero."""
+
 CALLED_SLOW = ("group_testing", "kernelshap", "unbiased_kernelshap")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the benchmark runs. The same settings give the same numbers, but for the seconds."""
+    """What the benchmark runs. The same settings give the same numbers, except for the seconds."""
 
     n: tuple[int, ...] = (64, 128, 256)
     budget: int = 20_000
     repeats: int = 30
     methods: tuple[str, ...] = tuple(LABELS)
     seed: int = 0
-    """Of the games; the runs have seeds 0, 1, ..."""
+    """Seed of the games; the repeats have seeds 0, 1, ..."""
     jobs: int = 2
 
     def __post_init__(self) -> None:
         if not self.n or min(self.n) < 8:
-            raise ValueError(f"n must list numbers of players, at least 8 each, got {list(self.n)}")
+            raise ValueError(f"n must be one or more numbers of players, each at least 8, got {list(self.n)}")
         if self.budget < 4 * N_CHECKPOINTS:
             raise ValueError(f"budget must be at least {4 * N_CHECKPOINTS}, got {self.budget}")
         if self.repeats < 2:
             raise ValueError(f"repeats must be at least 2, got {self.repeats}")
         unknown = sorted(set(self.methods) - set(LABELS))
         if unknown:
-            raise ValueError(f"unknown method {', '.join(unknown)}: expected some of {', '.join(LABELS)}")
+            raise ValueError(f"unknown methods: {'; '.join(unknown)}. Choose from: {'; '.join(LABELS)}")
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run of one method: its estimates at the checkpoints, and what it took."""
+    """One run of one method: its estimates at the checkpoints, and its cost."""
 
     estimates: Floats
-    """(100, 4)"""
+    """(checkpoints, groups)."""
     n_evaluations: int
     seconds: float
     utility_seconds: float
@@ -88,9 +89,9 @@ class Report:
     convergence: pd.DataFrame
     """The mean relative error at each checkpoint."""
     utility: pd.DataFrame
-    """Seconds of U(S) by size."""
+    """Seconds of one evaluation, by the coalition's size."""
     statements: tuple[str, ...]
-    """Where the paper's ranking comes out, and where it does not."""
+    """Where the paper's ranking is reproduced, and where it is not."""
 
 
 class Timed:
@@ -110,7 +111,7 @@ class Timed:
 @cache
 def _game(n: int, seed: int) -> SumOfUnanimity:
     game = SumOfUnanimity(n, seed=seed)
-    game(np.ones((1, n), dtype=bool))  # builds its tables, outside of what is timed
+    game(np.ones((1, n), dtype=bool))  # builds its tables, which is not timed
     return game
 
 
@@ -120,10 +121,10 @@ def groups_of(n: int) -> Ints:
 
 
 def converge(task: tuple[int, str, int, Settings]) -> Run:
-    """Run a method once and read its estimate at every checkpoint.
+    """Run a method once and return its estimates at every checkpoint.
 
-    All checkpoints are prefixes of one run: an estimate is that of the last round that ended within the
-    checkpoint's evaluations, and s0/n [U(N) - U(0)] before the first.
+    All checkpoints are prefixes of one run: the estimate is that of the last round that ended within the
+    checkpoint's evaluations, and s0/n [U(N) - U(0)] before the first round, for a group of s0 players.
     """
     n, method, run_seed, settings = task
     game = Timed(_game(n, settings.seed))
@@ -152,7 +153,7 @@ def converge(task: tuple[int, str, int, Settings]) -> Run:
 
 
 def time_utility(task: tuple[int, Settings], n_sizes: int = 48, n_subsets: int = 50) -> pd.DataFrame:
-    """Return the seconds of one U(S), for 50 random coalitions of each of several sizes (Figure 5)."""
+    """Return the seconds of one evaluation, over random coalitions of each of several sizes (Figure 5)."""
     n, settings = task
     game, rng = _game(n, settings.seed), np.random.default_rng(0)
     rows = []
@@ -220,13 +221,12 @@ def _summarise(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def statements(summary: pd.DataFrame) -> tuple[str, ...]:
-    """Say where the ranking of the paper's Figure 2 comes out and where it does not.
+    """Say where the ranking of the paper's Figure 2 is reproduced and where it is not.
 
-    The paper: its method has the lowest AUCC and the lowest ARE at every n, and is among the fastest; group
-    testing, KernelSHAP and Unbiased KernelSHAP are the slow ones. A lead of less than two standard errors is no
-    lead.
+    In the paper its method has the lowest AUCC and the lowest ARE at every n, and is among the fastest; group
+    testing, KernelSHAP and Unbiased KernelSHAP are slow. A lead of less than two standard errors does not count.
     """
-    said: list[str] = []
+    lines: list[str] = []
     for n in dict.fromkeys(summary["n"]):
         rows: Rows = {row["method"]: row for row in summary[summary["n"] == n].to_dict(orient="records")}
         theirs = {method: row for method, row in rows.items() if method != OURS and ", " not in method}
@@ -234,21 +234,21 @@ def statements(summary: pd.DataFrame) -> tuple[str, ...]:
         for metric in ("AUCC", "ARE"):
             where = f"n = {n}, {metric}"
             if PAPERS in theirs and len(theirs) > 1:
-                said.append(_compare(theirs, metric, where))
+                lines.append(_compare(theirs, metric, where))
                 lower = [method for method, row in printed.items() if row[metric] < theirs[PAPERS][metric]]
                 if printed and not lower:
                     worst = ", ".join(f"{LABELS[method]} {row[metric]:.2g}" for method, row in printed.items())
-                    said.append(f"{where}: with zeros for means not seen yet, Algorithm 1 is lower ({worst}).")
+                    lines.append(f"{where}: with zeros for means not seen yet, Algorithm 1 is lower ({worst}).")
             if OURS in rows and theirs:
                 best = min(theirs, key=lambda method: theirs[method][metric])
                 ours, other = rows[OURS][metric], theirs[best][metric]
-                said.append(
+                lines.append(
                     f"{where}: the default method has {ours:.2g}; the best of the others, {LABELS[best]}, "
                     f"{other:.2g}, {other / ours:.3g} times as much."
                 )
         if PAPERS in theirs and len(theirs) > 1:
-            said.append(_compare_seconds(theirs, f"n = {n}, seconds per evaluation"))
-    return tuple(said)
+            lines.append(_compare_seconds(theirs, f"n = {n}, seconds per evaluation"))
+    return tuple(lines)
 
 
 def _compare(rows: Rows, metric: str, where: str) -> str:
@@ -276,13 +276,17 @@ def _compare_seconds(rows: Rows, where: str) -> str:
 
 
 def write(report: Report, settings: Settings, folder: str | Path) -> Path:
-    """Write the tables as CSV, what was run as JSON, and the figures as PNG."""
+    """Write the tables as CSV, the settings with the summary as JSON, and the figures as PNG."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    report.summary.to_csv(folder / "summary.csv", index=False)
-    report.runs.to_csv(folder / "runs.csv", index=False)
-    report.convergence.to_csv(folder / "convergence.csv", index=False)
-    report.utility.to_csv(folder / "utility_seconds.csv", index=False)
+    tables = {
+        "summary": report.summary,
+        "runs": report.runs,
+        "convergence": report.convergence,
+        "utility_seconds": report.utility,
+    }
+    for name, table in tables.items():
+        write_whole(folder / f"{name}.csv", table.to_csv(index=False))
     document: dict[str, Any] = {
         "fgsv": fgsv.__version__,
         "settings": asdict(settings),
@@ -290,32 +294,24 @@ def write(report: Report, settings: Settings, folder: str | Path) -> Path:
         "summary": report.summary.to_dict(orient="records"),
         "statements": list(report.statements),
     }
-    (folder / "run.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
-    _figures(report, folder)
+    write_whole(folder / "run.json", json.dumps(document, indent=1))
+    _draw_summary(report.summary, folder / "figure2.png")
+    _draw_convergence(report.convergence, folder / "convergence.png")
+    _draw_seconds(report.utility, folder / "figure5.png")
     return folder
 
 
-def figure_class() -> Any:
-    """Return matplotlib's Figure, or say how to install it."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("figures need matplotlib: pip install 'fgsv[plots]'") from None
-    return Figure
-
-
-def _figures(report: Report, folder: Path) -> None:
-    Figure = figure_class()
-    sizes: Sequence[int] = list(dict.fromkeys(report.summary["n"]))
+def _draw_summary(summary: pd.DataFrame, path: Path) -> None:
+    """Draw AUCC, ARE and time of every method, a column for each n (Figure 2)."""
+    sizes = list(dict.fromkeys(summary["n"]))
     rows = [("AUCC", "AUCC"), ("ARE", "ARE"), ("seconds_per_evaluation", "microseconds per evaluation")]
-    figure = Figure(figsize=(4 * len(sizes) + 1, 10), layout="constrained")
-    axes: ArrayLike = figure.subplots(len(rows), len(sizes), squeeze=False)
+    figure = new_figure((4 * len(sizes) + 1, 10))
+    axes = figure.subplots(len(rows), len(sizes), squeeze=False)
     for column, n in enumerate(sizes):
-        table = report.summary[report.summary["n"] == n]
+        table = summary[summary["n"] == n]
         names = [LABELS[method] for method in table["method"]]
         colours = [{OURS: "C3", PAPERS: "C0"}.get(method, "0.5") for method in table["method"]]
-        for row, (metric, label) in enumerate(rows):
-            axis = np.asarray(axes)[row, column]
+        for axis, (metric, label) in zip(axes[:, column], rows, strict=True):
             is_error = f"{metric}_stderr" in table
             if is_error:
                 axis.errorbar(table[metric], names, xerr=2 * table[f"{metric}_stderr"], fmt="none", color="0.5")
@@ -327,30 +323,36 @@ def _figures(report: Report, folder: Path) -> None:
             axis.set_xlabel(label)
             if column:
                 axis.set_yticklabels([])
-    figure.savefig(folder / "figure2.png", dpi=150)
+    figure.savefig(path, dpi=150)
 
-    figure = Figure(figsize=(4 * len(sizes) + 1, 3.5), layout="constrained")
-    axes = figure.subplots(1, len(sizes), squeeze=False)
-    for column, n in enumerate(sizes):
-        axis = np.asarray(axes)[0, column]
-        for method, curve in report.convergence[report.convergence["n"] == n].groupby("method", sort=False):
+
+def _draw_convergence(convergence: pd.DataFrame, path: Path) -> None:
+    """Draw the mean relative error of every method against the evaluations, a panel for each n."""
+    sizes = list(dict.fromkeys(convergence["n"]))
+    figure = new_figure((4 * len(sizes) + 1, 3.5))
+    axes = figure.subplots(1, len(sizes), squeeze=False)[0]
+    for axis, n in zip(axes, sizes, strict=True):
+        for method, curve in convergence[convergence["n"] == n].groupby("method", sort=False):
             axis.plot(curve["evaluations"], curve["error"], label=LABELS[str(method)])
         axis.set_yscale("log")
         axis.set_title(f"n = {n}")
         axis.set_xlabel("evaluations")
-    np.asarray(axes)[0, 0].set_ylabel("mean relative error")
-    figure.legend(*np.asarray(axes)[0, 0].get_legend_handles_labels(), loc="outside right center")
-    figure.savefig(folder / "convergence.png", dpi=150)
+    axes[0].set_ylabel("mean relative error")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
+    figure.savefig(path, dpi=150)
 
-    figure = Figure(figsize=(6, 4), layout="constrained")
+
+def _draw_seconds(utility: pd.DataFrame, path: Path) -> None:
+    """Draw the seconds of one evaluation against the coalition's size, a curve for each n (Figure 5)."""
+    figure = new_figure((6, 4))
     axis = figure.subplots()
-    for n in sizes:
-        curve = report.utility[report.utility["n"] == n]
+    for n in dict.fromkeys(utility["n"]):
+        curve = utility[utility["n"] == n]
         axis.plot(curve["size"] / n, curve["seconds"], label=f"n = {n}")
         low, high = curve["seconds"] - curve["deviation"], curve["seconds"] + curve["deviation"]
         axis.fill_between(curve["size"] / n, low.clip(lower=1e-9), high, alpha=0.2)
     axis.set_yscale("log")
     axis.set_xlabel("size s / n")
-    axis.set_ylabel("seconds of U(S)")
+    axis.set_ylabel("seconds per evaluation")
     axis.legend()
-    figure.savefig(folder / "figure5.png", dpi=150)
+    figure.savefig(path, dpi=150)

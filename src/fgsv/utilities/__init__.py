@@ -1,4 +1,4 @@
-"""Utilities: data, a model and a score make a game."""
+"""Utilities: games made of data, a model and a score."""
 
 from fgsv.utilities.knn_vote import KNNVote
 from fgsv.utilities.utility import Utility, utility

@@ -1,4 +1,4 @@
-"""Data: training and test rows, read and checked before any model is trained."""
+"""Data: training and test rows, read and checked before any model is fitted."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from fgsv.partition import read_labels
 from fgsv.types import Floats
 
 NullSampler = Callable[[Any, Any, int, np.random.Generator], tuple[Any, Any]]
-"""(X, y, size, rng) -> `size` rows of X and their labels, which say nothing about the task."""
+"""(X, y, size, rng) -> `size` rows and their labels, uninformative about the task."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What the arguments are checked against: what a model is, and what it can take and give."""
+    """What a model is, accepts and provides; the arguments are checked against it."""
 
     name: str
     classifier: bool
     takes_missing: bool = False
     takes_tensors: bool = False
-    """Whether X may have more than two dimensions, as images have."""
+    """Whether X may have more than two dimensions, as images do."""
     gives: frozenset[str] = frozenset({"predict", "predict_proba", "decision_function"})
-    """Which of these methods it has."""
+    """Which of these methods the model has."""
 
     @classmethod
     def of(cls, model: Any) -> Kind:
-        """Return the kind of a scikit-learn classifier or regressor; anything else is an error."""
+        """Return the kind of a scikit-learn classifier or regressor; raise an error for anything else."""
         _check_model(model)
         return cls(
             type(model).__name__,
@@ -57,21 +57,21 @@ class Data:
     y_test: NDArray[Any]
     classes: NDArray[Any] | None
     n_rows: int
-    """How many of the training rows are data; those after them are padding."""
+    """Number of training rows that are data; the rows after them are padding."""
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are; 0 for a regression."""
+        """Number of classes; 0 for a regression."""
         return 0 if self.classes is None else len(self.classes)
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The training labels as a model sees them."""
+        """The training labels as they are given to a model."""
         return self.y if self.classes is None else self.classes[self.y]
 
     @property
     def is_dense(self) -> bool:
-        """Whether X is a table of numbers, which the batched models want."""
+        """Whether X is a dense table of numbers, as the batched models require."""
         return not scipy.sparse.issparse(self.X) and not non_numeric_columns(self.X)
 
     def features(self) -> tuple[Floats, Floats]:
@@ -89,12 +89,14 @@ def read(
     null: str | NullSampler | None,
     seed: int,
 ) -> Data:
-    """Read the arguments of `fgsv.utility` and add the padding; an error says what cannot be trained on."""
+    """Read the arguments of `fgsv.utility` and add the padding; raise an error for data no model can be fitted to."""
     X, X_test = _read_table(kind, X, "X"), _read_table(kind, X_test, "X_test")
     y, y_test = read_column(y, "y"), read_column(y_test, "y_test")
     for table, column, name in ((X, y, ""), (X_test, y_test, "_test")):
         if table.shape[0] != len(column):
-            raise ValueError(f"y{name} has {len(column)} labels, but X{name} has {table.shape[0]} rows")
+            raise ValueError(
+                f"y{name} has {len(column)} labels, but X{name} has {table.shape[0]} rows: give one for each"
+            )
     if X.shape[0] == 0:
         raise ValueError("X has no rows")
     if X_test.shape[0] == 0:
@@ -105,11 +107,13 @@ def read(
     classes = None
     if kind.classifier:
         if len(np.unique(y)) < 2:
-            raise ValueError(f"y has one class only, {y.tolist()[0]!r}: a classifier needs two")
+            raise ValueError(f"y has one class only, {y.tolist()[0]!r}: a classifier needs at least two")
         try:
             classes = np.unique(np.concatenate([y, y_test]))
         except TypeError:
-            raise ValueError("y and y_test mix labels of several types, such as numbers and strings") from None
+            raise ValueError(
+                "y and y_test mix types of labels, such as numbers and strings: convert them to one"
+            ) from None
     else:
         y, y_test = _read_numbers(y, "y"), _read_numbers(y_test, "y_test")
     X, y, n_rows = _add_padding(X, y, min_size, null, seed)
@@ -126,10 +130,10 @@ def _check_model(model: Any) -> None:
     if not hasattr(model, "fit") or not hasattr(model, "get_params"):
         raise TypeError(
             "model must be a scikit-learn estimator with fit and get_params, "
-            f"got {type(model).__name__}; other trainings go into a callable of your own, see fgsv.Game"
+            f"got {type(model).__name__}; for anything else write a callable, see fgsv.Game"
         )
     if not is_classifier(model) and not is_regressor(model):
-        raise TypeError(f"model must be a classifier or a regressor, {type(model).__name__} is neither")
+        raise TypeError(f"model must be a classifier or a regressor; {type(model).__name__} is neither")
 
 
 def take_rows(X: Any, rows: NDArray[np.integer]) -> Any:
@@ -138,7 +142,7 @@ def take_rows(X: Any, rows: NDArray[np.integer]) -> Any:
 
 
 def non_numeric_columns(X: Any) -> list[str]:
-    """Return the names of the columns that do not hold numbers."""
+    """Return the names of the columns that are not numeric."""
     if isinstance(X, pd.DataFrame):
         kinds = [(str(name), dtype) for name, dtype in X.dtypes.items()]
         return [name for name, dtype in kinds if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf"]
@@ -151,18 +155,18 @@ def _read_table(kind: Kind, X: Any, name: str) -> Any:
     if not isinstance(X, pd.DataFrame):
         X = np.asarray(X)
     if X.ndim < 2 or (X.ndim > 2 and not kind.takes_tensors):
-        raise ValueError(f"{name} must have two dimensions, rows and columns; its shape is {X.shape}")
+        raise ValueError(f"{name} must have two dimensions, rows and columns, got shape {X.shape}")
     return X
 
 
 def read_column(y: Any, name: str) -> NDArray[Any]:
-    """Return labels, one for each row, as an array; an error counts those that are missing."""
+    """Return one label for each row as an array; raise an error that counts the missing ones."""
     shape = np.shape(y)
     if len(shape) == 2 and shape[1] == 1:
         y = y.iloc[:, 0] if isinstance(y, pd.DataFrame) else np.asarray(y)[:, 0]
     elif len(shape) != 1:
-        raise ValueError(f"{name} must have one dimension, one label for each row; its shape is {shape}")
-    read_labels(y, name)  # before numpy makes the word "nan" of a missing one in a list of words
+        raise ValueError(f"{name} must have one dimension, one label for each row, got shape {shape}")
+    read_labels(y, name)  # before numpy turns a missing one among strings into the string "nan"
     return np.asarray(y)
 
 
@@ -170,9 +174,9 @@ def _read_numbers(column: NDArray[Any], name: str) -> Floats:
     try:
         numbers = column.astype(float)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold numbers for a regression, its dtype is {column.dtype}") from None
+        raise ValueError(f"{name} must be numbers for a regression, got dtype {column.dtype}") from None
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} holds infinite numbers")
+        raise ValueError(f"{name} has infinite numbers")
     return numbers
 
 
@@ -183,7 +187,7 @@ def _check_columns(X: Any, X_test: Any) -> None:
     if isinstance(X, pd.DataFrame) and isinstance(X_test, pd.DataFrame):
         different = [str(a) for a, b in zip(X.columns, X_test.columns, strict=True) if a != b]
         if different:
-            raise ValueError(f"X and X_test differ in their columns, first in {different[0]!r}")
+            raise ValueError(f"X and X_test have different columns: the first that differs is {different[0]!r}")
 
 
 def _check_missing(kind: Kind, X: Any, name: str) -> None:
@@ -200,12 +204,12 @@ def _check_missing(kind: Kind, X: Any, name: str) -> None:
         raise ValueError(
             f"{name} has missing or infinite values in column {', '.join(names)}"
             f"{', ...' if len(missing) > 5 else ''}, which {kind.name} cannot take: "
-            "fill them in, or put an imputer into a pipeline"
+            "fill them in, or use a pipeline with an imputer"
         )
 
 
 def _takes_missing(model: Any) -> bool:
-    """Return whether a model, or a pipeline up to its first imputer, takes missing values."""
+    """Return whether a model accepts missing values; of a pipeline, all steps up to its first imputer must."""
     steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
     for step in steps:
         if step is None or isinstance(step, str):
@@ -226,11 +230,11 @@ def _allows_nan(step: Any) -> bool:
 def _add_padding(
     X: Any, y: NDArray[Any], min_size: int | None, null: str | NullSampler | None, seed: int
 ) -> tuple[Any, NDArray[Any], int]:
-    """Append `min_size` rows that say nothing about the task, drawn once; sets take the first they need."""
+    """Append `min_size` uninformative rows, drawn once; each small set uses the first ones it needs."""
     n_rows = X.shape[0]
     if min_size is None:
         if null is not None:
-            raise ValueError("null says what small sets are padded with; min_size must say up to how many rows")
+            raise ValueError("null chooses the padding of small coalitions: min_size must say up to how many rows")
         return X, y, n_rows
     if min_size < 1:
         raise ValueError(f"min_size must be at least 1, got {min_size}")
@@ -255,5 +259,5 @@ def _add_padding(
 
 
 def shuffled(X: Any, y: Any, size: int, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Draw rows of the data with the labels of other rows: features and labels as they are, but unrelated."""
+    """Draw rows, and labels of other rows: features and labels like those of the data, but unrelated."""
     return take_rows(X, rng.integers(len(y), size=size)), y[rng.integers(len(y), size=size)]

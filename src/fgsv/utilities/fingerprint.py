@@ -1,4 +1,4 @@
-"""Fingerprints: a hash of what a utility is made of, equal in every process and on every machine."""
+"""Fingerprints: a hash of the content of a utility, the same in every process and on every machine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import scipy.sparse
 
 
 class _NoFingerprint(Exception):
-    """Something whose content cannot be told from its address in memory."""
+    """Raised for an object that has no content to hash, only an address in memory."""
 
 
 def fingerprint(*parts: Any) -> str | None:
     """Return the SHA-256 of the content of all parts, or None where one of them has no content to hash.
 
-    Numbers, strings, arrays, data frames, sparse matrices, estimators with their parameters, and functions by
-    name and code; containers of these. Arrays enter by type, shape and bytes, little end first.
+    A part may be a number, string, array, data frame, sparse matrix, an estimator (hashed with its parameters), a
+    function (by name and code), or a container of these. Arrays are hashed by type, shape and little-endian bytes.
     """
     digest = hashlib.sha256()
     try:
@@ -33,7 +33,7 @@ def fingerprint(*parts: Any) -> str | None:
 
 
 def _add(digest: Any, part: Any) -> None:
-    """Feed one part to the digest, preceded by its kind and length so that no two contents read alike."""
+    """Add one part to the digest, after its kind and length, so that no two contents give the same bytes."""
     if part is None or isinstance(part, bool | int | float | complex | str | bytes):
         _add_bytes(digest, type(part).__name__, repr(part).encode())
     elif isinstance(part, np.generic):
@@ -76,7 +76,7 @@ def _add(digest: Any, part: Any) -> None:
 
 
 def _changed_parameters(estimator: Any) -> dict[str, Any]:
-    """Return the parameters that are not at their defaults, which change with scikit-learn's versions."""
+    """Return the parameters that differ from their defaults; the defaults change with scikit-learn's version."""
     defaults = {name: item.default for name, item in inspect.signature(type(estimator)).parameters.items()}
     parameters = estimator.get_params(deep=False)
     return {name: value for name, value in parameters.items() if value is not defaults.get(name, inspect)}
@@ -91,7 +91,7 @@ def _add_array(digest: Any, array: np.ndarray[Any, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a cell of a column of objects as something with content; missing values are all alike."""
+    """Return a cell of an object column, with None for every kind of missing value."""
     if value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value):
         return None
     return value

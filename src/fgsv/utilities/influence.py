@@ -1,4 +1,4 @@
-"""Influence: utilities from a first-order expansion around the model trained on everything."""
+"""Influence: utilities from a first-order expansion around the model fitted to all rows."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from fgsv.types import Floats, Ints
 from fgsv.utilities.batched import linear, logistic
 from fgsv.utilities.data import Data, Kind, NullSampler
+from fgsv.utilities.outputs import Output, check_batched
 from fgsv.utilities.row_sets import RowSets
-from fgsv.utilities.scores import SCORES, Need, Output, Predictions
+from fgsv.utilities.scores import Need, Predictions
 from fgsv.utilities.utility import Learner, Utility, build
 
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """Weights for many row sets, to first order around those of all n rows, and what they predict.
+    """Weights for many sets of rows, to first order around the weights of all n rows, and their predictions.
 
-    With g_i the gradient of row i at the weights w of all rows, H the sum of all rows' Hessians there and P the
-    penalty, a set of s rows has about
+    Let w be the weights fitted to all rows, g_i the gradient of row i at w, H the sum of the rows' Hessians at w, and
+    P the penalty. The weights of a set S of s rows are approximated by
 
         w_S = w - (s/n H + P)^(-1) (sum_{i in S} g_i + P w).
 
-    It is w for all rows, the influence function's answer for large sets, and no weights at all for the empty set.
+    This is exact for all rows, and the influence function for large sets.
     """
 
     gradients: Floats
-    """(n + 1, k) gradients in the basis below; the last row, of zeros, fills up lists."""
+    """(n + 1, k) gradients in the basis below; the last row, of zeros, pads lists."""
     total: Floats
-    """(k,) their sum over all rows of the data."""
+    """(k,) sum of the gradients over all rows of the data."""
     pull: Floats
     """(k,) gradient of the penalty, in the same basis."""
     basis: Floats
@@ -41,7 +42,7 @@ class Influence:
     strength: Floats
     """(k,) penalties in that basis."""
     weights: Floats
-    """(C, d) weights of the model trained on everything; C is 1 for a regression or two classes."""
+    """(C, d) weights of the model fitted to all rows; C is 1 for a regression or two classes."""
     X_test: Floats
     """(t, d) test rows."""
     codes: Ints
@@ -49,14 +50,14 @@ class Influence:
     n_rows: int
     n_classes: int
     offset: float
-    """What a regression's predictions are about."""
+    """Added to a regression's predictions."""
 
     name: ClassVar[str] = "first-order expansion around the model trained on everything"
     lists_members: ClassVar[bool] = False
 
     @property
     def bytes_per_set(self) -> int:
-        """Memory for one set, whatever its length."""
+        """Memory for each set, whatever its length."""
         return 8 * (4 * self.weights.size + 4 * len(self.X_test) * max(self.n_classes, 1))
 
     @property
@@ -65,7 +66,7 @@ class Influence:
         return 8 * (int(self.gradients.shape[1]) + 2)
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
-        """Expand the weights of every set and predict the test points."""
+        """Approximate the weights of every set and predict the test points."""
         sums = np.take(self.gradients, sets.table(len(self.gradients) - 1), axis=0).sum(axis=1)
         sums[sets.inverted] = self.total - sums[sets.inverted]
         step = (sums + self.pull) / (sets.sizes[:, None] / self.n_rows + self.strength)
@@ -94,7 +95,7 @@ def influence(
     per_test_point: bool = False,
     seed: int = 0,
 ) -> Utility:
-    """Return the game of `fgsv.utility` to first order (paper, section 3.5.2); same arguments, far cheaper.
+    """Return a first-order approximation of `fgsv.utility`'s game (paper, section 3.5.2), with the same arguments.
 
     >>> import fgsv
     >>> import numpy as np
@@ -106,9 +107,9 @@ def influence(
     >>> bool(np.isclose(influence(Ridge(), X, y, X, y)(everyone), exact))
     True
 
-    For Ridge and LogisticRegression with an l2 penalty. An evaluation adds up one gradient for each listed row
-    and solves nothing. The values are not those of the model: it is a proxy by design, close for large
-    coalitions and rough for small ones.
+    For Ridge and LogisticRegression with an l2 penalty. An evaluation is far cheaper than a fit: it adds one gradient
+    for each listed row. The values are not those of the model: use it as a proxy, close for large coalitions and
+    rough for small ones.
     """
     given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
     return build(Kind.of(model), _expansion, *given)
@@ -119,10 +120,8 @@ def _expansion(model: Any, data: Data, scored: Sequence[Output], seed: int) -> t
     if type(model) not in (Ridge, LogisticRegression):
         raise TypeError(f"influence is for Ridge and LogisticRegression, got {type(model).__name__}")
     if not data.is_dense:
-        raise TypeError("influence needs X as a dense table of numbers")
-    for output in scored:
-        if output.score is None:
-            raise ValueError(f"scoring: {output.name} is not among the batched scores, {', '.join(SCORES)}")
+        raise TypeError("influence needs X to be a dense table of numbers")
+    check_batched(scored)
     if type(model) is Ridge:
         return _of_ridge(linear.twin(model, data), data), "", model
     return _of_logistic(logistic.twin(model, data), data), "", model
@@ -161,7 +160,7 @@ def _of_logistic(fitted: logistic.Logistic | str, data: Data) -> Influence:
     gradients = ((chance - target)[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
     curvature = chance[:, :, None] * (np.eye(n_free) - chance[:, None, :])
     hessian = np.einsum("nab,ni,nj->aibj", curvature[known], rows[known], rows[known], optimize=True)
-    if n_free > 1:  # all intercepts may move together; the gradients have no part in that direction
+    if n_free > 1:  # adding a constant to all intercepts changes nothing, and no gradient points that way
         hessian += np.einsum("ab,ij->aibj", np.ones((n_free, n_free)), np.diag((fitted.penalty == 0).astype(float)))
     hessian = hessian.reshape(n_free * width, n_free * width)
     return _assemble(
@@ -179,7 +178,7 @@ def _assemble(
     data: Data,
     offset: float,
 ) -> Influence:
-    """Turn everything to the basis in which the Hessian is the identity and the penalty diagonal."""
+    """Change to the basis in which the Hessian is the identity and the penalty is diagonal."""
     jitter = 1e-12 * np.trace(hessian) / len(hessian)  # for features that are constant or linearly dependent
     strength, basis = scipy.linalg.eigh(np.diag(penalty), hessian + jitter * np.eye(len(hessian)))
     turned = gradients @ basis

@@ -1,4 +1,4 @@
-"""The nearest-neighbour vote: a game whose Shapley values are known in closed form."""
+"""The nearest-neighbour vote: a game with Shapley values in closed form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fgsv.utilities.row_sets import Units, slices
 
 @dataclass(frozen=True, eq=False)
 class KNNVote:
-    """A coalition is worth the share of its k nearest neighbours that vote right, on average over test points.
+    """A coalition's worth is the fraction of its k nearest neighbours that vote right, averaged over test points.
 
     >>> X = [[0.0], [1.0], [2.0], [3.0]]
     >>> game = KNNVote(X, ["a", "b", "b", "a"], X_test=[[0.2]], y_test=["a"], n_neighbors=2)
@@ -28,15 +28,15 @@ class KNNVote:
     >>> game.shapley.round(4).tolist()
     [0.4167, -0.0833, -0.0833, 0.25]
 
-    For the nearest k members j of a coalition, or all of them where there are fewer:
+    With j running over the k nearest members of the coalition, or all of them if there are fewer:
 
         classification:  U(S) = (1/k) sum_j 1{y_j = y_test}
         regression:      U(S) = -( (1/k) sum_j (y_j - m) - (y_test - m) )^2,   m the mean of y
 
-    The sum is divided by k whatever the size of the coalition: a place that nobody takes votes wrong, or for
-    the mean. This is what sets it apart from `fgsv.utility(KNeighborsClassifier())`, which divides by
-    min(k, |S|) and lets the majority decide, and it is what makes `shapley` exact in O(n log n) a test point:
-    enough to value a million rows, and a proxy for any other model of the same data.
+    The sum is divided by k whatever the size of the coalition: an empty place among the k votes wrong, or for the
+    mean. `fgsv.utility(KNeighborsClassifier())` is another game: it divides by min(k, |S|) and lets the majority
+    decide. Dividing by k makes `shapley` exact in O(n log n) for each test point: fast enough to value a million
+    rows, and to serve as a proxy for any other model of the same data.
     """
 
     X: Any
@@ -51,9 +51,9 @@ class KNNVote:
         columns = {"y": read_column(self.y, "y"), "y_test": read_column(self.y_test, "y_test")}
         for name, table in tables.items():
             if table.ndim != 2 or not len(table):
-                raise ValueError(f"{name} must have two dimensions and at least one row, its shape is {table.shape}")
+                raise ValueError(f"{name} must have two dimensions and at least one row, got shape {table.shape}")
             if not np.isfinite(table).all():
-                raise ValueError(f"{name} holds missing or infinite numbers")
+                raise ValueError(f"{name} has missing or infinite numbers")
             labels = columns[name.replace("X", "y")]
             if labels.shape != (len(table),):
                 raise ValueError(f"{name.replace('X', 'y')} has shape {labels.shape}, expected ({len(table)},)")
@@ -65,17 +65,17 @@ class KNNVote:
             if self.regression and name.startswith("y"):
                 array = array.astype(float)
                 if not np.isfinite(array).all():
-                    raise ValueError(f"{name} holds missing or infinite numbers")
+                    raise ValueError(f"{name} has missing or infinite numbers")
             object.__setattr__(self, name, array)
 
     @property
     def n_players(self) -> int:
-        """How many players there are: the rows of X."""
+        """Number of players: the rows of X."""
         return len(self.X)
 
     @property
     def batch_size(self) -> int:
-        """How many coalitions are best asked for at once."""
+        """Number of coalitions that are best evaluated in one call."""
         return 2048
 
     @cached_property
@@ -86,7 +86,7 @@ class KNNVote:
 
     @cached_property
     def _labels(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The labels as numbers: classes by position, or numbers about their mean."""
+        """The labels of y and y_test as numbers: positions of classes, or differences from the mean of y."""
         if self.regression:
             return self.y - self.y.mean(), self.y_test - self.y.mean()
         classes = np.unique(np.concatenate([self.y, self.y_test]))
@@ -99,7 +99,7 @@ class KNNVote:
         return neighbours(Data(self.X, y, self.X_test, y_test, classes, len(y)), self.n_neighbors)
 
     def __call__(self, masks: ArrayLike) -> Floats:
-        """Evaluate the coalitions that the rows of an (m, n) boolean array describe: (m,)."""
+        """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,)."""
         masks = np.asarray(masks, dtype=bool)
         if masks.ndim != 2 or masks.shape[1] != self.n_players:
             raise ValueError(f"expected an (m, {self.n_players}) boolean array, got shape {masks.shape}")
@@ -119,11 +119,11 @@ class KNNVote:
         nonempty = np.flatnonzero(sets.sizes > 0)
         sets, learner = sets.take(nonempty), self._neighbours
         for chunk in sets.chunks(sets.sizes, learner.bytes_per_set, learner.bytes_per_row):
-            said = np.take(learner.said, learner.nearest(sets.take(chunk)))
+            votes = np.take(learner.votes, learner.nearest(sets.take(chunk)))
             if self.regression:
-                worth = -((said.sum(axis=2) / self.n_neighbors - y_test) ** 2)
+                worth = -((votes.sum(axis=2) / self.n_neighbors - y_test) ** 2)
             else:
-                worth = (said == y_test[:, None]).sum(axis=2) / self.n_neighbors
+                worth = (votes == y_test[:, None]).sum(axis=2) / self.n_neighbors
             values[nonempty[chunk]] = worth.mean(axis=1)
         return values
 
@@ -131,9 +131,10 @@ class KNNVote:
     def shapley(self) -> Floats:
         """The exact Shapley value of each row, (n,), in O(n log n) for each test point.
 
-        With rows sorted by distance, rank i from 1, and p_i = min(k, i) / i the chance that a random coalition
-        without i leaves it a place, the values of neighbours in rank differ by (v_i - v_{i+1}) p_i / k for a
-        vote v (Jia et al. 2019). The square of a sum adds pairs of places; their chances are in `_pair_chances`.
+        Let the rows be sorted by distance, with ranks i from 1, and let p_i = min(k, i) / i be the probability that
+        a random coalition without i leaves it a place among the k. For votes v, the values of ranks i and i + 1
+        differ by (v_i - v_{i+1}) p_i / k (Jia et al. 2019). The square of a sum adds pairs of places, whose
+        probabilities are in `_pair_chances`.
         """
         y, y_test = self._labels
         total = np.zeros(self.n_players)
@@ -147,24 +148,24 @@ class KNNVote:
 
 
 def _vote_values(votes: Floats, k: int) -> Floats:
-    """Return the Shapley values of rows in order of distance, where U is the sum of the first k votes over k."""
+    """Return the Shapley values of rows in order of distance, for U = (sum of the first k votes) / k."""
     rank = np.arange(1, len(votes) + 1)
     steps = (votes - np.append(votes[1:], 0)) * np.minimum(k, rank) / (rank * k)
     return np.asarray(np.cumsum(steps[::-1])[::-1])
 
 
 def _squared_values(y: Floats, truth: float, k: int) -> Floats:
-    """Return the Shapley values of rows in order of distance, where U = -(sum of the first k / k - truth)^2.
+    """Return the Shapley values of rows in order of distance, for U = -((sum of the first k) / k - truth)^2.
 
-    Swapping rank i for rank i + 1 in a coalition that leaves them a place changes U by
-    -(y_i - y_{i+1}) / k * ((y_i + y_{i+1} + 2 Q) / k - 2 truth), Q the sum over the other places.
+    Replacing rank i + 1 by rank i in a coalition that leaves them a place changes U by
+    -(y_i - y_{i+1}) / k * ((y_i + y_{i+1} + 2 Q) / k - 2 truth), with Q the sum over the other places.
     """
     n = len(y)
     rank = np.arange(1, n + 1)
     chance = np.minimum(k, rank) / rank
     after = np.append(y[1:], 0)
     before_sum = np.cumsum(y) - y
-    # those from rank i + 2 on, each with the chance of its own rank, as rank i takes a place before them
+    # rows from rank i + 2 on, each with the probability of its own rank, as rank i takes a place before them
     late = y * _pair_chances(rank - 1, k)
     late_sum = np.append(np.cumsum(late[::-1])[::-1], [0, 0])[2:]
     others = _pair_chances(rank, k) * before_sum + late_sum
@@ -173,9 +174,9 @@ def _squared_values(y: Floats, truth: float, k: int) -> Floats:
 
 
 def _pair_chances(rank: Ints, k: int) -> Floats:
-    """Return the chance that a given nearer row is in a random coalition that still leaves rank i a place.
+    """Return the probability that a random coalition has a given nearer row and still leaves rank i a place.
 
-    It is the integral over x in (0, 1) of x P(Binomial(i - 2, x) <= k - 2): M (M + 1) / (2 i (i - 1)) with
+    It is the integral over x in (0, 1) of x P(Binomial(i - 2, x) <= k - 2), which is M (M + 1) / (2 i (i - 1)) with
     M = min(k, i) - 1.
     """
     places = np.minimum(k, rank) - 1

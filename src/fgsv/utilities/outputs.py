@@ -1,9 +1,9 @@
-"""Scoring: which outputs a utility has, read from what the user asks for and checked against the model."""
+"""Outputs of a utility: read from the `scoring` argument, checked against the model, and measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 
 from fgsv.types import Floats, Ints
 from fgsv.utilities.data import Data, Kind, take_rows
-from fgsv.utilities.scores import SCORES, Output, Score, constant_predictions
+from fgsv.utilities.scores import SCORES, Need, Predictions, Score
 
 _METHODS: dict[str, Sequence[str]] = {
     "values": ("predict",),
@@ -20,13 +20,51 @@ _METHODS: dict[str, Sequence[str]] = {
     "probabilities": ("predict_proba",),
     "ranks": ("decision_function", "predict_proba"),
 }
-"""What a model must have for each need of a score."""
+"""Methods of a model that provide each need of a score: one of them is enough."""
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """A score on the test set or on a slice of it: one output of a utility, or one for each test point."""
+
+    name: str
+    score: Score | None
+    scorer: Any
+    """A scikit-learn scorer, called as `scorer(estimator, X, y)`; used if `score` is None."""
+    rows: Ints | None
+    """The test rows of the slice; None for all."""
+    truth: NDArray[Any]
+    """True values on those rows: class positions, numbers, or labels for a scorer."""
+    X_test: Any
+    """The test rows given to a scorer."""
+    n_classes: int
+    each_point: bool
+    default: Floats
+    """(q,) the worth of a coalition that the model cannot be fitted to or scored on."""
+
+    @property
+    def need(self) -> Need:
+        """The field of the predictions that is measured."""
+        return "estimators" if self.score is None else self.score.need
+
+    def measure(self, predictions: Predictions) -> Floats:
+        """Return the scores of m models: (m, 1), or (m, t) if each test point is an output."""
+        if self.score is None:
+            scores = [self.scorer(model, self.X_test, self.truth) for model in predictions.estimators]
+            return np.array(scores, dtype=float).reshape(len(predictions.fitted), 1)
+        predicted = getattr(predictions, self.score.need)
+        if self.rows is not None:
+            predicted = predicted[:, self.rows]
+        if self.each_point:
+            assert self.score.points is not None
+            return self.score.points(predicted, self.truth)
+        return self.score.whole(predicted, self.truth, self.n_classes)[:, None]
 
 
 def read_scoring(
     kind: Kind, data: Data, scoring: Any, per_test_point: bool, empty: Any
 ) -> tuple[tuple[Output, ...], tuple[str, ...] | None]:
-    """Return the outputs that `scoring` asks for, and their names; None for one score without a name."""
+    """Return the outputs that `scoring` asks for, and their names; no names (None) if it is a single score."""
     if scoring is None:
         scoring = "accuracy" if kind.classifier else "r2"
     if isinstance(scoring, str) or callable(scoring):
@@ -36,13 +74,17 @@ def read_scoring(
     elif isinstance(scoring, Sequence):
         asked = {_score_name(score): score for score in scoring}
         if len(asked) < len(scoring):
-            raise ValueError("scoring names a score twice; a mapping gives outputs names of their own")
+            raise ValueError(
+                "scoring has the same score twice: use a mapping {name: score} to tell the outputs apart"
+            )
     else:
-        raise TypeError(f"scoring must be a name, a scorer, a list or a mapping, got {type(scoring).__name__}")
+        raise TypeError(
+            f"scoring must be a name, a scorer, a list or a mapping of these, got {type(scoring).__name__}"
+        )
     if not asked:
         raise ValueError("scoring is empty: expected at least one score")
     if per_test_point and len(asked) > 1:
-        raise ValueError("per_test_point=True takes one score, got several")
+        raise ValueError(f"per_test_point=True takes one score, got {len(asked)}: {', '.join(asked)}")
     scored = tuple(_read_output(kind, data, name, score, per_test_point) for name, score in asked.items())
     names: tuple[str, ...] | None = tuple(asked)
     if per_test_point:
@@ -50,6 +92,13 @@ def read_scoring(
     elif isinstance(scoring, str) or callable(scoring):
         names = None
     return _with_defaults(scored, empty, data), names
+
+
+def check_batched(scored: Sequence[Output]) -> None:
+    """Raise an error unless all scores are among the batched ones."""
+    for output in scored:
+        if output.score is None:
+            raise ValueError(f"scoring: {output.name} is not among the batched scores, {', '.join(SCORES)}")
 
 
 def _score_name(scoring: Any) -> str:
@@ -69,9 +118,11 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
     scorer: Any = asked
     if score is None:
         if isinstance(asked, str) and asked not in get_scorer_names():
-            raise ValueError(f"scoring={asked!r} is not a score; batched scores are {', '.join(SCORES)}")
+            raise ValueError(
+                f"scoring={asked!r} is not a score of scikit-learn; batched scores are {', '.join(SCORES)}"
+            )
         if not isinstance(asked, str) and not callable(asked):
-            raise TypeError(f"the score of {name!r} must be a name or a scorer, got {type(asked).__name__}")
+            raise TypeError(f"scoring: {name!r} must be the name of a score or a scorer, got {type(asked).__name__}")
         scorer = get_scorer(asked) if isinstance(asked, str) else asked
         _check_methods(kind, name, getattr(scorer, "_response_method", "predict"))
         truth = truth if data.classes is None else data.classes[truth]
@@ -88,59 +139,72 @@ def _read_test_rows(rows: Any, name: str, n_test: int) -> Ints:
     rows = np.asarray(rows)
     if rows.dtype == bool:
         if rows.shape != (n_test,):
-            raise ValueError(f"the test rows of {name!r} are a mask of shape {rows.shape}, expected ({n_test},)")
+            raise ValueError(f"the mask of test rows of {name!r} has shape {rows.shape}, expected ({n_test},)")
         rows = np.flatnonzero(rows)
     if rows.ndim != 1 or not len(rows):
-        raise ValueError(f"the test set of {name!r} is empty")
+        raise ValueError(f"the test set of {name!r} is empty: give a mask or indices of at least one test row")
     if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= n_test:
         raise ValueError(f"the test rows of {name!r} must be a mask or indices from 0 to {n_test - 1}")
     return np.asarray(rows, dtype=np.int64)
 
 
 def _check_score(kind: Kind, data: Data, score: Score, truth: NDArray[Any], name: str) -> None:
-    """Raise an error unless the model can serve the score on this test set."""
+    """Raise an error unless the score can be computed for this model on this test set."""
     own = "classifier" if kind.classifier else "regressor"
     if score.kind != own:
         raise ValueError(f"scoring: {score.name} is for a {score.kind}, but {kind.name} is a {own}")
     _check_methods(kind, score.name, _METHODS[score.need])
     if score.name == "roc_auc" and data.n_classes != 2:
-        raise ValueError(f"scoring: roc_auc is for two classes, y has {data.n_classes}; take roc_auc_ovr")
+        raise ValueError(f"scoring: roc_auc is for two classes, but y has {data.n_classes}; use roc_auc_ovr")
     if score.name.startswith("roc_auc") and len(np.unique(truth)) < data.n_classes:
         raise ValueError(f"scoring: {name} needs every class among its test labels")
     if score.name == "r2" and truth.var() == 0:
-        raise ValueError(f"scoring: {name} needs test labels that differ")
+        raise ValueError(f"scoring: {name} needs test labels that differ, but all are {truth[0]:g}")
 
 
 def _check_methods(kind: Kind, name: str, methods: str | Sequence[str]) -> None:
-    """Raise an error unless the model has one of the methods that a score asks for."""
+    """Raise an error unless the model has one of the methods that a score needs."""
     asked = [methods] if isinstance(methods, str) else list(methods)
     if not kind.gives & set(asked):
         raise ValueError(f"scoring: {name} needs {' or '.join(asked)}, which {kind.name} does not have")
 
 
 def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Output, ...]:
-    """Return the outputs with what each is worth where the model cannot be fitted."""
+    """Return the outputs with the worth of coalitions that the model cannot be fitted to."""
     sizes = [len(output.truth) if output.each_point else 1 for output in scored]
     if isinstance(empty, Mapping):
         unknown = [name for name in empty if name not in {output.name for output in scored}]
         if unknown or len(empty) < len(scored):
-            raise ValueError(f"empty must give a number for each of {[output.name for output in scored]}")
+            raise ValueError(f"empty must have a number for each of {', '.join(output.name for output in scored)}")
         empty = [empty[output.name] for output in scored]
     if empty is not None:
         try:
             numbers = np.broadcast_to(np.asarray(empty, dtype=float), (sum(sizes),))
         except (TypeError, ValueError):
-            raise ValueError(f"empty must be one number, or one for each of {sum(sizes)} outputs") from None
+            raise ValueError(f"empty must be one number, or one for each of the {sum(sizes)} outputs") from None
         if not np.isfinite(numbers).all():
-            raise ValueError("empty must be finite")
+            raise ValueError(f"empty must be finite, got {empty!r}")
         cuts = np.split(numbers, np.cumsum(sizes)[:-1])
         return tuple(replace(output, default=cut) for output, cut in zip(scored, cuts, strict=True))
     opaque = [output.name for output in scored if output.score is None]
     if opaque:
-        raise ValueError(f"say what a set is worth without a model, empty=..., for the score {opaque[0]!r}")
+        raise ValueError(
+            f"the score {opaque[0]!r} has no default for coalitions that the model cannot be fitted to: set empty=..."
+        )
     return tuple(replace(output, default=_constant_score(output, data.n_classes)) for output in scored)
 
 
 def _constant_score(output: Output, n_classes: int) -> Floats:
-    whole = replace(output, rows=None)  # the truth is that of the slice already, and so is what is said about it
-    return np.asarray(whole.measure(constant_predictions(output.truth, n_classes))[0])
+    whole = replace(output, rows=None)  # the truth is that of the slice already, and so are the predictions
+    return np.asarray(whole.measure(_constant_predictions(output.truth, n_classes))[0])
+
+
+def _constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:
+    """Return the predictions of the best constant: the mean of the test labels, or their commonest class."""
+    fitted = np.ones(1, dtype=bool)
+    if not n_classes:
+        return Predictions(fitted, values=np.full((1, len(truth)), truth.mean()))
+    counts = np.bincount(truth, minlength=n_classes)
+    prior = np.broadcast_to(counts / len(truth), (1, len(truth), n_classes))
+    labels = np.full((1, len(truth)), counts.argmax(), dtype=np.int64)
+    return Predictions(fitted, labels=labels, probabilities=prior, ranks=np.zeros((1, len(truth))))

@@ -13,16 +13,16 @@ from fgsv.partition import Partition, called
 from fgsv.types import Ints, Masks
 
 CHUNK_BYTES = 32 * 2**20
-"""How much memory the arrays of one chunk may take: large enough for BLAS, small enough for the cache."""
+"""Memory for the arrays of one chunk: large enough for BLAS, small enough for the cache."""
 
 _BUCKETS_PER_DOUBLING = 4
 
 
 @dataclass(frozen=True, eq=False)
 class RowSets:
-    """A batch of m sets of training rows, each the shorter of two lists: the rows in it, or those left out.
+    """A batch of m sets of training rows, each stored as a list of the rows in it, or of the rows left out.
 
-    Rows `0 .. n_rows - 1` are data. Rows from `n_rows` on are padding, only in sets that list their members.
+    Rows `0 .. n_rows - 1` are data. Rows from `n_rows` on are padding; only sets that list their members have any.
     """
 
     n_rows: int
@@ -30,18 +30,19 @@ class RowSets:
     starts: Ints
     """Set j lists `listed[starts[j]:starts[j + 1]]`; m + 1 entries."""
     inverted: Masks
+    """(m,) whether a set lists the rows left out."""
 
     def __len__(self) -> int:
         return len(self.inverted)
 
     @property
     def n_listed(self) -> Ints:
-        """How many rows each set lists."""
+        """(m,) number of rows that each set lists."""
         return np.diff(self.starts)
 
     @property
     def sizes(self) -> Ints:
-        """How many rows each set has."""
+        """(m,) number of rows in each set."""
         return np.where(self.inverted, self.n_rows - self.n_listed, self.n_listed)
 
     def take(self, positions: NDArray[np.integer] | Masks) -> RowSets:
@@ -54,7 +55,7 @@ class RowSets:
         return RowSets(self.n_rows, self.listed[entries], starts, self.inverted[positions])
 
     def explicit(self) -> RowSets:
-        """Return the same sets, all of them as lists of the rows in them; this pays for the large ones."""
+        """Return the same sets, all as lists of the rows in them; large sets cost their full size."""
         if not self.inverted.any():
             return self
         large = np.flatnonzero(self.inverted)
@@ -69,32 +70,32 @@ class RowSets:
         return RowSets(self.n_rows, listed, starts, np.zeros(len(self), dtype=bool))
 
     def table(self, filler: int) -> Ints:
-        """Return the lists as the rows of an (m, longest) array, short ones filled up with `filler`."""
+        """Return the lists as the rows of an (m, longest) array, short ones padded with `filler`."""
         lengths = self.n_listed
         table = np.full((len(self), int(lengths.max(initial=0))), filler, dtype=np.int64)
         table[np.arange(table.shape[1]) < lengths[:, None]] = self.listed
         return table
 
     def inside(self, n_total: int) -> Masks:
-        """Return an (m, n_total) array that says which rows, padding included, are in each set."""
+        """Return an (m, n_total) mask of the rows, padding included, in each set."""
         inside = np.zeros((len(self), n_total), dtype=bool)
         inside[np.repeat(np.arange(len(self)), self.n_listed), self.listed] = True
         inside[self.inverted, : self.n_rows] ^= True
         return inside
 
     def counts(self, codes: Ints, n_codes: int) -> Ints:
-        """Count the rows of each set by code: (m, n_codes), at the cost of the lists."""
+        """Count the rows of each set by code: (m, n_codes). Costs the length of the lists."""
         cells = np.repeat(np.arange(len(self)), self.n_listed) * n_codes + codes[self.listed]
         counts = np.bincount(cells, minlength=len(self) * n_codes).reshape(len(self), n_codes)
         total = np.bincount(codes[: self.n_rows], minlength=n_codes)
         return np.where(self.inverted[:, None], total - counts, counts)
 
     def chunks(self, lengths: Ints, bytes_fixed: int, bytes_per_row: int) -> Iterator[Ints]:
-        """Yield positions of sets of about equal `lengths`, as many as `CHUNK_BYTES` have room for.
+        """Yield positions of sets of about equal `lengths`, as many as fit into `CHUNK_BYTES`.
 
-        A set costs `bytes_fixed`, and `bytes_per_row` for each of its `lengths`. Sets of one chunk differ by
-        a fifth in length at the most, so that a set of eight rows costs eight rows whatever the others are;
-        where rows cost nothing, chunks are full.
+        A set takes `bytes_fixed`, and `bytes_per_row` for each row of its length. Sets of one chunk differ by at most
+        a fifth in length, so that a set of eight rows costs eight rows whatever else is in the batch. Where rows
+        take no memory, lengths do not matter, and chunks are full.
         """
         buckets = np.ceil(_BUCKETS_PER_DOUBLING * np.log2(np.maximum(lengths, 4)))
         order = np.argsort(buckets, kind="stable")
@@ -108,16 +109,17 @@ class RowSets:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Which rows each player stands for: a row each, or the rows of a unit (a patient, a document)."""
+    """The rows of each player: one row, or the rows of a unit such as a patient or a document."""
 
     n_rows: int
     rows: Ints | None = None
-    """The rows, unit after unit; None where each row is a player of its own."""
+    """The rows, unit after unit; None if each row is a player."""
     starts: Ints | None = None
+    """Unit u has `rows[starts[u]:starts[u + 1]]`."""
 
     @classmethod
     def of(cls, units: object, n_rows: int) -> Units:
-        """Read one label for each row; units stand in order of their first appearance."""
+        """Read one label for each row; units are in order of first appearance."""
         if units is None:
             return cls(n_rows)
         try:
@@ -125,7 +127,7 @@ class Units:
         except ValueError as error:
             raise ValueError(str(error).replace("groups", "units", 1)) from None
         if not partition.is_disjoint:
-            raise ValueError("units must hold one label for each row of X")
+            raise ValueError("units must have one label for each row of X: no row can be in two units")
         if partition.n_players != n_rows:
             raise ValueError(f"{called('units', units)} has {partition.n_players} labels, but X has {n_rows} rows")
         codes = partition.codes
@@ -133,11 +135,11 @@ class Units:
 
     @property
     def n_players(self) -> int:
-        """How many players there are."""
+        """Number of players."""
         return self.n_rows if self.starts is None else len(self.starts) - 1
 
     def row_sets(self, coalitions: Coalitions) -> RowSets:
-        """Return the rows of each coalition, or those left out where it lists the players left out."""
+        """Return the rows of each coalition; one stored by the players left out becomes the rows left out."""
         listed = coalitions.listed.astype(np.int64)
         if self.starts is None or self.rows is None:
             return RowSets(self.n_rows, listed, coalitions.starts, coalitions.inverted)
@@ -146,7 +148,7 @@ class Units:
 
 
 def slices(coalitions: Coalitions, n_rows: int) -> Iterator[slice]:
-    """Yield consecutive ranges of coalitions whose rows, listed and copied, take about `CHUNK_BYTES` at most."""
+    """Yield consecutive ranges of coalitions whose lists of rows, with copies, take about `CHUNK_BYTES` at most."""
     n_entries = CHUNK_BYTES // 32 * coalitions.n_players // n_rows
     first = 0
     while first < len(coalitions):
@@ -157,7 +159,7 @@ def slices(coalitions: Coalitions, n_rows: int) -> Iterator[slice]:
 
 
 def pad(sets: RowSets, min_size: int) -> RowSets:
-    """Return the sets, those smaller than `min_size` filled up with the first of the padding rows."""
+    """Return the sets; those smaller than `min_size` are filled up with the first padding rows."""
     small = sets.sizes < min_size
     if not small.any():
         return sets

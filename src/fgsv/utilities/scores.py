@@ -1,4 +1,4 @@
-"""Scores: how good the predictions of many models are, by scikit-learn's names."""
+"""Scores of the predictions of many models at once, under scikit-learn's names."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from fgsv.types import Floats, Ints, Masks
 
 Need = Literal["values", "labels", "probabilities", "ranks", "estimators"]
+"""The field of the predictions that a score is computed from."""
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What m models say about t test points: those fields that were asked for."""
+    """Predictions of m models at t test points; fields that no score needs may be None."""
 
     fitted: Masks
-    """(m,), False where the model cannot be fitted to the set, or makes no predictions after it."""
+    """(m,) False where the model cannot be fitted to the set, or cannot predict afterwards."""
     values: Floats | None = None
     """(m, t) predictions of a regression."""
     labels: Ints | None = None
     """(m, t) predicted classes, as positions among all classes."""
     probabilities: Floats | None = None
-    """(m, t, C) probabilities of all classes; those absent from a set have 0."""
+    """(m, t, C) probabilities of all classes; 0 for classes absent from a set."""
     ranks: Floats | None = None
     """(m, t) numbers that order the test points by how likely the second of two classes is."""
     estimators: tuple[Any, ...] = ()
-    """The m fitted scikit-learn models, for scorers that want to see them."""
+    """The m fitted scikit-learn models, for scorers that take a model."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score of predictions against the truth, larger is better."""
+    """A score of predictions against the truth; larger is better."""
 
     name: str
     kind: Literal["classifier", "regressor"]
@@ -43,7 +43,7 @@ class Score:
     whole: Callable[[Any, Any, int], Floats]
     """(m, t, ...) predictions, (t,) truth, number of classes -> (m,)."""
     points: Callable[[Any, Any], Floats] | None = None
-    """(m, t, ...) predictions, (t,) truth -> (m, t), where the whole is the mean over test points."""
+    """(m, t, ...) predictions, (t,) truth -> (m, t); None unless `whole` is the mean of these over test points."""
 
 
 def _right(labels: Ints, truth: Ints) -> Floats:
@@ -71,7 +71,7 @@ def _neg_log_loss(probabilities: Floats, truth: Ints, n_classes: int) -> Floats:
 
 
 def _area(ranks: Floats, positive: Masks) -> Floats:
-    """Return the area under the ROC curve of each row: the chance that a positive outranks a negative."""
+    """Return the area under the ROC curve of each row: the probability that a positive outranks a negative."""
     n_positive = int(positive.sum())
     n_negative = len(positive) - n_positive
     above = rankdata(ranks, axis=1)[:, positive].sum(axis=1) - n_positive * (n_positive + 1) / 2
@@ -121,53 +121,4 @@ SCORES: dict[str, Score] = {
         Score("r2", "regressor", "values", _r2),
     )
 }
-"""Scores that are computed for many models at once; other scikit-learn scorers see model after model."""
-
-
-def constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:
-    """Return what the best constant says: the mean of the test labels, or their commonest class."""
-    fitted = np.ones(1, dtype=bool)
-    if not n_classes:
-        return Predictions(fitted, values=np.full((1, len(truth)), truth.mean()))
-    counts = np.bincount(truth, minlength=n_classes)
-    prior = np.broadcast_to(counts / len(truth), (1, len(truth), n_classes))
-    labels = np.full((1, len(truth)), counts.argmax(), dtype=np.int64)
-    return Predictions(fitted, labels=labels, probabilities=prior, ranks=np.zeros((1, len(truth))))
-
-
-@dataclass(frozen=True, eq=False)
-class Output:
-    """One output of a utility, or one for each test point: a score on the test set or on a slice of it."""
-
-    name: str
-    score: Score | None
-    scorer: Any
-    """A scikit-learn scorer, called as `scorer(estimator, X, y)`, where there is no `score`."""
-    rows: Ints | None
-    """The test rows of the slice; None for all of them."""
-    truth: NDArray[Any]
-    """What the score compares with on those rows: class positions, numbers, or the labels for a scorer."""
-    X_test: Any
-    """The test rows a scorer sees."""
-    n_classes: int
-    each_point: bool
-    default: Floats
-    """(q,) what is returned where the model cannot be fitted or scored."""
-
-    @property
-    def need(self) -> Need:
-        """Which field of the predictions it reads."""
-        return "estimators" if self.score is None else self.score.need
-
-    def measure(self, predictions: Predictions) -> Floats:
-        """Return the score of m models as (m, 1), or (m, t) where each test point is an output."""
-        if self.score is None:
-            scores = [self.scorer(model, self.X_test, self.truth) for model in predictions.estimators]
-            return np.array(scores, dtype=float).reshape(len(predictions.fitted), 1)
-        said = getattr(predictions, self.score.need)
-        if self.rows is not None:
-            said = said[:, self.rows]
-        if self.each_point:
-            assert self.score.points is not None
-            return self.score.points(said, self.truth)
-        return self.score.whole(said, self.truth, self.n_classes)[:, None]
+"""The batched scores: computed for many models at once. Other scorers are called on one fitted model at a time."""

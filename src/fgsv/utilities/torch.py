@@ -1,4 +1,4 @@
-"""Neural networks: many copies of a torch module trained at once, each on its own coalition."""
+"""Neural networks: many copies of a torch module trained at once, one for each coalition."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from fgsv.game import GameError
 from fgsv.types import Floats
 from fgsv.utilities.data import Data, Kind, NullSampler
 from fgsv.utilities.fingerprint import fingerprint
+from fgsv.utilities.outputs import Output, check_batched
 from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
-from fgsv.utilities.scores import SCORES, Need, Output, Predictions
+from fgsv.utilities.scores import Need, Predictions
 from fgsv.utilities.utility import Learner, Utility, build
 
 try:
@@ -34,11 +35,11 @@ Optimizer = Callable[[Iterable[torch.Tensor]], torch.optim.Optimizer]
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """A module trained once for each row set; all sets of a chunk in one stacked network.
+    """A module trained once for each set of rows, with all sets of a chunk in one stacked network.
 
-    In each step every row draws a number, the same for all coalitions, and a coalition's mini-batch is those of
-    its members with the smallest: uniform without replacement, and coalitions that share members share most of
-    their batches. Sets no larger than a batch train on all their rows.
+    In each step every row gets a random number, the same for all coalitions, and a coalition's mini-batch is its
+    members with the smallest numbers. Mini-batches are thus uniform without replacement, and coalitions that share
+    members share most of their batches. Sets no larger than a batch train on all their rows.
     """
 
     module: torch.nn.Module
@@ -47,7 +48,7 @@ class Copies:
     loss: Loss
     optimizer: Optimizer
     X: torch.Tensor
-    """(n + 1, ...) rows; the last one, of zeros, fills up lists."""
+    """(n + 1, ...) rows; the last one, of zeros, pads lists."""
     y: torch.Tensor
     X_test: torch.Tensor
     n_classes: int
@@ -62,7 +63,7 @@ class Copies:
 
     @property
     def bytes_per_set(self) -> int:
-        """So that a chunk holds as many sets as copies are to be trained at once."""
+        """Memory that is set aside for each set, so that a chunk has `n_copies` sets."""
         return CHUNK_BYTES // self.n_copies
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
@@ -72,8 +73,8 @@ class Copies:
         parameters = self.train(members)
         with torch.no_grad():
             outputs = vmap(lambda own: functional_call(self.tester, own, (self.X_test,)))(parameters)
-        said = outputs.double().cpu().numpy()
-        diverged = ~np.isfinite(said).reshape(len(sets), -1).all(axis=1)
+        predicted = outputs.double().cpu().numpy()
+        diverged = ~np.isfinite(predicted).reshape(len(sets), -1).all(axis=1)
         if diverged.any():
             raise GameError(
                 f"training diverged for {int(diverged.sum())} coalitions of this batch, "
@@ -81,17 +82,17 @@ class Copies:
             )
         fitted = np.ones(len(sets), dtype=bool)
         if not self.n_classes:
-            return Predictions(fitted, values=said.reshape(len(sets), -1))
-        exponents = np.exp(said - said.max(axis=2, keepdims=True))
+            return Predictions(fitted, values=predicted.reshape(len(sets), -1))
+        exponents = np.exp(predicted - predicted.max(axis=2, keepdims=True))
         return Predictions(
             fitted,
-            labels=said.argmax(axis=2),
+            labels=predicted.argmax(axis=2),
             probabilities=exponents / exponents.sum(axis=2, keepdims=True),
-            ranks=said[:, :, 1] - said[:, :, 0] if "ranks" in needs else None,
+            ranks=predicted[:, :, 1] - predicted[:, :, 0] if "ranks" in needs else None,
         )
 
     def train(self, members: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Train a copy on each row of (m, L) members; return the parameters, stacked along a first axis."""
+        """Train a copy on each row of (m, L) members; return the parameters, stacked along the first axis."""
         parameters = {
             name: start.detach().expand(len(members), *start.shape).clone().requires_grad_()
             for name, start in self.module.named_parameters()
@@ -99,7 +100,7 @@ class Copies:
         optimizer = self.optimizer(parameters.values())
         generator = torch.Generator().manual_seed(self.seed)
         devices = [self.X.device] if self.X.is_cuda else []
-        with torch.random.fork_rng(devices=devices):  # dropout draws alike for all coalitions, and leaves no trace
+        with torch.random.fork_rng(devices=devices):  # the same dropout for all coalitions; the global state stays
             torch.manual_seed(self.seed)
             for _ in range(self.n_steps):
                 rows = self._batch(members, generator)
@@ -107,7 +108,7 @@ class Copies:
                 counted = (rows < len(self.X) - 1).to(losses.dtype)
                 optimizer.zero_grad()
                 means = (losses * counted).sum(dim=1) / counted.sum(dim=1)
-                torch.autograd.backward(means.sum())  # copies do not meet: the sum's gradient is each copy's own
+                torch.autograd.backward(means.sum())  # each copy's gradient is that of its own mean
                 optimizer.step()
         return {name: stacked.detach() for name, stacked in parameters.items()}
 
@@ -116,7 +117,7 @@ class Copies:
         if members.shape[1] <= self.batch_size:
             return members
         draws = torch.rand(len(self.X), generator=generator)
-        draws[-1] = 2  # a row that only fills up comes after all others
+        draws[-1] = 2  # the row that pads lists comes after all others
         draws = draws.to(self.X.device)
         chosen = draws[members].topk(self.batch_size, dim=1, largest=False, sorted=False).indices
         return members.gather(1, chosen)
@@ -136,41 +137,41 @@ class Copies:
 
 @dataclass(frozen=True, eq=False)
 class TorchUtility:
-    """The mean of trainings that differ in their seed alone: expected performance (paper, section 3.5.1)."""
+    """The mean over replicates that differ only in their seed: expected performance (paper, section 3.5.1)."""
 
     replicates: tuple[Utility, ...]
 
     @property
     def n_players(self) -> int:
-        """How many players there are: rows, or units."""
+        """Number of players: rows, or units."""
         return self.replicates[0].n_players
 
     @property
     def outputs(self) -> tuple[str, ...] | None:
-        """Names of the outputs; None for one score."""
+        """Names of the outputs; None for a single score."""
         return self.replicates[0].outputs
 
     @property
     def fingerprint(self) -> str | None:
-        """A hash of the data, the module with its first weights, the loss, the optimiser and the seeds."""
+        """A hash of the data, the module with its initial weights, the loss, the optimiser and the seeds."""
         return fingerprint("replicates", [replicate.fingerprint for replicate in self.replicates])
 
     @property
     def batch_size(self) -> int:
-        """How many coalitions are best asked for at once: enough for chunks of about equal sizes."""
+        """Number of coalitions that are best evaluated in one call: enough to form chunks of about equal sizes."""
         learner = self.replicates[0].learner
         return 8 * learner.n_copies if isinstance(learner, Copies) else 256
 
     def __call__(self, masks: ArrayLike) -> Floats:
-        """Evaluate the coalitions that the rows of an (m, n) boolean array describe: (m,), or (m, q)."""
+        """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,), or (m, q) for several outputs."""
         return np.mean([replicate(masks) for replicate in self.replicates], axis=0)
 
     def evaluate_lists(self, coalitions: Coalitions) -> Floats:
-        """Evaluate coalitions given as lists: (m,), or (m, q)."""
+        """Evaluate coalitions given as lists: (m,), or (m, q) for several outputs."""
         return np.mean([replicate.evaluate_lists(coalitions) for replicate in self.replicates], axis=0)
 
     def describe(self) -> str:
-        """Say in words what is evaluated, and how."""
+        """Describe in words what is evaluated, and how."""
         return f"{self.replicates[0].describe()}\nmean of {len(self.replicates)} trainings"
 
 
@@ -196,7 +197,7 @@ def torch_utility(
     per_test_point: bool = False,
     seed: int = 0,
 ) -> TorchUtility:
-    """Return the game in which a coalition is worth the score of a network trained on its rows.
+    """Return the game in which a coalition of training rows is worth the score of a network trained on them.
 
     >>> from functools import partial
     >>> X = np.linspace(-1, 1, 20).reshape(10, 2)
@@ -206,17 +207,17 @@ def torch_utility(
     >>> game(np.ones((1, 10), dtype=bool)).tolist()
     [1.0]
 
-    `module`: a module, whose weights are where every training starts, or a callable that makes one, for a new
-    start in each replicate. It maps (b, ...) rows to (b, C) outputs, one for each class, where y holds classes,
-    and to (b, 1) or (b,) where y holds floats. No batch normalisation, which mixes rows over steps.
+    `module`: a module, whose weights every training starts from, or a callable that returns one, for new initial
+    weights in each replicate. It maps (b, ...) rows to (b, C) outputs if y has C classes, and to (b, 1) or (b,) if
+    y has floats. It must not have batch normalisation, which keeps statistics over steps.
 
-    `loss` gives one number a row: cross entropy or squared error by default. `optimizer` takes parameters, such
-    as `partial(torch.optim.Adam, lr=1e-3)`; it must update each number by itself, as all but L-BFGS and Muon
-    do. Every coalition takes `n_steps` steps on mini-batches of `batch_size`, and its worth is the mean over
-    `n_replicates` trainings. `n_copies` are trained at once. `device`: CUDA where there is one.
+    `loss` returns one number for each row; default: cross entropy or squared error. `optimizer` takes parameters,
+    as `partial(torch.optim.Adam, lr=1e-3)` does; it must update each number by itself, as all but L-BFGS and Muon
+    do. Every coalition is trained for `n_steps` steps on mini-batches of `batch_size`, and its worth is the mean
+    over `n_replicates` trainings. `n_copies` coalitions are trained at once. `device`: default CUDA if available.
 
-    The other arguments are those of `fgsv.utility`. The same seed gives the same bits on one type of CPU and
-    for one batch; another batch shape changes last bits, which training may amplify: replicates average it out.
+    The other arguments are those of `fgsv.utility`. The same seed gives the same bits on one type of CPU and for
+    one batch; another batch shape changes last bits, which training may amplify and replicates average out.
     """
     for name, number in {
         "n_steps": n_steps,
@@ -240,7 +241,7 @@ def torch_utility(
         ) -> tuple[Learner, str, Any]:
             chosen_loss = loss or _default_loss(data.n_classes)
             learner = _copies(start, data, chosen_loss, optimizer, where, n_steps, batch_size, n_copies, own_seed)
-            _check_scores(scored)
+            check_batched(scored)
             _try_out(learner)
             weights = {name: value.cpu().numpy() for name, value in start.state_dict().items()}
             content = [repr(start), weights, _loss_content(chosen_loss), optimizer, n_steps, batch_size, own_seed]
@@ -256,7 +257,7 @@ def _as_numpy(array: Any) -> Any:
 
 
 def _start(module: torch.nn.Module | Callable[[], torch.nn.Module], seed: int) -> torch.nn.Module:
-    """Return the module that a replicate starts from."""
+    """Return the module that all trainings of a replicate start from."""
     if isinstance(module, torch.nn.Module):
         start = deepcopy(module)
     else:
@@ -264,19 +265,20 @@ def _start(module: torch.nn.Module | Callable[[], torch.nn.Module], seed: int) -
             torch.manual_seed(seed)
             start = module()
         if not isinstance(start, torch.nn.Module):
-            raise TypeError(f"module must be a torch module or make one, got {type(start).__name__}")
+            raise TypeError(f"module must be a torch module or return one, got {type(start).__name__}")
     if not list(start.parameters()):
-        raise ValueError("module has no parameters to train")
+        raise ValueError(f"module has no parameters to train: {type(start).__name__}")
     for layer in start.modules():
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
             raise ValueError(
-                f"module has a {type(layer).__name__}, which keeps statistics over steps that copies cannot "
-                "have: use LayerNorm or GroupNorm"
+                f"module has a {type(layer).__name__}, which keeps statistics over steps; copies trained at once "
+                "cannot: use LayerNorm or GroupNorm"
             )
     return start
 
 
 def _default_loss(n_classes: int) -> Loss:
+    # Fingerprints contain these losses by module, name and code: to edit them is to lose existing ledgers.
     return _cross_entropies if n_classes else _squares
 
 
@@ -289,7 +291,7 @@ def _squares(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def _loss_content(loss: Loss) -> Any:
-    """Return what a loss is fingerprinted by: losses that are modules say all there is in their repr."""
+    """Return the content of a loss for the fingerprint; a loss that is a module is described by its repr."""
     return [type(loss), repr(loss)] if isinstance(loss, torch.nn.Module) else loss
 
 
@@ -324,14 +326,8 @@ def _copies(
     )
 
 
-def _check_scores(scored: Sequence[Output]) -> None:
-    for output in scored:
-        if output.score is None:
-            raise ValueError(f"scoring: {output.name} is not among the batched scores, {', '.join(SCORES)}")
-
-
 def _try_out(learner: Copies) -> None:
-    """Run two rows through the module and the loss, to raise an error about their shapes before any training."""
+    """Pass two rows through the module and the loss, to raise errors about shapes before any training."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         outputs = learner.tester(learner.X[:2])
         expected = (2, learner.n_classes) if learner.n_classes else (2, 1)
@@ -340,6 +336,6 @@ def _try_out(learner: Copies) -> None:
         losses = learner.loss(outputs if learner.n_classes else outputs.reshape(-1), learner.y[:2])
         if tuple(losses.shape) != (2,):
             raise ValueError(
-                f"loss returns shape {tuple(losses.shape)} for 2 rows, expected (2,): one number a row, "
-                "such as torch.nn.CrossEntropyLoss(reduction='none')"
+                f"loss returns shape {tuple(losses.shape)} for 2 rows, expected (2,): one number for each row, "
+                "as torch.nn.CrossEntropyLoss(reduction='none') returns"
             )

@@ -1,4 +1,4 @@
-"""Utilities: data, a model and a score make a game of the training rows."""
+"""`fgsv.utility`: the game of training rows whose value is the test score of a model trained on them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from fgsv.types import Floats
 from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.data import Data, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint
-from fgsv.utilities.loop import Loop, with_seed
-from fgsv.utilities.outputs import read_scoring
+from fgsv.utilities.one_by_one import OneByOne, with_seed
+from fgsv.utilities.outputs import Output, read_scoring
 from fgsv.utilities.row_sets import RowSets, Units, pad, slices
-from fgsv.utilities.scores import Need, Output, Predictions
+from fgsv.utilities.scores import Need, Predictions
 
 
 class Learner(Protocol):
-    """A model that is fitted to many row sets and predicts the test points after each."""
+    """A model that is fitted to many sets of rows and predicts the test points for each."""
 
     name: ClassVar[str]
+    """How it is fitted, in words; also part of the fingerprint."""
     lists_members: ClassVar[bool]
-    """Whether a set costs its members; else it costs the shorter of its two lists."""
+    """Whether a set costs its size; if not, it costs the shorter of members and rows left out."""
 
     @property
     def bytes_per_set(self) -> int: ...  # noqa: D102
@@ -51,15 +52,15 @@ _TWINS: dict[type, Callable[[Any, Data], Learner | str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Utility:
-    """A game whose players are training rows, or units of them, and whose value is a model's score.
+    """A game whose players are training rows, or units of rows, and whose value is a model's score.
 
-    Made by `fgsv.utility`; call it with an (m, n) boolean array, or `evaluate_lists` with `Coalitions`.
+    Returned by `fgsv.utility`. Call it with an (m, n) boolean array, or `evaluate_lists` with `Coalitions`.
     """
 
     model: Any
     learner: Learner
     reason: str
-    """Why there is no batched twin; empty where there is one."""
+    """Why there is no batched twin; empty if there is one."""
     scored: tuple[Output, ...]
     units: Units
     min_size: int
@@ -68,35 +69,35 @@ class Utility:
 
     @property
     def n_players(self) -> int:
-        """How many players there are: rows, or units."""
+        """Number of players: rows, or units."""
         return self.units.n_players
 
     @property
     def independent_rows(self) -> bool:
-        """Whether each coalition is evaluated by itself, the same bits in any batch."""
-        return isinstance(self.learner, Loop)
+        """Whether each coalition is evaluated by itself, with the same bits in any batch."""
+        return isinstance(self.learner, OneByOne)
 
     @property
     def batch_size(self) -> int:
-        """How many coalitions are best asked for at once."""
+        """Number of coalitions that are best evaluated in one call."""
         return 16 if self.independent_rows else 2048
 
     @cached_property
     def defaults(self) -> Floats:
-        """(q,) what a coalition is worth that the model cannot be fitted to, the empty one for example."""
+        """(q,) the worth of a coalition that the model cannot be fitted to, such as the empty one."""
         return np.concatenate([output.default for output in self.scored])
 
     def __call__(self, masks: ArrayLike) -> Floats:
-        """Evaluate the coalitions that the rows of an (m, n) boolean array describe: (m,), or (m, q)."""
+        """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,), or (m, q) for several outputs."""
         masks = np.asarray(masks, dtype=bool)
         if masks.ndim != 2 or masks.shape[1] != self.n_players:
             raise ValueError(f"expected an (m, {self.n_players}) boolean array, got shape {masks.shape}")
         return self.evaluate_lists(Coalitions.from_masks(masks))
 
     def evaluate_lists(self, coalitions: Coalitions) -> Floats:
-        """Evaluate coalitions given as lists: (m,), or (m, q) where the utility has several outputs.
+        """Evaluate coalitions given as lists: (m,), or (m, q) for several outputs.
 
-        Small coalitions cost what they hold, not n; memory is bounded by `rowsets.CHUNK_BYTES`.
+        A small coalition costs its size, not n; memory is bounded by `row_sets.CHUNK_BYTES`.
         """
         values = np.empty((len(coalitions), len(self.defaults)))
         for some in slices(coalitions, self.units.n_rows):
@@ -121,13 +122,13 @@ class Utility:
             except Exception as error:
                 if not self.independent_rows:
                     raise
-                where = describe(coalitions, int(nonempty[chunk[0]]))
-                raise GameError(f"{type(self.model).__name__} failed on {where}: {error}") from error
+                coalition = describe(coalitions, int(nonempty[chunk[0]]))
+                raise GameError(f"{type(self.model).__name__} failed on {coalition}: {error}") from error
             values[nonempty[chunk[predictions.fitted]]] = scores[predictions.fitted]
         return values
 
     def describe(self) -> str:
-        """Say in words what is evaluated, and how."""
+        """Describe in words what is evaluated, and how."""
         rows = self.units.n_rows
         players = f"{rows} rows" if self.n_players == rows else f"{self.n_players} units of {rows} rows"
         path = self.learner.name + (f" ({self.reason})" if self.reason else "")
@@ -136,7 +137,7 @@ class Utility:
         each = f" at each of {len(first.truth)} test points" if first.each_point else ""
         lines = [f"{self.model!r}: {path}", f"players: {players}", f"score: {names}{each}"]
         if self.min_size:
-            lines.append(f"sets of fewer than {self.min_size} rows are padded with rows that say nothing")
+            lines.append(f"sets of fewer than {self.min_size} rows are padded with uninformative rows")
         if len(self.defaults) <= 5:
             worth = ", ".join(f"{value:.6g}" for value in self.defaults)
             lines.append(f"worth of a set the model cannot be fitted to: {worth}")
@@ -168,23 +169,24 @@ def utility(
     [-1.25, -0.167]
 
     `model`: any scikit-learn classifier, regressor or pipeline. Ridge, LinearRegression, LogisticRegression
-    (l2), KNeighbors models and GaussianNB are trained for thousands of coalitions at once; any other is
-    cloned and fitted for each. `game.describe()` says which.
+    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once; any other model is
+    cloned and fitted for each coalition. `game.describe()` says which.
 
-    `X`, `X_test`: numpy, pandas or sparse. `units`: one label a row; the rows of a unit are one player.
+    `X`, `X_test`: numpy, pandas or sparse. `units`: one label for each row; the rows of a unit are one player.
 
     `scoring`: a scikit-learn name (default: accuracy or r2), a scorer, several in a list, or a mapping from
-    names of outputs to a score or to (score, test rows), the rows as a mask or as indices. With
+    output names to a score or to (score, test rows), with the rows as a mask or as indices. With
     `per_test_point` the score at each test point is an output of its own.
 
-    `empty`: what a set is worth that the model cannot be fitted to, one number or one for each output: the
-    empty set, and sets of one class where the model needs two. By default the score of the best constant.
+    `empty`: the worth of a coalition that the model cannot be fitted to, one number or one for each output. These
+    are the empty coalition and, for models that need two classes, coalitions of one. Default: the score of the
+    best constant.
 
-    `min_size`, `null`: sets of fewer rows are filled up with rows that say nothing of the task, drawn once:
-    data with shuffled labels, or what a callable (X, y, size, rng) -> (X, y) returns.
+    `min_size`, `null`: coalitions of fewer rows are padded with uninformative rows, drawn once: rows of the data
+    with shuffled labels, or what a callable (X, y, size, rng) -> (X, y) returns.
 
-    `seed`: for that draw, and for models whose `random_state` is not set: one for all coalitions, so that U
-    is a function of the coalition.
+    `seed`: of that draw, and of models whose `random_state` is not set. It is the same for all coalitions, so that
+    U is a function of the coalition.
     """
     given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
     return build(Kind.of(model), _learner, *given)
@@ -208,7 +210,7 @@ def build(
 ) -> Utility:
     """Read the arguments of `utility`, let `choose` pick the learner, and return the game.
 
-    `choose` returns the learner, why it is no better one, and what to fingerprint it by.
+    `choose` returns the learner, the reason why it is not a batched twin (or ""), and the content to fingerprint.
     """
     data = read(kind, X, y, X_test, y_test, min_size, null, seed)
     players = Units.of(units, data.n_rows)
@@ -226,11 +228,11 @@ def build(
 
 
 def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
-    """Return the batched twin of a model, or the loop and the reason for it."""
+    """Return the batched twin of a model, or one fit per coalition and the reason why there is no twin."""
     twin = _twin(model, data, scored)
     if isinstance(twin, str):
-        loop = Loop(with_seed(model, seed), data)
-        return loop, twin, loop.model
+        learner = OneByOne(with_seed(model, seed), data)
+        return learner, twin, learner.model
     return twin, "", model
 
 

@@ -1,4 +1,4 @@
-"""Training of the small model from nothing: its autoencoder, then its UNet and text encoder together."""
+"""Training of the small model from scratch: its autoencoder, then its UNet and text encoder together."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fgsv.utilities.adapters.layers import recorded
 from fgsv.utilities.diffusion.model import DiffusionModel, as_pixels
 
 Report = Callable[[str, int, int, torch.Tensor], None]
-"""Takes what is trained, the step, the number of steps and the loss; to read it is to wait for the GPU."""
+"""Takes the part trained, the step, the number of steps and the loss; reading the loss waits for the GPU."""
 
 
 @dataclass(frozen=True)
 class Pretraining:
-    """How long and how fast the parts are trained."""
+    """Steps, batch sizes and learning rates."""
 
     autoencoder_steps: int = 1000
     autoencoder_batch: int = 96
@@ -30,14 +30,14 @@ class Pretraining:
     batch: int = 256
     rate: float = 1e-3
     dropped_prompts: float = 0.1
-    """The part of the samples trained with the empty prompt, which guidance needs."""
+    """Fraction of samples trained with the empty prompt, which guidance needs."""
     seed: int = 0
 
 
 def train_autoencoder(
     model: DiffusionModel, images: Images, settings: Pretraining, report: Report | None = None
 ) -> None:
-    """Train the autoencoder in place on images, and set its scale to that of its latents."""
+    """Train the autoencoder in place, and set its scaling factor so that latents have unit variance."""
     vae, device = model.vae.train().requires_grad_(True), model.device
     pixels = as_pixels(images, device)
 
@@ -45,17 +45,17 @@ def train_autoencoder(
         with _mixed_precision(device):
             latents = vae.encode(batch).latent_dist.mode()
             decoded = vae.decode(latents).sample
-        # A faint pull towards small latents keeps the space compact without blurring what is decoded.
+        # A weak penalty on large latents keeps the space compact without blurring the decoded images.
         loss: torch.Tensor = (decoded.float() - batch).square().mean() + 1e-4 * latents.float().square().mean()
         return loss
 
     def batches() -> Iterator[tuple[torch.Tensor, ...]]:
         generator = torch.Generator().manual_seed(settings.seed)
         for rows in _shuffled(len(images), settings.autoencoder_batch, generator):
-            # Channels in a random order: what saw few brands must not know their colours by heart.
+            # Colour channels in random order: after few brands, their colours must not be memorised.
             channels = torch.rand(len(rows), 3, generator=generator).argsort(dim=1)
             batch = pixels[rows.to(device)[:, None], channels.to(device)]
-            # Turned and mirrored for the same reason: new shapes have edges at other angles.
+            # Rotated and mirrored for the same reason: new shapes have edges at other angles.
             turns, mirrored = (int(number) for number in torch.randint(0, 4, (2,), generator=generator))
             yield (batch.rot90(turns, (2, 3)).flip((3,) if mirrored % 2 else ()).contiguous(),)
 
@@ -117,11 +117,11 @@ def _train(
     rate: float,
     report: Report | None,
 ) -> None:
-    """Minimise a loss with AdamW: the rate warms up over a twentieth of the steps, then falls along a cosine."""
+    """Minimise a loss with AdamW; the learning rate warms up over a twentieth of the steps, then follows a cosine."""
     device = next(module.parameters()).device
     on_gpu = device.type == "cuda"
-    # On a GPU the rate is a tensor, which a recorded step reads anew each time. It is zero while the step is
-    # recorded, so that no weight moves then.
+    # On a GPU the rate is a tensor, which a recorded step reads again on every replay. It is zero while the step is
+    # recorded, so that recording moves no weight.
     current: Any = torch.zeros((), device=device) if on_gpu else 0.0
     fused = None if on_gpu else True  # None: torch chooses, and takes many tensors at once on a GPU
     optimiser = torch.optim.AdamW(module.parameters(), lr=current, weight_decay=1e-4, capturable=on_gpu, fused=fused)
@@ -150,7 +150,7 @@ def _train(
 
 
 def _shuffled(n: int, batch: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
-    """Yield batches of rows without end: shuffled passes over n rows."""
+    """Yield batches of row numbers forever: shuffled passes over n rows."""
     batch = min(batch, n)
     left = torch.empty(0, dtype=torch.long)
     while True:
@@ -161,5 +161,5 @@ def _shuffled(n: int, batch: int, generator: torch.Generator) -> Iterator[torch.
 
 
 def _mixed_precision(device: torch.device) -> AbstractContextManager[None]:
-    # without autocast's cache of converted weights, which would outlive a recorded step
+    # without the cache of converted weights, which must not outlive a recorded step
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda", cache_enabled=False)

@@ -1,8 +1,7 @@
-"""SRS and FSRS from the utilities that the paper's authors published: the copyright experiment, recomputed.
+"""The copyright experiment recomputed from the utilities that the paper's authors published.
 
 The authors fine-tuned Stable Diffusion v1.4 on coalitions of 120 logos of four brands and published the
-log-likelihoods of 20 generated images per prompt. This module computes their shares from that file, by their
-rules.
+log-likelihoods of 20 generated images per prompt. This module computes SRS and FSRS from that file, by their rules.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fgsv.experiments.copyright.royalties import Royalties, clipped, figure, text, write_csv, write_json
+from fgsv.experiments.copyright.royalties import Royalties, figure, shares_of, text, write_csv, write_json
 from fgsv.game import Game
 from fgsv.running.run import exact
 from fgsv.types import Floats, Ints, Masks
@@ -24,22 +23,22 @@ BRAND_SIZE, LARGE_SIZE, SMALL_SIZE = 30, 20, 10
 
 @dataclass(frozen=True, eq=False)
 class PublishedUtilities:
-    """The utilities of the file: prompts q, images r, players p (brands and the parts of split ones)."""
+    """The published utilities of q prompts, r images and p players (brands, and the parts of split ones)."""
 
     prompts: tuple[str, ...]
     players: tuple[str, ...]
     coalitions: tuple[frozenset[str], ...]
-    """The file's group coalitions as sets of brands and parts; a whole split brand is its two parts."""
+    """The file's group coalitions as sets of brands and parts; a split brand is both of its parts."""
     group: Floats
-    """(q, coalitions, r)."""
+    """(q, coalitions, r) utilities of these coalitions."""
     ends: Floats
-    """(q, 2, r): the empty coalition and the full one, computed with `pairs` and apart from `group`."""
+    """(q, 2, r) utilities of the empty and the full coalition, from the computation of `pairs`, not of `group`."""
     pairs: Floats
-    """(p, q, 2, n - 1, replicates, r): lower and upper utility at each coalition size 1 to n - 1."""
+    """(p, q, 2, n - 1, replicates, r) lower and upper utilities at each coalition size from 1 to n - 1."""
 
     @property
     def split_brands(self) -> tuple[str, ...]:
-        """The brands of which the file also has parts."""
+        """The brands that the file also has in parts."""
         return tuple(brand for brand in self.brands if brand + LARGE in self.players)
 
     @property
@@ -49,7 +48,7 @@ class PublishedUtilities:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The players of the split scenario: the parts of a split brand, the others whole."""
+        """The players of the split scenario: the parts of split brands, and the other brands."""
         return tuple(
             name
             for brand in self.brands
@@ -57,22 +56,22 @@ class PublishedUtilities:
         )
 
     @property
-    def n_points(self) -> int:
-        """How many images of all brands there are."""
+    def n_images(self) -> int:
+        """Number of training images, n."""
         return BRAND_SIZE * len(self.brands)
 
     def size(self, player: str) -> int:
-        """Return how many images a brand or a part of one has."""
+        """Return the number of images of a brand or of a part."""
         if player.endswith(LARGE):
             return LARGE_SIZE
         return SMALL_SIZE if player.endswith(SMALL) else BRAND_SIZE
 
 
 def read_published(path: str | Path) -> PublishedUtilities:
-    """Read the published file, an .npz; a file of another layout is an error that names what is wrong."""
+    """Read the published .npz file; one with another layout raises an error that says what differs."""
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"no file of published utilities at {path}")
+        raise FileNotFoundError(f"there is no file of published utilities at {path}")
     wanted = ("group_utility", "group_coalitions", "pair_utility", "ends_utility", "prompts", "players")
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -99,7 +98,7 @@ def read_published(path: str | Path) -> PublishedUtilities:
         if arrays[name].shape != shape:
             raise ValueError(f"{path}: {name} has shape {arrays[name].shape}, expected {shape}")
         if not np.isfinite(arrays[name]).all():
-            raise ValueError(f"{path}: {name} holds numbers that are not finite")
+            raise ValueError(f"{path}: {name} has numbers that are not finite")
     utilities = PublishedUtilities(prompts, players, (), group, ends, pairs)
     coalitions = tuple(_members(str(name), utilities) for name in arrays["group_coalitions"])
     absent = [
@@ -108,12 +107,12 @@ def read_published(path: str | Path) -> PublishedUtilities:
         if (parts := frozenset(p for p, bit in zip(utilities.parts, bits, strict=True) if bit)) not in coalitions
     ]
     if absent:
-        raise ValueError(f"{path}: {len(absent)} group coalitions are missing, for one {sorted(absent[0])}")
+        raise ValueError(f"{path}: {len(absent)} group coalitions are missing, such as {sorted(absent[0])}")
     return PublishedUtilities(prompts, players, coalitions, group, ends, pairs)
 
 
 def _members(name: str, utilities: PublishedUtilities) -> frozenset[str]:
-    """Return the parts that a coalition's name stands for: 'Google_SpriteLarge', 'null', 'full'."""
+    """Return the parts in a coalition by its published name, such as 'Google_SpriteLarge', 'null' or 'full'."""
     if name.lower() == "null":
         return frozenset()
     if name.lower() == "full":
@@ -122,14 +121,14 @@ def _members(name: str, utilities: PublishedUtilities) -> frozenset[str]:
     for player in name.lower().split("_"):
         if player not in utilities.players:
             raise ValueError(
-                f"coalition {name!r} names {player!r}; expected null, full, or players of {utilities.players}"
+                f"coalition {name!r} names {player!r}; expected null, full, or some of {', '.join(utilities.players)}"
             )
         members.update([player + LARGE, player + SMALL] if player in utilities.split_brands else [player])
     return frozenset(members)
 
 
 def group_shapley_values(utilities: PublishedUtilities, players: tuple[str, ...]) -> Floats:
-    """Return the exact GSV of groups, (prompts, players, images), from the table of group coalitions."""
+    """Return the exact GSV, (prompts, players, images), of groups from the utilities of their coalitions."""
     position = {coalition: row for row, coalition in enumerate(utilities.coalitions)}
     parts = [_members(player, utilities) for player in players]
 
@@ -146,10 +145,10 @@ def finite_difference_values(utilities: PublishedUtilities, players: tuple[str, 
     """Return the authors' estimate of FGSV, (prompts, players, images).
 
     FGSV(S0) = a [U(N) - U(0)] + sum over s of T(s), a = s0/n, T(s) = a (1 - a) (upper - lower) / h averaged
-    over replicates; h points of S0 are swapped for others between lower and upper. Exact up to their finite
-    differences would take another factor n/(n - 1), which they leave out.
+    over replicates; from lower to upper, h players outside S0 are swapped for players of S0. The formula lacks a
+    factor n/(n - 1) in T(s), as in the authors' code.
     """
-    n = utilities.n_points
+    n = utilities.n_images
     gain = utilities.ends[:, 1] - utilities.ends[:, 0]
     differences = (utilities.pairs[:, :, 1] - utilities.pairs[:, :, 0]).mean(axis=-2)
     values = []
@@ -162,27 +161,24 @@ def finite_difference_values(utilities: PublishedUtilities, players: tuple[str, 
     return np.stack(values, axis=1)
 
 
-def swaps(n_points: int, group_size: int) -> Ints:
-    """Return h for each coalition size 1 to n - 1: 2 where a central difference is feasible, else 1.
+def swaps(n: int, group_size: int) -> Ints:
+    """Return h for each coalition size from 1 to n - 1: 2 where a central difference is feasible, else 1.
 
     >>> swaps(6, 3).tolist()
     [1, 2, 2, 2, 1]
     """
-    sizes = np.arange(1, n_points)
-    middle = np.round(group_size * sizes / n_points).astype(np.int64)  # half to even, as the authors' code
-    least, most = np.maximum(0, sizes - (n_points - group_size)), np.minimum(group_size, sizes)
+    sizes = np.arange(1, n)
+    middle = np.round(group_size * sizes / n).astype(np.int64)  # half to even, as in the authors' code
+    least, most = np.maximum(0, sizes - (n - group_size)), np.minimum(group_size, sizes)
     return np.where((middle - 1 >= least) & (middle + 1 <= most), 2, 1)
 
 
 def royalties(values: Floats, prompts: tuple[str, ...], players: tuple[str, ...]) -> Royalties:
-    """Return clipped shares of the values averaged over images, with jackknife standard errors.
-
-    `values` is (prompts, players, images).
-    """
+    """Return clipped shares of (prompts, players, images) values averaged over images, with jackknife errors."""
     n_images = values.shape[-1]
-    shares = clipped(values.mean(axis=-1))
+    shares = shares_of(values.mean(axis=-1), clip=True)
     left_out = (values.sum(axis=-1, keepdims=True) - values) / (n_images - 1)
-    jackknife = clipped(np.moveaxis(left_out, -1, 0))
+    jackknife = shares_of(np.moveaxis(left_out, -1, 0), clip=True)
     spread = ((jackknife - jackknife.mean(axis=0)) ** 2).sum(axis=0)
     return Royalties(prompts, players, shares, np.sqrt(spread * (n_images - 1) / n_images))
 

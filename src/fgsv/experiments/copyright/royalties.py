@@ -1,4 +1,4 @@
-"""Royalty shares of brands per prompt: the table, its JSON and CSV, and the paper's three-panel figure."""
+"""Royalty shares of brands for each prompt: the table, its JSON and CSV, and the paper's figure of three panels."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fgsv.environment import write_whole
+from fgsv.plots import new_figure
 from fgsv.types import Floats
-
-SCENARIOS = ("srs_whole", "srs_split", "fsrs_whole", "fsrs_split")
-"""Shapley royalty share (groups as players) and the faithful one; brands whole, and two of them split."""
 
 
 @dataclass(frozen=True, eq=False)
 class Royalties:
-    """Shares of one rule under one grouping: what each player is paid of the royalty of each prompt."""
+    """The shares of each prompt's royalty, under one rule and one grouping."""
 
     prompts: tuple[str, ...]
     players: tuple[str, ...]
     shares: Floats
-    """(prompts, players); a row sums to 1."""
+    """(prompts, players); a row sums to 1, or is NaN where there is nothing to share."""
     stderr: Floats
-    """(prompts, players) standard errors of the shares; zero where nothing was sampled."""
+    """(prompts, players) standard errors of the shares; zero where they are exact or unknown."""
 
     def nested(self, what: str = "shares") -> dict[str, dict[str, float | None]]:
-        """Return prompt -> player -> share, or the same of `stderr`; None where there is nothing to share."""
+        """Return prompt -> player -> share (or `stderr`); None where there is nothing to share."""
         table: Floats = getattr(self, what)
         return {
             prompt: {
@@ -40,33 +39,30 @@ class Royalties:
         }
 
 
-def clipped(values: Floats) -> Floats:
-    """Return shares over the last axis with negative values paid zero; all zero where none is positive.
+def shares_of(values: Floats, *, clip: bool = False) -> Floats:
+    """Return values over their sum along the last axis; all zero where that sum is not positive.
 
-    >>> clipped(np.array([3.0, 1.0, -2.0])).tolist()
+    >>> shares_of(np.array([3.0, 1.0, -2.0])).tolist()
+    [1.5, 0.5, -1.0]
+    >>> shares_of(np.array([3.0, 1.0, -2.0]), clip=True).tolist()
     [0.75, 0.25, 0.0]
 
-    The paper's authors do so. It is not faithful: a provider whose members are partly negative earns by
-    splitting.
+    `clip` sets negative values to zero first, as the paper's authors do. Clipped shares are not faithful: a brand
+    some of whose images have negative values gains by splitting. Unlike `fgsv.payout.royalty_shares`, this takes
+    arrays of any number of axes, and a prompt with nothing to share does not stop the others from being shared.
     """
-    positive = np.maximum(values, 0.0)
-    total = positive.sum(axis=-1, keepdims=True)
-    shares: Floats = np.divide(positive, total, out=np.zeros_like(positive), where=total > 0)
-    return shares
-
-
-def linear(values: Floats) -> Floats:
-    """Return values over their sum, over the last axis; negative shares stay, splitting changes nothing."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares: Floats = values / values.sum(axis=-1, keepdims=True)
+    if clip:
+        values = np.maximum(values, 0.0)
+    total = values.sum(axis=-1, keepdims=True)
+    shares: Floats = np.divide(values, total, out=np.zeros_like(values), where=total > 0)
     return shares
 
 
 def write_json(tables: Mapping[str, Royalties], path: Path, **more: Any) -> None:
-    """Write the shares of each scenario as prompt -> player -> share, and their errors under `stderr`."""
+    """Write each scenario as prompt -> player -> share, their errors under `stderr`, and `more` keys."""
     content: dict[str, Any] = {name: table.nested() for name, table in tables.items()}
     content["stderr"] = {name: table.nested("stderr") for name, table in tables.items()}
-    path.write_text(json.dumps(content | more, indent=2) + "\n")
+    write_whole(path, json.dumps(content | more, indent=2) + "\n")
 
 
 def write_csv(tables: Mapping[str, Royalties], path: Path) -> None:
@@ -76,7 +72,7 @@ def write_csv(tables: Mapping[str, Royalties], path: Path) -> None:
         for q, prompt in enumerate(table.prompts):
             for k, player in enumerate(table.players):
                 lines.append(f"{name},{prompt},{player},{table.shares[q, k]:.6f},{table.stderr[q, k]:.6f}")
-    path.write_text("\n".join(lines) + "\n")
+    write_whole(path, "\n".join(lines) + "\n")
 
 
 def text(tables: Mapping[str, Royalties]) -> str:
@@ -107,16 +103,12 @@ def figure(
 ) -> None:
     """Draw the paper's three panels: images (or utility gains), SRS and FSRS, brands whole and split.
 
-    `images` holds a few (H, W, 3) images for each prompt; without them panel (a) shows `gains`, U(N) - U(0)
-    of each prompt with its standard error. The parts of a split brand, `googlelarge` and `googlesmall`, are
+    `images` has a few (H, W, 3) images for each prompt; without them panel (a) shows `gains`, each prompt's
+    U(N) - U(0) with its standard error. The parts of a split brand, such as `googlelarge` and `googlesmall`, are
     stacked in two tones, negative ones below zero, with a line at their sum.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'fgsv[plots]'") from error
     prompts = tables["srs_whole"].prompts
-    drawing = Figure(figsize=(13, 2.3 * len(prompts) + 0.9), layout="constrained")
+    drawing = new_figure((13, 2.3 * len(prompts) + 0.9))
     panels: Any = drawing.subfigures(1, 3, width_ratios=(1.0, 1.3, 1.3))
     left, middle, right = panels
     if images is not None:
@@ -161,7 +153,7 @@ def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
         axis.bar(where - 0.2, whole.shares[q], 0.38, yerr=_errors(whole, q), color="#3b6ea8", capsize=2)
         for position, brand in zip(where + 0.2, brands, strict=True):
             parts = [k for k, player in enumerate(split.players) if player.startswith(brand)]
-            ends = {True: 0.0, False: 0.0}  # of what is stacked above zero, and below
+            ends = {True: 0.0, False: 0.0}  # of the stacks above and below zero
             for k, colour in zip(parts, ("#d9772b", "#f2b880"), strict=False):
                 share, error = split.shares[q, k], _errors(split, q, k)
                 axis.bar(position, share, 0.38, bottom=ends[share > 0], yerr=error, color=colour, capsize=2)
@@ -183,5 +175,5 @@ def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
 
 
 def _errors(table: Royalties, prompt: int, player: int | slice = slice(None)) -> Any:
-    """Return the error bars of a prompt's shares; None where they are exact."""
+    """Return the error bars of a prompt's shares; None where there are none to show."""
     return table.stderr[prompt, player] if table.stderr.any() else None

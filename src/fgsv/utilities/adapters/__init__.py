@@ -1,1 +1,5 @@
-"""Stacks of LoRA adapters over one frozen model, trained at once."""
+"""LoRA adapters over one frozen model, many of them trained at once."""
+
+from fgsv.environment import optional
+
+optional("torch", "adapters", "diffusion")  # once for all modules here, which import it as usual

@@ -1,8 +1,7 @@
 """Many LoRA adapters over one frozen UNet: B of them in one forward and backward pass.
 
-A batch holds the samples of adapter 0, then those of adapter 1, and so on. The frozen layers see one large
-batch; an adapted projection adds to it B low-rank products at once, and its gradients are those of the
-adapters alone.
+A batch has the samples of adapter 0, then those of adapter 1, and so on. The frozen layers process one large
+batch; an adapted projection adds B low-rank products at once, and only the adapters have gradients.
 """
 
 from __future__ import annotations
@@ -14,23 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-try:
-    import torch
-except ImportError as error:
-    raise ImportError("diffusion models need torch and diffusers: pip install 'fgsv[diffusion]'") from error
+import torch
 
 TARGETS = ("to_q", "to_k", "to_v", "to_out.0")
-"""The attention projections of a diffusers UNet, by the end of their names."""
+"""The attention projections of a diffusers UNet, by the ends of their names."""
 
 WARM_UP = 3
-"""Calls before a step is recorded, in which libraries choose their kernels and take their workspaces."""
+"""Calls before a step is recorded, in which libraries choose kernels and allocate workspaces."""
 
 
 class BatchedLinear(torch.nn.Module):
     """A frozen linear layer to which adapter i of a stack adds scaling * up[i] @ down[i].
 
-    Input (B * b, ..., inputs), samples of one adapter next to each other; output (B * b, ..., outputs).
-    Without a stack bound to it, it is the frozen layer.
+    Input (B * b, ..., inputs), with the samples of one adapter next to each other; output (B * b, ..., outputs).
+    Without a bound stack it is the frozen layer.
     """
 
     def __init__(self, base: torch.nn.Linear, rank: int, scaling: float) -> None:
@@ -43,18 +39,18 @@ class BatchedLinear(torch.nn.Module):
 
     @property
     def n_weights(self) -> int:
-        """How many weights one adapter has in this layer."""
+        """Number of weights of one adapter in this layer."""
         return self.rank * (self.base.in_features + self.base.out_features)
 
     def bind(self, flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Take (B, n_weights) weights, as two leaves of the graph that share their memory."""
+        """Bind (B, n_weights) weights; return `down` and `up`, leaves of the graph that share their memory."""
         split = self.rank * self.base.in_features
         self.down = flat[:, :split].view(len(flat), self.rank, -1).detach()
         self.up = flat[:, split:].view(len(flat), -1, self.rank).detach()
         return self.down, self.up
 
     def forward(self, inputs: torch.Tensor, *rest: object) -> torch.Tensor:
-        """Return the frozen product plus each adapter's own; `rest` is a scale of old diffusers, always 1."""
+        """Return the frozen output plus each adapter's product; `rest` is a scale from old diffusers, always 1."""
         outputs: torch.Tensor = self.base(inputs)
         if self.down is None or self.up is None:
             return outputs
@@ -71,7 +67,7 @@ class BatchedLinear(torch.nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class AdaptedUNet:
-    """A UNet whose attention projections take a stack of adapters; make it with `adapt`."""
+    """A UNet whose attention projections take a stack of adapters; `adapt` returns one."""
 
     unet: torch.nn.Module
     layers: dict[str, BatchedLinear]
@@ -79,21 +75,21 @@ class AdaptedUNet:
 
     @property
     def n_weights(self) -> int:
-        """How many weights one adapter has, P."""
+        """Number of weights of one adapter, P."""
         return sum(layer.n_weights for layer in self.layers.values())
 
     @property
     def device(self) -> torch.device:
-        """Where the UNet is."""
+        """The device of the UNet."""
         return next(self.unet.parameters()).device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The precision of the frozen weights, in which the adapters are applied too."""
+        """The precision of the frozen weights, also used to apply the adapters."""
         return next(self.unet.parameters()).dtype
 
     def initial(self, seed: int) -> torch.Tensor:
-        """Draw the (P,) weights to start from: `down` Kaiming uniform and `up` zero, as peft does."""
+        """Draw the (P,) initial weights: `down` Kaiming uniform and `up` zero, as peft does."""
         generator = torch.Generator().manual_seed(seed)
         pieces = []
         for layer in self.layers.values():
@@ -103,7 +99,7 @@ class AdaptedUNet:
         return torch.cat(pieces).to(self.device)
 
     def bind(self, weights: torch.Tensor | None, *, train: bool = False) -> list[torch.Tensor]:
-        """Run the UNet with the (B, P) adapters of `weights` from now on, or with none; return the leaves."""
+        """Bind the (B, P) adapters to the UNet until the next call, or none; return the leaves of the graph."""
         if weights is None:
             for layer in self.layers.values():
                 layer.down = layer.up = None
@@ -117,7 +113,7 @@ class AdaptedUNet:
 
     @contextmanager
     def using(self, weights: torch.Tensor | None) -> Iterator[torch.nn.Module]:
-        """Give the UNet with the (B, P) adapters bound to it, for inference; unbind them afterwards."""
+        """Yield the UNet with the (B, P) adapters bound, for inference; unbind them afterwards."""
         self.bind(weights)
         try:
             with torch.no_grad():
@@ -133,7 +129,7 @@ class AdaptedUNet:
         return self.unet
 
     def named(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return one adapter's (P,) weights by peft's names: `...to_q.lora_A.weight` and `lora_B`."""
+        """Return one adapter's (P,) weights under peft's names, `...to_q.lora_A.weight` and `lora_B`."""
         named = {}
         start = 0
         for name, layer in self.layers.items():
@@ -146,7 +142,7 @@ class AdaptedUNet:
 
 
 def merge(adapted: AdaptedUNet, weights: torch.Tensor) -> None:
-    """Add one adapter, (P,), to the frozen weights of the UNet for good."""
+    """Add one adapter, (P,), to the frozen weights of the UNet, permanently."""
     named = adapted.named(weights)
     with torch.no_grad():
         for name, layer in adapted.layers.items():
@@ -160,7 +156,7 @@ def adapt(
     """Freeze a UNet and replace its attention projections, in place, by layers that take a stack of adapters.
 
     `rank`, `alpha` and `targets` are those of `peft.LoraConfig`; an adapter adds alpha / rank * up @ down. A
-    second call finds the layers of the first and changes nothing but their rank and scaling.
+    second call on the same UNet only changes the rank and the scaling.
     """
     if rank < 1:
         raise ValueError(f"an adapter needs a rank of at least 1, got {rank}")
@@ -179,15 +175,15 @@ def adapt(
             layers[name] = layer
     if not layers:
         raise ValueError(
-            f"{type(unet).__name__} has no linear layers named {', '.join(targets)}: "
-            "there are no attention projections to adapt"
+            f"{type(unet).__name__} has no attention projections to adapt: "
+            f"expected linear layers named {', '.join(targets)}"
         )
     return AdaptedUNet(unet, layers)
 
 
 @dataclass(frozen=True)
 class AdamW:
-    """The settings of AdamW; the defaults are torch's, with the paper's learning rate."""
+    """Settings of AdamW; the defaults are torch's, with the paper's learning rate."""
 
     learning_rate: float = 1e-4
     betas: tuple[float, float] = (0.9, 0.999)
@@ -195,9 +191,9 @@ class AdamW:
     weight_decay: float = 0.01
 
     def coefficients(self, number: int, pace: torch.Tensor) -> torch.Tensor:
-        """Return (B, 3): decay, correction of the second moment's root, and rate of step `number`, from 1.
+        """Return (B, 3): weight decay, correction of the second moment's root, and rate of step `number` (from 1).
 
-        `pace` (B,) multiplies each adapter's learning rate; one with a pace of zero stays as it is.
+        `pace` (B,) multiplies each adapter's learning rate; an adapter with a pace of zero does not change.
         """
         beta1, beta2 = self.betas
         rate = self.learning_rate * pace.double()
@@ -212,9 +208,9 @@ class AdamW:
         second: torch.Tensor,
         gradient: torch.Tensor,
     ) -> None:
-        """Take a step in place: (B, P) weights and moments, (B, 3) coefficients, each adapter's its own.
+        """Take a step in place with (B, P) weights and moments and each adapter's own (B, 3) coefficients.
 
-        AdamW works on each weight alone, so one call for a stack is B optimisers side by side.
+        AdamW updates each weight by itself, so one call for a stack is the same as B optimisers.
         """
         beta1, beta2 = self.betas
         decay, correction, rate = coefficients.to(weights.dtype)[:, :, None].unbind(1)
@@ -227,10 +223,10 @@ class AdamW:
 class Training:
     """The training of a stack of adapters: weights, moments and the number of steps taken.
 
-    Weights, moments and losses are in the precision of `weights`, float32 as a rule; the UNet runs in its
-    own. A step is given the first `width` adapters, so that a stack sorted by falling number of steps wastes little
-    on those that are done, and leaves them as they are. With `record`, steps are recorded and replayed, for at most
-    `WIDTHS` different widths: a small UNet keeps a GPU waiting for Python otherwise.
+    Weights, moments and losses have the precision of `weights`, usually float32; the UNet has its own. A step takes
+    the first `width` adapters: in a stack sorted by decreasing number of steps, adapters that are done are left out,
+    or unchanged. With `record`, steps are recorded and replayed, for at most `WIDTHS` different widths; with a small
+    UNet a GPU would otherwise wait for Python.
     """
 
     WIDTHS: ClassVar[int] = 8
@@ -246,7 +242,7 @@ class Training:
         self.n_steps = 0
         self._record = record
         self._recorded: tuple[int, Callable[..., torch.Tensor]] | None = None
-        """A width and its recorded step."""
+        """The last width and its recorded step."""
 
     def step(
         self,
@@ -257,12 +253,12 @@ class Training:
         valid: torch.Tensor,
         pace: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Take one step of the adapters that have a valid sample, and return the losses, (width,).
+        """Take one step of those of the first `width` adapters that have a valid sample; return (width,) losses.
 
-        `valid` (width, b) says which samples count, of the first `width` adapters; `noisy` and `target` are (width *
-        b, C, H, W), `timesteps` (width * b,) and `prompts` (width * b, tokens, d). A loss is the mean squared error
-        over an adapter's own valid samples, and the sum of the losses has each adapter's own gradient. `pace`
-        (width,) multiplies the learning rate of each adapter.
+        `valid` is (width, b), `noisy` and `target` are (width * b, C, H, W), `timesteps` is (width * b,) and
+        `prompts` (width * b, tokens, d). A loss is the mean squared error over an adapter's own valid samples; the
+        gradient of the sum of the losses is, for each adapter, that of its own loss. `pace` (width,) multiplies the
+        learning rate of each adapter.
         """
         self.n_steps += 1
         training = valid.any(dim=1)
@@ -271,18 +267,18 @@ class Training:
         return self._recorded_step(inputs)(*inputs) if self._record else self._step(*inputs)
 
     def width(self, n_active: int) -> int:
-        """Return how many adapters to give to a step in which `n_active` train: a few more where it is recorded."""
+        """Return the width of a step in which `n_active` adapters train: rounded up if steps are recorded."""
         grain = -(-len(self.weights) // self.WIDTHS) if self._record else 1
         return min(len(self.weights), -(-n_active // grain) * grain)
 
     def _recorded_step(self, inputs: tuple[torch.Tensor, ...]) -> Callable[..., torch.Tensor]:
         width = len(inputs[-1])
         if self._recorded is None or self._recorded[0] != width:
-            self._recorded = None  # frees its memory for the next
+            self._recorded = None  # frees its memory first
             state = (self.weights, self.first, self.second)
             kept = [tensor.clone() for tensor in state]
             self._recorded = width, recorded(self._step, inputs)
-            for tensor, before in zip(state, kept, strict=True):  # recording takes a few steps
+            for tensor, before in zip(state, kept, strict=True):  # recording took a few steps
                 tensor.copy_(before)
         return self._recorded[1]
 
@@ -310,11 +306,11 @@ class Training:
 
 
 def recorded(step: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...]) -> Callable[..., torch.Tensor]:
-    """Return a step as a CUDA graph: the same kernels on new inputs of the same shapes, launched as one.
+    """Return a step recorded as a CUDA graph: the same kernels on new inputs of the same shapes, launched at once.
 
-    A small model keeps a GPU waiting for Python; a graph does not. The step is run `WARM_UP` times first, with these
-    inputs. A step that cannot be recorded is returned as it is, with a warning. On a CPU, which has no graphs, the
-    step itself is called: after the same warm-up, on the same copies of its inputs.
+    With a small model a GPU would wait for Python to launch kernels. The step is first run `WARM_UP` times with these
+    inputs. A step that cannot be recorded is returned unchanged, with a warning. On a CPU, which has no graphs, the
+    step itself is called, after the same warm-up and on the same copies of its inputs.
     """
     buffers = tuple(tensor.clone() for tensor in inputs)
     try:

@@ -1,4 +1,4 @@
-"""How many adapters fit: two sizes are measured, and the free memory divided by what one more takes."""
+"""How many adapters fit into GPU memory: measured with two numbers of them, and extrapolated."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 
 USABLE = 0.85
-"""The part of the free memory that is planned with; the rest is fragmentation and other people's."""
+"""Fraction of the free memory to plan with; the rest is headroom for fragmentation and other processes."""
 
-ADVICE = "take a smaller batch, another precision or another GPU"
+ADVICE = "use a smaller batch, another precision or another GPU"
 
 
 @dataclass(frozen=True)
 class Room:
-    """How many adapters to train at once, and how many trajectories (of all adapters) to draw at once."""
+    """Number of adapters to train at once, and of trajectories (of all adapters together) to draw at once."""
 
     adapters: int
     trajectories: int
@@ -23,7 +23,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Need:
-    """What a call takes: `fixed` bytes and `each` for every adapter or trajectory."""
+    """Memory of a call: `fixed` bytes, and `each` for every adapter or trajectory."""
 
     fixed: int
     each: int
@@ -44,9 +44,9 @@ def room_for(
     asked: int | None,
     most: Room,
 ) -> Room:
-    """Return how much to handle at once: what was asked for or, on a GPU, what fits; never above `most`.
+    """Return how many to handle at once: as many as asked for or, on a GPU, as many as fit; never more than `most`.
 
-    `train(B)` trains B adapters for a step and `draw(r)` draws r short trajectories; on a GPU both are
+    `train(B)` trains B adapters for a step and `draw(r)` draws r short trajectories; on a GPU, the memory of both is
     measured.
     """
     if asked is not None and asked < 1:
@@ -60,25 +60,25 @@ def room_for(
 
 
 def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
-    """Return how many to handle at once in `free` bytes, or say how much is needed and how many would fit."""
+    """Return how many to handle at once in `free` bytes; raise an error if as many as asked for do not fit."""
     fitting = need.fitting(free)
     if fitting < 1 or (asked is not None and asked > fitting):
         wanted = asked or 1
         raise MemoryError(
             f"{wanted} {what} at once need {_gib(need.fixed + wanted * need.each)} GiB of GPU memory, but "
-            f"{_gib(free)} GiB are free; {fitting} {what} would fit" + ("" if fitting else f": {ADVICE}")
+            f"{_gib(free)} GiB can be used; {fitting} {what} would fit" + ("" if fitting else f": {ADVICE}")
         )
     return min(asked or fitting, most)
 
 
 def measure(what: str, run: Callable[[int], object], few: int, device: torch.device) -> Need:
-    """Measure the peak memory of `run(few)` and `run(2 * few)` beyond what is allocated already.
+    """Measure the peak memory of `run(few)` and `run(2 * few)`, beyond what is already allocated.
 
-    Where twice as many do not fit, what `few` take counts as theirs alone, nothing as fixed.
+    If twice as many do not fit, all memory of `few` counts as theirs, and none as fixed.
     """
     free = free_memory(device)
     peaks: list[int] = []
-    for count in (few, few, 2 * few):  # the first call also pays for workspaces that stay
+    for count in (few, few, 2 * few):  # the first call also allocates workspaces that stay
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         try:
@@ -97,7 +97,7 @@ def measure(what: str, run: Callable[[int], object], few: int, device: torch.dev
 
 
 def free_memory(device: torch.device) -> int:
-    """Return the bytes that this process could still take on a GPU: free, or cached by torch and unused."""
+    """Return the bytes that this process can still use on a GPU: free, or cached by torch and unused."""
     free, _ = torch.cuda.mem_get_info(device)
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return free + cached

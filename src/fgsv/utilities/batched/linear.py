@@ -1,4 +1,4 @@
-"""Ridge and least squares for many row sets at once, from sufficient statistics."""
+"""Ridge and least squares for many sets of rows at once, from sufficient statistics."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from fgsv.utilities.row_sets import RowSets
 from fgsv.utilities.scores import Need, Predictions
 
 PIECE = 1024
-"""How many rows of each set are gathered at a time: what is gathered stays in the cache until it is added up."""
+"""Rows of each set that are gathered at a time, few enough to stay in the cache until they are added up."""
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """Linear regression with an l2 penalty, or the shortest least squares solution where the penalty is 0.
+    """Linear regression with an l2 penalty, or the least-squares solution of least norm if the penalty is 0.
 
-    All that the fit needs of a set is the sum of z z' over its rows, z = (1, x, y). It is added up over the
-    shorter of two lists, the rows in the set or those left out, and a large set is everything minus the rest.
+    All that a fit needs of a set is the sum of z z' over its rows, z = (1, x, y). It is taken over the shorter of two
+    lists, the rows in the set or the rows left out; for a large set it is the total minus the sum over the rest.
     """
 
     design: Floats
-    """(n + 1, 1 + p + 1) rows z = (1, x, y), about their means; the last row, of zeros, fills up lists."""
+    """(n + 1, 1 + p + 1) rows z = (1, x, y), centred; the last row, of zeros, pads lists."""
     total: Floats
     """(p + 2, p + 2) sum of z z' over all rows of the data."""
     X_test: Floats
-    """(t, 1 + p) test rows (1, x), about the same means."""
+    """(t, 1 + p) test rows (1, x), centred in the same way."""
     y_mean: float
     penalty: float
     intercept: bool
     cutoff: float
-    """Without a penalty: singular values below this times the largest count as zero."""
+    """Without a penalty, singular values below this times the largest one count as zero."""
 
     name: ClassVar[str] = "linear regression from sufficient statistics"
     lists_members: ClassVar[bool] = False
 
     @property
     def bytes_per_set(self) -> int:
-        """Memory for one set, whatever its length."""
+        """Memory for each set, whatever its length."""
         return 8 * (4 * int(self.design.shape[1]) ** 2 + 2 * len(self.X_test))
 
     @property
@@ -63,8 +63,8 @@ class Linear:
         moments = np.zeros((len(sets), self.design.shape[1], self.design.shape[1]))
         for first in range(0, table.shape[1], PIECE):
             z = np.take(self.design, table[:, first : first + PIECE], axis=0)
-            # without the column of ones: numpy hands the product of an array with itself to a routine for symmetric
-            # ones, which is slower on arrays as narrow as these
+            # Without the column of ones: for the product of an array with itself numpy calls a routine for symmetric
+            # matrices, which is slower on arrays as narrow as these.
             moments[:, :, 1:] += z.transpose(0, 2, 1) @ z[:, :, 1:]
         moments[:, 0, 0] = sets.n_listed
         moments[:, 1:, 0] = moments[:, 0, 1:]
@@ -81,10 +81,10 @@ class Linear:
         return np.asarray(np.linalg.solve(left, moments[:, :-1, -1:])[:, :, 0])
 
     def _least_squares(self, moments: Floats, sets: RowSets) -> Floats:
-        """Return the least squares coefficients of least norm: from the moments, or the rows of small sets.
+        """Return the least-squares coefficients of least norm: from the moments or, for small sets, from the rows.
 
-        The moments have the square of the rows' condition number, which is large for small sets alone, or
-        where features depend on each other; those directions are cut off, as scikit-learn does.
+        The condition number of the moments is the square of that of the rows. It is large only for small sets, and
+        where features are linearly dependent; such directions are cut off, as in scikit-learn.
         """
         counts = moments[:, 0, 0]
         means = moments[:, 0, 1:] / counts[:, None] * self.intercept
@@ -101,9 +101,9 @@ class Linear:
     def _from_moments(self, centred: Floats) -> Floats:
         left, right = centred[:, :-1, :-1], centred[:, :-1, -1:]
         spread, axes = np.linalg.eigh(left)
-        cut = max(self.cutoff**2, 1e-14) * spread[:, -1:]  # 1e-14: what rounding leaves of a zero
+        cut = max(self.cutoff**2, 1e-14) * spread[:, -1:]  # 1e-14: rounding error of a zero
         regular = spread[:, 0] > cut[:, 0]
-        # scaled to a unit diagonal, so that features of very different size lose no digits
+        # scaled to a unit diagonal, so that features of very different scales lose no digits
         scale = np.sqrt(np.diagonal(left[regular], axis1=1, axis2=2))[:, :, None]
         slopes = np.empty(right.shape)
         slopes[regular] = (
@@ -132,7 +132,7 @@ def twin(model: Any, data: Data) -> Linear | str:
     if np.ndim(penalty) or (hasattr(model, "alpha") and not penalty > 0):
         return "alpha is not one positive number"
     X, X_test = data.features()
-    # an unpenalised intercept absorbs any shift, and about the mean the sums lose no digits to it
+    # an unpenalised intercept absorbs any shift, and sums of centred numbers lose fewer digits
     shift = X[: data.n_rows].mean(axis=0) if model.fit_intercept else np.zeros(X.shape[1])
     y_mean = float(data.y[: data.n_rows].mean()) if model.fit_intercept else 0.0
     design = np.column_stack([np.ones(len(X)), X - shift, data.y - y_mean])

@@ -1,4 +1,4 @@
-"""Logistic regression for many row sets at once, by Newton steps to convergence."""
+"""Logistic regression for many sets of rows at once, by Newton steps to convergence."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fgsv.utilities.row_sets import RowSets
 from fgsv.utilities.scores import Need, Predictions
 
 TOLERANCE = 1e-9
-"""A fit ends with a step this small, relative to the largest weight: convergence is quadratic."""
+"""A fit ends after a step this small, relative to the largest weight; convergence is quadratic."""
 
 MAX_STEPS = 200
 
 MAX_UNKNOWNS = 150
-"""Newton steps solve for all weights of all classes together; with more of them scikit-learn is faster."""
+"""Newton steps solve for all weights of all classes together; above this number scikit-learn is faster."""
 
 _SHARED_BYTES = 32 * 2**20
 
@@ -28,29 +28,29 @@ _SHARED_BYTES = 32 * 2**20
 class Logistic:
     """Logistic regression with an l2 penalty and a free intercept, for two classes or more.
 
-    With weights w the objective of a set is  sum_i log(1 + exp(-y_i w'x_i)) + sum_j penalty_j w_j^2 / 2, or
-    its multinomial twin. Features are scaled inside, and the penalty with them, so that the answer is that of
-    the features as they are.
+    With weights w the objective of a set is  sum_i log(1 + exp(-y_i w'x_i)) + sum_j penalty_j w_j^2 / 2, or its
+    multinomial form. Features are scaled internally, and the penalty with them, so that the solution is that of the
+    original features.
     """
 
     design: Floats
-    """(n + 1, d) scaled rows, after a constant for the intercept; a last row of zeros fills up lists."""
+    """(n + 1, d) scaled rows, the first column 1 if there is an intercept; the last row, of zeros, pads lists."""
     codes: Ints
     """(n + 1,) classes of the rows."""
     X_test: Floats
     """(t, d) scaled test rows."""
     penalty: Floats
-    """(d,) the penalty on each weight; 0 on the intercept."""
+    """(d,) the penalty on each weight; 0 for the intercept."""
     n_classes: int
     starts: Floats
-    """(k, C, d), for two classes (k, 1, d): where sets of 2^k rows start."""
+    """(k, C, d), or (k, 1, d) for two classes: initial weights of sets of 2^k rows."""
 
     name: ClassVar[str] = "logistic regression by batched Newton steps"
     lists_members: ClassVar[bool] = True
 
     @property
     def bytes_per_set(self) -> int:
-        """Memory for one set, whatever its length."""
+        """Memory for each set, whatever its length."""
         unknowns = int(self.design.shape[1]) * (self.n_classes if self.n_classes > 2 else 1)
         return 8 * (3 * unknowns**2 + 3 * self.n_classes * len(self.X_test))
 
@@ -60,7 +60,7 @@ class Logistic:
         return 8 * (2 * int(self.design.shape[1]) + 5 * max(self.n_classes - 1, 1))
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
-        """Fit every set that has two classes and predict the test points; the other sets are not fitted."""
+        """Fit every set that has at least two classes, and predict the test points."""
         weights = self.fit(sets)
         present = sets.counts(self.codes, self.n_classes) > 0
         fitted = present.sum(axis=1) > 1
@@ -75,7 +75,7 @@ class Logistic:
         )
 
     def fit(self, sets: RowSets) -> Floats:
-        """Return (m, C, d) weights: 0 for absent classes, for the first of two, and where there is one class."""
+        """Return (m, C, d) weights: 0 for absent classes, for the first of two, and for sets of one class."""
         present = sets.counts(self.codes, self.n_classes) > 0
         n_present = present.sum(axis=1)
         width = self.design.shape[1]
@@ -95,7 +95,7 @@ class Logistic:
         return weights
 
     def _rows(self, sets: RowSets) -> tuple[_Gathered | _Shared, Floats, Ints]:
-        """Return the rows of the sets, with (m, L) weights 0 or 1 that say which count, and their classes."""
+        """Return rows, (m, L) weights that are 1 for rows in a set and 0 for others, and the rows' classes."""
         n_total, width = self.design.shape
         dense = 2 * sets.sizes.mean() > n_total and 8 * n_total * width**2 < _SHARED_BYTES
         if dense:
@@ -106,12 +106,12 @@ class Logistic:
         return _Gathered(np.take(self.design, members, axis=0)), counted, self.codes[members]
 
     def _start(self, sets: RowSets) -> Floats:
-        """Return (m, C, d) weights to start from: those of a set of that size that is like all the data."""
+        """Return (m, C, d) initial weights: those of a typical set of about the same size."""
         return self.starts[np.rint(np.log2(sets.sizes)).astype(np.int64)]
 
 
 def _fit_two(rows: _Gathered | _Shared, counted: Floats, sign: Floats, penalty: Floats, w: Floats) -> Floats:
-    """Return (m, d) weights for sets of two classes, from (m, L) weights of rows, classes +-1 and a start."""
+    """Return (m, d) weights for sets of two classes, from (m, L) weights of rows, classes +-1, initial weights w."""
     weights: Floats = w.copy()
     diagonal = np.arange(len(penalty))
     margins: Floats = rows.margins(w)
@@ -130,7 +130,7 @@ def _fit_two(rows: _Gathered | _Shared, counted: Floats, sign: Floats, penalty: 
         going = np.abs(step).max(axis=1) > TOLERANCE * (1 + np.abs(w).max(axis=1))
         if not going.any():
             return weights
-        # fits that are done leave once they are many; to go on does them no harm
+        # converged fits are dropped once they are many; further steps do them no harm
         if 4 * going.sum() < 3 * len(going):
             active, w, margins, counted = active[going], w[going], margins[going], counted[going]
             rows, sign = rows.take(going), sign[going]
@@ -145,12 +145,12 @@ def _fit_many(
     penalty: Floats,
     w: Floats,
 ) -> Floats:
-    """Return (m, C, d) weights for sets of three classes or more, from a start; absent classes keep 0."""
+    """Return (m, C, d) weights for sets of three classes or more, from initial weights w; absent classes keep 0."""
     n_classes, width = present.shape[1], len(penalty)
     unknowns = n_classes * width
     absent = np.where(present, 0.0, -np.inf)[:, None, :]
-    # Nothing changes when all intercepts move together; this term, without effect on the gradient, keeps
-    # the equations regular there and for the intercepts of absent classes.
+    # Adding a constant to all intercepts changes nothing, and those of absent classes are free: this term, which
+    # does not affect the gradient, keeps the equations regular in these directions.
     free = np.diag((penalty == 0).astype(float))
     regular = np.where(present[:, :, None] & present[:, None, :], 1.0, np.eye(n_classes))
     fixed = np.einsum("mab,ij->maibj", regular, free)
@@ -190,7 +190,7 @@ def _fit_many(
 
 @dataclass(frozen=True, eq=False)
 class _Gathered:
-    """Rows of each set on their own: (m, L, d). What small sets want."""
+    """The rows of each set, gathered: (m, L, d). For small sets."""
 
     rows: Floats
 
@@ -212,7 +212,7 @@ class _Gathered:
 
 @dataclass(frozen=True, eq=False)
 class _Shared:
-    """All rows, once for all sets: each step is one matrix product. What large sets want."""
+    """All rows, shared by all sets, so that each step is one matrix product. For large sets."""
 
     rows: Floats
     squares: Floats
@@ -240,10 +240,10 @@ class _Shared:
 
 
 def _safe_length(change: Floats) -> Floats:
-    """Return the step length that is sure to decrease the objective, without a search.
+    """Return a step length that is certain to decrease the objective, without a line search.
 
-    Along a Newton step that changes no margin by more than c, the third derivative of the logistic loss is at
-    most c times the second, and integrating that bound the best length is log(1 + c) / c. It tends to one.
+    Along a Newton step that changes no margin by more than c, the third derivative of the logistic loss is at most c
+    times the second. Integrating this bound, the best length is log(1 + c) / c, which tends to one as c does to zero.
     """
     return np.log1p(change) / np.maximum(change, 1e-300) * (change > 1e-12) + (change <= 1e-12)
 
@@ -255,7 +255,7 @@ def softmax(scores: Floats) -> Floats:
 
 
 def two_class_predictions(fitted: Masks, margins: Floats, needs: frozenset[Need]) -> Predictions:
-    """(m, t) margins of the second class over the first -> labels, ranks and, if needed, probabilities."""
+    """Return labels, ranks and, if needed, probabilities from (m, t) margins of the second class over the first."""
     probabilities = None
     if "probabilities" in needs:
         small = np.exp(-np.abs(margins))
@@ -266,7 +266,10 @@ def two_class_predictions(fitted: Masks, margins: Floats, needs: frozenset[Need]
 
 
 def _not_converged(n_left: int) -> str:
-    return f"logistic regression: {n_left} coalitions did not converge in {MAX_STEPS} Newton steps"
+    return (
+        f"logistic regression: {n_left} coalitions did not converge in {MAX_STEPS} Newton steps: "
+        "use a stronger penalty, a smaller C"
+    )
 
 
 def twin(model: Any, data: Data) -> Logistic | str:
@@ -306,10 +309,10 @@ def twin(model: Any, data: Data) -> Logistic | str:
 
 
 def _starts(design: Floats, codes: Ints, penalty: Floats, n_classes: int) -> Floats:
-    """Return the weights of sets of 1, 2, 4, ... rows that look like the data, fitted to a sample of it.
+    """Return the weights of typical sets of 1, 2, 4, ... rows, fitted to a sample of the data.
 
-    A set of s rows is about s times the average row. From there fits take a half or a third of the steps that
-    they take from zero.
+    The objective of a set of s rows is about s times the mean over rows. Starting there, fits take a half or a third
+    of the steps that they take from zero.
     """
     sample = np.linspace(0, len(design) - 1, min(len(design), 1000)).astype(np.int64)
     n_sizes = int(np.ceil(np.log2(len(design)))) + 1

@@ -1,4 +1,4 @@
-"""Gaussian naive Bayes for many row sets at once."""
+"""Gaussian naive Bayes for many sets of rows at once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fgsv.utilities.scores import Need, Predictions
 
 @dataclass(frozen=True, eq=False)
 class NaiveBayes:
-    """Gaussian naive Bayes, class by class over all sets of a chunk.
+    """Gaussian naive Bayes, one class after the other for all sets of a chunk.
 
-    A set whose rows do not differ in any feature has no variance to smooth with: where it holds two classes it
-    cannot be scored, and scikit-learn's probabilities are not numbers.
+    A set in which no feature varies has no variance to smooth with. If it has two classes it cannot be fitted:
+    scikit-learn's probabilities would be NaN.
     """
 
     X: Floats
-    """(n + 1, p) rows; the last one, of zeros, fills up lists."""
+    """(n + 1, p) rows; the last one, of zeros, pads lists."""
     codes: Ints
     X_test: Floats
     n_classes: int
@@ -34,7 +34,7 @@ class NaiveBayes:
 
     @property
     def bytes_per_set(self) -> int:
-        """Memory for one set, whatever its length."""
+        """Memory for each set, whatever its length."""
         return 8 * len(self.X_test) * (3 * self.n_classes + 2 * int(self.X.shape[1]))
 
     @property
@@ -43,7 +43,7 @@ class NaiveBayes:
         return 8 * (3 * int(self.X.shape[1]) + self.n_classes)
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
-        """Fit every set and compare the classes' likelihoods at every test point."""
+        """Fit every set and predict the test points from the classes' likelihoods."""
         members = sets.explicit().table(len(self.X) - 1)
         rows = np.take(self.X, members, axis=0)
         counted = members < len(self.X) - 1
@@ -73,7 +73,7 @@ class NaiveBayes:
 
 
 def _moments(rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the mean and the variance, (m, p) each, of the rows (m, L, p) that the weights 0 or 1 count."""
+    """Return the mean and the variance, (m, p) each, of (m, L, p) rows with (m, L) weights of 1 or 0."""
     counts = weights.sum(axis=1)[:, None]
     mean = (weights[:, None, :] @ rows)[:, 0] / counts
     variance = (weights[:, None, :] @ (rows - mean[:, None, :]) ** 2)[:, 0] / counts

@@ -1,4 +1,4 @@
-"""Nearest neighbours for many row sets at once: the k nearest members of each set."""
+"""Nearest neighbours for many sets of rows at once: the k nearest members of each set."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from fgsv.utilities.row_sets import RowSets
 from fgsv.utilities.scores import Need, Predictions
 
 _TABLE_BYTES = 512 * 2**20
-"""Up to this size the order of all rows around all test points is kept; else distances are computed anew."""
+"""Up to this size, tables of all rows in order of distance are kept; above it, distances are computed each time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The k nearest neighbours by Euclidean distance; sets of fewer than k rows use all of them.
+    """The k nearest neighbours by Euclidean distance; sets of fewer than k rows use all their rows.
 
     Ties in distance go to the row that comes first in the data.
     """
 
     X: Floats
     X_test: Floats
-    said: NDArray[Any]
-    """(n + 1,) what each row says: its class or number; the last entry, for row n, says nothing."""
+    votes: NDArray[Any]
+    """(n + 1,) the class or number of each row; the last entry, for row n, counts for nothing."""
     n_classes: int
     """0 for a regression."""
     n_neighbours: int
     order: NDArray[np.int32] | None
-    """(t, n + 1) rows from the nearest to the farthest of each test point, then n; None where it is too large."""
+    """(t, n + 1) rows from the nearest to the farthest of each test point, then n; None if it would be too large."""
     place: NDArray[np.int32] | None
-    """(t, n + 1) the place of each row in that order; row n, which fills up lists, comes last."""
+    """(t, n + 1) the place of each row in that order; row n, which pads lists, comes last."""
 
     name: ClassVar[str] = "nearest neighbours by batched look-up"
     lists_members: ClassVar[bool] = True
 
     @property
     def bytes_per_set(self) -> int:
-        """Memory for one set, whatever its length."""
+        """Memory for each set, whatever its length."""
         per_point = 64 * self.n_neighbours + 16 * max(self.n_classes, 1)
         return len(self.X) + len(self.X_test) * per_point
 
@@ -53,17 +53,17 @@ class Neighbours:
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Let the nearest members of each set vote on every test point."""
         fitted = np.ones(len(sets), dtype=bool)
-        said = np.take(self.said, self.nearest(sets))
+        votes = np.take(self.votes, self.nearest(sets))
         n_voters = np.minimum(sets.sizes, self.n_neighbours)[:, None]
         if not self.n_classes:
-            return Predictions(fitted, values=said.sum(axis=2) / n_voters)
-        votes = np.stack([(said == code).sum(axis=2, dtype=np.int32) for code in range(self.n_classes)])
+            return Predictions(fitted, values=votes.sum(axis=2) / n_voters)
+        counts = np.stack([(votes == code).sum(axis=2, dtype=np.int32) for code in range(self.n_classes)])
         probabilities = None
         if needs & {"probabilities", "ranks"}:
-            probabilities = np.moveaxis(votes / n_voters, 0, 2)
+            probabilities = np.moveaxis(counts / n_voters, 0, 2)
         return Predictions(
             fitted,
-            labels=votes.argmax(axis=0),
+            labels=counts.argmax(axis=0),
             probabilities=probabilities,
             ranks=None if probabilities is None else probabilities[:, :, 1],
         )
@@ -71,7 +71,7 @@ class Neighbours:
     def nearest(self, sets: RowSets) -> Ints:
         """Return (m, t, k) rows, the nearest members of each set in any order; n where there are fewer than k."""
         n_rows, k = len(self.X), self.n_neighbours
-        # a look at s members against a closer one at three times k n / s rows
+        # walking outwards looks at about three times k n / s rows, more slowly than at the s members
         if self.order is not None and int(sets.sizes.min()) ** 2 > 8 * k * n_rows:
             return self._nearest_outwards(sets)
         members = sets.explicit().table(n_rows)
@@ -84,7 +84,7 @@ class Neighbours:
         return _look_up(self.order, places[:, :, :k].transpose(1, 0, 2))
 
     def _nearest_outwards(self, sets: RowSets) -> Ints:
-        """Walk outwards from each test point until k members are met: after about k n / s rows."""
+        """Walk outwards from each test point until k members are met, after about k n / s rows."""
         assert self.order is not None
         n_rows, k = len(self.X), self.n_neighbours
         expected = k * n_rows / float(sets.sizes.min())
@@ -96,7 +96,7 @@ class Neighbours:
             if counts.min() >= k:
                 break
             n_steps = min(n_rows, 2 * n_steps)
-        # all members met, walk after walk; the nearest are the first k of each walk
+        # the members met, walk by walk; the nearest are the first k of each walk
         steps = np.flatnonzero(met)
         first = (np.cumsum(counts) - counts.reshape(-1))[:, None] + np.arange(k)
         return _look_up(self.order, (steps[first] % n_steps).reshape(*counts.shape, k))
@@ -125,19 +125,19 @@ def twin(model: Any, data: Data) -> Neighbours | str:
 
 
 def neighbours(data: Data, n_neighbours: int) -> Neighbours:
-    """Return the nearest neighbours of the test rows among the training rows, ready to be asked."""
+    """Return the neighbours of the test rows among the training rows, with tables of distances if they fit."""
     X, X_test = data.features()
     order, place = None, None
     if 8 * X.shape[0] * X_test.shape[0] <= _TABLE_BYTES:
         order, place = _distance_order(X, X_test)
-    # about the mean, so that the distances lose no digits where there is no table
+    # centred, so that distances computed without the tables lose fewer digits
     shift = X.mean(axis=0)
-    said = np.append(data.y, -1) if data.n_classes else np.append(data.y, 0.0)
-    return Neighbours(X - shift, X_test - shift, said, data.n_classes, n_neighbours, order, place)
+    votes = np.append(data.y, -1) if data.n_classes else np.append(data.y, 0.0)
+    return Neighbours(X - shift, X_test - shift, votes, data.n_classes, n_neighbours, order, place)
 
 
 def _distance_order(X: Floats, X_test: Floats) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return (t, n + 1) rows by distance from each test point, and the place of each row in that order."""
+    """Return (t, n + 1) rows in order of distance from each test point, and the place of each row in that order."""
     n_rows, n_test = len(X), len(X_test)
     order = np.full((n_test, n_rows + 1), n_rows, dtype=np.int32)
     place = np.full((n_test, n_rows + 1), n_rows, dtype=np.int32)

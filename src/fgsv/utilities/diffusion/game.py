@@ -1,4 +1,4 @@
-"""The copyright game: players are images with prompts, a coalition is an adapter that was trained on it."""
+"""The diffusion game: players are images with prompts, and an evaluation trains one adapter on a coalition."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from fgsv.utilities.diffusion.model import DiffusionModel
 from fgsv.utilities.diffusion.plan import n_steps, training_plan
 
 MOST_ADAPTERS = 2048
+"""Trained at once."""
 MOST_TRAJECTORIES = 8192
-"""Drawn at once, of all adapters together; more fill no GPU better."""
+"""Drawn at once, of all adapters together; more would not use a GPU better."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,13 @@ class Settings:
     batch: int = 4
     epochs: int = 10
     schedule: str = "constant"
-    """Of the learning rate: `constant`, or `linear`, falling to zero over a coalition's own steps."""
+    """Learning rate: `constant`, or `linear`, falling to zero over a coalition's own steps."""
     denoising_steps: int = 25
     guidance: float = 7.5
     trajectories: int = 20
     seed: int = 0
-    """Of the initial weights, the order, timesteps and noise of training, and the trajectories' noise: one seed,
-    the same for every coalition."""
+    """Seed of the initial weights, of the order, timesteps and noise of training, and of the trajectories' noise: the
+    same for every coalition."""
 
     def __post_init__(self) -> None:
         for name in ("rank", "batch", "epochs", "denoising_steps", "trajectories"):
@@ -52,22 +53,22 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """What the players hold, encoded once: latents, text embeddings, and the noise of every epoch."""
+    """The players' images and prompts, encoded once, and the noise of every epoch."""
 
     latents: torch.Tensor
     """(n, C, H, W)."""
     texts: torch.Tensor
-    """(texts, tokens, d): the different prompts."""
+    """(texts, tokens, d): embeddings of the distinct prompts."""
     text: torch.Tensor
-    """(n,): each player's prompt, by its place in `texts`."""
+    """(n,): the position of each player's prompt in `texts`."""
     noise: torch.Tensor
-    """(epochs, n, C, H, W): the noise that a player meets in an epoch, in whatever coalition."""
+    """(epochs, n, C, H, W): the noise added to a player's latents in an epoch, in every coalition."""
     timesteps: torch.Tensor
     """(epochs, n)."""
 
     @classmethod
     def of(cls, model: DiffusionModel, latents: torch.Tensor, prompts: list[str], settings: Settings) -> TrainingData:
-        """Embed the prompts and draw the noise, on the CPU so that it is the same on every device."""
+        """Embed the prompts and draw the noise, on the CPU, so that it is the same on every device."""
         if len(latents) != len(prompts):
             raise ValueError(f"{len(latents)} images but {len(prompts)} prompts: expected one for each image")
         distinct = list(dict.fromkeys(prompts))
@@ -94,9 +95,9 @@ def fine_tune(
 ) -> torch.Tensor:
     """Train one adapter for each row of (B, n) masks, all at once, and return their (B, P) weights.
 
-    Costs epochs * ceil(s / batch) steps for the largest coalition; coalitions that are done leave the batch.
-    An empty coalition's adapter stays as it was drawn, which changes nothing. Steps are recorded on a GPU, unless
-    `record` says otherwise.
+    Takes epochs * ceil(s / batch) steps, s the size of the largest coalition; coalitions that are done leave the
+    batch. The adapter of an empty coalition keeps its initial weights, under which the model is unchanged. `record`:
+    whether steps are recorded; default: on a GPU.
     """
     order = np.argsort(-masks.sum(axis=1), kind="stable")
     plan = training_plan(masks[order], settings.epochs, settings.batch, settings.seed)
@@ -133,10 +134,10 @@ def fine_tune(
 class DiffusionGame:
     """U(S): the log-likelihood of given images under the model fine-tuned on S, one output for each prompt.
 
-    `latents` (n, C, H, W) and `prompts` (n) are the players; `generated` (q, k, C, H, W) are the latents of k
-    images for each of the q `queries`, prompts by name -> text. A coalition costs one training, which serves
-    all prompts, and 2 q r T samples of the UNet for r trajectories of T steps (half without guidance). B coalitions
-    are trained at once; without `adapters_at_once`, as many as fit the free memory of the GPU.
+    `latents` (n, C, H, W) and `prompts` (n) are the players. `queries` are q prompts, name -> text, and `generated`
+    (q, k, C, H, W) the latents of k images for each. An evaluation trains one adapter, which serves all queries, and
+    takes 2 q r T samples of the UNet for r trajectories of T steps (half without guidance). `adapters_at_once`
+    coalitions are trained at once; default: as many as fit into the free memory of the GPU.
     """
 
     def __init__(
@@ -152,7 +153,9 @@ class DiffusionGame:
     ) -> None:
         settings = settings or Settings()
         if len(queries) != len(generated):
-            raise ValueError(f"generated holds images for {len(generated)} prompts, expected {len(queries)}")
+            raise ValueError(
+                f"generated has images for {len(generated)} prompts, but there are {len(queries)} queries"
+            )
         self.model = model
         self.settings = settings
         self.n_players = len(latents)
@@ -166,20 +169,20 @@ class DiffusionGame:
             len(queries) * settings.trajectories,
             settings.denoising_steps,
             model.latent_shape,
-            settings.seed + 1,  # not the numbers that the adapters were initialised with
+            settings.seed + 1,  # other numbers than those of the initial adapters
             model.device,
         )
         self._asked = adapters_at_once
 
     @cached_property
     def room(self) -> Room:
-        """How many adapters are trained at once, and how many trajectories drawn."""
+        """How many adapters are trained and how many trajectories are drawn at once."""
         most = Room(MOST_ADAPTERS, MOST_TRAJECTORIES)
         return room_for(self._train_some, self._draw_some, self.adapted.device, self._asked, most)
 
     @property
     def batch_size(self) -> int:
-        """How many coalitions to ask for at once: a number that no machine's memory changes."""
+        """Number of coalitions to evaluate in one call; it does not depend on the machine's memory."""
         return 512
 
     @cached_property
@@ -194,7 +197,7 @@ class DiffusionGame:
         return "diffusion-" + digest.hexdigest()[:32]
 
     def cost(self, sizes: Ints) -> ArrayLike:
-        """Return the cost of a coalition in samples of the UNet; a backward pass counts as another forward."""
+        """Return the cost of an evaluation in samples of the UNet; a backward pass counts as a forward one."""
         settings = self.settings
         trained = 2 * settings.batch * n_steps(np.asarray(sizes), settings.epochs, settings.batch)
         sampled = (2 if settings.guidance != 1 else 1) * len(self._noise.start) * settings.denoising_steps
@@ -206,7 +209,7 @@ class DiffusionGame:
         if coalitions.ndim != 2 or coalitions.shape[1] != self.n_players:
             raise ValueError(f"expected (m, {self.n_players}) booleans, got shape {coalitions.shape}")
         values = np.empty((len(coalitions), len(self.outputs)))
-        # Sorted by size: coalitions that train together end together.
+        # sorted by size, so that coalitions trained at once take about equally many steps
         order = np.argsort(-coalitions.sum(axis=1), kind="stable")
         for start in range(0, len(order), self.room.adapters):
             rows = order[start : start + self.room.adapters]
@@ -218,7 +221,7 @@ class DiffusionGame:
         return fine_tune(self.model, self.adapted, self.data, masks, self.settings)
 
     def generate(self, weights: torch.Tensor | None, count: int, seed: int) -> torch.Tensor:
-        """Return (q, count, C, H, W) latents of new images for each prompt under one adapter, (P,), or none."""
+        """Return (q, count, C, H, W) latents of new images for each query, with one adapter, (P,), or none."""
         noise = Noise.draw(
             len(self.outputs) * count,
             self.settings.denoising_steps,
@@ -241,7 +244,7 @@ class DiffusionGame:
         return log_likelihood(means, self.generated, self.process.last_variance)
 
     def _trajectories(self, weights: torch.Tensor | None, noise: Noise, count: int) -> torch.Tensor:
-        """Return the (B, q, count, C, H, W) means of x_0, in as many pieces as memory asks for."""
+        """Return the (B, q, count, C, H, W) means of x_0, computed in as many pieces as memory requires."""
         prompts = self._queries[:-1].repeat_interleave(count, dim=0)
         at_once = max(1, self.room.trajectories // (1 if weights is None else len(weights)))
         pieces = [
@@ -257,13 +260,13 @@ class DiffusionGame:
         return sample(self.adapted, weights, process, noise, prompts, self._queries[-1], self.settings.guidance)
 
     def _train_some(self, count: int) -> None:
-        """Take a training step of `count` adapters, to see what memory it takes."""
+        """Take a training step of `count` adapters, to measure its memory."""
         masks = np.zeros((count, self.n_players), dtype=bool)
         masks[:, : self.settings.batch] = True
         fine_tune(self.model, self.adapted, self.data, masks, replace(self.settings, epochs=1))
 
     def _draw_some(self, count: int) -> None:
-        """Draw `count` trajectories of two steps with one adapter, to see what memory it takes."""
+        """Draw `count` trajectories of two steps with one adapter, to measure their memory."""
         weights = self.adapted.initial(self.settings.seed)[None]
         process = ReverseProcess.of(self.model.scheduler, 2)
         noise = Noise.draw(count, 2, self.model.latent_shape, 0, self.adapted.device)

@@ -1,4 +1,4 @@
-"""Reverse diffusion for a stack of adapters at once, and the log-likelihood of images."""
+"""Reverse diffusion with many adapters at once, and the log-likelihood of images."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fgsv.utilities.adapters.layers import AdaptedUNet
 
 @dataclass(frozen=True, eq=False)
 class ReverseProcess:
-    """A DDPM scheduler's reverse steps as numbers: from_x0 * x_0 + from_x * x_t + deviation * noise."""
+    """The reverse steps of a DDPM scheduler as numbers: from_x0 * x_0 + from_x * x_t + deviation * noise."""
 
     timesteps: tuple[int, ...]
-    """Falling; the last one leads to x_0."""
+    """Decreasing; the last one leads to x_0."""
     signal: tuple[float, ...]
-    """The root of the product of alphas at each timestep: x_t = signal * x_0 + noise * epsilon."""
+    """Square root of the product of alphas at each timestep: x_t = signal * x_0 + noise * epsilon."""
     noise: tuple[float, ...]
     from_x0: tuple[float, ...]
     from_x: tuple[float, ...]
@@ -28,13 +28,15 @@ class ReverseProcess:
 
     @classmethod
     def of(cls, scheduler: Any, n_steps: int) -> ReverseProcess:
-        """Read a DDPMScheduler with n_steps denoising steps."""
+        """Return the process of a DDPMScheduler with n_steps denoising steps."""
         config = scheduler.config
         trained = int(config.num_train_timesteps)
         if not 1 <= n_steps <= trained:
-            raise ValueError(f"denoising takes 1 to {trained} steps, got {n_steps}")
+            raise ValueError(f"denoising_steps must be from 1 to {trained} steps, the scheduler's own, got {n_steps}")
         if config.thresholding or config.clip_sample:
-            raise ValueError("a scheduler that clips samples has no Gaussian steps: set clip_sample to false")
+            raise ValueError(
+                "a scheduler that clips samples has no Gaussian steps: set clip_sample and thresholding to false"
+            )
         scheduler.set_timesteps(n_steps)
         timesteps = [int(t) for t in scheduler.timesteps]
         product = [float(a) for a in scheduler.alphas_cumprod]
@@ -61,7 +63,7 @@ class ReverseProcess:
         return self.noise[-1] ** 2
 
     def denoised(self, step: int, x: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:
-        """Return the x_0 that a prediction at a step stands for."""
+        """Return the x_0 that a prediction at a step implies."""
         match self.prediction:
             case "epsilon":
                 return (x - self.noise[step] * predicted) / self.signal[step]
@@ -80,7 +82,7 @@ class Noise:
     start: torch.Tensor
     """(q * r, C, H, W): x_T, prompt by prompt."""
     steps: torch.Tensor
-    """(n_steps - 1, q * r, C, H, W): what is added at each step but the last."""
+    """(n_steps - 1, q * r, C, H, W): the noise added at each step except the last."""
 
     @classmethod
     def draw(cls, n: int, n_steps: int, shape: tuple[int, int, int], seed: int, device: torch.device) -> Noise:
@@ -106,10 +108,9 @@ def sample(
 ) -> torch.Tensor:
     """Return the means of x_0 at the end of each trajectory, (B, n, C, H, W), for each of B adapters.
 
-    `prompts` (n, tokens, d) holds the text embedding of each trajectory, `unconditional` (tokens, d) the
-    empty prompt's. `weights` (B, P), or None for the model without adapters (then B = 1). Each step costs 2 B
-    n samples of the UNet (B n without guidance): prediction = unconditional + guidance * (conditional -
-    unconditional).
+    `weights` is (B, P), or None for the model without adapters (then B = 1). `prompts` (n, tokens, d) are the text
+    embeddings of the trajectories, `unconditional` (tokens, d) that of the empty prompt. With guidance, prediction =
+    unconditional + guidance * (conditional - unconditional). Each step takes 2 B n samples of the UNet, B n without.
     """
     n_adapters, n = 1 if weights is None else len(weights), len(prompts)
     shape = noise.start.shape[1:]
@@ -140,9 +141,8 @@ def log_likelihood(means: torch.Tensor, images: torch.Tensor, variance: float) -
 
         log p(x) = log [ 1/r sum over j of N(x; mean_j, variance I) ], averaged over the k images
 
-    The sum is over full densities, by log-sum-exp; only the result is divided by C H W, a constant factor
-    that no share feels. In float64: with hundreds of dimensions and a small variance the densities span
-    thousands of nats.
+    The sum is over full densities, by log-sum-exp; only the result is divided by C H W, a constant that cancels in
+    shares. In float64, as with hundreds of dimensions and a small variance the log-densities span thousands of nats.
     """
     n_trajectories, dimensions = means.shape[2], images[0, 0].numel()
     centres, points = means.double().flatten(3), images.double().flatten(2)

@@ -1,4 +1,4 @@
-"""Which images each coalition trains on at each step: the same seeds for every coalition."""
+"""Which images each coalition is trained on at each step, from one seed for all coalitions."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from fgsv.types import Ints, Masks
 
 @dataclass(frozen=True, eq=False)
 class TrainingPlan:
-    """The batches of B coalitions, whose numbers of steps fall from one to the next; T is the most steps.
+    """The mini-batches of B coalitions, in decreasing order of their number of steps, T for the first.
 
-    An epoch runs through a coalition's members in the order of one permutation of all players, so coalitions
-    that share members see them in the same order, and with the same noise where that depends on (epoch,
-    player).
+    In an epoch, members come in the order of one permutation of all players. Coalitions that share members are thus
+    trained on them in the same order and, as noise depends on (epoch, player), with the same noise.
     """
 
     n_steps: Ints
-    """(B,): epochs times the batches that a coalition's members fill."""
+    """(B,): number of epochs times the mini-batches in a coalition."""
     players: Ints
     """(T, B, b): the player of each sample; any player where `valid` is False."""
     epochs: Ints
     """(T, B)."""
     valid: Masks
-    """(T, B, b): whether a sample counts. The last batch of an epoch may be short."""
+    """(T, B, b): whether a sample counts; the last mini-batch of an epoch may be short."""
 
     def n_active(self, step: int) -> int:
-        """Return how many coalitions, from the first on, still train at a step."""
+        """Return how many coalitions, counted from the first, are still in training at a step."""
         return int((self.n_steps > step).sum())
 
 
 def n_steps(sizes: Ints, epochs: int, batch: int) -> Ints:
-    """Return the training steps of coalitions of the given sizes.
+    """Return the number of training steps of coalitions of these sizes.
 
     >>> n_steps(np.array([0, 1, 4, 5, 120]), epochs=10, batch=4).tolist()
     [0, 10, 10, 20, 300]
@@ -43,11 +42,11 @@ def n_steps(sizes: Ints, epochs: int, batch: int) -> Ints:
 
 
 def training_plan(masks: Masks, epochs: int, batch: int, seed: int) -> TrainingPlan:
-    """Plan the training of (B, n) coalitions, sorted by falling number of steps, in batches of `batch`."""
+    """Plan the training of (B, n) coalitions, sorted by decreasing number of steps, in mini-batches of `batch`."""
     sizes = masks.sum(axis=1)
     steps = n_steps(sizes, epochs, batch)
     if (np.diff(steps) > 0).any():
-        raise ValueError("coalitions must be sorted by falling number of steps")
+        raise ValueError("coalitions must be sorted by decreasing number of steps, the largest first")
     n_coalitions, n = masks.shape
     rng = np.random.default_rng(seed)
     orders = np.stack([rng.permutation(n) for _ in range(epochs)])

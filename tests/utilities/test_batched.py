@@ -11,10 +11,10 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import fgsv
 from fgsv.coalitions import Coalitions
-from fgsv.utilities import row_sets as rowsets
+from fgsv.utilities import row_sets
 from fgsv.utilities.batched import neighbours
 from fgsv.utilities.data import Kind, read
-from fgsv.utilities.loop import Loop
+from fgsv.utilities.one_by_one import OneByOne
 
 REGRESSION = ["neg_mean_squared_error", "neg_mean_absolute_error", "r2"]
 TWO_CLASSES = ["accuracy", "balanced_accuracy", "neg_log_loss", "roc_auc"]
@@ -37,10 +37,10 @@ def all_sizes(n, rng, repeats=1):
 
 
 def one_at_a_time(model, data, scoring, **settings):
-    """Return the same utility on the scikit-learn path."""
+    """Return the same utility, with one scikit-learn fit per coalition."""
     game = fgsv.utility(model, *data, scoring, **settings)
     padding = (settings.get("min_size"), settings.get("null"), settings.get("seed", 0))
-    return replace(game, learner=Loop(model, read(Kind.of(model), *data, *padding)))
+    return replace(game, learner=OneByOne(model, read(Kind.of(model), *data, *padding)))
 
 
 CASES = [
@@ -64,7 +64,7 @@ CASES = [
 ]
 
 
-# at such a tolerance scikit-learn ends where no step improves on rounding, and says so
+# at such a tolerance scikit-learn warns that no step improves on rounding errors
 @pytest.mark.filterwarnings("ignore:.*[lL]ine [sS]earch")
 @pytest.mark.parametrize(("model", "converged", "n_classes"), CASES, ids=str)
 def test_twin_agrees_with_scikit_learn(model, converged, n_classes):
@@ -87,7 +87,7 @@ def test_lists_masks_and_chunks_give_the_same(model, converged, n_classes, monke
     game = fgsv.utility(model, *data)
     whole = game(masks)
     np.testing.assert_allclose(game.evaluate_lists(Coalitions.from_masks(masks)), whole, atol=1e-12)
-    monkeypatch.setattr(rowsets, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(row_sets, "CHUNK_BYTES", 10_000)
     np.testing.assert_allclose(game(masks), whole, atol=1e-8)
 
 
@@ -142,8 +142,8 @@ def test_neighbours_use_all_rows_of_a_small_set():
     for size in range(1, 9):
         fitted = KNeighborsRegressor(min(6, size)).fit(X[:size], y[:size])
         np.testing.assert_allclose(batched[size - 1], -((fitted.predict(X_test) - y_test) ** 2).mean())
-    loop = fgsv.utility(KNeighborsRegressor(6, weights="distance"), X, y, X_test, y_test)
-    assert np.isfinite(loop(masks)).all()
+    one_by_one = fgsv.utility(KNeighborsRegressor(6, weights="distance"), X, y, X_test, y_test)
+    assert np.isfinite(one_by_one(masks)).all()
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -1,4 +1,4 @@
-"""Any scikit-learn model, one fit for each row set."""
+"""Any scikit-learn model: one fit for each coalition, one after the other."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from fgsv.utilities.scores import Need, Predictions
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
-    """A scikit-learn estimator or pipeline, cloned and fitted for each set, one after the other."""
+class OneByOne:
+    """A scikit-learn estimator or pipeline, cloned and fitted for each set of rows."""
 
     model: Any
     data: Data
 
     name: ClassVar[str] = "one scikit-learn fit per coalition"
     lists_members: ClassVar[bool] = True
-    bytes_per_set: ClassVar[int] = CHUNK_BYTES  # so that a chunk is one set, and no more than one model is held
+    bytes_per_set: ClassVar[int] = CHUNK_BYTES  # so that a chunk is one set, and only one model is kept
     bytes_per_row: ClassVar[int] = 0
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
-        """Fit the one set of a chunk, its rows in increasing order, and ask the model what is needed."""
+        """Fit the model to the one set of a chunk, rows in increasing order, and return what the scores need."""
         rows = np.sort(sets.explicit().listed)
         model = _with_neighbours(clone(self.model), len(rows))
         labels = self.data.labels[rows]
         try:
             model.fit(take_rows(self.data.X, rows), labels)
         except ValueError as error:
-            # models that need two classes say so; any other error is the user's to see
+            # raised by models that need two classes; any other error is for the user to see
             if self.data.n_classes and len(np.unique(labels)) == 1 and "class" in str(error):
                 return Predictions(np.zeros(1, dtype=bool))
             raise
@@ -70,7 +70,7 @@ class Loop:
 
 
 def _with_neighbours(model: Any, size: int) -> Any:
-    """Let a nearest neighbours model, alone or at the end of a pipeline, use min(k, size) neighbours."""
+    """Limit a nearest-neighbours model, alone or at the end of a pipeline, to min(k, size) neighbours."""
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     if isinstance(last, KNeighborsClassifier | KNeighborsRegressor) and last.n_neighbors > size:
         last.set_params(n_neighbors=size)
@@ -78,7 +78,7 @@ def _with_neighbours(model: Any, size: int) -> Any:
 
 
 def with_seed(model: Any, seed: int) -> Any:
-    """Return a clone whose random parts draw from one seed, the same for every coalition."""
+    """Return a clone in which every random_state that is not an integer is this seed, for all coalitions."""
     model = clone(model)
     unset = {
         name: seed

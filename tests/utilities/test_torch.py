@@ -118,7 +118,7 @@ def test_images_and_tensors():
         ({"module": torch.nn.Linear(3, 3)}, r"module returns shape \(2, 3\) for 2 rows, expected \(2, 2\)"),
         ({"module": torch.nn.Tanh()}, "no parameters"),
         ({"module": torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))}, "BatchNorm1d"),
-        ({"loss": torch.nn.CrossEntropyLoss()}, "one number a row"),
+        ({"loss": torch.nn.CrossEntropyLoss()}, "one number for each row"),
         ({"n_steps": 0}, "n_steps must be at least 1"),
         ({"scoring": "r2"}, "r2 is for a regressor"),
         ({"scoring": "f1", "empty": 0}, "f1 is not among the batched scores"),

@@ -1,10 +1,8 @@
 """What fgsv.utility promises whatever the model: scores, units, defaults, padding and errors."""
 
-import doctest
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -148,7 +146,7 @@ def test_empty_takes_one_number_for_each_output():
             )
 
 
-@pytest.mark.parametrize("model", [Ridge(), make_pipeline(Ridge())], ids=["batched", "loop"])
+@pytest.mark.parametrize("model", [Ridge(), make_pipeline(Ridge())], ids=["batched", "one by one"])
 def test_padding_is_one_fixed_list(model):
     X, y, X_test, y_test = make_data(n=12, classes=None)
     game = fgsv.utility(model, X, y, X_test, y_test, "neg_mean_squared_error", min_size=9, null=zeros)
@@ -282,9 +280,9 @@ def with_nan(frame):
             "neg_log_loss needs predict_proba, which SVC does not have",
         ),
         ({"model": SVC(), "scoring": "neg_brier_score", "empty": 0}, "neg_brier_score needs predict_proba"),
-        ({"model": Ridge()}, "y must hold numbers"),
+        ({"model": Ridge()}, "y must be numbers for a regression"),
         ({"scoring": "r2"}, "r2 is for a regressor"),
-        ({"scoring": "acuracy"}, "'acuracy' is not a score"),
+        ({"scoring": "acuracy"}, "'acuracy' is not a score of scikit-learn"),
         ({"scoring": []}, "scoring is empty"),
         ({"scoring": {"old": ("accuracy", np.zeros(20, dtype=bool))}}, "the test set of 'old' is empty"),
         ({"scoring": {"old": ("accuracy", [25])}}, "indices from 0 to 19"),
@@ -295,7 +293,7 @@ def with_nan(frame):
             {"units": pd.Series(["a", None] * 20, name="patient")},
             r"units \(column 'patient'\) has 20 missing labels, the first in row 1",
         ),
-        ({"units": np.full((40, 2), 0.5)}, "units must hold one label for each row"),
+        ({"units": np.full((40, 2), 0.5)}, "units must have one label for each row"),
         ({"units": pd.Series(["a"] * 3, name="patient")}, r"units \(column 'patient'\) has 3 labels"),
         ({"null": "shuffle"}, "min_size must say"),
         ({"min_size": 0}, "min_size must be at least 1"),
@@ -321,7 +319,7 @@ def test_a_group_column_with_missing_values_is_named_before_training():
         fgsv.value(bad(model=Untrainable()), clinics, budget=100)
 
 
-def test_models_that_are_none():
+def test_what_is_not_a_model_is_refused():
     for model in (LogisticRegression, "ridge", StandardScaler()):
         with pytest.raises(TypeError, match="model must be"):
             bad(model=model)
@@ -337,7 +335,7 @@ def test_masks_of_another_width():
         bad()(np.ones((2, 39), dtype=bool))
 
 
-def test_padded_sets_serve_the_paper_s_second_algorithm_and_the_default_method_alike():
+def test_padding_serves_algorithm_2_and_the_default_method():
     X, y, X_test, y_test = make_data(n=14, classes=None)
     game = fgsv.utility(Ridge(), X, y, X_test, y_test, "neg_mean_squared_error", min_size=6)
     groups = ["a"] * 5 + ["b"] * 9
@@ -345,10 +343,5 @@ def test_padded_sets_serve_the_paper_s_second_algorithm_and_the_default_method_a
     default = fgsv.value(game, groups, budget=4_000, seed=0)
     assert (np.abs(default.values - exact.values) < 5 * default.stderr).all()
     second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
-    # its approximation is biased; what it finds is near, and padding is what makes small sets usable
+    # it is biased, but close; without padding it could not use small coalitions
     assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()
-
-
-def test_the_documentation_is_true():
-    page = Path(__file__).parents[2] / "docs" / "utilities.md"
-    assert doctest.testfile(str(page), module_relative=False).failed == 0

@@ -1,0 +1,173 @@
+"""Shares from the published utilities: an additive game whose values are known, and files that are refused."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+
+from fgsv.experiments.copyright.published import (
+    finite_difference_values,
+    group_shapley_values,
+    read_published,
+    royalties,
+    run_published,
+    swaps,
+)
+
+PARTS = ["googlelarge", "googlesmall", "spritelarge", "spritesmall", "starbucks", "vodafone"]
+PLAYERS = ["google", *PARTS[:2], "sprite", *PARTS[2:]]
+BRANDS = ["google", "sprite", "starbucks", "vodafone"]
+SIZES = {"large": 20, "small": 10}
+N = 120
+
+
+def size(name):
+    return next((count for suffix, count in SIZES.items() if name.endswith(suffix)), 30)
+
+
+def coalition_name(parts):
+    """Return the published name of a coalition: both parts of a brand are the brand, all parts are 'full'."""
+    if not parts or len(parts) == len(PARTS):
+        return "full" if parts else "null"
+    names = []
+    for brand in BRANDS:
+        own = [part for part in parts if part.startswith(brand)]
+        names += [brand.title()] if len(own) == 2 or own == [brand] else [p.title() for p in own]
+    return "_".join(name.replace("large", "Large").replace("small", "Small") for name in dict.fromkeys(names))
+
+
+@pytest.fixture
+def worth():
+    """Worth of one image of each brand for each of four prompts and three images."""
+    rng = np.random.default_rng(0)
+    return {brand: rng.uniform(0.5, 2.0, size=(4, 1)) + rng.normal(0, 0.1, (4, 3)) for brand in BRANDS}
+
+
+@pytest.fixture
+def file(tmp_path, worth):
+    """Write a file of the published layout for an additive game, in which every value is known."""
+
+    def brand(name):
+        return next(b for b in BRANDS if name.startswith(b))
+
+    sets = [
+        [part for part, bit in zip(PARTS, bits, strict=True) if bit]
+        for bits in product((False, True), repeat=len(PARTS))
+    ]
+    group = np.stack([sum((size(p) * worth[brand(p)] for p in s), np.zeros((4, 3))) for s in sets], axis=1)
+    ends = np.stack([group[:, 0], group[:, -1]], axis=1)
+    pair = np.zeros((len(PLAYERS), 4, 2, N - 1, 2, 3))
+    for p, player in enumerate(PLAYERS):
+        own = worth[brand(player)]
+        total = sum(30 * w for w in worth.values())
+        others = (total - size(player) * own) / (N - size(player))
+        upper = (own - others)[:, None] * swaps(N, size(player))[None, :, None]
+        pair[p, :, 1] = upper[:, :, None]
+    path = tmp_path / "published.npz"
+    np.savez(
+        path,
+        group_utility=group,
+        group_coalitions=np.array([coalition_name(s) for s in sets]),
+        pair_utility=pair.astype(np.float32),
+        ends_utility=ends,
+        prompts=np.array(BRANDS),
+        players=np.array(PLAYERS),
+    )
+    return path
+
+
+def test_values_of_an_additive_game_are_known(file, worth):
+    utilities = read_published(file)
+    assert utilities.brands == tuple(BRANDS)
+    assert utilities.parts == tuple(PARTS)
+    whole = np.stack([30 * worth[brand] for brand in BRANDS], axis=1)
+    parts = np.stack([size(p) * worth[next(b for b in BRANDS if p.startswith(b))] for p in PARTS], axis=1)
+    np.testing.assert_allclose(group_shapley_values(utilities, utilities.brands), whole, rtol=1e-12)
+    np.testing.assert_allclose(group_shapley_values(utilities, utilities.parts), parts, rtol=1e-12)
+    # For an additive game the finite difference is exact, up to the factor n/(n - 1) that the authors leave
+    # out.
+    gain = whole.sum(axis=1, keepdims=True)
+    for players, exact in ((utilities.brands, whole), (utilities.parts, parts)):
+        a = np.array([size(player) / N for player in players])[None, :, None]
+        found = finite_difference_values(utilities, players)
+        np.testing.assert_allclose(a * gain + (found - a * gain) * N / (N - 1), exact, rtol=1e-5)
+
+
+def test_group_values_add_up_on_any_table(file):
+    with np.load(file) as arrays:
+        content = dict(arrays)
+    content["group_utility"] = np.random.default_rng(1).normal(size=content["group_utility"].shape)
+    np.savez(file, **content)
+    utilities = read_published(file)
+    names = content["group_coalitions"].tolist()
+    gain = content["group_utility"][:, names.index("full")] - content["group_utility"][:, names.index("null")]
+    for players in (utilities.brands, utilities.parts):
+        np.testing.assert_allclose(group_shapley_values(utilities, players).sum(axis=1), gain, rtol=1e-9)
+
+
+def test_run_published_writes_shares_and_figure(file, tmp_path, capsys):
+    out = tmp_path / "out"
+    tables = run_published(file, out)
+    shares = json.loads((out / "shares.json").read_text())
+    assert list(shares) == ["srs_whole", "srs_split", "fsrs_whole", "fsrs_split", "stderr"]
+    assert list(shares["srs_split"]["google"]) == PARTS
+    assert list(shares["stderr"]["fsrs_whole"]["vodafone"]) == BRANDS
+    for name in ("srs_whole", "fsrs_split"):
+        assert sum(shares[name]["sprite"].values()) == pytest.approx(1)
+        assert shares[name]["sprite"]["starbucks"] == tables[name].shares[1, -2]
+    assert "U(N) - U(0)" in capsys.readouterr().out
+    assert (out / "copyright.png").stat().st_size > 10_000
+    assert (out / "shares.csv").read_text().count("\n") == 1 + 4 * (4 + 6 + 4 + 6)
+
+
+def test_jackknife_errors_are_those_of_a_mean_where_shares_are_means(file):
+    values = np.random.default_rng(3).uniform(1, 2, size=(2, 1, 20))
+    both = np.concatenate([values, 5 - values], axis=1)  # a constant sum: the share is a mean over images
+    table = royalties(both, ("a", "b"), ("x", "y"))
+    expected = (values[:, 0] / 5).std(axis=-1, ddof=1) / np.sqrt(20)
+    np.testing.assert_allclose(table.stderr[:, 0], expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.pop("ends_utility"), "has no ends_utility"),
+        (lambda c: c.update(ends_utility=c["ends_utility"][:, :1]), "ends_utility has shape"),
+        (lambda c: c["pair_utility"].fill(np.nan), "pair_utility has numbers that are not finite"),
+        (lambda c: c["group_coalitions"].__setitem__(3, "Pepsi"), "names 'pepsi'"),
+        (lambda c: c["group_coalitions"].__setitem__(3, "null"), "1 group coalitions are missing"),
+    ],
+)
+def test_a_file_of_another_layout_is_refused(file, change, message):
+    with np.load(file) as arrays:
+        content = dict(arrays)
+    change(content)
+    np.savez(file, **content)
+    with pytest.raises(ValueError, match=message):
+        read_published(file)
+
+
+def test_no_file_and_no_archive(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file of published utilities"):
+        read_published(tmp_path / "none.npz")
+    (tmp_path / "text.npz").write_text("hello")
+    with pytest.raises(ValueError, match=r"not an \.npz file"):
+        read_published(tmp_path / "text.npz")
+
+
+def test_the_command_reads_the_published_file(file, tmp_path):
+    import typer
+    from typer.testing import CliRunner
+
+    from fgsv.cli.copyright import copyright
+
+    app = typer.Typer()
+    app.command()(copyright)
+    result = CliRunner().invoke(app, ["--out", str(tmp_path / "out"), "--published", str(file)])
+    assert result.exit_code == 0, result.output
+    assert "fsrs_split" in result.output
+    assert (tmp_path / "out" / "shares.json").is_file()
+    refused = CliRunner().invoke(app, ["--out", str(tmp_path / "two"), "--published", str(file), "--small"])
+    assert "takes --out and --json alone" in str(refused.exception)
+    assert not (tmp_path / "two").exists()

@@ -1,0 +1,43 @@
+"""Models of diffusers' own parts, saved and loaded again."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("diffusers")
+pytest.importorskip("PIL.Image")
+
+from fgsv.experiments.copyright.drawn_logos import draw_logos  # noqa: E402
+from fgsv.experiments.copyright.small_model import SmallModel, build_model  # noqa: E402
+from fgsv.utilities.diffusion.model import load_model  # noqa: E402
+
+TINY = SmallModel(
+    image_size=16,
+    autoencoder_channels=(8, 16),
+    channels=(8, 16),
+    text_width=16,
+    text_layers=1,
+    heads=4,
+    norm_groups=4,
+)
+
+
+def test_a_saved_model_is_loaded_again(tmp_path):
+    model = build_model(TINY)
+    assert model.latent_shape == (4, 8, 8)
+    assert model.image_size == 16
+    model.vae.register_to_config(scaling_factor=0.5)
+    model.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    torch.testing.assert_close(again.embed(["A logo by Ford"]), model.embed(["A logo by Ford"]))
+    images = draw_logos(1, 16).images[:3]
+    latents = again.encode(images)
+    torch.testing.assert_close(latents, model.encode(images))
+    assert again.decode(latents).shape == (3, 16, 16, 3)
+    assert again.scheduler.config.num_train_timesteps == 1000
+    for weight in again.unet.parameters():
+        assert not weight.requires_grad
+
+
+def test_what_is_not_a_model_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="cannot load the model"):
+        load_model(tmp_path)
