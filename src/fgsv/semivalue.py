@@ -88,7 +88,7 @@ def _check_weights(semivalue: Semivalue, n_players: int) -> None:
     log_weights = np.asarray(semivalue.log_weights(n_players), dtype=float)
     if log_weights.shape != (n_players,) or not np.isfinite(log_weights).all():
         raise ValueError(
-            f"log_weights({n_players}) must return {n_players} finite numbers, log p(s) for s = 0 to {n_players - 1}; "
+            f"log_weights({n_players}) must return log p(s) for s = 0 to {n_players - 1}, all of them finite; "
             f"got an array of shape {log_weights.shape}"
         )
     total = float(np.exp(log_choose(n_players - 1, np.arange(n_players)) + log_weights).sum())

@@ -1,0 +1,180 @@
+"""The loop: what it yields is a snapshot, and users bring rules, methods and semivalues of their own."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from scipy.special import comb
+
+import fgsv
+from fgsv.coalitions import Coalitions
+from fgsv.estimators import Draws
+from fgsv.games import Airport, SumOfUnanimity
+from fgsv.running.stopping import MaxSeconds
+from fgsv.valuation import End, Estimate, Reason
+
+
+@pytest.mark.parametrize("method", fgsv.METHODS)
+def test_a_list_of_rounds_keeps_the_state_of_each(method):
+    game, labels = SumOfUnanimity(16), np.arange(16) % 4
+    options = {"method": method, "seed": 2}
+    kept = list(fgsv.iterate(game, labels, budget=1500, **options))
+    assert len(kept) > 2
+    for valuation in kept[:: max(1, len(kept) // 5)]:
+        if valuation is kept[-1]:
+            continue
+        [*_, alone] = fgsv.iterate(game, labels, budget=max(valuation.n_evaluations, 34), **options)
+        if alone.n_evaluations == valuation.n_evaluations:
+            assert alone.values.tobytes() == valuation.values.tobytes()
+            assert alone.stderr.tobytes() == valuation.stderr.tobytes()
+
+
+def test_every_round_of_a_sample_that_ends_in_enumeration_keeps_its_state():
+    game = Airport(np.arange(1.0, 12))
+    kept = list(fgsv.iterate(game, stderr=1e-12, budget=2**13))
+    assert kept[-1].exact
+    assert not any(valuation.exact for valuation in kept[:-1])
+    for valuation in kept[:-1:9]:
+        alone = fgsv.value(game, budget=valuation.n_evaluations)
+        assert alone.values.tobytes() == valuation.values.tobytes()
+
+
+@dataclass
+class Seen:
+    """A rule that remembers what it was shown."""
+
+    counts: list = field(default_factory=list)
+
+    reason: ClassVar[Reason] = Reason.TIME
+
+    def __call__(self, progress):
+        assert progress.seconds >= progress.round_seconds >= 0
+        assert progress.valuation.n_evaluations == progress.n_evaluations
+        self.counts.append(progress.n_evaluations)
+        return "three rounds" if len(self.counts) == 3 else None
+
+
+def test_a_rule_of_ones_own_sees_every_round_and_names_its_reason():
+    rule = Seen()
+    result = fgsv.value(SumOfUnanimity(20), stop=rule)
+    assert rule.counts == [34, 66, 98]
+    assert result.end == End(Reason.TIME, "three rounds")
+    same = fgsv.value(SumOfUnanimity(20), budget=98)
+    assert same.values.tobytes() == result.values.tobytes()
+
+
+def test_rules_stand_beside_the_built_in_ones():
+    never, at_once = (lambda progress: None), (lambda progress: "at once")
+    both = fgsv.value(SumOfUnanimity(20), stop=[never, at_once], max_seconds=1e-9)
+    assert both.end == End(Reason.TARGET, "max_seconds of 1e-09 passed; at once")
+    assert fgsv.value(SumOfUnanimity(20), stop=never, budget=100).end.reason is Reason.BUDGET
+    assert fgsv.value(SumOfUnanimity(20), stop=MaxSeconds(1e-9)).end.reason is Reason.TIME
+
+
+@pytest.mark.parametrize("stop", ["soon", 3, [lambda progress: None, 3]])
+def test_a_rule_that_is_no_rule_is_refused_before_work_is_spent(stop):
+    def game(masks):
+        raise AssertionError("evaluated")
+
+    with pytest.raises(TypeError, match="stop|iterable"):
+        fgsv.value(fgsv.Game(game, 5), stop=stop)
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """Plain Monte Carlo: the marginal contributions along random orders."""
+
+    orders_per_round: int = 50
+
+    name: ClassVar[str] = "marginals"
+
+    def least(self, n_players, partition):
+        return 2 + self.orders_per_round * (n_players - 1)
+
+    def start(self, problem):
+        return _Marginals(self, problem)
+
+
+@dataclass
+class _Marginals:
+    settings: Marginals
+    problem: object
+    total: float = 0.0
+    count: int = 0
+
+    def draw(self, rng):
+        n = self.problem.n_players
+        orders = np.stack([rng.permutation(n) for _ in range(self.settings.orders_per_round)])
+        masks = np.argsort(orders, axis=1)[:, None, :] <= np.arange(n - 1)[None, :, None]
+        return Draws(Coalitions.from_masks(masks.reshape(-1, n)), orders)
+
+    def update(self, draws, values):
+        orders, n = draws.plan, self.problem.n_players
+        empty, full = (np.full((len(orders), 1), end[0]) for end in self.problem.ends)
+        along = np.concatenate([empty, values.reshape(len(orders), n - 1), full], axis=1)
+        marginals = np.empty((len(orders), n))
+        np.put_along_axis(marginals, orders, np.diff(along, axis=1), axis=1)
+        self.total = self.total + marginals.sum(axis=0)
+        self.count += len(orders)
+
+    def estimate(self):
+        return Estimate((self.total / self.count)[:, None], efficient=True)
+
+
+def test_a_method_of_ones_own_plugs_in(tmp_path):
+    game = Airport([1.0, 2.0, 4.0, 7.0])
+    result = fgsv.value(game, ["a", "a", "b", "b"], method=Marginals(), budget=6000)
+    assert (result.method, result.settings.options) == ("marginals", {"orders_per_round": 50})
+    np.testing.assert_allclose(result.player_values, game.shapley, atol=0.1)
+    with pytest.raises(ValueError, match="at least 152"):
+        fgsv.value(game, method=Marginals(), budget=100)
+
+
+@dataclass(frozen=True)
+class Binomial:
+    """Each other player is in with probability q."""
+
+    q: float
+
+    def log_weights(self, n_players):
+        others = np.arange(n_players)
+        return others * np.log(self.q) + (n_players - 1 - others) * np.log(1 - self.q)
+
+
+def test_a_semivalue_of_ones_own_plugs_in(random_game):
+    game = fgsv.Game(random_game(6), 6)
+    exact = fgsv.exact(game, semivalue=Binomial(0.3))
+    masks = (np.arange(64)[:, None] >> np.arange(6)) & 1 == 1
+    chances = np.where(masks, 0.3, 0.7)
+    gains = game(masks | (np.arange(6) == 2)) - game(masks & (np.arange(6) != 2))
+    expected = (np.delete(chances, 2, axis=1).prod(axis=1) * gains).sum() / 2  # each set of others stands twice
+    assert exact.values[2] == pytest.approx(expected)
+    runs = [fgsv.value(game, semivalue=Binomial(0.3), budget=60, seed=seed).values for seed in range(200)]
+    z = (np.mean(runs, axis=0) - exact.values) / (np.std(runs, axis=0, ddof=1) / np.sqrt(200))
+    assert np.abs(z).max() < 4
+    assert not exact.efficient
+    half = fgsv.exact(game, semivalue=Binomial(0.5)).values
+    np.testing.assert_allclose(half, fgsv.exact(game, semivalue="banzhaf").values)
+
+
+class Wrong:
+    def __init__(self, weights):
+        self.weights = weights
+
+    def log_weights(self, n_players):
+        return self.weights
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        (np.zeros(5), "sum to 1"),
+        (np.zeros(4), "shape"),
+        (np.full(5, np.nan), "finite"),
+        (np.log(np.array([2.0, 1, 1, 1, 1]) / 5 / comb(4, np.arange(5))), "sum to 1"),
+    ],
+)
+def test_weights_that_are_no_semivalue_are_refused(weights, words):
+    with pytest.raises(ValueError, match=words):
+        fgsv.value(Airport([1, 2, 3, 4, 5]), semivalue=Wrong(weights))
