@@ -271,3 +271,20 @@ def test_a_valuation_without_standard_errors_has_a_page_without_intervals():
     result = fgsv.value(fgsv.games.SumOfUnanimity(12), [0, 1, 2] * 4, method="one_for_all", budget=300)
     assert np.isnan(result.stderr).all()
     assert ">unknown</td>" in render(result)
+
+
+def words_of(html):
+    """Return the text of a page outside its scripts and styles, with single spaces."""
+    visible = re.sub(r"<(script|style).*?</\1>", " ", html, flags=re.S)
+    return " ".join(re.sub(r"<[^>]*>", " ", visible).split())
+
+
+def test_the_licence_of_the_bundled_charts_is_in_the_footer():
+    html = render(fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"]))
+    footer = words_of(re.search(r"<footer>.*</footer>", html, re.S)[0])
+    for package in ("Vega", "Vega-Lite", "Vega-Embed"):
+        assert re.search(rf"\b{package}\b", footer)
+    assert "BSD 3-Clause licence" in footer
+    assert footer.count("University of Washington Interactive Data Lab") == 3
+    assert "Redistributions in binary form must reproduce the above copyright notice" in footer
+    assert "EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE" in footer
