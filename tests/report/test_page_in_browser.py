@@ -220,7 +220,7 @@ def test_several_outputs_and_an_audit(open_page):
     audit |= {"budget": 10, "spent": {"shell companies": 7}}
     page = open_page(render(replace(result, info={"audit": audit}), others={"site": result}))
     assert page.locator("#chart-gains svg").count() == 1
-    assert "<i>careful</i>" in page.inner_text("main")
+    assert "Warning: <i>careful</i>" in page.inner_text("main")
     assert result.shares()[0, 0] != pytest.approx(result.shares()[0, 1])
     assert rows(page)["north"]["share"] == result.shares()[0, 0]
     page.select_option("#whatif-output", "1")

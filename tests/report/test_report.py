@@ -100,3 +100,11 @@ def test_the_licence_of_the_bundled_charts_is_in_the_footer():
     assert footer.count("University of Washington Interactive Data Lab") == 3
     assert "Redistributions in binary form must reproduce the above copyright notice" in footer
     assert "EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE" in footer
+
+
+def test_a_negative_share_is_explained_as_an_average():
+    words = words_of(render(fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"])))
+    assert (
+        "A negative share means that, averaged over all selections of the data, adding these points lowered" in words
+    )
+    assert "better without" not in words
