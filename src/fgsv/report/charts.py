@@ -13,7 +13,7 @@ STEP = 22
 
 
 def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
-    """Return dots with intervals for each group; a page may put other rows into the data set of this name."""
+    """Return a dot with an interval for each group; a page can replace the rows of the data set called `name`."""
     alt = _altair()
     frame = frame.rename(columns={"share_low": "low", "share_high": "high"})
     if len(frame) > MOST_GROUPS:
@@ -39,7 +39,7 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
 
 
 def convergence_chart(history: list[list[float]]) -> dict[str, Any]:
-    """Return the widest half-width of a share against the evaluations, on logarithmic axes."""
+    """Return the half-width of the widest share interval against the number of evaluations, on logarithmic axes."""
     alt = _altair()
     rows = [{"evaluations": count, "half_width": width} for count, width in history]
     chart = (
@@ -50,8 +50,8 @@ def convergence_chart(history: list[list[float]]) -> dict[str, Any]:
             y=alt.Y(
                 "half_width:Q",
                 scale=alt.Scale(type="log", nice=False),
-                title="widest half-width",
-                axis=alt.Axis(format="%"),
+                title="widest interval, ± share",
+                axis=alt.Axis(format="%", tickCount=5),
             ),
             tooltip=["evaluations:Q", alt.Tooltip("half_width:Q", format=".2%")],
         )
@@ -60,13 +60,15 @@ def convergence_chart(history: list[list[float]]) -> dict[str, Any]:
 
 
 def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what each way of splitting earns each group under GSV; under FGSV it is the line at zero."""
+    """Return what each group gains under GSV by each way of splitting; under FGSV every gain is zero."""
     alt = _altair()
     chosen = list(dict.fromkeys(row["group"] for row in attacks))[:MOST_GROUPS]
     rows = [row | {"split": f"{row['way']}, {row['parts']}"} for row in attacks if row["group"] in chosen]
     y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
     ways, splits = (list(dict.fromkeys(row[name] for row in rows)) for name in ("way", "split"))
-    splits.sort(key=lambda split: ways.index(split.rpartition(", ")[0]))  # as listed; a small group may lack some
+    splits.sort(
+        key=lambda split: ways.index(split.rpartition(", ")[0])
+    )  # in the order of the ways: small groups lack some splits
     colour = alt.Color(
         "way:N",
         sort=ways,
@@ -79,7 +81,7 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
     reach = [max(-1.0, min(row["gain_low"] for row in rows)), min(1.0, max(row["gain_high"] for row in rows))]
     x = alt.X(
         "gain_low:Q",
-        title="gain under GSV, in shares",
+        title="gain in share under GSV",
         axis=alt.Axis(format="%"),
         scale=alt.Scale(domain=reach, clamp=True, nice=True),
     )
@@ -91,9 +93,10 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _finished(chart: Any, height: Any) -> dict[str, Any]:
-    """Return the specification of a chart that is as wide as its place in the page."""
+    """Return the specification of a chart that fills the width of its container."""
     chart = chart.properties(width="container", height=height, autosize={"type": "fit-x", "contains": "padding"})
-    return dict(chart.configure_view(stroke=None).configure_axis(labelFontSize=12, titleFontSize=12).to_dict())
+    axis = {"labelFontSize": 12, "titleFontSize": 12, "labelSeparation": 8}
+    return dict(chart.configure_view(stroke=None).configure_axis(**axis).to_dict())
 
 
 def _altair() -> Any:

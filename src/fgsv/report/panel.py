@@ -1,4 +1,4 @@
-"""What the what-if panel computes from: the players' values and their replicates, small enough for a page."""
+"""Data of the what-if panel: the players' values and their replicates, small enough for a page."""
 
 from __future__ import annotations
 
@@ -13,46 +13,47 @@ from fgsv.types import Floats
 from fgsv.valuation import Valuation, t_quantile
 
 MOST_BYTES = 5_000_000
-"""Of replicates before base64; a page with more would be too large to send."""
+"""Largest size of the replicates before base64: with more, the page would be too large to send."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The panel's data, whether its players are points or whole groups, and words that say so."""
+    """The data of the what-if panel, and what it can do with them."""
 
     data: dict[str, Any]
     has_players: bool
+    """Whether single players can be moved; if not, groups can only be merged and renamed."""
     words: str
+    """What the reader should know about the data."""
 
 
 def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -> Panel | None:
-    """Return the data of the panel; None where values cannot be regrouped or their errors are unknown."""
-    if valuation.grouped or valuation.player_values is None or np.isnan(valuation.stderr).any():
+    """Return the data of the panel, or None if the values cannot be regrouped or their errors are unknown."""
+    if valuation.grouped or valuation.player_values is None:
         return None
-    n = valuation.partition.n_players
-    players = valuation.player_values.reshape(n, -1)
+    if np.isnan(valuation.stderr).any() or (valuation.deviations is None and not valuation.exact):
+        return None
+    partition = valuation.partition
+    players = valuation.player_values.reshape(partition.n_players, -1)
     deviations = valuation.deviations
-    if deviations is None:  # exact values
+    if deviations is None:  # the values are exact
         deviations = np.zeros((1, *players.shape), dtype=np.float32)
-    points: Floats | None = None  # one each
-    fits = deviations.size * 2 <= MOST_BYTES
-    has_players = not aggregate_only and fits and valuation.partition.is_disjoint
-    if has_players:
-        owner = valuation.partition.codes
-        words = "The replicates are stored with 16 bits, which changes an interval by less than a thousandth of it."
+    points: Floats | None = None  # one for each player
+    reason = _why_groups_only(valuation, deviations, aggregate_only)
+    if reason is None:
+        owner = partition.codes
+        words = "" if valuation.exact else "The intervals here are rounded and can differ slightly from those above."
     else:
-        sums = valuation.partition.sums
-        deviations = np.stack([sums(each.astype(float)) for each in deviations])
-        points, players = valuation.partition.sizes, valuation.values.reshape(valuation.partition.n_groups, -1)
-        owner = np.arange(valuation.partition.n_groups)
-        words = "Single points are left out of this page, so whole groups move and no group can be split."
-        if not aggregate_only and not fits:
-            words += f" ({n:,} points would make it too large.)"
+        deviations = np.stack([partition.sums(each.astype(float)) for each in deviations])
+        points, players = partition.sizes, valuation.values.reshape(partition.n_groups, -1)
+        owner = np.arange(partition.n_groups)
+        words = f"{reason}, so providers can be merged and renamed here, but not split."
     scales, levels = quantized(deviations)
     data = {
         "confidence": confidence,
         "quantile": float(t_quantile(confidence, valuation.degrees_of_freedom)),
         "total": np.atleast_1d(valuation.total).tolist(),
+        "efficient": valuation.efficient,
         "names": [str(name) for name in valuation.names],
         "owner": _base64(owner.astype("<i4")),
         "points": None if points is None else _base64(points.astype("<f8")),
@@ -60,13 +61,24 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
         "deviations": [_base64(levels[:, :, output]) for output in range(levels.shape[2])],
         "scales": [scales[:, output].tolist() for output in range(levels.shape[2])],
     }
-    return Panel(data, has_players, words)
+    return Panel(data, reason is None, words)
+
+
+def _why_groups_only(valuation: Valuation, deviations: NDArray[np.float32], aggregate_only: bool) -> str | None:
+    """Return why the panel has no single players, or None if it has them."""
+    if aggregate_only:
+        return "This page leaves out the values of single points"
+    if not valuation.partition.is_disjoint:
+        return "Some points belong to several providers"
+    if deviations.size * 2 > MOST_BYTES:
+        return f"The values of {valuation.partition.n_players:,} single points would make this page too large"
+    return None
 
 
 def quantized(deviations: NDArray[np.floating]) -> tuple[Floats, NDArray[np.int16]]:
-    """Return (R, q) scales and (R, n, q) whole numbers of 16 bits whose products are the deviations, nearly.
+    """Return (R, q) scales and (R, n, q) 16-bit integers: their products approximate the (R, n, q) deviations.
 
-    The largest deviation of a replicate becomes 32767, so the rounding is at most 1.5e-5 of it.
+    The largest deviation of a replicate becomes 32767, so each is rounded by at most 1.6e-5 of the largest.
     """
     largest = np.abs(deviations).max(axis=1, keepdims=True).astype(float)
     scales = np.where(largest > 0, largest / 32767, 1.0)

@@ -1,127 +1,83 @@
 "use strict";
-// The what-if panel: shares and intervals of any regrouping, from the player values and their replicates.
-(() => {
-  const source = document.getElementById("whatif-data");
-  if (!source) return;
-  const data = JSON.parse(source.textContent);
-  const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
-  const values = data.values.map((text) => new Float64Array(bytes(text)));
-  const deviations = data.deviations.map((text) => new Int16Array(bytes(text)));
-  const n = values[0].length;
-  const points = data.points ? new Float64Array(bytes(data.points)) : new Float64Array(n).fill(1);
-  const first = { owner: new Int32Array(bytes(data.owner)), names: data.names };
+// The what-if panel: shares and intervals under any regrouping of the players, without a new evaluation.
+// The first part computes and needs no page, so node can test it; the second part connects it to the page.
+
+// A grouping is { owner, names }: for each player the position of its group in `names`. Groups are identified by
+// these positions, because names may repeat. A session is { panel, output, groupings, message }; its last grouping
+// is the one on display. No function changes a session: each returns a new one.
+const whatIf = (() => {
   const mostDrawn = 60;
-  const element = (id) => document.getElementById(id);
-
-  let state = first;
-  let history = [];
-  let output = 0;
-  let view = null;
-
-  // Sums over each group's own players, in their order: no other group's split moves them.
-  function compute({ owner, names }) {
-    const value = new Float64Array(names.length);
-    const size = new Float64Array(names.length);
-    const variance = new Float64Array(names.length);
-    for (let i = 0; i < n; i++) {
-      value[owner[i]] += values[output][i];
-      size[owner[i]] += points[i];
-    }
-    data.scales[output].forEach((scale, replicate) => {
-      const sums = new Float64Array(names.length);
-      const start = replicate * n;
-      for (let i = 0; i < n; i++) sums[owner[i]] += deviations[output][start + i];
-      sums.forEach((sum, group) => (variance[group] += (scale * sum) ** 2));
-    });
-    const total = data.total[output];
-    return names.map((name, group) => {
-      const half = names.length === 1 ? 0 : data.quantile * Math.sqrt(variance[group]);
-      const share = value[group] / total;
-      return {
-        group: name, points: size[group], value: value[group], share,
-        low: share - half / total, high: share + half / total,
-      };
-    });
-  }
 
   const percent = (x) => (100 * x).toFixed(2) + "%";
   const number = (x) => (Number.isInteger(x) ? x.toLocaleString("en") : x.toPrecision(4));
+  const points = (count) => (count === 1 ? "1 point" : `${count.toLocaleString("en")} points`);
 
-  function render(message) {
-    const rows = compute(state);
-    const body = element("whatif-rows");
-    body.replaceChildren(...rows.map((row) => {
-      const line = document.createElement("tr");
-      const head = document.createElement("th");
-      head.scope = "row";
-      head.textContent = row.group;
-      line.append(head);
-      for (const text of [number(row.points), row.value.toPrecision(4), percent(row.share),
-        `${percent(row.low)} to ${percent(row.high)}`]) {
-        const cell = document.createElement("td");
-        cell.textContent = text;
-        line.append(cell);
-      }
-      return line;
-    }));
-    const sum = rows.reduce((all, row) => all + row.share, 0);
-    element("whatif-sum").textContent = percent(sum);
-    for (const select of document.querySelectorAll("select[data-groups]")) {
-      const kept = select.value;
-      const options = rows.map((row, k) => new Option(row.group, String(k)));
-      if (select.dataset.groups === "or-new") options.push(new Option("a new provider", "new"));
-      select.replaceChildren(...options);
-      if (kept && [...select.options].some((option) => option.value === kept)) select.value = kept;
-      else if (select.dataset.second) select.selectedIndex = Math.min(1, rows.length - 1);
+  const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
+
+  function open(data) {
+    const values = data.values.map((text) => new Float64Array(bytes(text)));
+    const panel = {
+      values,
+      deviations: data.deviations.map((text) => new Int16Array(bytes(text))),
+      scales: data.scales,
+      sizes: data.points ? new Float64Array(bytes(data.points)) : new Float64Array(values[0].length).fill(1),
+      total: data.total,
+      quantile: data.quantile,
+      efficient: data.efficient,
+    };
+    const grouping = { owner: new Int32Array(bytes(data.owner)), names: data.names };
+    return { panel, output: 0, groupings: [grouping], message: "" };
+  }
+
+  const current = (session) => session.groupings[session.groupings.length - 1];
+  const rows = (session) => rowsOf(session, current(session));
+
+  // Each sum adds a group's own players in their order and nothing else, so no other group's split can change it.
+  function rowsOf({ panel, output }, { owner, names }) {
+    const total = panel.total[output];
+    const value = new Float64Array(names.length);
+    const size = new Float64Array(names.length);
+    const variance = new Float64Array(names.length);
+    for (let player = 0; player < owner.length; player++) {
+      value[owner[player]] += panel.values[output][player];
+      size[owner[player]] += panel.sizes[player];
     }
-    element("whatif-undo").disabled = history.length === 0;
-    element("whatif-reset").disabled = history.length === 0;
-    if (message) element("whatif-message").textContent = message;
-    if (view) {
-      const largest = [...rows].sort((a, b) => Math.abs(b.share) - Math.abs(a.share)).slice(0, mostDrawn);
-      view.data("rows", rows.filter((row) => largest.includes(row))).resize().runAsync();
+    panel.scales[output].forEach((scale, replicate) => {
+      const deviations = panel.deviations[output].subarray(replicate * owner.length, (replicate + 1) * owner.length);
+      const sums = new Float64Array(names.length);
+      for (let player = 0; player < owner.length; player++) sums[owner[player]] += deviations[player];
+      sums.forEach((sum, group) => (variance[group] += (scale * sum) ** 2));
+    });
+    if (panel.efficient && names.length === 1) {  // the sum over all players is known exactly
+      value[0] = total;
+      variance[0] = 0;
     }
+    return names.map((name, group) => {
+      const share = value[group] / total;
+      const half = (panel.quantile * Math.sqrt(variance[group])) / total;
+      return { group: name, points: size[group], value: value[group], share, low: share - half, high: share + half };
+    });
   }
 
-  // Take a step, and say what it did to those who had no part in it.
-  function step(next, involved, words) {
-    const before = compute(state);
-    const after = compute(next);
-    const share = new Map(after.map((row) => [row.group, row.share]));
-    const moved = before.filter((row) => !involved.includes(row.group) && share.has(row.group))
-      .map((row) => Math.abs(row.share - share.get(row.group)));
-    const others = moved.length ? ` The others' shares moved by ${percent(Math.max(...moved))} at the most.` : "";
-    history.push(state);
-    state = next;
-    render(words + others);
+  // The rows of the chart, in the order of the table.
+  function drawn(all) {
+    const largest = [...all].sort((a, b) => Math.abs(b.share) - Math.abs(a.share)).slice(0, mostDrawn);
+    return all.filter((row) => largest.includes(row));
   }
 
-  function problem(words) {
-    element("whatif-message").textContent = words;
-  }
+  const renamed = (names, group, name) => names.map((old, k) => (k === group ? name : old));
 
-  const chosen = (id) => (element(id).value === "new" ? -1 : Number(element(id).value));
-  const members = (group) => {
-    const found = [];
-    state.owner.forEach((owner, i) => owner === group && found.push(i));
-    return found;
-  };
-
-  function unused(name) {
+  function unused(name, names) {
     let free = name;
-    for (let k = 2; state.names.includes(free); k++) free = `${name} (${k})`;
+    for (let k = 2; names.includes(free); k++) free = `${name} (${k})`;
     return free;
   }
 
-  // Drop groups that have no players left, so that positions stay without gaps.
-  function tidy(owner, names) {
-    const used = new Set(owner);
-    const kept = names.map((_, k) => k).filter((k) => used.has(k));
-    const place = new Map(kept.map((k, position) => [k, position]));
-    return { owner: owner.map((k) => place.get(k)), names: kept.map((k) => names[k]) };
+  function without(group, { owner, names }) {
+    return { owner: owner.map((k) => (k > group ? k - 1 : k)), names: names.filter((_, k) => k !== group) };
   }
 
-  // The same shuffle every time: what a page shows can be shown again.
+  // The same shuffle every time, so that a result can be shown again.
   function shuffled(list) {
     let seed = 1;
     const random = () => {
@@ -136,99 +92,195 @@
     return copy;
   }
 
-  function ordered(list, way) {
+  function members(session, group, way) {
+    const values = session.panel.values[session.output];
+    const list = [];
+    current(session).owner.forEach((owner, player) => owner === group && list.push(player));
     if (way === "random") return shuffled(list);
-    if (way === "best") return [...list].sort((i, j) => values[output][j] - values[output][i]);
-    if (way === "worst") return [...list].sort((i, j) => values[output][i] - values[output][j]);
+    if (way === "best") return list.sort((i, j) => values[j] - values[i]);
+    if (way === "worst") return list.sort((i, j) => values[i] - values[j]);
     return list;
   }
 
+  // Each action returns the next grouping, the groups of the current one that it touches, and a message; or, if it
+  // cannot be done, the message alone.
   const actions = {
-    merge() {
-      const [a, b] = [chosen("merge-a"), chosen("merge-b")];
-      if (a === b) return problem("Choose two different providers to merge.");
-      const [nameA, nameB] = [state.names[a], state.names[b]];
-      const owner = state.owner.map((k) => (k === b ? a : k));
-      const names = [...state.names];
-      names[a] = unused(`${nameA} + ${nameB}`);
-      step(tidy(owner, names), [nameA, nameB], `Merged ${nameA} and ${nameB}.`);
+    merge(session, { first, second }) {
+      if (first === second) return { message: "Choose two different providers to merge." };
+      const { owner, names } = current(session);
+      const merged = {
+        owner: owner.map((k) => (k === second ? first : k)),
+        names: renamed(names, first, unused(`${names[first]} + ${names[second]}`, names)),
+      };
+      return {
+        grouping: without(second, merged),
+        touched: [first, second],
+        message: `Merged ${names[first]} and ${names[second]}.`,
+      };
     },
-    split() {
-      const group = chosen("split-group");
-      const parts = Number(element("split-parts").value);
-      const list = ordered(members(group), element("split-way").value);
-      if (!(parts >= 2) || parts > list.length) {
-        return problem(`${state.names[group]} has ${list.length} points: split it into 2 to ${list.length} parts.`);
+
+    split(session, { group, parts, way }) {
+      const list = members(session, group, way);
+      const name = current(session).names[group];
+      if (list.length < 2) return { message: `${name} has ${points(list.length)} and cannot be split.` };
+      if (!Number.isInteger(parts) || parts < 2 || parts > list.length) {
+        return { message: `${name} has ${points(list.length)}: split it into 2 to ${list.length} parts.` };
       }
-      const name = state.names[group];
-      const names = [...state.names];
-      const owner = state.owner.slice();
+      const owner = current(session).owner.slice();
+      const names = [...current(session).names];
       for (let part = 0; part < parts; part++) {
+        const label = unused(`${name} / ${part + 1}`, names);
         const place = part === 0 ? group : names.length;
-        const label = unused(`${name} / ${part + 1}`);
-        if (part === 0) names[group] = label;
-        else names.push(label);
+        names[place] = label;
         const [from, to] = [part, part + 1].map((k) => Math.round((k * list.length) / parts));
-        for (const i of list.slice(from, to)) owner[i] = place;
+        for (const player of list.slice(from, to)) owner[player] = place;
       }
-      step(tidy(owner, names), [name], `Split ${name} into ${parts} parts.`);
+      return { grouping: { owner, names }, touched: [group], message: `Split ${name} into ${parts} parts.` };
     },
-    move() {
-      const [from, to] = [chosen("move-from"), chosen("move-to")];
-      const count = Number(element("move-count").value);
-      const list = ordered(members(from), element("move-way").value);
-      if (from === to) return problem("Choose two different providers.");
-      if (!(count >= 1) || count > list.length) {
-        return problem(`${state.names[from]} has ${list.length} points: move 1 to ${list.length} of them.`);
+
+    // `to` is null for a new provider.
+    move(session, { from, to, count, way }) {
+      if (from === to) return { message: "Choose two different providers." };
+      const list = members(session, from, way);
+      const names = [...current(session).names];
+      if (list.length === 0) return { message: `${names[from]} has no points to move.` };
+      if (!Number.isInteger(count) || count < 1 || count > list.length) {
+        return { message: `${names[from]} has ${points(list.length)}: move 1 to ${list.length} of them.` };
       }
-      const names = [...state.names];
-      const involved = [names[from]];
-      let place = to;
-      if (to < 0) place = names.push(unused("new provider")) - 1;
-      else involved.push(names[to]);
-      const owner = state.owner.slice();
-      for (const i of list.slice(0, count)) owner[i] = place;
-      step(tidy(owner, names), involved, `Moved ${count} points from ${names[from]} to ${names[place]}.`);
+      const place = to ?? names.push(unused("new provider", names)) - 1;
+      const owner = current(session).owner.slice();
+      for (const player of list.slice(0, count)) owner[player] = place;
+      const grouping = { owner, names };
+      return {
+        grouping: count === list.length ? without(from, grouping) : grouping,
+        touched: to === null ? [from] : [from, to],
+        message: `Moved ${points(count)} from ${names[from]} to ${names[place]}.`,
+      };
     },
-    rename() {
-      const group = chosen("rename-group");
-      const name = element("rename-name").value.trim();
-      if (!name) return problem("Give a new name.");
-      if (state.names.includes(name)) return problem(`There is a provider named ${name} already.`);
-      const names = [...state.names];
-      const old = names[group];
-      names[group] = name;
-      element("rename-name").value = "";
-      step({ owner: state.owner, names }, [old], `Renamed ${old} to ${name}.`);
+
+    rename(session, { group, name }) {
+      const { owner, names } = current(session);
+      const fresh = name.trim();
+      if (!fresh) return { message: "Enter a new name." };
+      if (names.includes(fresh)) return { message: `There is already a provider named ${fresh}.` };
+      return {
+        grouping: { owner, names: renamed(names, group, fresh) },
+        touched: [group],
+        message: `Renamed ${names[group]} to ${fresh}.`,
+      };
     },
   };
 
+  function act(session, action, options) {
+    const { grouping, touched, message } = actions[action](session, options);
+    if (!grouping) return { ...session, message };
+    const effect = effectOnOthers(session, grouping, touched);
+    return { ...session, groupings: [...session.groupings, grouping], message: `${message}${effect}` };
+  }
+
+  // A group that an action did not touch keeps its players, so any of them leads to its new position.
+  function effectOnOthers(session, grouping, touched) {
+    const [before, after] = [rows(session), rowsOf(session, grouping)];
+    let largest = -1;
+    current(session).owner.forEach((group, player) => {
+      if (touched.includes(group)) return;
+      largest = Math.max(largest, Math.abs(after[grouping.owner[player]].share - before[group].share));
+    });
+    return largest < 0 ? "" : ` The other providers' shares changed by ${percent(largest)} at most.`;
+  }
+
+  const back = (session, end, message) => ({ ...session, groupings: session.groupings.slice(0, end), message });
+  const undo = (session) => back(session, Math.max(1, session.groupings.length - 1), "Undone.");
+  const reset = (session) => back(session, 1, "All changes undone.");
+  const show = (session, output, name) => ({ ...session, output, message: `Shares for ${name}.` });
+
+  return { open, rows, drawn, act, undo, reset, show, percent, number };
+})();
+
+if (typeof module !== "undefined") module.exports = whatIf;
+
+// The page: forms in, table, chart and message out.
+if (typeof document !== "undefined" && document.getElementById("whatif-data")) {
+  const element = (id) => document.getElementById(id);
+  let session = whatIf.open(JSON.parse(element("whatif-data").textContent));
+  let view = null;
+
+  const tableRow = (row) => {
+    const line = document.createElement("tr");
+    if (row.value < 0) line.className = "negative";
+    const head = document.createElement("th");
+    head.scope = "row";
+    head.textContent = row.group;
+    const [share, low, high] = [row.share, row.low, row.high].map(whatIf.percent);
+    line.append(head);
+    for (const text of [share, `${low} to ${high}`, whatIf.number(row.points), row.value.toPrecision(4)]) {
+      const cell = document.createElement("td");
+      cell.textContent = text;
+      line.append(cell);
+    }
+    return line;
+  };
+
+  const fillSelect = (select, rows) => {
+    const kept = select.value;
+    const options = rows.map((row, position) => new Option(row.group, String(position)));
+    if (select.dataset.groups === "or-new") options.push(new Option("a new provider", "new"));
+    select.replaceChildren(...options);
+    if (kept && options.some((option) => option.value === kept)) select.value = kept;
+    else if (select.dataset.second) select.selectedIndex = Math.min(1, rows.length - 1);
+  };
+
+  const render = () => {
+    const rows = whatIf.rows(session);
+    element("whatif-rows").replaceChildren(...rows.map(tableRow));
+    element("whatif-sum").textContent = whatIf.percent(rows.reduce((sum, row) => sum + row.share, 0));
+    for (const select of document.querySelectorAll("select[data-groups]")) fillSelect(select, rows);
+    for (const id of ["whatif-undo", "whatif-reset"]) element(id).disabled = session.groupings.length === 1;
+    element("whatif-message").textContent = session.message;
+    if (view) view.data("rows", whatIf.drawn(rows)).resize().runAsync();
+  };
+
+  const group = (id) => (element(id).value === "new" ? null : Number(element(id).value));
+  const options = {
+    merge: () => ({ first: group("merge-a"), second: group("merge-b") }),
+    split: () => ({
+      group: group("split-group"), parts: Number(element("split-parts").value), way: element("split-way").value,
+    }),
+    move: () => ({
+      from: group("move-from"), to: group("move-to"),
+      count: Number(element("move-count").value), way: element("move-way").value,
+    }),
+    rename: () => ({ group: group("rename-group"), name: element("rename-name").value }),
+  };
+
   for (const form of document.querySelectorAll("form[data-action]")) {
+    const action = form.dataset.action;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      actions[form.dataset.action]();
+      const before = session;
+      session = whatIf.act(session, action, options[action]());
+      const done = session.groupings.length > before.groupings.length;
+      if (action === "rename" && done) element("rename-name").value = "";
+      render();
     });
   }
   element("whatif-undo").addEventListener("click", () => {
-    state = history.pop();
-    render("Undone.");
+    session = whatIf.undo(session);
+    render();
   });
   element("whatif-reset").addEventListener("click", () => {
-    state = first;
-    history = [];
-    render("Everything is as it was.");
+    session = whatIf.reset(session);
+    render();
   });
   const picker = element("whatif-output");
-  if (picker) {
-    picker.addEventListener("change", () => {
-      output = Number(picker.value);
-      render(`Shares for ${picker.selectedOptions[0].text}.`);
-    });
-  }
-  window.fgsvWhatIf = { rows: () => compute(state) };
+  picker?.addEventListener("change", () => {
+    session = whatIf.show(session, Number(picker.value), picker.selectedOptions[0].text);
+    render();
+  });
+  window.fgsvWhatIf = { rows: () => whatIf.rows(session) };  // for tests
   render();
   window.fgsvCharts.then((charts) => {
     view = charts.whatif ?? null;
     render();
   });
-})();
+}
