@@ -71,19 +71,24 @@ def test_a_module_imports_nothing_above_it(path):
             assert LEVEL[other] <= LEVEL[own], f"{own} imports {module}, which stands above it"
 
 
-def called_attributes(path):
-    """Return the names of the attributes that a module calls."""
+def calls(path):
+    """Return what a module calls, `name` or `.attribute`; what an object calls of its own does not count."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return {func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls}
+    for func in (node.func for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if isinstance(func, ast.Name):
+            yield func.id
+        elif isinstance(func, ast.Attribute) and getattr(func.value, "id", None) != "self":
+            yield f".{func.attr}"
+
+
+def callers(*names):
+    return {path.relative_to(SOURCE).as_posix() for path in MODULES if set(names) & set(calls(path))}
 
 
 def test_one_module_calls_games():
+    assert callers("ask", ".ask") == {"running/batches.py"}
     # game.py says what a game is, and how one is made of another
-    askers = {path.relative_to(SOURCE).as_posix() for path in MODULES if "ask" in called_attributes(path)}
-    assert askers == {"running/batches.py"}
-    functions = {path.relative_to(SOURCE).as_posix() for path in MODULES if "function" in called_attributes(path)}
-    assert functions == {"game.py"}
+    assert callers(".function", ".evaluate_lists") == {"game.py"}
 
 
 def test_nothing_reads_the_words_of_an_end_but_the_reader_of_old_files():

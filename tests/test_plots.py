@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import fgsv
+from fgsv.planning import HistoryPoint
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -34,6 +35,8 @@ def test_convergence(valuation):
     rounds = list(fgsv.iterate(fgsv.games.SumOfUnanimity(16), None, budget=400, seed=1))
     ax = fgsv.plots.convergence(rounds)
     np.testing.assert_allclose(ax.lines[0].get_xdata(), [each.n_evaluations for each in rounds])
+    of_result = fgsv.plots.convergence([HistoryPoint(34, None), HistoryPoint(66, 0.2), HistoryPoint(98, 0.1)])
+    np.testing.assert_allclose(of_result.lines[0].get_ydata(), [0.2, 0.1])
     with pytest.raises(ValueError, match=r"fgsv\.iterate"):
         fgsv.plots.convergence(valuation)
 

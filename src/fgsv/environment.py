@@ -8,9 +8,11 @@ import inspect
 import os
 import platform
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
-from importlib.metadata import PackageNotFoundError, version
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -30,6 +32,8 @@ def versions() -> dict[str, str]:
     >>> sorted(set(versions()) & {"python", "machine", "numpy"})
     ['machine', 'numpy', 'python']
     """
+    from importlib.metadata import PackageNotFoundError, version
+
     found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
     found["fgsv"] = fgsv.__version__
     for package in PACKAGES:
@@ -115,3 +119,30 @@ def same_arguments(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Cal
         return same
 
     return decorate
+
+
+MOVED = {
+    "fgsv.comparison": "fgsv.valuation.comparison",
+    "fgsv.copies": "fgsv.audit.copies",
+    "fgsv.shells": "fgsv.audit.shells",
+    "fgsv.tabular": "fgsv.tables.opening",
+}
+"""Documented modules of 0.1.0, and where they are now."""
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Finds the modules of 0.1.0 that have moved, with a warning that says where to."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        """Return where a module that has moved is, and None for all others."""
+        return importlib.util.spec_from_loader(fullname, self) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to Python to make an empty module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Fill the module with what is in its new place."""
+        place = MOVED[module.__name__]
+        warnings.warn(f"{module.__name__} has moved to {place}", DeprecationWarning, stacklevel=6)
+        names = vars(importlib.import_module(place))
+        vars(module).update({name: each for name, each in names.items() if not name.startswith("__")})

@@ -46,7 +46,7 @@ def convergence(rounds: Iterable[Any], ax: Axes | None = None, *, confidence: fl
     Give the rounds of `fgsv.iterate`, or the history of a result (`fgsv.report.Result.load(path).history`).
     """
     if isinstance(rounds, Valuation):
-        raise TypeError("a valuation keeps no history: give the rounds of fgsv.iterate, or the history of a result")
+        raise ValueError("a valuation keeps no history: give the rounds of fgsv.iterate, or the history of a result")
     points, of_shares = [], False
     for each in rounds:
         of_shares = not isinstance(each, Valuation)

@@ -1,13 +1,14 @@
 """The report in a browser: it opens offline, fits, and its what-if panel's forms are connected to the computation."""
 
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fgsv
-from fgsv.report import render
+from fgsv.audit import Audit
+from fgsv.planning import HistoryPoint
+from fgsv.report import Result, render
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
@@ -33,8 +34,7 @@ def valuation():
     def game(masks):
         return np.sqrt(1 + np.maximum(masks @ weights, -0.9))
 
-    result = fgsv.value(game, [NAMES[i % 4] for i in range(n)], budget=1500, seed=1)
-    return replace(result, info={"history": [[100, 0.2], [1500, 0.05]]})
+    return fgsv.value(game, [NAMES[i % 4] for i in range(n)], budget=1500, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,8 @@ def submit(page, action):
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_opens_and_fits(open_page, valuation, width):
-    page = open_page(render(valuation), width)
+    history = (HistoryPoint(100, 0.2), HistoryPoint(1500, 0.05))
+    page = open_page(render(Result(valuation, history=history)), width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("#chart-shares svg").count() == 1
     assert page.locator("#chart-whatif svg").count() == 1
@@ -218,7 +219,7 @@ def test_several_outputs_and_an_audit(open_page):
     gsv = {"group": "north", "share": 0.2, "gsv_share": 0.3, "gsv_half_width": 0.0}
     audit = {"gsv": [gsv], "attacks": [attack], "warnings": ["<i>careful</i>"], "n_evaluations": 7, "tables": []}
     audit |= {"budget": 10, "spent": {"shell companies": 7}}
-    page = open_page(render(replace(result, info={"audit": audit}), others={"site": result}))
+    page = open_page(render(Result(result, audit=Audit.from_dict(audit)), others={"site": result}))
     assert page.locator("#chart-gains svg").count() == 1
     assert "Warning: <i>careful</i>" in page.inner_text("main")
     assert result.shares()[0, 0] != pytest.approx(result.shares()[0, 1])

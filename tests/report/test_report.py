@@ -3,14 +3,15 @@
 import json
 import re
 from base64 import b64decode
-from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fgsv
+from fgsv.audit import Audit
 from fgsv.partition import Partition
-from fgsv.report import render
+from fgsv.report import Result, render
 from fgsv.report.panel import quantized
 from fgsv.valuation import End, Reason, Valuation
 
@@ -85,8 +86,8 @@ def test_a_valuation_without_standard_errors_has_a_page_without_intervals():
 
 def test_an_audit_says_what_it_spent():
     result = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"])
-    audit = {"warnings": ["<i>careful</i>"], "n_evaluations": 7, "budget": 10, "spent": {"probing": 7}}
-    html = render(replace(result, info={"audit": audit}))
+    audit = Audit(pd.DataFrame(), pd.DataFrame(), ("<i>careful</i>",), {"probing": 7}, budget=10)
+    html = render(Result(result, audit=audit))
     assert "7 for probing" in words_of(html)
     assert "&lt;i&gt;careful&lt;/i&gt;" in html
 

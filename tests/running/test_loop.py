@@ -21,13 +21,10 @@ def test_a_list_of_rounds_keeps_the_state_of_each(method):
     options = {"method": method, "seed": 2}
     kept = list(fgsv.iterate(game, labels, budget=1500, **options))
     assert len(kept) > 2
-    for valuation in kept[:: max(1, len(kept) // 5)]:
-        if valuation is kept[-1]:
-            continue
-        [*_, alone] = fgsv.iterate(game, labels, budget=max(valuation.n_evaluations, 34), **options)
-        if alone.n_evaluations == valuation.n_evaluations:
-            assert alone.values.tobytes() == valuation.values.tobytes()
-            assert alone.stderr.tobytes() == valuation.stderr.tobytes()
+    seen = [(each.n_evaluations, each.values.tobytes(), each.stderr.tobytes()) for each in kept]
+    one_by_one = fgsv.iterate(game, labels, budget=1500, **options)
+    assert seen == [(each.n_evaluations, each.values.tobytes(), each.stderr.tobytes()) for each in one_by_one]
+    assert len({values for _, values, _ in seen}) > len(kept) / 2
 
 
 def test_every_round_of_a_sample_that_ends_in_enumeration_keeps_its_state():
@@ -77,7 +74,7 @@ def test_a_rule_that_is_no_rule_is_refused_before_work_is_spent(stop):
     def game(masks):
         raise AssertionError("evaluated")
 
-    with pytest.raises(TypeError, match="stop|iterable"):
+    with pytest.raises(TypeError, match="stop must be a callable"):
         fgsv.value(fgsv.Game(game, 5), stop=stop)
 
 

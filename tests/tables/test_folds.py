@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import fgsv
-from fgsv.tables.folds import MEANS, folds_of, share_errors, with_test_error
+from fgsv.tables.folds import MEANS, error_of_test_rows, folds_of, share_errors
 
 
 def data(metric, seed=0, n=130):
@@ -36,7 +36,7 @@ def test_the_combined_valuation_is_that_of_the_whole():
     np.testing.assert_allclose(single.values, result.values @ folds.weights)
     np.testing.assert_allclose(single.values.sum(), single.total)
     assert single.outputs is None
-    rows = with_test_error(result, folds).info["test_error"]["rows"]
+    rows = error_of_test_rows(result, folds).rows
     assert [row["group"] for row in rows] == ["0", "1", "2"]
 
 
@@ -67,9 +67,9 @@ def test_without_anything_to_share_there_are_no_errors_of_shares():
     model, X, y = data("accuracy")
     folds = folds_of("accuracy", y[40:])
     wrong = fgsv.utility(model, X[:40], 1 - y[:40], X[40:], y[40:], folds.scoring, empty=folds.empty)
-    result = with_test_error(fgsv.value(wrong, [i % 3 for i in range(40)], budget=300, seed=0), folds)
-    assert result.total < 0
-    assert result.info["test_error"]["rows"] == []
+    result = fgsv.value(wrong, [i % 3 for i in range(40)], budget=300, seed=0)
+    assert result.combined(folds.weights).total < 0
+    assert error_of_test_rows(result, folds).rows == ()
 
 
 def test_other_scores_and_too_few_rows_are_refused():

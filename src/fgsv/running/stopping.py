@@ -109,7 +109,7 @@ def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) ->
 
 def own_rules(stop: Rule | Sequence[Rule] | None) -> tuple[Rule, ...]:
     """Return the rules that `stop=` gives: one callable, or several."""
-    rules = () if stop is None else (stop,) if callable(stop) else tuple(stop)
+    rules = () if stop is None else tuple(stop) if isinstance(stop, Sequence) else (stop,)
     for rule in rules:
         if not callable(rule):
             raise TypeError(f"stop must be a callable from progress to words or None, or several; got {rule!r}")
