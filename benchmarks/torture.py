@@ -26,7 +26,7 @@ import numpy as np
 
 import fgsv
 from fgsv.ledger import Ledger
-from fgsv.running.evaluator import CALL_SECONDS
+from fgsv.running.calls import CALL_SECONDS
 
 WORKERS, BATCH, N = 2, 16, 24
 

@@ -9,8 +9,15 @@ from sklearn.linear_model import Ridge
 
 import fgsv
 from benchmarks.product import attacks, markets
-from fgsv.audit.auditing import audit, close_calls, least_budget, policy_gains, shell_companies
-from fgsv.audit.copies import find_copies, rows_in_both
+from fgsv.audit import (
+    audit,
+    close_calls,
+    find_copies,
+    least_budget,
+    policy_gains,
+    rows_in_both,
+    shell_companies,
+)
 
 LABELS = [0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.audit.sections import Section
+from fgsv.audit.shells import COLUMNS as COLUMNS_OF_ATTACKS
 from fgsv.audit.shells import PARTS, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
 from fgsv.ledger import Ledger
@@ -25,6 +26,7 @@ from fgsv.valuation import Valuation, t_quantile
 FEWEST_OF_GSV = 100
 """Evaluations for the usual group values, at the least."""
 DEFAULT_BUDGET = 4000
+COLUMNS_OF_GSV = ["group", "share", "gsv_share", "gsv_half_width"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +73,18 @@ class Audit:
     def from_dict(cls, document: Mapping[str, Any]) -> Audit:
         """Read what `to_dict` returned."""
         return cls(
-            pd.DataFrame(document["gsv"]),
-            pd.DataFrame(document["attacks"]),
+            _table(document["gsv"], COLUMNS_OF_GSV),
+            _table(document["attacks"], COLUMNS_OF_ATTACKS),
             tuple(document["warnings"]),
             dict(document["spent"]),
             document["budget"],
             tuple(map(Section.from_dict, document["tables"])),
         )
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> pd.DataFrame:
+    """Return a table of rows that a file holds; one that lacks a column is an error, not a missing number."""
+    return pd.DataFrame([[row[name] for name in columns] for row in rows], columns=columns)
 
 
 def audit(
@@ -129,13 +136,14 @@ def audit_through(
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget
     part = everything if everything <= budget // 2 else budget // 4
     part = max(FEWEST_OF_GSV, min(part, FEWEST_OF_GSV + budget - least))
-    frame = pd.DataFrame(columns=["group", "share", "gsv_share", "gsv_half_width"])
+    frame = pd.DataFrame(columns=COLUMNS_OF_GSV)
     spent: dict[str, int] = {}
     warnings = close_calls(valuation, confidence)
     shells = Shells.nothing()
     try:
+        before = door.evaluator.n_asked  # the two ends are asked for once, whoever asks first
         gsv = value(by_groups(door, partition), budget=part, seed=seed)
-        spent["group values"] = gsv.n_evaluations
+        spent["group values"] = door.evaluator.n_asked - before
         frame = pd.DataFrame(
             {
                 "group": [str(name) for name in valuation.names],
@@ -144,6 +152,7 @@ def audit_through(
                 "gsv_half_width": gsv.half_width(confidence) / gsv.total,
             }
         )
+        before = door.evaluator.n_asked
         shells = measure_shells(
             door,
             partition,
@@ -154,7 +163,7 @@ def audit_through(
             confidence=confidence,
             seed=seed,
         )
-        spent["shell companies"] = shells.n_evaluations
+        spent["shell companies"] = door.evaluator.n_asked - before
         missing = ", ".join(shells.not_measured)
     except OutOfTime:
         missing = "everybody"

@@ -31,7 +31,7 @@ FEWEST_SETS = 8
 """Sets of other groups at which a split is measured, at the least."""
 FEWEST_PAIRS = 3
 """Pairs of a set of parts and its complement that are tried at each of them, at the least."""
-_COLUMNS = ["group", "way", "parts", "gain", "gain_low", "gain_high"]
+COLUMNS = ["group", "way", "parts", "gain", "gain_low", "gain_high"]
 
 
 def shell_companies(
@@ -103,7 +103,7 @@ class Shells:
     @classmethod
     def nothing(cls) -> Shells:
         """Return what is known before anything is measured."""
-        return cls(pd.DataFrame(columns=_COLUMNS), 0)
+        return cls(pd.DataFrame(columns=COLUMNS), 0)
 
 
 def measure_shells(
@@ -177,12 +177,12 @@ def _measured(
             found = market.measure(group, [labels for _, labels in named], left)
         except OutOfTime:
             missing = tuple(str(partition.names[k]) for k in divisible[number:])
-            return Shells(pd.DataFrame(rows, columns=_COLUMNS), spent, missing)
+            return Shells(pd.DataFrame(rows, columns=COLUMNS), spent, missing)
         spent += found.n_evaluations
         gains, reach = found.gains / total, found.half_widths(confidence) / total
         for (way, labels), gain, half in zip(named, gains.tolist(), reach.tolist(), strict=True):
             rows.append([str(partition.names[group]), way, int(labels.max()) + 1, gain, gain - half, gain + half])
-    return Shells(pd.DataFrame(rows, columns=_COLUMNS), spent)
+    return Shells(pd.DataFrame(rows, columns=COLUMNS), spent)
 
 
 def least_budget(

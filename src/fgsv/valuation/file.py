@@ -74,7 +74,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
     """Read what `to_document` returned, or 0.1.0 wrote; an error names the file and the field."""
-    if "end" not in document and isinstance(document.get("stopped"), str):
+    if not {"end", "finished"} & set(document) and isinstance(document.get("stopped"), str):
         document = _upgraded(document, path)
 
     def field(name: str, read: Callable[[Any], Any] = lambda stated: stated, optional: bool = False) -> Any:

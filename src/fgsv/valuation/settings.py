@@ -89,7 +89,17 @@ class RunSettings:
         if "needs" not in document:
             document = settings_of(document)
         known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
-        required = ("method", "semivalue", "seed", "budget", "batch_size", "options", "on_error", "fingerprint")
+        required = (
+            "method",
+            "semivalue",
+            "seed",
+            "budget",
+            "batch_size",
+            "options",
+            "cost",
+            "on_error",
+            "fingerprint",
+        )
         lacking = [name for name in required if name not in known]
         if lacking:
             raise ValueError(f"the settings of the run lack the field {lacking[0]!r}")

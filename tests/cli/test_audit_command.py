@@ -1,0 +1,70 @@
+"""The command `fgsv audit`: what it says, and that it keeps to its budget."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_cases import COLUMNS, providers
+
+from fgsv.running import batches
+
+
+def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
+    code, text, notes = fgsv_command("audit", train, *COLUMNS, "--test-error")
+    assert code == 2  # 15 test rows are too few for ten folds
+    assert "at least 20" in notes
+    options = ["--budget", 400, "--payout", 100, "--clip", "--parts", "2,4"]
+    code, text, notes = fgsv_command("audit", train, *COLUMNS, *options, "--json")
+    assert code == 0, notes
+    found = json.loads(text)["audit"]
+    assert {row["group"] for row in found["attacks"]} == {"north", "south", "east", "west"}
+    assert {row["way"] for row in found["attacks"]} == {
+        "evenly",
+        "at random",
+        "by class",
+        "one by one",
+        "worst found",
+    }
+    assert {row["parts"] for row in found["attacks"] if row["way"] == "evenly"} == {2, 4}
+    assert all(row["gain_low"] <= row["gain"] <= row["gain_high"] for row in found["attacks"])
+    assert any("not faithful" in table["title"] for table in found["tables"])
+    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 400, "--audit")
+    assert code == 0
+    assert "best split" in text
+    assert "The audit spent" in notes
+
+
+@pytest.mark.parametrize("unit", [[], ["--unit", "patient"]])
+def test_an_audit_keeps_to_its_budget_whatever_it_looks_at(fgsv_command, tmp_path, monkeypatch, unit):
+    frame = providers(80).assign(patient=np.arange(80) // 8 * 4 + np.arange(80) % 4)
+    copied = frame[frame["provider"] == "north"].head(7).assign(provider="west")
+    copied["patient"] += 1000
+    pd.concat([frame, copied]).assign(fold=lambda rows: rows["patient"] % 5 == 0).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    asked = []
+    ask = batches.ask
+    monkeypatch.setattr(batches, "ask", lambda game, sets: asked.append(len(sets)) or ask(game, sets))
+    columns = ["--group", "provider", "--target", "y", "--ignore", "site" if unit else "site,patient", *unit]
+    command = ["audit", tmp_path / "t.csv", *columns, "--test-by", "fold", "--budget", 500, "--json"]
+    code, text, notes = fgsv_command(*command, "--audit-budget", 3300)
+    assert code == 0, notes
+    document = json.loads(text)
+    assert document["audit"]["n_evaluations"] == sum(asked) - document["n_evaluations"] <= 3300
+    assert document["audit"]["spent"]["the valuation without copies"] > 100
+    remedies = next(table for table in document["audit"]["tables"] if "two remedies" in table["title"])
+    assert [row[0] for row in remedies["rows"]] == ["north", "south", "east", "west"]
+    if unit:
+        assert any("units are copies in all their rows" in words for words in document["audit"]["tables"][0]["words"])
+
+
+def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train, tmp_path, monkeypatch):
+    monkeypatch.setattr("fgsv.report.making.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
+    code, _, notes = fgsv_command("audit", train, *COLUMNS, "--audit-budget", 1000)
+    assert (code, "4 groups needs an --audit-budget of at least 2" in notes) == (2, True), notes
+    code, _, notes = fgsv_command("audit", train, *COLUMNS, "--parts", "two")
+    assert (code, "--parts must be like 2,3,5" in notes) == (2, True), notes
+    providers().assign(y=0).assign(y=lambda f: (f.index % 7 == 0).astype(int)).to_csv(tmp_path / "w.csv", index=False)
+    code, _, notes = fgsv_command("audit", tmp_path / "w.csv", *COLUMNS, "--metric", "accuracy")
+    assert (code, "nothing to share" in notes) == (2, True), notes

@@ -1,0 +1,133 @@
+"""Mistakes: each is one line that says what to do, and exit code 2."""
+
+import json
+
+import pytest
+from cli_cases import COLUMNS
+
+import fgsv
+from fgsv.cli import command_line
+from fgsv.report import Result
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["value", "nothing.csv", *COLUMNS], "no file"),
+        (["value", "TRAIN", "--group", "providr", "--target", "y"], "did you mean 'provider'"),
+        (["value", "TRAIN", "--group", "provider"], "--target"),
+        (["value", "TRAIN", *COLUMNS, "--max-time", "soon"], "90s, 10m or 2h"),
+        (["value", "TRAIN", *COLUMNS, "--metric", "accurracy"], "accurracy"),
+        (["value", "TRAIN", *COLUMNS, "--payout", "12.345"], "whole number of units"),
+        (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be positive"),
+        (["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"], "not from both"),
+        (["payout", "TRAIN", "--amount", "1"], "not a saved valuation"),
+        (["value", "TRAIN", *COLUMNS, "--jobs", "0"], "--jobs) must be a number of workers"),
+        (["value", "TRAIN", *COLUMNS, "--confidence", "2"], "must be between 0 and 1"),
+        (["value", "TRAIN", *COLUMNS, "--seed", "-1"], "--seed"),
+        (["value", "TRAIN", *COLUMNS, "--bugdet", "5"], "--budget"),
+        (["ledger", "show"], "fgsv ledger show --help"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, arguments, words):
+    code, text, notes = fgsv_command(*[train if argument == "TRAIN" else argument for argument in arguments])
+    assert code == 2
+    assert words in notes
+    assert "Traceback" not in notes + text
+    assert [line for line in notes.splitlines() if "error" in line] == notes.splitlines()[-1:]
+
+
+def test_debug_shows_the_traceback(train):
+    with pytest.raises(ValueError, match="no file"):
+        command_line.main(["value", "nothing.csv", *COLUMNS, "--debug"])
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Return the file of a valuation with a ledger, a payout and an audit."""
+    roots = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 12, fingerprint="roots")
+    result = fgsv.value(roots, [0, 1, 2] * 4, budget=200, ledger=tmp_path / "run.db")
+    found = fgsv.audit.audit(roots, result)
+    paid = fgsv.payout.split(result, 100)
+    path = tmp_path / "valuation.json"
+    Result(result, payout=paid, audit=found).save(path)
+    return path
+
+
+FIELDS = [
+    "finished",
+    "end",
+    "ends",
+    "weights",
+    "method",
+    "seed",
+    "n_evaluations",
+    "stopped",
+    "outputs",
+    "names",
+    "groups",
+    "values",
+    "stderr",
+    "total",
+]
+FIELDS += ["player_values", "deviations", "degrees_of_freedom", "exact", "efficient", "grouped", "settings", "info"]
+
+
+def test_a_file_that_lacks_a_field_is_one_line_that_names_it(fgsv_command, saved, tmp_path):
+    document = json.loads(saved.read_text())
+    assert set(document) == {"schema", *FIELDS}
+    other, page = tmp_path / "other.json", tmp_path / "page.html"
+    commands = [
+        ["verify", other, "--ledger", tmp_path / "run.db"],
+        ["report", other, "--out", page, "--force"],
+        ["payout", other, "--amount", 100],
+        ["compare", saved, other],
+    ]
+    for number, field in enumerate(FIELDS):
+        other.write_text(json.dumps({name: part for name, part in document.items() if name != field}))
+        code, text, notes = fgsv_command(*commands[number % len(commands)])
+        assert (code, text, f"lacks the field '{field}'" in notes) == (2, "", True), notes
+        assert len(notes.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "command", "words"),
+    [
+        (["settings", "cost"], "verify", "lack the field 'cost'"),
+        (["info", "payout", "payments"], "report", "settings or info cannot be read: KeyError('payments')"),
+        (["info", "audit", "attacks", 0, "parts"], "report", "settings or info cannot be read: KeyError('parts')"),
+        (["groups", "zlib"], "payout", "'groups' cannot be read"),
+        (["values", 0], "payout", "'values' has the shape (2,); expected (3,)"),
+        (["names", 0], "compare", "the shape (3,); expected (2,)"),
+    ],
+)
+def test_a_file_that_was_edited_by_hand(fgsv_command, saved, tmp_path, place, command, words):
+    document = json.loads(saved.read_text())
+    part = document
+    for step in place[:-1]:
+        part = part[step]
+    del part[place[-1]]
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(document))
+    options = {"verify": ["--ledger", tmp_path / "run.db"], "payout": ["--amount", 100], "compare": [saved]}
+    code, text, notes = fgsv_command(command, other, *options.get(command, []))
+    assert (code, text, words in notes) == (2, "", True), notes
+    assert len(notes.splitlines()) == 1
+
+
+def test_a_ledger_of_another_game(fgsv_command, saved, train, tmp_path):
+    squares = fgsv.Game(lambda masks: masks.sum(axis=1) ** 2, 12, fingerprint="squares")
+    fgsv.value(squares, budget=100, ledger=tmp_path / "squares.db")
+    code, _, notes = fgsv_command("verify", saved, "--ledger", tmp_path / "squares.db")
+    assert (code, len(notes.splitlines())) == (2, 1)
+    assert "is of another game" in notes
+    for wrong in (tmp_path / "no.db", train, saved):
+        code, _, notes = fgsv_command("verify", saved, "--ledger", wrong)
+        assert (code, len(notes.splitlines())) == (2, 1), notes
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--ledger", train)
+    assert (code, "cannot open the ledger" in notes) == (2, True), notes
+    # to value one more game a ledger of others will do: each keeps to its own evaluations
+    plain = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--json")[1]
+    beside = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--json", "--ledger", tmp_path / "squares.db")[1]
+    assert json.loads(plain)["groupings"] == json.loads(beside)["groupings"]

@@ -1,0 +1,32 @@
+"""The demo: ten hospitals, and the same by hand."""
+
+import shlex
+
+import pandas as pd
+
+from fgsv.experiments import hospitals as demo
+
+
+def test_the_demo_has_what_it_promises():
+    hospitals, test = demo.tables()
+    assert hospitals["hospital"].nunique() == 10
+    aurora = hospitals[hospitals["hospital"] == "Aurora"].drop(columns="hospital")
+    iris = hospitals[hospitals["hospital"] == "Iris"].drop(columns="hospital")
+    assert len(iris.merge(aurora.drop_duplicates())) == len(iris)
+    assert set(test.columns) == set(hospitals.columns) - {"hospital"}
+    pd.testing.assert_frame_equal(demo.tables()[0], hospitals)
+
+
+def test_the_demo_runs(fgsv_command, tmp_path):
+    code, text, notes = fgsv_command("demo", "--out", tmp_path / "d", "--budget", 500)
+    assert code == 0, notes
+    for word in ("Aurora", "Iris", "points", "value", "± stderr", "share", "payout"):
+        assert word in text
+    written = {path.name for path in (tmp_path / "d").iterdir()}
+    assert {"valuation.json", "valuation.csv", "report.html", "hospitals.csv", "test.csv"} == written
+    assert "Iris" in text.split("who holds whose rows")[1]
+    by_hand = next(line for line in notes.splitlines() if line.strip().startswith("fgsv value"))
+    code, _, notes = fgsv_command(*shlex.split(by_hand)[1:])
+    assert code == 0, notes
+    both = [(tmp_path / folder / "valuation.json").read_bytes() for folder in ("d", "d-by-hand")]
+    assert both[0] == both[1]

@@ -1,0 +1,110 @@
+"""The commands that open a result: plan, payout, report, compare, verify and those of ledgers."""
+
+import json
+
+import pytest
+from cli_cases import COLUMNS
+
+import fgsv
+from fgsv.cli import command_line
+
+
+def test_plan_and_payout(fgsv_command, train, tmp_path):
+    code, text, _ = fgsv_command("plan", train, *COLUMNS)
+    assert code == 0
+    assert "minutes" in text
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--json")
+    widths = [row["half_width"] for row in json.loads(text)["plan"]]
+    assert widths == sorted(widths, reverse=True)
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 500, "--json")
+    assert json.loads(text)["plan"][0]["evaluations"] == 1000  # the first budget beyond the pilot
+    assert json.loads(text)["evaluations"] is None
+    code, text, notes = fgsv_command("plan", train, *COLUMNS, "--pilot", 500, "--precision", 0.001, "--budget", 7000)
+    assert (code, "plan: about 7,000 evaluations" in notes) == (0, True), notes
+    fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / "o")
+    saved = tmp_path / "o" / "valuation.json"
+    code, text, _ = fgsv_command("payout", saved, "--amount", "100.00", "--json")
+    assert code == 0
+    assert json.loads(text)["faithful"] is True
+    code, text, notes = fgsv_command("payout", saved, "--amount", "100.00", "--clip")
+    assert code == 0
+    assert "not faithful" in text + notes
+
+
+def test_report_and_compare(fgsv_command, train, tmp_path):
+    for seed in (0, 1):
+        command = ["value", train, *COLUMNS, "--budget", 400, "--seed", seed, "--out", tmp_path / str(seed)]
+        assert fgsv_command(*command)[0] == 0
+    saved = [tmp_path / name / "valuation.json" for name in "01"]
+    code, _, notes = fgsv_command("report", saved[0])
+    assert (code, "--force" in notes) == (2, True)
+    page = tmp_path / "page.html"
+    assert fgsv_command("report", saved[0], "--out", page, "--aggregate-only")[0] == 0
+    assert "<title>" in page.read_text(encoding="utf-8")
+    code, text, _ = fgsv_command("compare", *saved, "--json")
+    assert code == 0
+    rows = json.loads(text)["groups"]
+    assert [row["group"] for row in rows] == ["north", "south", "east", "west"]
+    assert rows[0]["difference"] == pytest.approx(rows[0]["share_b"] - rows[0]["share_a"])
+    code, _, notes = fgsv_command("compare", *saved)
+    assert (code, "two different games" in notes) == (0, True)  # the seed draws the test rows
+
+
+def test_groups_of_one_valuation_only_are_not_compared():
+    airport = fgsv.games.Airport([1, 2, 3])
+    first, second, third = (fgsv.exact(airport, names) for names in (["a", "b", "c"], ["a", "b", "d"], [0, 1, 2]))
+    frame = fgsv.compare(first, second)
+    assert dict(zip(frame["group"], frame["clear"], strict=True)) == {"a": False, "b": False, "c": None, "d": None}
+    with pytest.raises(ValueError, match="no group in common: a, b, c against 0, 1, 2"):
+        fgsv.compare(first, third)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys"),
+    [
+        (["ledger", "show", "LEDGER"], {"games", "runs"}),
+        (["ledger", "verify", "LEDGER"], {"same", "checked", "differences"}),
+        (["ledger", "merge", "NEW.db", "LEDGER"], {"added", "known", "different", "largest_difference"}),
+        (["ledger", "export", "LEDGER", "NEW.csv"], {"lines", "file"}),
+        (["verify", "SAVED", "--ledger", "LEDGER"], {"same", "checked", "differences"}),
+        (["compare", "SAVED", "OTHER"], {"groups", "notes"}),
+        (["report", "SAVED", "--out", "NEW.html"], {"report"}),
+        (
+            ["reproduce", "motivation", "--out", "NEW", "--budget", "300"],
+            {"experiment", "settings", "table", "files"},
+        ),
+        (
+            ["bench", "sou", "--n", "8", "--budget", "400", "--repeats", "2", "--jobs", "1", "--out", "NEW"],
+            {"summary", "statements", "folder"},
+        ),
+    ],
+    ids=lambda part: " ".join(part[:2]) if isinstance(part, list) else "",
+)
+def test_json_is_one_document_and_nothing_else(capfd, tmp_path, arguments, keys):
+    roots = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 8, fingerprint="roots")
+    places = {"SAVED": tmp_path / "a.json", "OTHER": tmp_path / "b.json", "LEDGER": tmp_path / "run.db"}
+    fgsv.value(roots, [0, 1] * 4, budget=100, ledger=places["LEDGER"]).save(places["SAVED"])
+    fgsv.exact(fgsv.games.Airport([1, 2]), [0, 1]).save(places["OTHER"])
+    paths = [
+        str(places.get(word, tmp_path / word if word.startswith("NEW") else word)) for word in [*arguments, "--json"]
+    ]
+    with pytest.raises(SystemExit) as end:
+        command_line.main(paths)
+    text = capfd.readouterr().out  # of the process, not only of this interpreter's stdout
+    assert not end.value.code
+    assert keys <= set(json.loads(text))
+    assert text.count("\n") == 1
+
+
+def test_json_says_what_is_not_the_same_and_which_games_differ(fgsv_command, tmp_path):
+    path, ledger = tmp_path / "valuation.json", tmp_path / "run.db"
+    for fingerprint, power in (("squares", 2.0), ("roots", 0.5)):
+        powers = fgsv.Game(lambda masks, power=power: masks.sum(axis=1) ** power, 8, fingerprint=fingerprint)
+        fgsv.value(powers, [0, 1] * 4, budget=100, ledger=ledger).save(tmp_path / f"{fingerprint}.json")
+    code, text, _ = fgsv_command("compare", tmp_path / "squares.json", tmp_path / "roots.json", "--json")
+    assert (code, "two different games" in json.loads(text)["notes"][0]) == (0, True)
+    document = json.loads((tmp_path / "roots.json").read_text())
+    path.write_text(json.dumps(document | {"values": [document["values"][0] + 1, document["values"][1]]}))
+    code, text, _ = fgsv_command("verify", path, "--ledger", ledger, "--json")
+    found = json.loads(text)
+    assert (code, found["same"], found["differences"][0]["where"]) == (1, False, "values of group 0")

@@ -1,0 +1,205 @@
+"""The command `fgsv value`: a file in, a table and a folder out."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_cases import COLUMNS, providers
+
+import fgsv
+from fgsv.report import Result, folder
+from fgsv.tables import models
+
+
+def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
+    out = tmp_path / "out"
+    code, text, notes = fgsv_command(
+        "value", train, *COLUMNS, "--budget", 1500, "--payout", "1000", "--currency", "EUR", "--out", out
+    )
+    assert code == 0, notes
+    for word in ("north", "south", "east", "west", "points", "value", "± stderr", "share", "payout"):
+        assert word in text
+    assert "classification" in notes
+    assert "plan: about 1,500 evaluations" in notes
+    frame = pd.read_csv(out / "valuation.csv")
+    assert list(frame.columns) == [
+        "group", "points", "value", "stderr", "share", "share_low", "share_high", "payout",
+    ]  # fmt: skip
+    assert frame["payout"].sum() == pytest.approx(1000)
+    loaded = Result.load(out / "valuation.json")
+    assert loaded.source.columns["group"] == ["provider"]
+    assert len(loaded.source.sha256) == 64
+    assert loaded.history[-1].n_evaluations == loaded.valuation.n_evaluations
+    np.testing.assert_allclose(loaded.valuation.values, frame["value"])
+
+
+def test_the_same_command_gives_the_same_bytes(fgsv_command, train, tmp_path):
+    for name in ("one", "two"):
+        code, _, _ = fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / name)
+        assert code == 0
+    for name in ("valuation.json", "valuation.csv"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_several_group_columns_from_one_run(fgsv_command, train, tmp_path):
+    out = tmp_path / "out"
+    code, text, _ = fgsv_command(
+        "value", train, "--group", "provider,site", "--target", "y", "--budget", 600, "--out", out
+    )
+    assert code == 0
+    assert "old" in text
+    first = fgsv.Valuation.load(out / "valuation.json")
+    second = fgsv.Valuation.load(out / "valuation-site.json")
+    assert second.names == ("old", "new")
+    # sites are made of whole providers here
+    assert second.values.sum() == pytest.approx(first.values.sum())
+    assert second.values[0] == pytest.approx(first.values[0] + first.values[2])
+
+
+def test_regrouping_by_columns_that_stay_features(fgsv_command, train):
+    command = ["value", train, "--group", "provider", "--target", "y", "--budget", 300, "--json"]
+    document = json.loads(fgsv_command(*command, "--regroup", "site,a")[1])
+    assert [row["group"] for row in document["groupings"]["site"]] == ["old", "new"]
+    assert len(document["groupings"]["a"]) == 3
+    plain = json.loads(fgsv_command(*command)[1])
+    assert plain["groupings"]["provider"] == document["groupings"]["provider"]
+
+
+def test_several_metrics(fgsv_command, train):
+    command = ["value", train, *COLUMNS, "--metric", "accuracy,neg_log_loss", "--budget", 300]
+    code, text, notes = fgsv_command(*command, "--payout", "100,50", "--json")
+    assert code == 0, notes
+    document = json.loads(text)
+    assert len(document["groupings"]["provider"]) == 8
+    assert document["payout"]["amount"] == "150.00"
+    code, _, notes = fgsv_command(*command, "--audit")
+    assert (code, "takes one metric" in notes) == (2, True)
+    assert fgsv_command(*command)[0] == 0
+
+
+def test_json_is_json_and_nothing_else(fgsv_command, train):
+    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 600, "--payout", 10, "--json")
+    assert code == 0
+    assert notes == ""
+    document = json.loads(text)
+    assert [row["group"] for row in document["groupings"]["provider"]] == ["north", "south", "east", "west"]
+    assert sum(float(row["payout"]) for row in document["payout"]["payments"]) == pytest.approx(10)
+    code, text, _ = fgsv_command("version", "--json")
+    assert json.loads(text) == {"fgsv": fgsv.__version__}
+
+
+def test_regression_units_and_refitted_preprocessing(fgsv_command, tmp_path):
+    frame = providers(40)
+    frame["y"] = frame["a"] * 2 + frame["b"]
+    frame["patient"] = np.arange(40) // 8 * 4 + np.arange(40) % 4
+    frame["kind"] = np.where(frame["c"] > 0, "x", "y")
+    path = tmp_path / "r.csv"
+    frame.to_csv(path, index=False)
+    code, text, _ = fgsv_command(
+        "value", path, *COLUMNS, "--unit", "patient", "--refit-preprocessing", "--budget", 60, "--json",
+        "--metric", "neg_mean_squared_error",
+    )  # fmt: skip
+    assert code == 0
+    document = json.loads(text)
+    assert any(note.startswith("regression") for note in document["notes"])
+    assert any("anew for each coalition" in note for note in document["notes"])
+    assert sum(row["points"] for row in document["groupings"]["provider"]) == 15
+
+
+def test_a_model_of_ones_own(fgsv_command, train, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "from sklearn.naive_bayes import GaussianNB\nmodel = GaussianNB()\nnumber = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--model", "mine:model")
+    assert code == 0
+    assert "GaussianNB" in notes
+    for wrong in ("mine:nothing", "nothing:model", "guess"):
+        code, _, notes = fgsv_command("value", train, *COLUMNS, "--model", wrong)
+        assert code == 2
+        assert "model" in notes
+
+
+@pytest.mark.parametrize(
+    ("model", "task"),
+    [
+        (model, task)
+        for model in models.NAMES
+        for task in ("classification", "regression")
+        if models.task_of(model) in (None, task)
+    ],
+)
+def test_every_model_that_has_a_name(fgsv_command, train, model, task):
+    target = ["--target", "y" if task == "classification" else "a", "--task", task]
+    code, text, notes = fgsv_command(
+        "value", train, "--group", "provider", *target, "--ignore", "site", "--model", model, "--budget", 34
+    )
+    assert code == 0, notes
+    assert "north" in text
+
+
+def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
+    providers(240).to_csv(tmp_path / "t.csv", index=False)
+    command = ["value", tmp_path / "t.csv", *COLUMNS, "--metric", "neg_log_loss", "--budget", 800, "--json"]
+    ledger, out = tmp_path / "run.db", tmp_path / "out"
+    code, text, _ = fgsv_command(*command, "--test-error", "--ledger", ledger, "--out", out)
+    assert code == 0
+    assert fgsv_command("verify", out / "valuation.json", "--ledger", ledger)[0] == 0
+    with_folds = json.loads(text)
+    code, _, notes = fgsv_command(*command, "--test-error", "--precision", 0.1)
+    assert (code, "--precision does not go with --test-error" in notes) == (2, True)
+    plain = json.loads(fgsv_command(*command)[1])
+    for one, other in zip(with_folds["groupings"]["provider"], plain["groupings"]["provider"], strict=True):
+        assert abs(one["share"] - other["share"]) < 4 * (one["share_high"] - one["share_low"])
+    for row in with_folds["test_error"]["rows"]:
+        assert 0 < row["test"] < 1
+
+
+def test_the_test_error_where_there_is_nothing_to_share(fgsv_command, tmp_path):
+    frame = providers(240)
+    frame["fold"] = frame.index % 2
+    frame.loc[frame["fold"] == 1, "y"] = 1 - frame["y"]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    command = ["value", tmp_path / "t.csv", *COLUMNS, "--test-by", "fold", "--test-error", "--metric", "accuracy"]
+    code, text, notes = fgsv_command(*command, "--budget", 300, "--out", tmp_path / "o")
+    assert (code, "north" in text) == (0, True), notes
+    assert notes.count("plan: ") == 1
+
+
+def test_names_are_harmless_everywhere(fgsv_command, tmp_path):
+    frame = providers()
+    frame["provider"] = frame["provider"].replace(
+        {"north": "=cmd()", "south": "<script>alert(1)</script>", "east": "\x1b[31mred", "west": "[bold]"}
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    code, text, _ = fgsv_command("value", tmp_path / "a.csv", *COLUMNS, "--budget", 300, "--out", tmp_path / "o")
+    assert code == 0
+    assert "\x1b" not in text
+    assert "[bold]" in text
+    names = pd.read_csv(tmp_path / "o" / "valuation.csv")["group"].tolist()
+    assert "'=cmd()" in names
+    assert fgsv.Valuation.load(tmp_path / "o" / "valuation.json").names[0] == "=cmd()"
+
+
+def test_without_the_packages_of_the_report_there_is_none_and_it_says_so(fgsv_command, train, tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "find_spec", lambda name: None)
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o")
+    assert code == 0
+    assert "pip install 'fgsv[report]'" in notes
+    assert not (tmp_path / "o" / "report.html").exists()
+
+
+def test_a_finished_valuation_is_not_replaced_in_silence(fgsv_command, train, tmp_path):
+    command = ["value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o"]
+    assert fgsv_command(*command)[0] == 0
+    before = (tmp_path / "o" / "valuation.json").read_bytes()
+    code, _, notes = fgsv_command(*command, "--seed", 1)
+    assert code == 2
+    assert "--force" in notes
+    assert (tmp_path / "o" / "valuation.json").read_bytes() == before
+    assert fgsv_command(*command, "--seed", 1, "--force")[0] == 0
+    assert (tmp_path / "o" / "valuation.json").read_bytes() != before
+    assert not list((tmp_path / "o").glob("*.part"))
+    code, _, notes = fgsv_command(*command[:-1], train)
+    assert (code, "is a file" in notes) == (2, True)

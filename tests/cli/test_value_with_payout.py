@@ -1,0 +1,60 @@
+"""The command `fgsv value --payout`: what cannot be paid is said before the run, and nothing is lost after it."""
+
+import numpy as np
+import pytest
+from cli_cases import COLUMNS, providers
+
+import fgsv
+
+
+def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path, monkeypatch):
+    frame = providers()
+    frame["y"] = np.random.default_rng(5).integers(0, 2, 60)
+    frame.loc[frame.index % 2 == 0, "y"] = 1 - (frame["a"] > 0)
+    frame["fold"] = frame.index % 2
+    frame.loc[frame["fold"] == 1, "y"] = (frame["a"] > 0).astype(int)
+    frame.to_csv(tmp_path / "w.csv", index=False)
+    monkeypatch.setattr("fgsv.report.making.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
+    code, _, notes = fgsv_command(
+        "value", tmp_path / "w.csv", *COLUMNS, "--ignore", "site", "--test-by", "fold", "--payout", 100
+    )
+    assert (code, "nothing to share" in notes) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--payout", "12.345"], "whole number"),
+        (["--payout", "100", "--cap", "10"], "raise the cap"),
+        (["--payout", "100", "--floor", "50"], "a floor of 50.00 for each of 4 groups"),
+        (["--payout", "100", "--metric", "accuracy,neg_log_loss"], "give an amount for each"),
+        (["--payout", "50,50"], "one amount"),
+    ],
+)
+def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, train, monkeypatch, options, words):
+    monkeypatch.setattr("fgsv.report.making.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
+    code, _, notes = fgsv_command("value", train, *COLUMNS, *options)
+    assert (code, words in notes) == (2, True), notes
+
+
+def test_a_payout_warns_of_intervals_that_decide_nothing(fgsv_command, train, tmp_path):
+    pytest.importorskip("altair")
+    out = tmp_path / "out"
+    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", out)
+    assert code == 0
+    assert "warning: these intervals overlap" in notes
+    assert "these intervals overlap" in (out / "report.html").read_text()
+
+
+def test_a_payout_that_fails_loses_no_valuation(fgsv_command, train, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("cannot be paid")
+
+    monkeypatch.setattr("fgsv.payout.splitting.split", fail)
+    code, text, notes = fgsv_command(
+        "value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", tmp_path / "out"
+    )
+    assert code == 2
+    assert "cannot be paid" in notes
+    assert "north" in text
+    assert fgsv.Valuation.load(tmp_path / "out" / "valuation.json").n_evaluations > 100
