@@ -3,14 +3,14 @@ PYTHON ?= python3
 PY := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test torture lint docs clean
+.PHONY: demo test torture docs check-release clean
 
 demo: .venv/fgsv
 	$(PY) -m fgsv demo --out fgsv-demo --force
 
 test: .venv/test
-	.venv/bin/ruff check src tests benchmarks
-	.venv/bin/ruff format --check src tests benchmarks
+	.venv/bin/ruff check src tests benchmarks docs tools
+	.venv/bin/ruff format --check src tests benchmarks docs tools
 	.venv/bin/mypy
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
 
@@ -20,16 +20,19 @@ torture: .venv/test  ## kill a run with workers 100 times, resume each to the en
 docs: .venv/test
 	.venv/bin/mkdocs build --strict
 
+check-release:  ## build, install into clean environments of every Python, run: 10 minutes; needs git and every Python
+	$(PYTHON) tools/check_release.py
+
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --upgrade pip
 
-.venv/fgsv: .venv/bin/python pyproject.toml
+.venv/fgsv: .venv/bin/python pyproject.toml src/fgsv/__init__.py
 	$(PY) -m pip install --quiet --editable '.[report]'
 	touch $@
 
 # torch first and pinned: what depends on it must not choose another build
-.venv/test: .venv/bin/python pyproject.toml constraints.txt
+.venv/test: .venv/bin/python pyproject.toml src/fgsv/__init__.py constraints.txt
 	$(PY) -m pip install --quiet --constraint constraints.txt torch
 	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[all]' --group test
 	touch $@ .venv/fgsv
@@ -37,4 +40,4 @@ docs: .venv/test
 include benchmarks.mk
 
 clean:
-	rm -rf .venv .venv-peers fgsv-demo bench-out site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-peers fgsv-demo bench-out dist site .mypy_cache .ruff_cache .pytest_cache

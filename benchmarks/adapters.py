@@ -27,6 +27,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from fgsv.environment import optional
 from fgsv.utilities.adapters.layers import TARGETS, AdamW, Training, adapt
 
 BATCH, LATENT = 4, 32
@@ -39,13 +40,11 @@ MODELS: dict[str, dict[str, Any]] = {
 
 def build(name: str, dtype: torch.dtype, device: str) -> torch.nn.Module:
     """Return a UNet of random weights with the blocks of Stable Diffusion v1."""
-    from diffusers import UNet2DConditionModel
-
     settings = MODELS[name]
     levels = len(settings["block_out_channels"])
     torch.manual_seed(0)
     with torch.device(device):
-        unet = UNet2DConditionModel(
+        unet = optional("diffusers", "these models", "diffusion").UNet2DConditionModel(
             sample_size=LATENT,
             attention_head_dim=8,
             down_block_types=("CrossAttnDownBlock2D",) * (levels - 1) + ("DownBlock2D",),
@@ -59,7 +58,7 @@ def build(name: str, dtype: torch.dtype, device: str) -> torch.nn.Module:
 def inputs(n: int, width: int, dtype: torch.dtype, device: str) -> tuple[torch.Tensor, ...]:
     """Return noisy latents, timesteps, text embeddings of 77 tokens and the noise to predict."""
     generator = torch.Generator(device).manual_seed(1)
-    make = {"generator": generator, "device": device}
+    make: dict[str, Any] = {"generator": generator, "device": device}
     return (
         torch.randn(n, 4, LATENT, LATENT, **make).to(dtype),
         torch.randint(0, 1000, (n,), **make),
@@ -70,7 +69,11 @@ def inputs(n: int, width: int, dtype: torch.dtype, device: str) -> tuple[torch.T
 
 def seconds_per_call(step: Callable[[], object], device: str, seconds: float) -> float:
     """Return the median time of a call after warm-up, over about `seconds` and at least 5 calls."""
-    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+
+    def wait() -> None:
+        if device == "cuda":
+            torch.cuda.synchronize()
+
     for _ in range(3):
         step()
     wait()
@@ -109,7 +112,7 @@ def peft_step(unet: torch.nn.Module, width: int, dtype: torch.dtype, device: str
     def step() -> None:
         optimiser.zero_grad()
         predicted = model(noisy, timesteps, encoder_hidden_states=prompts).sample
-        torch.nn.functional.mse_loss(predicted.float(), target.float()).backward()
+        torch.autograd.backward(torch.nn.functional.mse_loss(predicted.float(), target.float()))
         optimiser.step()
 
     return step
@@ -122,7 +125,7 @@ def batched_step(
     adapted = adapt(unet)
     noisy, timesteps, prompts, target = inputs(BATCH * count, width, dtype, device)
     if "channels_last" in variant:
-        unet.to(memory_format=torch.channels_last)
+        unet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub forgets it
         noisy = noisy.contiguous(memory_format=torch.channels_last)
     unet.forward = (
         torch.compile(type(unet).forward.__get__(unet))

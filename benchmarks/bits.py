@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import fgsv
 
-SAMPLED = {"budget": {"budget": 1_500}, "precision": {"precision": 0.05, "budget": 3_000}}
+SAMPLED: dict[str, dict[str, Any]] = {"budget": {"budget": 1_500}, "precision": {"precision": 0.05, "budget": 3_000}}
 FEW = {"enumeration": {"precision": 1e-9, "budget": 2**14}}
 """A precision out of reach: the run samples, then evaluates every coalition."""
 OPTIONS: dict[str, dict[str, Any]] = {"finite_difference": {"threshold": 3}}

@@ -36,8 +36,8 @@ def game_of(name: str) -> Any:
         return fgsv.utility(Ridge(alpha=0.01), X[:20], y[:20], X[20:], y[20:], "neg_mean_squared_error")
     if name == "accuracy":
         X = rng.normal(size=(218, 4))
-        y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=218) > 0
-        return fgsv.utility(LogisticRegression(), X[:18], y[:18], X[18:], y[18:], "accuracy")
+        positive = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=218) > 0
+        return fgsv.utility(LogisticRegression(), X[:18], positive[:18], X[18:], positive[18:], "accuracy")
     raise ValueError(f"unknown game {name!r}: expected sou64, ridge or accuracy")
 
 

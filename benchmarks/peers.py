@@ -253,6 +253,6 @@ def main() -> None:
             theirs = table.drop(index=OURS)
             for column in groups:
                 best = theirs[column].idxmin()
-                times = theirs.loc[best, column] / table.loc[OURS, column]
+                times = float(theirs[column].min()) / float(table[column][OURS])
                 print(f"  {name} by {column}: error of the best of theirs ({best}) / ours = {times:.2f}")
         table.to_csv(arguments.out / f"{name}.csv")

@@ -79,10 +79,13 @@ def diabetes_game() -> tuple[Any, dict[str, fgsv.Partition]]:
     return game, groups
 
 
-def _truth_run(task: tuple[int, int]) -> fgsv.Valuation:
+def _truth_run(task: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     seed, budget = task
     # at this length the surrogate takes more time than the evaluations it saves
-    return fgsv.value(diabetes_game()[0], budget=budget, seed=TRUTH_SEED + seed, surrogate=False)
+    found = fgsv.value(diabetes_game()[0], budget=budget, seed=TRUTH_SEED + seed, surrogate=False)
+    assert found.player_values is not None
+    assert found.deviations is not None
+    return found.player_values, found.deviations[:, :, 0]
 
 
 def long_run(name: str, folder: Path, budget: int) -> tuple[np.ndarray, np.ndarray]:
@@ -95,8 +98,8 @@ def long_run(name: str, folder: Path, budget: int) -> tuple[np.ndarray, np.ndarr
     if not path.exists():
         tasks = [(seed, budget) for seed in range(TRUTH_RUNS)]
         runs = run_all(_truth_run, tasks, label=f"true values of {name}")
-        values = np.mean([run.player_values for run in runs], axis=0)
-        deviations = np.concatenate([run.deviations[:, :, 0] for run in runs]) / TRUTH_RUNS
+        values = np.mean([values for values, _ in runs], axis=0)
+        deviations = np.concatenate([deviations for _, deviations in runs]) / TRUTH_RUNS
         folder.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(path, values=values, deviations=deviations)
     with np.load(path) as stored:

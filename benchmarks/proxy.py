@@ -72,7 +72,7 @@ def games(name: str) -> tuple[Any, Any]:
         return torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.Tanh(), torch.nn.Linear(32, 2))
 
     optimizer = partial(torch.optim.SGD, lr=0.1, momentum=0.9, weight_decay=0.01)
-    settings = {"optimizer": optimizer, "n_steps": 100, "device": "cpu", "units": units}
+    settings: dict[str, Any] = {"optimizer": optimizer, "n_steps": 100, "device": "cpu", "units": units}
     return torch_utility(network, *data, **settings), fgsv.utility(LogisticRegression(C=pair.C), *data, units=units)
 
 
@@ -103,7 +103,7 @@ class Task:
 def measure(task: Task) -> Curve:
     """Run the default method once, and note the values after each round."""
     network, proxy = games(task.pair)
-    settings = {"proxy": proxy if task.with_proxy else None, "surrogate": task.surrogate}
+    settings: dict[str, Any] = {"proxy": proxy if task.with_proxy else None, "surrogate": task.surrogate}
     rounds = fgsv.iterate(network, budget=task.budget, seed=task.seed, **settings)
     spent, values = zip(*((result.n_evaluations, result.player_values) for result in rounds), strict=True)
     return Curve(np.array(spent), np.array(values))

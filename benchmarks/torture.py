@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class Slow:
             values = np.array([np.linalg.norm(mask @ self.matrix) for mask in masks])
         else:
             values = np.sqrt(((masks @ self.matrix) ** 2).sum(axis=1))
-        _append(self.log, "evaluated", hashlib.sha256(np.packbits(masks, axis=1)).hexdigest())
+        _append(self.log, "evaluated", hashlib.sha256(np.packbits(masks, axis=1).tobytes()).hexdigest())
         return values
 
 
@@ -64,8 +65,8 @@ def drive(arguments: argparse.Namespace) -> None:
     """Run to the end, unless killed before; write down each commit and the result."""
     record = Ledger.record
 
-    def logged(self, game, batches, **options):  # type: ignore[no-untyped-def]
-        record(self, game, batches, **options)
+    def logged(self: Ledger, game: int, batches: Any, *others: Any, **options: Any) -> None:
+        record(self, game, batches, *others, **options)
         for coalitions, _ in batches:
             _append(arguments.log, "committed", hashlib.sha256(coalitions).hexdigest())
 
@@ -78,6 +79,7 @@ def drive(arguments: argparse.Namespace) -> None:
         n_jobs=arguments.workers,
         ledger=arguments.ledger or None,
     )
+    assert result.player_values is not None
     digest = hashlib.sha256(result.values.tobytes() + result.stderr.tobytes() + result.player_values.tobytes())
     Path(arguments.result).write_text(digest.hexdigest())
 

@@ -93,7 +93,7 @@ def ratio(
     for _ in range(ROUNDS):
         some = np.sort(rng.choice(len(coalitions), sample, replace=False))
         few = Coalitions.from_masks(np.concatenate([coalitions[i : i + 1].masks() for i in some.tolist()]))
-        alone = sample / seconds(lambda few=few: one_at_a_time(model, data, score, few))
+        alone = sample / seconds(partial(one_at_a_time, model, data, score, few))
         batched = len(coalitions) / seconds(lambda: in_batches(game, coalitions))
         rates.append((batched, alone, batched / alone))
     batched, alone, times = np.median(rates, axis=0)
@@ -170,7 +170,7 @@ def network_case(device: str, n_steps: int, sample: int) -> dict[str, float]:
     def network() -> torch.nn.Module:
         return torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
 
-    settings = {"optimizer": optimizer, "n_steps": n_steps, "n_copies": 64, "device": device}
+    settings: dict[str, Any] = {"optimizer": optimizer, "n_steps": n_steps, "n_copies": 64, "device": device}
     game = torch_utility(network, X[:500], y[:500], X[500:], y[500:], **settings)
     coalitions = pilot_coalitions(500, 512)
     tensors = [torch.as_tensor(array, device=device) for array in (X[:500], y[:500], X[500:], y[500:])]
@@ -195,7 +195,7 @@ def network_case(device: str, n_steps: int, sample: int) -> dict[str, float]:
     rates = []
     for _ in range(ROUNDS):
         few = masks[rng.choice(len(masks), sample, replace=False)]
-        slow = sample / seconds(lambda few=few: alone(few))
+        slow = sample / seconds(partial(alone, few))
         fast = len(coalitions) / seconds(lambda: in_batches(game, coalitions))
         rates.append((fast, slow, fast / slow))
     fast, slow, times = np.median(rates, axis=0)

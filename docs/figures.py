@@ -20,7 +20,7 @@ def shares(groups: list[str], faithful: bool) -> dict[str, float]:
         return np.sqrt(masks.sum(axis=1))
 
     found = fgsv.exact(game, groups) if faithful else fgsv.exact(fgsv.grouped(game, groups))
-    return dict(zip(found.names, found.shares(), strict=True))
+    return {str(name): float(share) for name, share in zip(found.names, found.shares(), strict=True)}
 
 
 def draw_split() -> Figure:

@@ -1,0 +1,53 @@
+"""What a release promises, as far as no build is needed: `make check-release` does the rest."""
+
+import pickle
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import fgsv
+from tools import check_release, smoke
+
+ROOT = Path(__file__).parents[1]
+
+
+def python(code):
+    """Run code in a Python of its own and return what it prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_fgsv_does_not_wait_for_numpy():
+    loaded = python("import fgsv, sys; print(' '.join(sys.modules))").split()
+    assert not {"numpy", "scipy", "pandas", "sklearn", "typer"} & set(loaded)
+
+
+def test_every_public_name_is_there_and_listed_once():
+    stub = (ROOT / "src" / "fgsv" / "__init__.pyi").read_text()
+    assert sorted(line.split()[-1] for line in stub.splitlines() if line.startswith("from ")) == sorted(fgsv.__all__)
+    assert set(fgsv.__all__) <= set(python("from fgsv import *; print(' '.join(dir()))").split())
+    assert all(hasattr(fgsv, name) for name in fgsv.__all__)
+
+
+def test_public_classes_can_be_pickled():
+    for name in ("Game", "Partition", "Valuation"):
+        assert pickle.loads(pickle.dumps(getattr(fgsv, name))) is getattr(fgsv, name)
+
+
+def test_the_version_stands_in_the_package_alone():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "version" not in project
+    assert not [line for line in (ROOT / "CITATION.cff").read_text().splitlines() if line.startswith("version")]
+
+
+def test_every_dependency_has_a_lowest_version():
+    lowest = check_release.lowest_dependencies()
+    assert len(lowest) >= len(check_release.PROJECT["dependencies"])
+    assert all("==" in line for line in lowest)
+
+
+@pytest.mark.parametrize("part", smoke.PARTS, ids=lambda part: part.__name__)
+def test_smoke(part, tmp_path):
+    part(tmp_path)
