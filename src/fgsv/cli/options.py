@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from fgsv.cli import parsers
-
-
-class Task(StrEnum):
-    """What a target is."""
-
-    classification = "classification"
-    regression = "regression"
 
 
 File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet file", show_default=False)]
@@ -34,7 +26,9 @@ Model = Annotated[
     typer.Option(help="logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object"),
 ]
 Metric = Annotated[str | None, typer.Option(help="Score by scikit-learn's name; several separated by commas")]
-TaskName = Annotated[Task | None, typer.Option(help="Default: inferred from the target")]
+TaskName = Annotated[
+    Literal["classification", "regression"] | None, typer.Option(help="Default: inferred from the target")
+]
 Ignore = Annotated[str, typer.Option(help="Columns that are not features, separated by commas")]
 GroupMissing = Annotated[str | None, typer.Option(help="Name for rows whose provider is missing")]
 Refit = Annotated[

@@ -52,7 +52,7 @@ def open_table(
         test_error=test_error,
         model=model,
         metric=metric,
-        task=None if task is None else task.value,
+        task=task,
         ignore=ignore,
         group_missing=group_missing,
         refit_preprocessing=refit_preprocessing,
