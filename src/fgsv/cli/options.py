@@ -9,7 +9,6 @@ import typer
 
 from fgsv.cli import parsers
 
-
 File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet file", show_default=False)]
 Group = Annotated[str, typer.Option(help="Provider column; several separated by commas")]
 Target = Annotated[str, typer.Option(help="Column to predict")]

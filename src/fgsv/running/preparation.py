@@ -27,9 +27,14 @@ BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
 """Where another rule ends the run, the budget only guards against what is out of reach."""
 
 
+def is_open(game: Any) -> bool:
+    """Say whether an evaluator was given as the game, open and with settings of its own."""
+    return isinstance(game, Evaluator | View)
+
+
 def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
     """Return the game, or that of an open evaluator, and the partition of its players."""
-    if isinstance(game, Evaluator | View):
+    if is_open(game):
         game = game.game
     grouped_by = getattr(game, "grouped_by", None)
     if groups is None and grouped_by is not None:
@@ -41,7 +46,7 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
 
 def door_to(given: Any, game: Game, **options: Any) -> tuple[Door, AbstractContextManager[object]]:
     """Return a door to the game, and the context in which it is open; one that was given open stays so."""
-    if not isinstance(given, Evaluator | View):
+    if not is_open(given):
         evaluator = Evaluator(game, **options)
         return evaluator, evaluator
     settled = sorted(name for name, option in options.items() if option not in (None, "raise"))

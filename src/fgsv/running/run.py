@@ -13,7 +13,7 @@ from fgsv.environment import same_arguments
 from fgsv.estimators import Enumeration, Method
 from fgsv.ledger import Ledger
 from fgsv.running.loop import rounds
-from fgsv.running.preparation import door_to, prepare, read_players
+from fgsv.running.preparation import door_to, is_open, prepare, read_players
 from fgsv.running.stopping import Rule
 from fgsv.semivalue import Semivalue
 from fgsv.types import Ints
@@ -21,6 +21,8 @@ from fgsv.valuation import Valuation
 
 MOST_PLAYERS = 24
 """Players up to which `exact` enumerates."""
+BATCH_OF_EXACT = 2**11
+"""Coalitions that `exact` evaluates together by default: with so few players more of them fit into memory."""
 
 Rounds = Callable[..., Iterator[Valuation]]
 
@@ -149,7 +151,8 @@ def exact(
     Costs 2^n evaluations of the game, for at most 24 players; how it runs is as for `fgsv.value`. For the usual Group
     Shapley Value, where each group is one player, call it on `fgsv.grouped(game, groups)`.
     """
-    n = read_players(game, groups)[0].n_players
+    read = read_players(game, groups)[0]
+    n = read.n_players
     if n > MOST_PLAYERS:
         raise ValueError(
             f"exact values of {n} players would take 2^{n} = {2.0**n:.3g} evaluations; the limit is "
@@ -161,6 +164,7 @@ def exact(
         method=Enumeration(),
         budget=2**n,
         semivalue=semivalue,
+        batch_size=BATCH_OF_EXACT if read.batch_size is None and not is_open(game) else None,
         n_jobs=n_jobs,
         ledger=ledger,
         on_error=on_error,
