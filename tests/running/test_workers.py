@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.coalitions import pack
+from fgsv.coalitions import pack, unpack
 from fgsv.game import GameError
 from fgsv.ledger import Ledger
-from fgsv.running import workers as backends
+from fgsv.running import workers
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a cluster's workers cannot import the tests
 
@@ -139,7 +139,7 @@ def test_ray(alone, tmp_path):
 
 
 def test_a_worker_out_of_reach_of_the_game_is_sent_it(alone, monkeypatch):
-    monkeypatch.setattr(backends.Workers, "_lay_out", lambda self: None)
+    monkeypatch.setattr(workers.Workers, "_lay_out", lambda self: None)
     assert bits(fgsv.value(Regression(), budget=700, batch_size=32, n_jobs=2)) == alone
 
 
@@ -174,7 +174,7 @@ def test_lists_reach_the_game_in_one_order(tmp_path):
         assert bits(fgsv.value(game, budget=300, ledger=ledger)) == bits(one)
         number = ledger.game(game)
         batch = next(ledger.batches(number))
-        assert pack(backends.unpack(40, batch.coalitions)) == batch.coalitions
+        assert pack(unpack(40, batch.coalitions)) == batch.coalitions
 
 
 INTERRUPTED = """
