@@ -1,11 +1,44 @@
 """The command line as a whole: every command has an example, JSON and the options that it always had."""
 
+import re
 import subprocess
 import sys
 
+import pytest
 import typer
 
+import fgsv
 from fgsv.cli import command_line
+
+OF_TABLES = (
+    "--group --target --regroup --unit --test --test-fraction --test-by --test-error --model --metric --task "
+    "--ignore --group-missing --refit-preprocessing --encoding --seed --budget --precision --max-time --confidence "
+    "--jobs --ledger --json"
+)
+OF_AUDITS = (
+    f"{OF_TABLES} --on-error --payout --currency --clip --floor --cap --audit-budget --parts --aggregate-only --out "
+    "--force"
+)
+OPTIONS_OF_0_1_0 = {
+    "value": f"{OF_AUDITS} --audit",
+    "audit": OF_AUDITS,
+    "plan": f"{OF_TABLES} --pilot",
+    "report": "--out --aggregate-only --force --json",
+    "compare": "--confidence --json",
+    "payout": "--amount --currency --clip --floor --cap --confidence --json",
+    "demo": "--out --budget --seed --force --json",
+    "version": "--json",
+    "verify": "--ledger --json",
+    "bench sou": "--out --n --budget --repeats --seed --jobs --json",
+    "reproduce motivation": "--out --seed --budget --json",
+    "reproduce diabetes": "--out --seed --budget --replications --workers --json",
+    "reproduce copyright": "--out --published --model --images --annotation --device --precision --small --adapters "
+    "--max-seconds --seed --json",
+    "ledger show": "--json",
+    "ledger verify": "--game --sample --tolerance --seed --json",
+    "ledger merge": "--json",
+    "ledger export": "--json",
+}
 
 
 def commands(group, prefix=()):
@@ -24,16 +57,41 @@ def test_every_command_has_an_example_in_its_help():
     assert isinstance(typer.main.get_command(command_line.app).name, (str, type(None)))
 
 
-def test_every_command_prints_json():
+def options():
+    """Return the options of every command, by its name."""
+
     def walk(command, name):
         for sub in getattr(command, "commands", {}).values():
-            yield from walk(sub, f"{name} {sub.name}")
+            yield from walk(sub, f"{name} {sub.name}".strip())
         if not hasattr(command, "commands"):
-            yield name, {word for parameter in command.params for word in parameter.opts}
+            yield name, {word for parameter in command.params for word in parameter.opts if word.startswith("--")}
 
-    found = dict(walk(typer.main.get_command(command_line.app), "fgsv"))
+    return dict(walk(typer.main.get_command(command_line.app), ""))
+
+
+def test_every_command_prints_json():
+    found = options()
     assert len(found) == len(dict(commands(command_line.app))) > 15
-    assert [name for name, options in found.items() if "--json" not in options] == []
+    assert [name for name, words in found.items() if "--json" not in words] == []
+
+
+@pytest.mark.parametrize("command", OPTIONS_OF_0_1_0)
+def test_every_option_of_0_1_0_is_still_there(command):
+    assert set(OPTIONS_OF_0_1_0[command].split()) - options()[command] == set()
+
+
+def test_value_and_audit_list_the_same_options(fgsv_command):
+    listed = []
+    for command in ("value", "audit"):
+        code, text, _ = fgsv_command(command, "--help")
+        assert code == 0
+        listed.append(re.findall(r"^  (--[a-z-]+)", text.split("Options:")[1], re.MULTILINE))
+    assert listed[0] == listed[1]
+    assert set(listed[0]) == options()["value"] | {"--help"}
+
+
+def test_both_ways_to_ask_for_the_version(fgsv_command):
+    assert fgsv_command("--version") == fgsv_command("version") == (0, f"{fgsv.__version__}\n", "")
 
 
 def test_help_imports_nothing_heavy():

@@ -1,5 +1,7 @@
 """Ctrl-C: what was evaluated is kept, and the same command continues."""
 
+import json
+
 import pytest
 from cli_cases import COLUMNS
 
@@ -55,3 +57,66 @@ def test_an_audit_that_ends_early_keeps_the_valuation(fgsv_command, train, tmp_p
     else:  # as a killed run, it can be started again
         assert fgsv_command(*command)[0] == 0
         assert Result.load(tmp_path / "o" / "valuation.json").audit is not None
+
+
+def document(folder):
+    return json.loads((folder / "valuation.json").read_text())
+
+
+def test_ctrl_c_under_a_precision_ends_the_command_before_the_audit(fgsv_command, audited, learning, tmp_path):
+    out = tmp_path / "o"
+    command = ["value", *audited[1:], "--budget", 100_000, "--precision", 0.02, "--audit", "--out", out]
+    learning.order(interrupt_at=200)
+    code, text, notes = fgsv_command(*command)
+    assert (code, "north" in text) == (1, True), notes
+    assert learning.fits == 200  # nothing was trained after the interrupt
+    kept = document(out)
+    assert kept["end"]["reason"] == "interrupted"
+    assert "audit" not in kept["info"]
+    assert "The audit spent" not in notes
+    learning.order()
+    code, _, notes = fgsv_command(*command)
+    assert code == 0, notes
+    done = document(out)
+    assert (done["finished"], done["end"]["reason"]) == (True, "target")
+    assert done["n_evaluations"] > kept["n_evaluations"]
+    assert len(done["info"]["audit"]["gsv"]) == 3
+
+
+def test_ctrl_c_in_the_audit_leaves_an_unfinished_result_that_continues(fgsv_command, audited, learning, tmp_path):
+    out = tmp_path / "o"
+    assert fgsv_command("value", *audited[1:])[0] == 0
+    of_run, command = learning.fits, [*audited, "--out", out]
+    learning.order(interrupt_at=2 * of_run + 100)
+    code, text, notes = fgsv_command(*command)
+    assert (code, "north" in text, "the audit was interrupted" in notes) == (1, True, True), notes
+    assert learning.fits == 2 * of_run + 100
+    kept = document(out)
+    assert (kept["finished"], kept["end"]["reason"]) == (False, "budget")
+    assert "audit" not in kept["info"]
+    learning.order()
+    code, _, notes = fgsv_command(*command)
+    assert code == 0, notes
+    done = document(out)
+    assert (done["finished"], done["end"]) == (True, kept["end"])
+    assert len(done["info"]["audit"]["gsv"]) == 3
+    assert done["values"] == kept["values"]
+
+
+def test_what_an_interrupted_audit_recorded_is_not_trained_again(fgsv_command, audited, learning, tmp_path):
+    def recorded(ledger):
+        [game] = json.loads(fgsv_command("ledger", "show", ledger, "--json")[1])["games"]
+        return game["coalitions"]
+
+    assert fgsv_command(*audited, "--ledger", tmp_path / "whole.db", "--out", tmp_path / "whole")[0] == 0
+    whole, ledger, out = learning.fits, tmp_path / "run.db", tmp_path / "o"
+    assert whole == recorded(tmp_path / "whole.db") - 1  # the empty set is not fitted
+    learning.order(interrupt_at=whole + whole * 3 // 4)
+    assert fgsv_command(*audited, "--ledger", ledger, "--out", out)[0] == 1
+    assert not document(out)["finished"]
+    kept, before = recorded(ledger), learning.fits
+    assert 100 < kept < whole
+    learning.order()
+    assert fgsv_command(*audited, "--ledger", ledger, "--out", out)[0] == 0
+    assert learning.fits - before == whole + 1 - kept
+    assert (out / "valuation.json").read_bytes() == (tmp_path / "whole" / "valuation.json").read_bytes()

@@ -1,0 +1,76 @@
+"""Making a result in Python: what is written is what is read back."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+from fgsv.payout import Terms
+from fgsv.report import Result, make_result
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
+    frame["y"] = 2 * frame["a"] + frame["b"]
+    frame["owner"] = np.array(["north", "south", "east"])[np.arange(60) % 3]
+    frame["site"] = np.array(["old", "new"])[np.arange(60) % 2]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    return fgsv.open_table(tmp_path / "t.csv", group="owner,site", target="y", metric="neg_mean_squared_error")
+
+
+def test_a_result_reads_back_as_it_was_made(table, tmp_path):
+    made = make_result(
+        table, budget=200, payout=Terms("100.00", clip=True), audit=True, confidence=0.9, out=tmp_path / "o"
+    )
+    read = Result.load(tmp_path / "o" / "valuation.json")
+    assert read.source == made.source
+    assert read.source.file.endswith("t.csv")
+    assert read.history == made.history
+    assert read.history[-1].n_evaluations == made.valuation.n_evaluations
+    assert (read.confidence, read.warnings, read.test_error) == (0.9, made.warnings, None)
+    assert read.warnings
+    np.testing.assert_equal(vars(read.payout), vars(made.payout))
+    assert sum(read.payout.payments) == 100
+    same_audit(read.audit, made.audit)
+    same_valuation(read.valuation, made.valuation)
+    assert list(made.others) == ["site"]
+    other = Result.load(tmp_path / "o" / "valuation-site.json")
+    same_valuation(other.valuation, made.others["site"])
+    assert (other.source, other.confidence) == (made.source, 0.9)
+    # what is read back is written as it was
+    assert read.to_document() == made.to_document()
+
+
+def test_a_result_with_a_test_error_reads_back(table, tmp_path):
+    path = tmp_path / "t.csv"
+    pd.concat([pd.read_csv(path)] * 2).to_csv(path, index=False)
+    table = fgsv.open_table(
+        path, group="owner", target="y", ignore="site", metric="neg_mean_squared_error", test_error=True
+    )
+    made = make_result(table, budget=200, out=tmp_path / "o")
+    read = Result.load(tmp_path / "o" / "valuation.json")
+    assert read.test_error == made.test_error
+    assert len(read.test_error.rows) == 3
+    assert read.valuation.weights == made.valuation.weights is not None
+    assert read.payout is read.audit is None
+
+
+def same_audit(read, made):
+    for name in ("gsv", "attacks"):
+        pd.testing.assert_frame_equal(getattr(read, name), getattr(made, name))
+        assert len(getattr(read, name))
+    assert (read.warnings, read.budget, read.spent, read.tables) == (
+        made.warnings,
+        made.budget,
+        made.spent,
+        made.tables,
+    )
+
+
+def same_valuation(read, made):
+    for name in ("values", "stderr", "player_values", "deviations", "ends", "total"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(made, name))
+    for name in ("names", "end", "settings", "method", "n_evaluations", "finished", "failures", "degrees_of_freedom"):
+        assert getattr(read, name) == getattr(made, name), name
