@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "figures"
 
 
 def shares(groups: list[str], faithful: bool) -> dict[str, float]:
-    """Return exact shares in a game where twelve points bring ever less: U(S) = square root of |S|."""
+    """Return exact shares in a game where twelve players bring ever less: U(S) = square root of |S|."""
 
     def game(masks: np.ndarray) -> np.ndarray:
         return np.sqrt(masks.sum(axis=1))
@@ -46,7 +46,7 @@ def draw_split() -> Figure:
 
 
 def draw_one_sample() -> Figure:
-    """Draw coalitions as rows of dots, the points' values below, and two groupings as their sums."""
+    """Draw coalitions as rows of dots, the players' values below, and two groupings as their sums."""
     rng = np.random.default_rng(3)
     masks = rng.random((5, 12)) < 0.5
     values = rng.uniform(0.2, 1.0, 12)
@@ -56,7 +56,7 @@ def draw_one_sample() -> Figure:
         ax.scatter(range(12), [row] * 12, s=70, c=[BLUE if inside else "#DDDDDD" for inside in mask])
         ax.text(12.2, row, f"train, score: U = {0.6 + 0.05 * row:.2f}", va="center", size=8)
     ax.bar(range(12), -values, bottom=6.6, color=GREY, width=0.6)
-    ax.text(12.2, 6.1, "a value for every point", va="center", size=8)
+    ax.text(12.2, 6.1, "a value for every player", va="center", size=8)
     for top, names, sizes in ((7.4, ("Ann", "Bob", "Cleo"), (4, 4, 4)), (8.4, ("A1", "A2", "Bob + Cleo"), (2, 2, 8))):
         left = -0.4
         for name, size, colour in zip(names, sizes, (ORANGE, BLUE, GREEN), strict=True):

@@ -43,5 +43,6 @@ def _row(parameter: Any) -> str:
         ", ".join(f"`{name}`" for name in parameter.opts) if parameter.opts[0][0] == "-" else f"`{parameter.name}`"
     )
     default = "required" if parameter.required else parameter.default
-    shown = "" if default in (None, False, "", ()) or callable(default) else f"`{default}`"
+    nothing = default is None or default is False or default in ("", ())  # a default of 0 is shown
+    shown = "" if nothing or callable(default) else f"`{default}`"
     return f"| {names} | {(parameter.help or '').replace('|', ' or ')} | {shown} |"

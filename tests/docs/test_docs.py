@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fgsv.cli import app as cli
+from fgsv.cli import command_line as cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

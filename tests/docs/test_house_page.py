@@ -1,0 +1,21 @@
+"""The table of rooms in docs/how-it-is-built.md is the order that tests/test_house.py enforces."""
+
+import re
+
+from test_house import LAYERS, ROOT
+
+PAGE = (ROOT / "docs" / "how-it-is-built.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| (\d+) \| `(\w+)` \|", re.MULTILINE)
+FILE = re.compile(r"`([\w/]+\.py)`")
+
+
+def test_the_table_of_rooms_is_the_order_of_imports():
+    expected = [(str(level), room) for level, rooms in enumerate(LAYERS, start=1) for room in rooms]
+    assert ROW.findall(PAGE) == expected
+
+
+def test_the_files_that_the_page_names_exist():
+    paths = [f"/{path.relative_to(ROOT)}" for room in ("src", "tests") for path in (ROOT / room).rglob("*.py")]
+    named = set(FILE.findall(PAGE))
+    assert len(named) > 10
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in paths)] == []

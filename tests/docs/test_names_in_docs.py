@@ -1,0 +1,43 @@
+"""Files, targets, options and dotted names that the documentation mentions exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from test_public_names import resolve
+
+from fgsv.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+FILE = re.compile(r"\b(?:tests|src|benchmarks|docs)/[\w/.-]+\.(?:py|pyi|md|png|svg)\b")
+TARGET = re.compile(r"`make ([\w-]+)`")
+NAME = re.compile(r"\bfgsv(?:\.[A-Za-z_]\w*)+")
+OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
+OF_OTHERS = {"--games", "--methods", "--variants", "--help"}
+"""Options of the benchmarks, and the one that every program has."""
+
+
+@pytest.fixture(scope="module")
+def targets():
+    makefiles = [(ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "benchmarks.mk")]
+    return set(re.findall(r"^([\w-]+):", "\n".join(makefiles), re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def options():
+    def of(command):
+        below = [name for sub in getattr(command, "commands", {}).values() for name in of(sub)]
+        return [name for parameter in command.params for name in parameter.opts] + below
+
+    return set(of(typer.main.get_command(app))) | OF_OTHERS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_a_page_mentions_exists(page, targets, options):
+    text = page.read_text(encoding="utf-8")
+    assert [name for name in FILE.findall(text) if not (ROOT / name).exists()] == []
+    assert [name for name in TARGET.findall(text) if name not in targets] == []
+    assert [name for name in NAME.findall(text) if resolve(name) is None] == []
+    assert [name for name in OPTION.findall(text) if name not in options] == []
