@@ -139,7 +139,7 @@ def test_ray(alone, tmp_path):
 
 
 def test_a_worker_out_of_reach_of_the_game_is_sent_it(alone, monkeypatch):
-    monkeypatch.setattr(backends.Workers, "_lay_out", lambda self: None)
+    monkeypatch.setattr(backends.Workers, "_write_game", lambda self: None)
     assert bits(fgsv.value(Regression(), budget=700, batch_size=32, n_jobs=2)) == alone
 
 
