@@ -155,7 +155,7 @@ def test_a_useless_proxy_is_harmless():
     ("arguments", "message"),
     [
         ({"proxy": SumOfUnanimity(9)}, "the proxy has 9 players, but the game has 20"),
-        ({"proxy": SumOfUnanimity(20), "method": "permutation"}, "goes with the method 'covariance'"),
+        ({"proxy": SumOfUnanimity(20), "method": "permutation"}, "proxy works only with the method 'covariance'"),
         ({"round_size": 2}, "round_size must be at least 4"),
     ],
 )

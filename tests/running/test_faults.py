@@ -187,7 +187,7 @@ def test_a_batch_that_kills_is_tried_three_times(tmp_path):
                 log.write("x")
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(GameError, match="died: the worker ended 3 times"):
+    with pytest.raises(GameError, match="died: the worker died 3 times"):
         fgsv.value(Logged("die"), budget=BUDGET, batch_size=BATCH, n_jobs=2)
     assert (tmp_path / "log").read_text() == "xxx"
 
