@@ -161,7 +161,7 @@ def test_a_run_with_an_object_of_ones_own_is_verified_with_that_object(tmp_path,
     assert valuation.settings.needs == (name,)
     valuation.save(tmp_path / "valuation.json")
     loaded = fgsv.Valuation.load(tmp_path / "valuation.json")
-    with pytest.raises(ValueError, match=f"had a {name} of its own"):
+    with pytest.raises(ValueError, match=f"used your own {name}, which no file stores"):
         fgsv.verify(loaded, tmp_path / "run.db")
     assert fgsv.verify(loaded, tmp_path / "run.db", **OWN[name]) == []
 

@@ -113,7 +113,7 @@ def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
     nobody, everybody = weighted(evaluator, table.weights).ends()[:, 0]
     if everybody <= nobody:
         raise ValueError(
-            f"with everybody's data the model scores {everybody:.4g}, with nobody's {nobody:.4g}: there is "
+            f"with all the data the model scores {everybody:.4g}, with none {nobody:.4g}: there is "
             "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
             "--audit"
         )
