@@ -197,7 +197,7 @@ def test_a_timeout_needs_process_workers(backend):
     n_jobs = 1 if backend == "loky" else 2
     with (
         joblib.parallel_config(backend=backend, n_jobs=n_jobs),
-        pytest.raises(ValueError, match="timeout needs process workers"),
+        pytest.raises(ValueError, match="timeout needs worker processes on this machine"),
     ):
         fgsv.value(Bad("hang"), budget=BUDGET, timeout=1)
 
