@@ -299,7 +299,7 @@ def _split_gains(names: Sequence[str], sizes: Ints, nodes: Ints, curves: Floats)
 
 
 def _expected_gsv(size: int, others: Ints, nodes: Ints, curves: Floats) -> Floats:
-    """Return the GSV of a group of `size` players beside other groups, if utility were the curve at the total.
+    """Return the GSV of a group of `size` players among other groups, if utility depended only on the total size.
 
     With x uniform in (0, 1) and each other group in with probability x, the expected gain of joining is the
     Shapley value; Gauss-Legendre nodes integrate the polynomial in x exactly.

@@ -115,7 +115,7 @@ def test_values_that_a_proxy_claims_are_looked_at_first(shapley):
 
     proxy = Claims()
     proxy.shapley = shapley
-    with pytest.raises(ValueError, match=r"proxy\.shapley must hold a finite number for each of the 20 players"):
+    with pytest.raises(ValueError, match=r"proxy\.shapley must contain a finite number for each of the 20 players"):
         fgsv.value(Claims(), proxy=proxy)
 
 

@@ -27,7 +27,7 @@ def policy_gains(
 
     Columns: group, way, parts, gain (money). Ways: evenly and at random, into every number of `parts`, and `losses
     apart`, which puts the players of negative value into a shell company of their own. Under the linear policy gains
-    are rounding alone; under clipping, floors and caps they are not. Gains are based on the estimated values of the
+    are only rounding; under clipping, floors and caps they are not. Gains are based on the estimated values of the
     players. A split for which the policy cannot be met (floors that exceed the amount) is left out.
     """
     values = valuation.player_values

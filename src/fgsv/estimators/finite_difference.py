@@ -148,7 +148,7 @@ class FiniteDifferenceEstimator:
         return Draws(Coalitions.from_masks(np.concatenate(masks)), rows)
 
     def _masks(self, members: Ints, rows: Ints, rng: np.random.Generator) -> Masks:
-        """Return one uniform set for each row, a pair of them that differ in one swap where it is paired."""
+        """Return one uniform set for each row, or a pair that differs in one swap if the row is paired."""
         others = np.setdiff1d(np.arange(self._n), members)
         inside = _ranks(len(rows), len(members), rng)
         outside = _ranks(len(rows), len(others), rng)

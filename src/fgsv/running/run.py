@@ -105,16 +105,16 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     name -> indices, an (n, K) ownership matrix, or None to make each player its own group.
 
     What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate` and
-    `round_size` for the default; or a method of your own), `semivalue` ("shapley", "banzhaf", "beta(a, b)", or one
-    of your own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game that resembles this one:
-    what it explains is not sampled; one without closed form is valued beside it, with 128 to 256 times the
+    `round_size` for the default; or your own method), `semivalue` ("shapley", "banzhaf", "beta(a, b)", or your
+    own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game that resembles this one: what it
+    explains is not sampled; without a closed form, it is valued in its own run, with 128 to 256 times the
     evaluations, up to 200,000), `seed`.
 
-    When it stops, whichever comes first: `budget` evaluations in all, the ends included (default: 20,000, or a
-    million beside another rule); `max_seconds`; `stderr`, the largest standard error of a group; `precision`, the
-    half-width of every share's interval at `confidence`; `stop`, rules of your own: callables from the progress to
-    words that say why to stop, or None to go on. With a budget of 2^n or more the default method enumerates; beside
-    another rule it samples first, half as many coalitions at the most.
+    When it stops, whichever comes first: `budget` evaluations in total, including the ends (default: 20,000, or a
+    million with another rule); `max_seconds`; `stderr`, the largest standard error of a group; `precision`, the
+    half-width of every share's interval at `confidence`; `stop`, your own rules: callables that take the progress
+    and return why to stop, or None to go on. With a budget of 2^n or more the default method enumerates; with
+    another rule it first samples, at most half as many coalitions.
 
     A rule that looks at the errors tends to stop when they happen to look small. Measured in 1,000 runs on each of
     three games (`python -m benchmarks coverage`), 95% intervals then hold in 94.1 to 96.3%, and where tails are heavy

@@ -142,7 +142,7 @@ def _different_entries(name: str, stated: Any, derived: Any, names: tuple[Any, .
         label = f" of group {names[place[0]]!r}" if name in ("values", "stderr") and place else f" {list(place)}"
         yield Difference(name + label, a[place].item(), b[place].item())
     if len(wrong) > 5:
-        yield Difference(name, f"{len(wrong)} entries in all", "others")
+        yield Difference(name, f"{len(wrong)} entries in total", "others")
 
 
 def verify_records(

@@ -37,7 +37,7 @@ _MOST_BANDED = 4096
 class Proxy:
     """A cheap game that resembles the one to be valued: its mean at each size, and its departures from that.
 
-    The departures come in k bands of sizes, each a game of its own that is worth nothing at both ends.
+    The departures are split into k bands of sizes, each a separate game worth nothing at both ends.
     """
 
     evaluate: Callable[[Coalitions], Floats]
