@@ -40,14 +40,14 @@ def test_a_point_can_be_owned_half_and_half(random_game):
         (["a", "b"], "2 players, but the game has 3"),
         (["a", None, "b"], "groups has 1 missing labels, the first in row 1"),
         (["a", float("nan"), "b"], "missing labels"),
-        ({"a": [0, 1], "b": [1, 2]}, "player 1; for shared ownership give"),
+        ({"a": [0, 1], "b": [1, 2]}, "player 1; for shared ownership pass"),
         ({"a": [0], "b": [2]}, "no group, the first is player 1"),
         ({"a": [0, 1, 2], "b": []}, "'b' has no players"),
         ({"a": [0, 1, 2, 3]}, "names player 3"),
         (np.array([[0.5, 0.4], [1, 0], [0, 1]]), "player 0, whose shares sum to 0.9"),
         (np.array([[1, 0], [np.nan, 1], [np.nan, 0]]), "missing shares in 2 rows, the first is row 1"),
         (np.array([[1.5, -0.5], [1, 0], [0, 1]]), "between 0 and 1"),
-        (np.array([["a"], ["b"], ["c"]]), "holds numbers"),
+        (np.array([["a"], ["b"], ["c"]]), "must contain numbers"),
     ],
 )
 def test_bad_groups_are_named_before_anything_is_evaluated(groups, message):

@@ -1,4 +1,4 @@
-"""Coalitions: batches of sets of players, held as short lists, drawn by size, and packed into bytes."""
+"""Coalitions: batches of sets of players, stored as short lists, drawn by size, and packed into bytes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Coalitions:
     >>> two.masks().sum(axis=1).tolist()
     [1, 3]
 
-    A game of a million players is asked mostly about small coalitions; lists say so in a few bytes, where an
-    (m, n) array of booleans would move gigabytes.
+    In a game of a million players most coalitions are small: a list takes a few bytes, where an (m, n) array of
+    booleans would take gigabytes.
     """
 
     n_players: int
@@ -43,7 +43,7 @@ class Coalitions:
         """Return consecutive coalitions as a batch of their own, without copying the lists."""
         first, last, step = rows.indices(len(self))
         if step != 1:
-            raise ValueError("coalitions are sliced in steps of one")
+            raise ValueError("coalitions can only be sliced in steps of one")
         last = max(first, last)
         starts = self.starts[first : last + 1]
         return Coalitions(
@@ -91,7 +91,7 @@ class Coalitions:
 
     @classmethod
     def from_lists(cls, n_players: int, lists: Iterable[NDArray[np.integer]], inverted: ArrayLike) -> Coalitions:
-        """Return coalitions from one list of players each; all lists of one array may be given as its rows."""
+        """Return coalitions from one list of players each; lists of equal length may be the rows of an array."""
         lists = list(lists)
         starts = np.cumsum([0, *(len(players) for players in lists)], dtype=np.int64)
         listed = np.concatenate(lists) if lists else np.empty(0)
@@ -161,13 +161,13 @@ def draw_blocks(n_players: int, sizes: NDArray[np.integer], rng: np.random.Gener
         for first_row, last_row in pairwise(cuts):
             rows = slice(first_row, last_row)
             number = permutation[rows] - permutation[first_row]
-            # of eight bytes each: entries of four are permuted at half the speed
+            # eight bytes each: numpy permutes four-byte entries at half the speed
             everyone = np.broadcast_to(np.arange(n_players, dtype=np.int64), (number[-1] + 1, n_players))
             permuted = rng.permuted(everyone, axis=1).reshape(-1)
             places = np.arange(starts[first_row], starts[last_row])
             places += np.repeat(number * n_players + begin[rows] - starts[rows], shorts[rows])
             listed[starts[first_row] : starts[last_row]] = permuted[places]
-    else:  # only as much of each permutation as is used
+    else:  # draw only the part of each permutation that is used
         last = np.flatnonzero(np.diff(permutation, append=permutation[-1] + 1))
         lengths = (begin + shorts)[last].tolist()
         listed = np.concatenate([rng.choice(n_players, length, replace=False) for length in lengths])
@@ -175,23 +175,23 @@ def draw_blocks(n_players: int, sizes: NDArray[np.integer], rng: np.random.Gener
 
 
 _WHOLE = 4096
-"""Up to so many players permutations are drawn whole and many at once, which is faster than parts of each."""
+"""Up to this many players, whole permutations are drawn many at once, which is faster than parts of each."""
 _AT_ONCE = 2**20
-"""Entries of permutations that are drawn at once."""
+"""Permutation entries drawn at once."""
 
 
 # Packed coalitions: a batch as bytes, the same bytes for the same coalitions on every machine.
 
 BITS, MEMBERS, LEFT_OUT = 0, 1, 2
-"""The first byte of a packed coalition: what follows are bits, a list of members, or of those left out."""
+"""The first byte of a packed coalition: bits follow, or a list of members, or of those left out."""
 BITS_ONLY = 1024
-"""Up to so many players every coalition is packed as bits: 128 bytes, and no loop over coalitions."""
+"""Up to this many players every coalition is packed as bits: 128 bytes, and no loop over coalitions."""
 
 
 def canonical(coalitions: Coalitions) -> Coalitions:
-    """Return the same coalitions with the shorter list each (of members, at half of all), in increasing order.
+    """Return the same coalitions, each as the shorter list (of members in a tie) in increasing order.
 
-    A game that is given lists may add in their order; in one order alone it has the same bits again.
+    A game that takes lists may add in list order; a fixed order gives it the same bits every time.
     """
     twice = 2 * coalitions.n_listed
     n = coalitions.n_players
@@ -208,8 +208,8 @@ def pack(coalitions: Coalitions) -> bytes:
     >>> pack(Coalitions.from_masks([[True, False, True]])).hex(" ")
     '01 00 00 00 02 00 00 00 00 a0'
 
-    A coalition is one byte that says how it is written, and bits or a list of 32-bit numbers, whichever is
-    shorter (bits for few players). It does not depend on the batch, so that it can be found in another one.
+    A coalition is one byte that names its format, then bits or a list of 32-bit numbers, whichever is shorter
+    (bits for few players). Its bytes do not depend on the batch, so it can be found in another one.
     """
     if coalitions.n_players <= BITS_ONLY:
         bits = np.packbits(coalitions.masks(), axis=1)
@@ -257,7 +257,7 @@ def _ends(batch: bytes) -> Ints:
     lengths = np.frombuffer(batch, "<i4", count, offset=4)
     ends = 4 + 4 * count + np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     if ends[-1] != len(batch):
-        raise ValueError(f"a packed batch of {ends[-1]} bytes has {len(batch)}")
+        raise ValueError(f"a packed batch is damaged: expected {ends[-1]} bytes, got {len(batch)}")
     return ends
 
 

@@ -1,4 +1,4 @@
-"""Diagnostics: how a game behaves with the size of its coalitions, from a small budget of evaluations."""
+"""Diagnostics: how a game behaves by size of coalition, from a small budget of evaluations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Slope:
     """The sizes it is fitted to."""
 
     def verdict(self, needed: float) -> str:
-        """Say whether the exponent is at most `needed`, as far as two standard errors can tell."""
+        """Say whether the exponent is at most `needed`: yes or no by two standard errors, else unclear."""
         if not np.isfinite(self.exponent):
             return "unclear"
         if self.exponent + 2 * self.stderr < needed:
@@ -43,13 +43,13 @@ class Slope:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What a game looks like by size of coalition; made by `fgsv.diagnose`."""
+    """How a game behaves by size of coalition; made by `fgsv.diagnose`."""
 
     by_size: pd.DataFrame
     """For each size: mean utility, smoothed, with a band of two standard errors; deletion and second-order
     differences, their mean and 99th percentile."""
     split_gains: pd.DataFrame
-    """For each group, what splitting it into halves is predicted to add to its GSV, with a 95% interval."""
+    """For each group, the predicted gain in GSV from splitting it into halves, with a 95% interval."""
     deletion: Slope
     """Exponent of the mean change when one player leaves; O(1/s) is an exponent of -1 or less."""
     second_order: Slope
@@ -89,7 +89,7 @@ class Diagnosis:
         return "\n".join(lines)
 
     def plot(self, path: Any = None) -> Any:
-        """Draw mean utility, deletion and second-order differences by size; save where a path is given."""
+        """Draw mean utility, deletion and second-order differences by size; save them if a path is given."""
         from fgsv.plots import new_figure
 
         figure = new_figure((11, 3.4))
@@ -133,7 +133,7 @@ def diagnose(
     on_error: str | float = "raise",
     timeout: float | None = None,
 ) -> Diagnosis:
-    """Return how a game behaves with the size of coalitions, and what that means for splitting and Algorithm 1.
+    """Measure how a game behaves by size of coalition, and what that means for splitting and Algorithm 1.
 
     >>> import fgsv
     >>> from fgsv.games import SumOfUnanimity
@@ -147,13 +147,13 @@ def diagnose(
 
     (the paper's definition 3 and assumption 2): six evaluations a draw. The mean utility by size predicts what
     a group gains under GSV by splitting into halves, as if all players were alike (proposition 1); where
-    `groups` is None, for four groups of equal size. `output` picks one of several outputs. How it runs (`n_jobs`,
-    `ledger`, `on_error`, `timeout`) is as for `fgsv.value`.
+    `groups` is None, for four groups of equal size. `output` selects one of several outputs. `n_jobs`,
+    `ledger`, `on_error` and `timeout` are as for `fgsv.value`.
     """
     read, partition = read_players(game, groups)
     n = read.n_players
     if n < 6:
-        raise ValueError(f"diagnose needs at least 6 players, the game has {n}")
+        raise ValueError(f"diagnose needs at least 6 players, but the game has {n}")
     sizes = _sizes(n)
     n_draws = (budget - 2) // (EVALUATIONS_PER_DRAW * len(sizes))
     if n_draws < 2:
@@ -190,7 +190,7 @@ def diagnose(
     )
     group_names, group_sizes = [str(name) for name in partition.names], partition.sizes.astype(np.int64)
     if groups is None:
-        group_names, group_sizes = ["one of four equal groups"], _four(n)
+        group_names, group_sizes = ["one of four equal groups"], _four_equal_groups(n)
     return Diagnosis(
         by_size,
         _split_gains(group_names, group_sizes, nodes, curves),
@@ -202,7 +202,7 @@ def diagnose(
     )
 
 
-def _four(n: int) -> Ints:
+def _four_equal_groups(n: int) -> Ints:
     return np.array([len(part) for part in np.array_split(np.arange(n), 4)], dtype=np.int64)
 
 
@@ -213,7 +213,7 @@ def _sizes(n: int) -> Ints:
 
 def _draws(n: int, sizes: Ints, n_draws: int, rng: np.random.Generator) -> list[Coalitions]:
     """Return the six coalitions of each draw at each size, as lists of members or, where shorter, of the rest."""
-    added = ((), (0,), (0, 1), (0, 2), (1, 3), (2, 3))  # of the players z1, z1', z2, z2' in this order
+    added = ((), (0,), (0, 1), (0, 2), (1, 3), (2, 3))  # which of z1, z1', z2, z2' join S in each
     batches = []
     for size in sizes.tolist():
         large = 2 * size > n
@@ -231,8 +231,7 @@ def _draws(n: int, sizes: Ints, n_draws: int, rng: np.random.Generator) -> list[
 def _curves(sizes: Ints, drawn: Floats, ends: Floats, n: int, weights: Floats) -> tuple[Ints, Floats]:
     """Return nodes between 0 and n and (1 + R, nodes) smoothed mean utilities: of the sample and of resamples.
 
-    A draw says something about the sizes s, s + 1 and s + 2. The smoother is a local line in log(1 + s); the
-    ends are known.
+    A draw informs the sizes s, s + 1 and s + 2. The smoother is a local line in log(1 + s); the ends are known.
     """
     at = np.concatenate([sizes, sizes + 1, sizes + 2])
     seen = np.stack([drawn[:, :, 0], drawn[:, :, 1], drawn[:, :, 2:].mean(axis=2)])
@@ -254,8 +253,8 @@ def _curves(sizes: Ints, drawn: Floats, ends: Floats, n: int, weights: Floats) -
 def _slope(sizes: Ints, quantity: Floats, differences: Floats) -> Slope:
     """Fit log(quantity) to log(size) for the sample, row 0, and its resamples.
 
-    The exponent is one for large sizes: the smallest are left out. A size counts by the number of draws that
-    differ at all, which are few at large sizes where a score has steps, as accuracy does.
+    The exponent describes large sizes, so the smallest are left out. A size is weighted by its number of nonzero
+    differences, which are few at large sizes if the score has steps, as accuracy does.
     """
     used = (sizes >= max(4, sizes[-1] ** 0.4)) & (quantity[0] > 0)
     if used.sum() < 3:
@@ -300,7 +299,7 @@ def _split_gains(names: Sequence[str], sizes: Ints, nodes: Ints, curves: Floats)
 
 
 def _expected_gsv(size: int, others: Ints, nodes: Ints, curves: Floats) -> Floats:
-    """Return the GSV of a group of `size` players beside other groups, if utility were the curve at the total.
+    """Return the GSV of a group of `size` players among other groups, if utility depended only on the total size.
 
     With x uniform in (0, 1) and each other group in with probability x, the expected gain of joining is the
     Shapley value; Gauss-Legendre nodes integrate the polynomial in x exactly.

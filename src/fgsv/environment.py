@@ -1,4 +1,4 @@
-"""What surrounds a run: versions of packages, optional packages, objects named by the user, files written whole."""
+"""The environment of a run: package versions, optional packages, objects named by users, atomic file writes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "pandas", "torch")
-"""Packages that a result may depend on."""
+"""Packages whose versions may affect a result."""
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the installed packages that a result may depend on.
+    """Return the versions of Python and of the installed packages that may affect a result.
 
     >>> sorted(set(versions()) & {"python", "machine", "numpy"})
     ['machine', 'numpy', 'python']
@@ -64,8 +64,7 @@ def load_object(name: str) -> Any:
     >>> load_object("math:pi")
     3.141592653589793
 
-    Modules are also looked for in the current folder, after all others: nothing there can take the place of an
-    installed package.
+    Modules are also looked for in the current folder, but last: nothing there can shadow an installed package.
     """
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
@@ -97,7 +96,7 @@ def _from_path(module: str, name: str) -> ModuleType:
 
 
 def write_whole(path: str | Path, text: str) -> Path:
-    """Write a text file by renaming a finished one: it is there whole or not at all."""
+    """Write a text file by renaming a complete one: readers see all of it or nothing."""
     path = Path(path)
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8", newline="")
@@ -134,14 +133,14 @@ class MovedModules(MetaPathFinder, Loader):
     """Finds the modules of 0.1.0 that have moved, with a warning that says where to."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
-        """Return where a module that has moved is, and None for all others."""
+        """Return the spec of a module that has moved, None for all others."""
         return importlib.util.spec_from_loader(fullname, self) if fullname in MOVED else None
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Leave it to Python to make an empty module."""
+        """Let Python create an empty module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fill the module with what is in its new place."""
+        """Fill the module from its new place."""
         place = MOVED[module.__name__]
         warnings.warn(f"{module.__name__} has moved to {place}", DeprecationWarning, stacklevel=6)
         names = vars(importlib.import_module(place))

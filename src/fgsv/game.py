@@ -15,7 +15,7 @@ from fgsv.types import Floats, Ints, Masks
 
 
 class GameError(RuntimeError):
-    """A game failed, or answered with something that is not a number for each coalition."""
+    """A game failed, or did not return a number for each coalition."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,28 +26,27 @@ class Game:
     >>> game([[True, False, False, True]]).tolist()
     [1.4142135623730951]
 
-    Wrap a plain callable in it where the number of players is not known otherwise, or to say more about it.
-    An object of your own that has `n_players` and is callable is a game as it is; the fields below, where it has
-    them as attributes, are read by `as_game`.
+    Wrap a plain callable to state its number of players or any field below. Your own callable object with
+    `n_players` is already a game; `as_game` reads the fields below from its attributes, if it has them.
     """
 
     function: Callable[[Masks], ArrayLike]
-    """(m, n) bool -> (m,) or (m, q). It must be deterministic: the same coalition, the same value."""
+    """(m, n) bool -> (m,) or (m, q). It must be deterministic: same coalition, same value."""
     n_players: int
     outputs: tuple[str, ...] | None = None
     """Names of the q outputs; None for one output without a name."""
     fingerprint: str | None = None
-    """Identifies the game by content, equal on every machine: the key of its evaluations in a ledger."""
+    """Identifies the game by content, the same on every machine: the key of its evaluations in a ledger."""
     independent_rows: bool = False
-    """Whether each coalition is evaluated by itself: the same bits in any batch, and failures row by row."""
+    """Whether each coalition is evaluated independently: the same bits in any batch, and its own failures."""
     cost: Callable[[Ints], ArrayLike] | None = None
     """(k,) sizes -> (k,) relative costs of one evaluation."""
     batch_size: int | None = None
-    """How many coalitions the game likes to be asked for at once."""
+    """Preferred number of coalitions in a batch."""
     evaluate_lists: Callable[[Coalitions], ArrayLike] | None = None
-    """An entry that takes `Coalitions` as they are, for games that do not want to see n booleans a coalition."""
+    """A function that takes `Coalitions` directly, for games that can avoid n booleans per coalition."""
     grouped_by: Partition | None = None
-    """Where the players are themselves groups (`grouped`), the partition that made them so."""
+    """If the players are themselves groups (`grouped`), the partition into these groups."""
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -56,7 +55,7 @@ class Game:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
 
     def __call__(self, masks: ArrayLike) -> Floats:
-        """Evaluate the coalitions that the rows of an (m, n) boolean array describe."""
+        """Evaluate the coalitions given by the rows of an (m, n) boolean array."""
         return np.asarray(self.function(np.asarray(masks, dtype=bool)), dtype=float)
 
 
@@ -64,7 +63,7 @@ _OPTIONAL = ("outputs", "fingerprint", "independent_rows", "cost", "batch_size",
 
 
 def as_game(game: Any, n_players: int | None = None) -> Game:
-    """Return `game` as a `Game`; n is its own, or `n_players` where a plain callable does not know."""
+    """Return `game` as a `Game`; `n_players` is needed for a plain callable."""
     if not callable(game):
         raise TypeError(
             f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}"
@@ -85,20 +84,20 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
 
 
 def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
-    """Return a game's answer to a batch as it is."""
+    """Return a game's answer to a batch, unchecked."""
     if game.evaluate_lists is not None:
         return game.evaluate_lists(coalitions)
     return game.function(coalitions.masks())
 
 
 def shaped(answer: ArrayLike, m: int) -> Floats:
-    """Return a game's answer for m coalitions as (m, q) floats, or raise a `GameError` where it is not."""
+    """Return a game's answer for m coalitions as (m, q) floats, or raise a `GameError`."""
     try:
         if np.iscomplexobj(answer):
             raise TypeError("complex numbers")
         values = np.asarray(answer, dtype=float)
     except (TypeError, ValueError) as error:
-        raise GameError(f"the game returned something that is not numbers: {error}") from error
+        raise GameError(f"the game did not return numbers: {error}") from error
     if values.ndim not in (1, 2) or len(values) != m or values.size == 0:
         raise GameError(
             f"the game returned an array of shape {values.shape} for {m} coalitions; expected ({m},) or ({m}, q)"
@@ -107,7 +106,7 @@ def shaped(answer: ArrayLike, m: int) -> Floats:
 
 
 def describe(coalitions: Coalitions, row: int) -> str:
-    """Return words that name a coalition: its size and its members, the first ten of them."""
+    """Describe a coalition by its size and its first ten members."""
     members = coalitions.members(row)
     shown = ", ".join(map(str, members[:10].tolist())) + (", ..." if len(members) > 10 else "")
     return f"the coalition of size {len(members)} with members [{shown}]"
@@ -120,13 +119,13 @@ def grouped(game: Any, groups: Any) -> Game:
     >>> pairs.n_players, pairs([[True, False]]).tolist()
     (2, [4.0])
 
-    A coalition of groups is worth what all their members together are worth. GSV is what the faithful value
-    replaces: a provider changes it by splitting into several groups. One evaluation costs one of `game`'s.
+    A coalition of groups is worth what all their members are worth together. The faithful value replaces GSV,
+    which a provider can change by splitting into several groups. One evaluation costs one of `game`'s.
     """
     own = getattr(game, "n_players", None)
     partition = Partition.of(groups, own)
     if not partition.is_disjoint:
-        raise ValueError("a grouped game needs each player in one group; ownership is shared here")
+        raise ValueError("a grouped game needs each player in one group, but some players are co-owned")
     inner = as_game(game, partition.n_players)
     codes = partition.codes
 

@@ -1,4 +1,4 @@
-"""Partitions: which group each player belongs to, or which parts of it."""
+"""Partitions: which group each player belongs to, or which fractions of it belong to each group."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class Partition:
     >>> clinics.names, clinics.sizes.tolist()
     (('north', 'south', 'east'), [2.0, 1.0, 1.0])
 
-    Groups stand in order of their first appearance (of the mapping's keys; of the matrix's columns).
+    Groups are in order of first appearance (or of the mapping's keys, or of the matrix's columns).
     """
 
     names: tuple[Hashable, ...]
     ownership: Floats | None
-    """(n, K) shares of each player, or None where each player belongs to one group."""
+    """(n, K) shares of each player, or None if each player belongs to one group."""
     _codes: Ints | None = None
 
     @classmethod
     def of(cls, groups: Any, n_players: int | None = None) -> Partition:
-        """Read labels, a mapping name -> indices, an ownership matrix, or None (each player alone)."""
+        """Read labels, a mapping name -> indices, an ownership matrix, or None (each player is its own group)."""
         if isinstance(groups, Partition):
             partition = groups
         elif groups is None:
             if n_players is None:
                 raise ValueError(
                     "groups=None makes each player a group of its own, but the number of players is unknown: "
-                    "give labels, or wrap the callable as fgsv.Game(fn, n_players)"
+                    "pass labels, or wrap the callable as fgsv.Game(fn, n_players)"
                 )
             partition = cls(tuple(range(n_players)), None, np.arange(n_players))
         elif isinstance(groups, Mapping):
@@ -66,24 +66,24 @@ class Partition:
 
     @property
     def is_disjoint(self) -> bool:
-        """Whether each player belongs to one group alone."""
+        """Whether each player belongs to exactly one group."""
         return self._codes is not None
 
     @property
     def codes(self) -> Ints:
         """For each player the position of its group in `names`."""
         if self._codes is None:
-            raise ValueError("players are co-owned: they have no single group")
+            raise ValueError("some players are co-owned, so they have no single group")
         return self._codes
 
     @cached_property
     def sizes(self) -> Floats:
-        """How many players each group has; shares of co-owned players count as such."""
+        """How many players each group has; co-owned players count as fractions."""
         return self.sums(np.ones(self.n_players))
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of who is with whom; names do not enter it."""
+        """A hash of which players are together, whatever the groups' names."""
         content = self._codes if self._codes is not None else self.ownership
         assert content is not None
         return hashlib.sha256(np.ascontiguousarray(content).tobytes()).hexdigest()[:16]
@@ -91,11 +91,11 @@ class Partition:
     def sums(self, values: NDArray[np.floating]) -> Floats:
         """Return the sum over each group of an (n, ...) array, as (K, ...).
 
-        Each sum adds its own players in their order and nothing else, so that no other group's split moves it.
+        Each sum adds its own players in their order and nothing else, so no other group's split can change it.
         """
         flat = np.asarray(values).reshape(self.n_players, -1)
         if self.ownership is not None:
-            # one group after another: a product of matrices would round each by the shape of all
+            # group by group: in a matrix product, the rounding of each sum would depend on the other groups
             sums = np.stack([(share[:, None] * flat).sum(axis=0) for share in self.ownership.T])
         else:
             assert self._codes is not None
@@ -119,17 +119,17 @@ def _as_matrix(groups: Any) -> Floats | None:
     try:
         return np.asarray(groups, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"an ownership matrix holds numbers: {error}") from None
+        raise ValueError(f"an ownership matrix must contain numbers: {error}") from None
 
 
 def called(argument: str, labels: Any) -> str:
-    """Return what to call an argument in an error: its name, and that of the column it came from."""
+    """Return an argument's name for an error message, with its column if known."""
     column = getattr(labels, "name", None)
     return argument if column is None else f"{argument} (column {column!r})"
 
 
 def read_labels(labels: Any, argument: str) -> list[Any]:
-    """Return labels as a list; missing ones are an error that counts them and says whose they are."""
+    """Return labels as a list; raise an error that counts the missing ones."""
     listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
     missing = [i for i, label in enumerate(listed) if label is None or _is_nan(label)]
     if missing:
@@ -149,10 +149,10 @@ def _from_labels(groups: Any) -> Partition:
 
 
 def _is_nan(label: Any) -> bool:
-    """Say whether a label is a missing value of numpy or pandas: one that does not equal itself."""
+    """Say whether a label is a missing value (numpy's and pandas' do not equal themselves)."""
     try:
         return bool(label != label)
-    except TypeError:  # pandas.NA will not say
+    except TypeError:  # pandas.NA has no truth value
         return True
 
 
@@ -178,13 +178,13 @@ def _from_mapping(groups: Mapping[Any, Any], n_players: int | None) -> Partition
         twice = np.flatnonzero(counts > 1)
         raise ValueError(
             f"{len(twice)} players are in more than one group, the first is player {twice[0]}; for shared "
-            "ownership give an (n, K) matrix whose rows sum to 1"
+            "ownership pass an (n, K) matrix whose rows sum to 1"
         )
     if counts.min() == 0:
         nowhere = np.flatnonzero(counts == 0)
         raise ValueError(
-            f"{len(nowhere)} players are in no group, the first is player {nowhere[0]}; a group of their own, "
-            "or an (n, K) ownership matrix, says to whom they belong"
+            f"{len(nowhere)} players are in no group, the first is player {nowhere[0]}; put them into "
+            "a group, or pass an (n, K) ownership matrix"
         )
     codes = np.empty(n, dtype=np.int64)
     for code, indices in enumerate(lists):
@@ -199,7 +199,7 @@ def _from_ownership(matrix: Floats, columns: Any) -> Partition:
     if len(absent):
         raise ValueError(f"groups has missing shares in {len(absent)} rows, the first is row {absent[0]}")
     if matrix.min() < 0 or matrix.max() > 1 + 1e-9:
-        raise ValueError("an ownership matrix holds shares between 0 and 1")
+        raise ValueError("an ownership matrix must contain shares between 0 and 1")
     sums = matrix.sum(axis=1)
     wrong = np.flatnonzero(np.abs(sums - 1) > 1e-9)
     if len(wrong):

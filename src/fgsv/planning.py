@@ -1,4 +1,4 @@
-"""Plans: from a small pilot, what a precision will cost."""
+"""Plans: predict from a small pilot what a precision will cost."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Plan:
     """What a run costs and how precise it will be, extrapolated from its first evaluations.
 
     The half-width of a share falls with the square root of the evaluations; the default method usually does
-    better, since it learns as it goes. Seconds are those of this machine, now.
+    better, because it learns as it goes. Seconds are measured on this machine.
     """
 
     n_players: int
     n_groups: int
     n_evaluations: int
-    """What the pilot has spent."""
+    """Evaluations in the pilot."""
     seconds: float
     half_width: float
     """The largest half-width of a share after the pilot."""
@@ -46,7 +46,7 @@ class Plan:
 
     @classmethod
     def of(cls, valuation: Valuation, seconds: float, confidence: float = 0.95) -> Plan:
-        """Return the plan that the first part of a run suggests; `seconds` is what it took."""
+        """Return the plan extrapolated from the first part of a run, which took `seconds`."""
         bounds = valuation.share_interval(confidence)
         return cls(
             valuation.partition.n_players,
@@ -59,19 +59,19 @@ class Plan:
         )
 
     def half_width_after(self, budget: int) -> float:
-        """Return the expected largest half-width of a share after so many evaluations."""
+        """Return the expected largest half-width of a share after this many evaluations."""
         return self.half_width * float(np.sqrt(self.n_evaluations / budget))
 
     def evaluations_for(self, precision: float) -> int:
-        """Return how many evaluations a half-width of `precision` is expected to take."""
+        """Return the expected evaluations for a half-width of `precision`."""
         return max(self.n_evaluations, int(np.ceil(self.n_evaluations * (self.half_width / precision) ** 2)))
 
     def seconds_for(self, budget: int) -> float:
-        """Return the seconds that so many evaluations are expected to take."""
+        """Return the expected seconds for this many evaluations."""
         return self.seconds * budget / self.n_evaluations
 
     def expected(self, limits: Limits) -> int | None:
-        """Return how many evaluations a run with these limits will take; None where none of them says."""
+        """Return the expected evaluations of a run with these limits; None without limits."""
         counts = [] if limits.budget is None else [limits.budget]
         if limits.precision is not None:
             counts.append(self.evaluations_for(limits.precision))
@@ -106,26 +106,26 @@ class Limits:
 
 
 class Watcher(Protocol):
-    """Is told how a run goes: once what it will cost, and after every round where it stands."""
+    """Follows a run: receives the plan once, and the progress after every round."""
 
     def planned(self, plan: Plan | None) -> None:
-        """Take the plan; None where there are no shares to be precise about."""
+        """Receive the plan; None if there are no shares."""
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
-        """Take the valuation so far, the half-width of its widest share, and the evaluations expected in all."""
+        """Receive the valuation so far, the half-width of its widest share, and the evaluations expected in total."""
 
 
 def plan(
     game: Any, groups: Any = None, *, pilot: int = PILOT, confidence: float = 0.95, seed: int = 0, **options: Any
 ) -> Plan:
-    """Spend a pilot and return what precision will cost: budgets against half-widths and minutes.
+    """Run a pilot and predict what precision costs: half-widths and minutes for several budgets.
 
     >>> import fgsv
     >>> found = fgsv.plan(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)])
     >>> found.evaluations_for(0.0001) > found.evaluations_for(0.0002)
     True
 
-    Costs at most `pilot` evaluations, and about twenty seconds where they are slow. `options` are those of
+    Costs at most `pilot` evaluations, or about twenty seconds if they are slow. `options` are those of
     `fgsv.value`. A run with the same seed begins with the same evaluations.
     """
     start = time.monotonic()
@@ -144,7 +144,7 @@ def plan_table(
     n_jobs: int | None = 1,
     ledger: str | Path | None = None,
 ) -> Plan:
-    """Spend a pilot on a table and return what precision will cost, for the score on all its test rows."""
+    """Run a pilot on a table and predict what precision costs, for the score on all its test rows."""
     with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger) as evaluator:
         door = weighted(evaluator, table.weights)
         return plan(door, table.partition, pilot=pilot, confidence=confidence, seed=seed)
@@ -152,11 +152,11 @@ def plan_table(
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """Where a run stood after a round."""
+    """The state of a run after a round."""
 
     n_evaluations: int
     half_width: float | None
-    """Of the widest share; None where there were no shares, or their errors were unknown."""
+    """Of the widest share; None if there were no shares or their errors were unknown."""
 
 
 def value_with_plan(
@@ -169,9 +169,9 @@ def value_with_plan(
     shown_as: Callable[[Valuation], Valuation] = lambda valuation: valuation,
     **options: Any,
 ) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
-    """Value a game, telling a watcher the plan and the progress; an interrupt ends it with the valuation so far.
+    """Value a game, and report plan and progress to a watcher; an interrupt returns the valuation so far.
 
-    The pilot of the plan is the first part of the run itself, so that the plan costs nothing. `shown_as` converts the
+    The pilot is the first part of the run itself, so the plan costs nothing. `shown_as` converts the
     raw valuation to the one displayed. Returns the raw valuation and the history of the displayed one.
     """
     pilot = PILOT if limits.budget is None else min(PILOT, limits.budget // 4)

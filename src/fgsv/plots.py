@@ -24,7 +24,7 @@ MOST_GROUPS = 40
 
 
 def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
-    """Draw each group's value with its interval; negative values in another colour."""
+    """Draw each group's value with its interval; negative values have another colour."""
     ax = _axes(ax, valuation.partition.n_groups)
     _dots(ax, valuation, valuation.values, valuation.half_width(confidence), negative=True)
     ax.set_xlabel(f"faithful value, with {confidence:.0%} intervals")
@@ -43,10 +43,10 @@ def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
 def convergence(rounds: Iterable[Any], ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
     """Draw the widest interval of a value against the evaluations, both on logarithmic axes.
 
-    Give the rounds of `fgsv.iterate`, or the history of a result (`fgsv.report.Result.load(path).history`).
+    Pass the rounds of `fgsv.iterate`, or the history of a result (`fgsv.report.Result.load(path).history`).
     """
     if isinstance(rounds, Valuation):
-        raise ValueError("a valuation keeps no history: give the rounds of fgsv.iterate, or the history of a result")
+        raise ValueError("a valuation keeps no history: pass the rounds of fgsv.iterate, or the history of a result")
     points, of_shares = [], False
     for each in rounds:
         of_shares = not isinstance(each, Valuation)
@@ -64,9 +64,9 @@ def convergence(rounds: Iterable[Any], ax: Axes | None = None, *, confidence: fl
 
 
 def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw what splitting earns each provider under GSV, with intervals, and under FGSV: nothing.
+    """Draw what each provider gains by splitting under GSV, with intervals, and under FGSV (nothing).
 
-    A provider's splits stand in the order of the table: those of one way and colour into ever more parts.
+    A provider's splits are in the order of the table: one colour for each way, with more and more parts.
 
     `gains` is the table of `fgsv.audit.shell_companies`: group, way, parts, gain, gain_low, gain_high.
     """
@@ -83,7 +83,7 @@ def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
         reach = np.abs(rows[["gain_low", "gain_high"]].to_numpy(float).T - rows["gain"].to_numpy(float))
         colour = SERIES[number % len(SERIES)]
         ax.errorbar(100 * rows["gain"], places, xerr=100 * reach, fmt="o", color=colour, label=f"GSV, split {way}")
-    ax.axvline(0, color=GREY, linewidth=1, label="FGSV: nothing, however it is split")
+    ax.axvline(0, color=GREY, linewidth=1, label="FGSV: no gain from any split")
     ax.set_yticks(range(len(names)), [str(name) for name in names])
     ax.invert_yaxis()
     ax.set_xlabel("gain in percentage points of all shares")
@@ -94,7 +94,7 @@ def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
 def prudence(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     """Draw the mean utility by size of coalition with its band, from `fgsv.diagnose`.
 
-    Where it bends down (grows ever more slowly) a group gains by splitting under GSV; FGSV is indifferent.
+    Where it is concave (grows ever more slowly), a group gains by splitting under GSV, but not under FGSV.
     """
     ax = _axes(ax, 8)
     frame = diagnosis.by_size
@@ -107,7 +107,7 @@ def prudence(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
 
 
 def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any, *, negative: bool) -> None:
-    """Draw a dot with an interval for each group; several outputs stand side by side."""
+    """Draw a dot with an interval for each group; several outputs are side by side."""
     names = [str(name) for name in valuation.names]
     columns = np.asarray(centres).reshape(len(names), -1)
     reaches = np.nan_to_num(np.asarray(reach).reshape(columns.shape))
@@ -134,7 +134,7 @@ def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any, *, negative:
 
 
 def _axes(ax: Axes | None, rows: float) -> Axes:
-    """Return the axes that were given, or new ones tall enough for so many rows."""
+    """Return the given axes, or new ones tall enough for this many rows."""
     if ax is not None:
         return ax
     return new_figure((7, float(np.clip(1.2 + 0.32 * rows, 3, 14)))).add_subplot()
@@ -143,7 +143,7 @@ def _axes(ax: Axes | None, rows: float) -> Axes:
 def new_figure(size: tuple[float, float]) -> Figure:
     """Return an empty matplotlib figure of this size in inches; needs `fgsv[plots]`.
 
-    Without pyplot nothing is kept alive, and no window system is needed.
+    It avoids pyplot, which would keep the figure alive and may need a window system.
     """
     figure: Figure = optional("matplotlib.figure", "plots", "plots").Figure(figsize=size, layout="constrained")
     return figure

@@ -48,7 +48,7 @@ class Banzhaf:
 
 
 class Semivalue(Protocol):
-    """How much each size of coalition counts. One of your own needs `log_weights`; `str` names it in results."""
+    """How much each size of coalition counts. Your own needs `log_weights`; results name it by its `str`."""
 
     def log_weights(self, n_players: int) -> Floats:
         """Return log p(s) for s = 0..n-1: the weight of one coalition of s others; C(n - 1, s) p(s) sum to one."""
@@ -58,7 +58,7 @@ SHAPLEY = Beta(1.0, 1.0)
 
 
 def as_semivalue(semivalue: str | Semivalue, n_players: int) -> Semivalue:
-    """Read "shapley", "banzhaf", "beta(a, b)", or an object with `log_weights` as it is, checked for n players."""
+    """Read "shapley", "banzhaf", "beta(a, b)", or an object with `log_weights`, and check it for n players."""
     if isinstance(semivalue, (Beta, Banzhaf)):
         return semivalue
     if not isinstance(semivalue, str):
@@ -84,7 +84,7 @@ def as_semivalue(semivalue: str | Semivalue, n_players: int) -> Semivalue:
 
 
 def _check_weights(semivalue: Semivalue, n_players: int) -> None:
-    """Raise an error unless the weights of a semivalue are those of one."""
+    """Raise an error unless the weights are valid for a semivalue."""
     log_weights = np.asarray(semivalue.log_weights(n_players), dtype=float)
     if log_weights.shape != (n_players,) or not np.isfinite(log_weights).all():
         raise ValueError(
@@ -94,7 +94,7 @@ def _check_weights(semivalue: Semivalue, n_players: int) -> None:
     total = float(np.exp(log_choose(n_players - 1, np.arange(n_players)) + log_weights).sum())
     if abs(total - 1) > 1e-6:
         raise ValueError(
-            f"the weights C(n - 1, s) p(s) of a semivalue must sum to 1; those of {semivalue} to {total:g}"
+            f"the weights C(n - 1, s) p(s) of a semivalue must sum to 1; those of {semivalue} sum to {total:g}"
         )
 
 
@@ -113,7 +113,7 @@ class SizeWeights:
     gain: Floats
     """(n - 1,)"""
     drift: Floats
-    """(n - 1,); None of it for Shapley."""
+    """(n - 1,); zero for Shapley."""
     full: float
     """p(n - 1)"""
     empty: float
@@ -123,7 +123,7 @@ class SizeWeights:
     def of(cls, semivalue: Semivalue, n_players: int) -> SizeWeights:
         """Return the weights of a semivalue among n players."""
         n, s = n_players, np.arange(1, n_players)
-        if semivalue == SHAPLEY:  # exactly, without the rounding of logarithms
+        if semivalue == SHAPLEY:  # exact, without the rounding of logarithms
             return cls(n / (s * (n - s)), np.zeros(n - 1), 1 / n, 1 / n)
         log_p = semivalue.log_weights(n)
         joined, left = np.exp(log_choose(n, s) + log_p[:-1]), np.exp(log_choose(n, s) + log_p[1:])

@@ -1,4 +1,4 @@
-"""The types of arrays, once for all."""
+"""Types of arrays."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Masks = NDArray[np.bool_]
-"""An (m, n) array: row j says which of the n players are in coalition j."""
+"""An (m, n) array: row j marks the players in coalition j."""
 Images = NDArray[np.uint8]
 """(m, height, width, 3) pixels."""

@@ -32,7 +32,7 @@ def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
     code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 400, "--audit")
     assert code == 0
     assert "best split" in text
-    assert "The audit spent" in notes
+    assert "The audit used" in notes
 
 
 @pytest.mark.parametrize("unit", [[], ["--unit", "patient"]])

@@ -98,7 +98,7 @@ def test_a_file_that_lacks_a_field_is_one_line_that_names_it(fgsv_command, saved
         (["info", "payout", "payments"], "report", "settings or info cannot be read: KeyError('payments')"),
         (["info", "audit", "attacks", 0, "parts"], "report", "settings or info cannot be read: KeyError('parts')"),
         (["groups", "zlib"], "payout", "'groups' cannot be read"),
-        (["values", 0], "payout", "'values' has the shape (2,); expected (3,)"),
+        (["values", 0], "payout", "'values' has shape (2,); expected (3,)"),
         (["names", 0], "compare", "the shape (3,); expected (2,)"),
     ],
 )

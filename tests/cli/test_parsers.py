@@ -42,4 +42,4 @@ def test_a_usage_error_names_the_option_and_the_help(fgsv_command, option, text)
     code, out, notes = fgsv_command("value", "no.csv", "--group", "g", "--target", "y", option, text)
     assert (code, out, len(notes.splitlines())) == (2, "", 1)
     assert option in notes
-    assert "fgsv value --help says more" in notes
+    assert "see fgsv value --help" in notes

@@ -148,7 +148,7 @@ def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
     assert fgsv_command("verify", out / "valuation.json", "--ledger", ledger)[0] == 0
     with_folds = json.loads(text)
     code, _, notes = fgsv_command(*command, "--test-error", "--precision", 0.1)
-    assert (code, "--precision does not go with --test-error" in notes) == (2, True)
+    assert (code, "--precision cannot be used with --test-error" in notes) == (2, True)
     plain = json.loads(fgsv_command(*command)[1])
     for one, other in zip(with_folds["groupings"]["provider"], plain["groupings"]["provider"], strict=True):
         assert abs(one["share"] - other["share"]) < 4 * (one["share_high"] - one["share_low"])

@@ -115,7 +115,7 @@ def test_values_that_a_proxy_claims_are_looked_at_first(shapley):
 
     proxy = Claims()
     proxy.shapley = shapley
-    with pytest.raises(ValueError, match=r"proxy\.shapley must hold a finite number for each of the 20 players"):
+    with pytest.raises(ValueError, match=r"proxy\.shapley must contain a finite number for each of the 20 players"):
         fgsv.value(Claims(), proxy=proxy)
 
 
@@ -155,7 +155,7 @@ def test_a_useless_proxy_is_harmless():
     ("arguments", "message"),
     [
         ({"proxy": SumOfUnanimity(9)}, "the proxy has 9 players, but the game has 20"),
-        ({"proxy": SumOfUnanimity(20), "method": "permutation"}, "goes with the method 'covariance'"),
+        ({"proxy": SumOfUnanimity(20), "method": "permutation"}, "proxy works only with the method 'covariance'"),
         ({"round_size": 2}, "round_size must be at least 4"),
     ],
 )

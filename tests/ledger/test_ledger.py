@@ -78,7 +78,7 @@ def test_independent_rows_are_found_in_any_batch_and_evaluated_once(tmp_path):
 
 
 def test_a_game_without_a_fingerprint_must_be_given_a_name(tmp_path):
-    with pytest.raises(LedgerError, match=r"given a name, as in fgsv\.Game\(fn, n_players, fingerprint="):
+    with pytest.raises(LedgerError, match=r"no fingerprint.* name it with fgsv\.Game\(fn, n_players, fingerprint="):
         fgsv.value(lambda masks: masks.sum(axis=1), [0, 1, 1], ledger=tmp_path / "run.db")
 
 

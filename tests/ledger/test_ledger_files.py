@@ -178,7 +178,7 @@ def test_a_database_that_is_full_says_so(tmp_path):
         number = ledger.game(fgsv.Game(utility, N, fingerprint="small"))
         pages = ledger._db.execute("PRAGMA page_count").fetchone()[0]
         ledger._db.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(LedgerError, match=r"the disk is full\. All earlier calls are in the file"):
+        with pytest.raises(LedgerError, match=r"the disk is full\. All earlier evaluations are in the file"):
             ledger.begin_run(number, {"note": "x" * 100_000})
 
 

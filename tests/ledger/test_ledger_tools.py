@@ -84,7 +84,7 @@ def test_a_valuation_that_was_tampered_with_is_found_out(tmp_path, field):
     code, output = run("verify", path, "--ledger", tmp_path / "run.db")
     assert code == 0
     assert output.startswith(words)
-    assert "taken from the file" in output
+    assert "not checked, because the ledger does not record them" in output
     document = json.loads(path.read_text())
     if field == "settings":
         document["settings"]["seed"] = 7
@@ -161,7 +161,7 @@ def test_a_run_with_an_object_of_ones_own_is_verified_with_that_object(tmp_path,
     assert valuation.settings.needs == (name,)
     valuation.save(tmp_path / "valuation.json")
     loaded = fgsv.Valuation.load(tmp_path / "valuation.json")
-    with pytest.raises(ValueError, match=f"had a {name} of its own"):
+    with pytest.raises(ValueError, match=f"used your own {name}, which no file stores"):
         fgsv.verify(loaded, tmp_path / "run.db")
     assert fgsv.verify(loaded, tmp_path / "run.db", **OWN[name]) == []
 
@@ -199,7 +199,7 @@ def test_the_command_evaluates_a_sample_again(tmp_path):
     name = f"{tmp_path / 'market.py'}:game"
     fgsv.value(load_object(name), budget=300, ledger=tmp_path / "run.db")
     code, output = run("ledger", "verify", tmp_path / "run.db", "--game", name, "--sample", 3)
-    assert (code, output.splitlines()[-1]) == (0, "3 batches evaluated again: same")
+    assert (code, output.splitlines()[-1]) == (0, "3 batches re-evaluated: same")
     forge(tmp_path / "run.db", 1.0)
     code, output = run("ledger", "verify", tmp_path / "run.db", "--game", name, "--sample", 1000)
     assert (code, output.splitlines()[-1]) == (1, "not the same")

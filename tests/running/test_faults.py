@@ -187,7 +187,7 @@ def test_a_batch_that_kills_is_tried_three_times(tmp_path):
                 log.write("x")
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(GameError, match="died: the worker ended 3 times"):
+    with pytest.raises(GameError, match="died: the worker died 3 times"):
         fgsv.value(Logged("die"), budget=BUDGET, batch_size=BATCH, n_jobs=2)
     assert (tmp_path / "log").read_text() == "xxx"
 
@@ -197,7 +197,7 @@ def test_a_timeout_needs_process_workers(backend):
     n_jobs = 1 if backend == "loky" else 2
     with (
         joblib.parallel_config(backend=backend, n_jobs=n_jobs),
-        pytest.raises(ValueError, match="timeout needs process workers"),
+        pytest.raises(ValueError, match="timeout needs worker processes on this machine"),
     ):
         fgsv.value(Bad("hang"), budget=BUDGET, timeout=1)
 

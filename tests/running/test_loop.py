@@ -74,7 +74,7 @@ def test_a_rule_that_is_no_rule_is_refused_before_work_is_spent(stop):
     def game(masks):
         raise AssertionError("evaluated")
 
-    with pytest.raises(TypeError, match="stop must be a callable"):
+    with pytest.raises(TypeError, match="stop must be one or more callables"):
         fgsv.value(fgsv.Game(game, 5), stop=stop)
 
 

@@ -107,7 +107,7 @@ def test_many_outputs_are_the_outputs_one_by_one(random_game):
     [
         (lambda masks: masks.sum(axis=1)[:-1], r"shape \(1,\) for 2 coalitions; expected \(2,\)"),
         (lambda masks: 1.0, r"shape \(\)"),
-        (lambda masks: ["a"] * len(masks), "not numbers"),
+        (lambda masks: ["a"] * len(masks), "did not return numbers"),
         (lambda masks: np.where(masks.all(axis=1), np.nan, 0), r"nan for the coalition of size 20 .*\[0, 1, 2"),
         (
             lambda masks: np.where(masks.any(axis=1), 0, np.inf),

@@ -116,7 +116,7 @@ RAY = """
     from ray.util.joblib import register_ray
     sys.path.insert(0, sys.argv[1])
     import fgsv
-    import test_backends as tests
+    import test_workers as tests
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     register_ray()
@@ -139,7 +139,7 @@ def test_ray(alone, tmp_path):
 
 
 def test_a_worker_out_of_reach_of_the_game_is_sent_it(alone, monkeypatch):
-    monkeypatch.setattr(workers.Workers, "_lay_out", lambda self: None)
+    monkeypatch.setattr(workers.Workers, "_write_game", lambda self: None)
     assert bits(fgsv.value(Regression(), budget=700, batch_size=32, n_jobs=2)) == alone
 
 

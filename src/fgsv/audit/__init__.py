@@ -1,4 +1,4 @@
-"""The audit: what splitting, copying and regrouping would earn, and where a valuation should not be relied on."""
+"""The audit: what splitting and copying would earn, and when not to rely on a valuation."""
 
 from fgsv.audit.auditing import Audit, audit, close_calls, least_budget
 from fgsv.audit.copies import Copies, find_copies, rows_in_both

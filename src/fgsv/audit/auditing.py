@@ -1,4 +1,4 @@
-"""The audit of a valuation: the usual group values beside it, and what shell companies would earn under them."""
+"""The audit of a valuation: the usual group values (GSV), and what shell companies would earn under them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fgsv.running.views import by_groups
 from fgsv.valuation import Valuation, t_quantile
 
 FEWEST_OF_GSV = 100
-"""Evaluations for the usual group values, at the least."""
+"""Minimum evaluations for the usual group values."""
 DEFAULT_BUDGET = 4000
 COLUMNS_OF_GSV = ["group", "share", "gsv_share", "gsv_half_width"]
 
@@ -36,29 +36,29 @@ class Audit:
     gsv: pd.DataFrame
     """group, share (FGSV), gsv_share, gsv_half_width."""
     attacks: pd.DataFrame
-    """group, way, parts, gain, gain_low, gain_high: what splitting earns under GSV, in shares; under FGSV 0."""
+    """group, way, parts, gain, gain_low, gain_high: gains from splitting under GSV, in shares; 0 under FGSV."""
     warnings: tuple[str, ...] = ()
     spent: Mapping[str, int] = field(default_factory=dict)
-    """Purpose -> how many evaluations."""
+    """Purpose -> number of evaluations."""
     budget: int | None = None
-    """The most evaluations it was allowed, where that was given."""
+    """The budget of the audit, if one was set."""
     tables: tuple[Section, ...] = ()
     """Further sections."""
 
     @property
     def n_evaluations(self) -> int:
-        """How many evaluations the audit took in all."""
+        """Evaluations of the audit in total."""
         return sum(self.spent.values())
 
     @property
     def spent_in_words(self) -> str:
-        """What the audit spent, on what, and what it was allowed."""
+        """The evaluations of the audit by purpose, and its budget."""
         spent = ", ".join(f"{count:,} for {purpose}" for purpose, count in self.spent.items()) or "none"
-        limit = "" if self.budget is None else f" of the {self.budget:,} it was allowed"
-        return f"The audit spent {self.n_evaluations:,} evaluations of its own{limit}: {spent}."
+        limit = "" if self.budget is None else f" of its budget of {self.budget:,}"
+        return f"The audit used {self.n_evaluations:,} more evaluations{limit}: {spent}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return a document for JSON."""
         return {
             "gsv": self.gsv.to_dict("records"),
             "attacks": self.attacks.to_dict("records"),
@@ -83,7 +83,7 @@ class Audit:
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> pd.DataFrame:
-    """Return a table of rows that a file holds; one that lacks a column is an error, not a missing number."""
+    """Return the rows of a file as a table; a missing column is an error, not a column of missing numbers."""
     return pd.DataFrame([[row[name] for name in columns] for row in rows], columns=columns)
 
 
@@ -103,14 +103,14 @@ def audit(
 ) -> Audit:
     """Compare a valuation of one output with GSV and compute what shell companies would gain under GSV.
 
-    Never spends more than `budget` evaluations (by default 4000, or the least that it takes): all coalitions of
-    the groups for GSV where they are no more than half of it, else a quarter, and the rest on the attacks, which
-    are those of `shell_companies`. How it runs (`n_jobs`, `ledger`, `on_error`, `timeout`) is as for `fgsv.value`;
-    with a ledger, what was evaluated before is not evaluated again.
+    Never uses more than `budget` evaluations (default: 4000, or the minimum it needs). GSV takes all coalitions of
+    the groups if that is at most half the budget, else a quarter of it; the rest goes to the attacks, which are
+    those of `shell_companies`. `n_jobs`, `ledger`, `on_error` and `timeout` are as for `fgsv.value`; with a ledger,
+    nothing is evaluated twice.
     """
     partition = valuation.partition
     if not partition.is_disjoint:
-        raise ValueError("the audit of shell companies needs players with one owner each; ownership is shared here")
+        raise ValueError("the audit of shell companies needs one owner for each player, but some are co-owned")
     least = least_budget(partition, parts=parts, classes=classes)
     budget = max(DEFAULT_BUDGET, least) if budget is None else budget
     if budget < least:
@@ -131,7 +131,7 @@ def audit_through(
     confidence: float,
     seed: int,
 ) -> Audit:
-    """Audit a valuation through an open door, within its deadline; a warning says what there was no time for."""
+    """Audit a valuation through an open door, within its deadline; a warning names what there was no time for."""
     partition = valuation.partition
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget
     part = everything if everything <= budget // 2 else budget // 4
@@ -141,7 +141,7 @@ def audit_through(
     warnings = close_calls(valuation, confidence)
     shells = Shells.nothing()
     try:
-        before = door.evaluator.n_asked  # the two ends are asked for once, whoever asks first
+        before = door.evaluator.n_asked  # the ends are evaluated only once, so count them here
         gsv = value(by_groups(door, partition), budget=part, seed=seed)
         spent["group values"] = door.evaluator.n_asked - before
         frame = pd.DataFrame(
@@ -168,17 +168,17 @@ def audit_through(
     except OutOfTime:
         missing = "everybody"
     if missing:
-        warnings.append(f"the time was up before the splits of {missing} were measured; more time measures them")
+        warnings.append(f"time ran out before the splits of {missing} were measured: allow more time to measure them")
     return Audit(frame, shells.table, tuple(warnings), spent)
 
 
 def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = None) -> int:
-    """Return the least budget that `audit` can keep to."""
+    """Return the smallest budget for `audit`."""
     return FEWEST_OF_GSV + least_of_shells(groups, parts=parts, classes=classes)
 
 
 def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -> list[str]:
-    """Warn of neighbours in the ranking whose difference is smaller than its own error."""
+    """Warn of neighbours in the ranking whose difference is smaller than its error."""
     if valuation.values.ndim != 1 or valuation.group_deviations is None:
         return []
     sums = valuation.group_deviations[:, :, 0]
@@ -193,6 +193,6 @@ def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -
         return []
     more = f", and {len(pairs) - most} more pairs" if len(pairs) > most else ""
     return [
-        f"these intervals overlap, so that the order is not settled: {'; '.join(pairs[:most])}{more}. "
+        f"these intervals overlap, so the order is uncertain: {'; '.join(pairs[:most])}{more}. "
         "A larger budget narrows them"
     ]

@@ -1,7 +1,7 @@
-"""Copies: rows that two providers hold, exactly or nearly, and what to do about them.
+"""Copies: rows that several providers have, exactly or nearly, and what to do about them.
 
-The faithful value is proof against splitting, merging and renaming of fixed points. It is not proof against
-copies: a copied point is a new point, and earns. So copies are looked for, and left out or co-owned.
+The faithful value is proof against splitting, merging and renaming of fixed rows. It is not proof against
+copies: a copied row is a new row, and earns. So copies are detected, and left out or co-owned.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fgsv.types import Floats, Ints, Masks
 Rule = Literal["first", "share"]
 
 TOLERANCE = 0.05
-"""Near copies differ by at most this many standard deviations a feature, in the mean of squares."""
+"""Near copies differ by at most this many standard deviations per feature (root mean square)."""
 CROWDED = 0.25
-"""... and by at most this part of the usual distance to the nearest row: a dense cloud is not all copies."""
+"""Near copies must also lie within this fraction of the median distance to the nearest neighbour."""
 CHANCE = 1e-3
-"""In few dimensions by less: so that an honest row has a neighbour that near about once in a thousand."""
+"""In few dimensions the limit is tighter: about one honest row in a thousand has a neighbour that close."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +38,9 @@ class Copies:
     """(n,) rows with the same number are copies of each other."""
     partition: Partition
     table: pd.DataFrame
-    """holder, of, exact, near: how many rows of `of`, who stands first in the file, `holder` holds too."""
+    """holder, of, exact, near: how many rows of `of`, who comes first in the file, `holder` also has."""
     kept: Masks
-    """(n,) whether the row is its first holder's, or nobody's copy."""
+    """(n,) whether the row is not a copy, or belongs to the first provider that has it."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -54,11 +54,11 @@ class Copies:
         return int((~kept["any"]).sum()), int((kept["any"] & ~kept["all"]).sum())
 
     def remedy(self, rule: Rule = "first", units: ArrayLike | None = None) -> Partition:
-        """Return who owns the kept rows; the others are to be left out of the game.
+        """Return who owns the kept rows; the others must be left out of the game.
 
-        `first`: who stands first in the file. Copying then earns exactly nothing, as far as it is recognised.
-        `share`: all holders of a row, in equal parts. For records that several hold by right; who copies gets
-        a part, but no more for copying twice.
+        `first`: the provider that comes first in the file. Copies that are recognised then earn exactly nothing.
+        `share`: all providers that have the row, in equal parts. For records that several have by right; a copier
+        gets a part, but no more for copying twice.
 
         With `units`, one for each row, the players are those that keep a row, in the order of their first; a unit is
         shared as its kept rows are, on average.
@@ -80,7 +80,7 @@ class Copies:
 
 
 def find_copies(X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = TOLERANCE) -> Copies:
-    """Find rows that several providers hold: equal in all features and the target, or nearly.
+    """Find rows that several providers have: equal in all features and the target, or nearly.
 
     >>> X = [[0.0, 1.0], [5.0, 2.0], [0.0, 1.0], [9.0, 9.0]]
     >>> found = find_copies(X, [0, 1, 0, 1], ["a", "a", "b", "b"])
@@ -88,8 +88,8 @@ def find_copies(X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = T
     [{'holder': 'b', 'of': 'a', 'exact': 1, 'near': 0}]
 
     `X` is an (n, p) array of numbers, `y` the targets. Near copies have the same class (or nearly the same number)
-    and features that differ by at most `tolerance` standard deviations, root mean square; with 0 only exact
-    ones are looked for. Costs one sort and one search tree.
+    and features that differ by at most `tolerance` standard deviations, root mean square; with 0, only exact
+    copies are found. Costs one sort and one search tree.
     """
     features = np.asarray(X, dtype=float)
     partition = Partition.of(groups, len(features))
@@ -108,9 +108,9 @@ def find_copies(X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = T
 
 
 def _equal_rows(features: Floats, y: NDArray[Any]) -> Ints:
-    """Return a number for each row, the same for rows that are equal in everything."""
+    """Return a number for each row, the same for rows that are equal in every feature and the target."""
     targets = np.unique(y, return_inverse=True)[1].astype(float)
-    rows = np.column_stack([features, targets]) + 0.0  # makes -0.0 the zero it equals
+    rows = np.column_stack([features, targets]) + 0.0  # turns -0.0 into 0.0
     hashes = pd.util.hash_pandas_object(pd.DataFrame(rows), index=False)
     return np.asarray(np.unique(hashes, return_inverse=True)[1], dtype=np.int64)
 
@@ -127,7 +127,7 @@ def _near_pairs(features: Floats, y: NDArray[Any], tolerance: float) -> Ints:
     varied = features[:, spread > 0] / spread[spread > 0]
     if y.dtype.kind in "fiu" and len(np.unique(y)) > 20:
         target = y[:, None] / max(float(y.std()), 1e-300)
-    else:  # another class is further away than anything
+    else:  # puts other classes out of reach
         target = 1e3 * np.unique(y, return_inverse=True)[1][:, None].astype(float)
     points = np.column_stack([varied, target])
     tree = cKDTree(points)
@@ -164,18 +164,18 @@ def _table(partition: Partition, origin: Ints, kept: Masks, exact: Ints) -> pd.D
 
 
 def _notes(partition: Partition, exact: Ints) -> tuple[str, ...]:
-    """Say where equal rows are no evidence: providers have many among their own."""
+    """Note when equal rows are no evidence of copying, because providers repeat their own."""
     own = pd.DataFrame({"group": partition.codes, "row": exact}).duplicated().mean()
     if own < 0.05:
         return ()
     return (
-        f"{own:.0%} of the rows are equal to another row of the same provider: in such a table equal rows of two "
-        "providers may well be chance",
+        f"{own:.0%} of the rows are equal to another row of the same provider: in such a table, equal rows of two "
+        "providers may be a coincidence",
     )
 
 
 def rows_in_both(train: pd.DataFrame, y: ArrayLike, test: pd.DataFrame, test_y: ArrayLike) -> int:
-    """Return how many test rows stand among the training rows too, equal in features and target."""
+    """Return how many test rows are also training rows, equal in features and target."""
     columns: Sequence[str] = list(train.columns)
     hashes = [
         pd.util.hash_pandas_object(

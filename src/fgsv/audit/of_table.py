@@ -27,18 +27,18 @@ from fgsv.tables.opening import Table
 from fgsv.valuation import Valuation
 
 MOST_OF_TEST = 0.5
-"""A provider with a larger part of the test rows than this is warned of."""
+"""Warn if a provider supplies more than this fraction of the test rows."""
 SPARE = 2048
-"""Evaluations beyond the least that the default budget has: then up to ten groups have their GSV exactly."""
+"""The default budget's evaluations beyond the minimum: enough for the exact GSV of up to ten groups."""
 LEAST_OF_DIAGNOSIS = 400
 LEAST_OF_REMEDY = 100
 FEWEST_DIAGNOSED = 6
-"""Players that a diagnosis takes."""
+"""Minimum players for a diagnosis."""
 
 
 @dataclass(frozen=True, eq=False)
 class AuditPlan:
-    """What an audit will look at and may spend, known before the valuation is."""
+    """What an audit will examine and its budget, known before the valuation."""
 
     copies: Copies
     parts: tuple[int, ...]
@@ -48,10 +48,10 @@ class AuditPlan:
 
     @classmethod
     def of(cls, table: Table, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
-        """Look for copies, which evaluates nothing, and check that the budget is enough."""
+        """Find copies, without evaluations, and check that the budget is enough."""
         dataset = table.dataset
         if table.game.outputs is not None and table.folds is None:
-            raise ValueError("an audit takes one metric; value several without it")
+            raise ValueError("an audit takes one metric: choose one, or value several without --audit")
         copies = find_copies(table.inputs.numbers, dataset.target, row_owners(table))
         classes = dataset.target if dataset.task == "classification" and dataset.units is None else None
         least = LEAST_OF_DIAGNOSIS + least_budget(dataset.partition, parts=parts, classes=classes)
@@ -64,7 +64,7 @@ class AuditPlan:
         return cls(copies, tuple(parts), classes, least, budget)
 
     def of_remedy(self, valuation: Valuation) -> int:
-        """Return what may be spent on the valuation without copies: no more than this one took."""
+        """Return the budget for the valuation without copies: at most what this one took."""
         if not self.copies.n_copies:
             return 0
         if self.budget is None:
@@ -83,12 +83,12 @@ def audit_table(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Audit:
-    """Audit a valuation of a table: shell companies, copiers, the payout's policy, and what to be warned of.
+    """Audit a valuation of a table: shell companies, copies, the payout's policy, and warnings.
 
-    Never spends more evaluations than the plan's budget; without one 4000 (or the least that it takes), and where
-    there are copies as many again as the valuation took. `evaluator` is that of the valuation, still open: it has the
-    ledger, the workers, and what was evaluated; without it the table's game is evaluated in this process. After
-    `max_seconds` no evaluation begins, and a warning says what is missing.
+    Never uses more evaluations than the plan's budget; the default is 4000 (or the minimum it needs), plus as many
+    as the valuation took if there are copies. `evaluator` is that of the valuation, still open: it has the ledger,
+    the workers and all evaluations so far; without it the table's game is evaluated in this process. No evaluation
+    begins after `max_seconds`, and a warning names what is missing.
     """
     if evaluator is None:
         with Evaluator(as_game(table.game)) as opened:
@@ -137,7 +137,7 @@ def audit_table(
         audited = audit_through(door, valuation, left, least, plan.parts, plan.classes, confidence, seed)
     warnings = [*warnings_of_test(table), *plan.copies.notes, *audited.warnings]
     if out_of_time:
-        warnings.append(f"the time was up, so the audit lacks: {', '.join(out_of_time)}; more time measures it")
+        warnings.append(f"time ran out, so the audit lacks: {', '.join(out_of_time)}; allow more time to measure it")
     return replace(
         audited,
         warnings=tuple(warnings),
@@ -148,7 +148,7 @@ def audit_table(
 
 
 def row_owners(table: Table) -> Partition:
-    """Return the owner of each training row, also where a player is a unit of several."""
+    """Return the owner of each training row, even if a player is a unit of several rows."""
     partition, units = table.dataset.partition, table.dataset.units
     if units is None:
         return partition
@@ -156,7 +156,7 @@ def row_owners(table: Table) -> Partition:
 
 
 def warnings_of_test(table: Table) -> list[str]:
-    """Return what to be warned of in the choice of the test rows."""
+    """Return warnings about the choice of test rows."""
     warnings = []
     dataset = table.dataset
     column = next(iter(dataset.groupings))
@@ -164,35 +164,35 @@ def warnings_of_test(table: Table) -> list[str]:
         counts = pd.Series(dataset.test_groups[column]).value_counts(normalize=True)
         if counts.iloc[0] > MOST_OF_TEST:
             warnings.append(
-                f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows: data that resemble its own "
-                "score well. Test rows that belong to nobody, or to all alike, are fairer"
+                f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows: data like its own "
+                "scores well. Test rows from no provider, or from all alike, are fairer"
             )
     both = rows_in_both(dataset.features, dataset.target, dataset.test_features, dataset.test_target)
     if both:
-        warnings.append(f"{both} of {len(dataset.test_target)} test rows are among the training rows too")
+        warnings.append(f"{both} of {len(dataset.test_target)} test rows are also training rows")
     return warnings
 
 
 def copies_section(table: Table, copies: Copies) -> Section:
-    """Return who holds whose rows."""
+    """Return which providers have each other's rows."""
     if not copies.n_copies:
-        return Section("Copies", ("No row of one provider is found, exactly or nearly, among another's.",))
+        return Section("Copies", ("No provider has another's rows, exactly or nearly.",))
     words = [
-        f"{copies.n_copies} rows are also held by a provider that comes earlier in the file. The faithful "
-        "value does not stop copying by itself: a copied row is a new row, and earns."
+        f"{copies.n_copies} rows also belong to a provider that comes earlier in the file. The faithful "
+        "value alone does not prevent copying: a copied row is a new row, and earns."
     ]
     if table.dataset.units is not None:
         whole, partly = copies.units_hit(table.dataset.units)
         words.append(f"{whole} units are copies in all their rows, {partly} in some of them.")
     rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
     columns = ("provider", "also holds rows of", "equal", "nearly equal")
-    return Section("Copies: who holds whose rows", tuple(words), columns, rows)
+    return Section("Copies: who has whose rows", tuple(words), columns, rows)
 
 
 def remedy_section(
     table: Table, door: Door, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
 ) -> tuple[Section, int]:
-    """Return what each would get if copies did not count, and the evaluations that took."""
+    """Return what each provider would get without the copies, and the evaluations used."""
     units = table.dataset.units
     with door.evaluator.beside(as_game(table.inputs.game(copies.kept))) as other:
         remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
@@ -206,12 +206,12 @@ def remedy_section(
         for half_widths in [each.half_width(confidence) / each.total]
     ]
     words = [
-        "Each recognised copy is left out. The row then belongs to the provider that comes first in the file, so "
-        "that copying earns nothing, or to all who hold it in equal parts. "
-        f"{remedied.n_evaluations:,} evaluations without the copies."
+        "Each recognised copy is left out. The row then belongs either to the provider that comes first in the "
+        "file, so that copying earns nothing, or in equal parts to all providers that have it. "
+        f"{remedied.n_evaluations:,} evaluations were made without the copies."
     ]
     if units is not None:
-        words.append("A unit keeps the rows that are its own; one without any is left out.")
+        words.append("A unit keeps its own rows; a unit without any is left out.")
     section = Section(
         "What copying earns, and two remedies",
         tuple(words),
@@ -222,16 +222,16 @@ def remedy_section(
 
 
 def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int]) -> list[Section]:
-    """Return what splitting earns under the payout's policy, where it is not the faithful one."""
+    """Return what splitting earns under the payout's policy, if it is not the faithful one."""
     if not payout.clip and payout.floor is None and payout.cap is None:
         return []
     gains = policy_gains(valuation, parts=parts, **vars(payout))
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     words = (
-        "The best split found, by the estimated values of the players. Splits into so many that the policy "
-        "could not be met are left out."
+        "The best split found, by the estimated values of the players. Splits for which the policy could not "
+        "be met are left out."
         if len(gains)
-        else "The policy leaves no money for one company more: no split was found under which it can be met."
+        else "The policy leaves no money for another company: it could not be met for any split."
     )
     return [
         Section(
@@ -244,7 +244,7 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int]) -
 
 
 def stability_section(found: Diagnosis) -> Section:
-    """Return how fast one point's effect falls with the size of a coalition, and what follows from it."""
+    """Return how fast one player's effect falls with the size of a coalition, and what that implies."""
     gains = found.split_gains
     words = (
         "The mean utility by size predicts that under GSV a group gains by splitting"

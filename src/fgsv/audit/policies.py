@@ -26,9 +26,9 @@ def policy_gains(
     """Return what splitting earns each group under a payout policy, from the same evaluations.
 
     Columns: group, way, parts, gain (money). Ways: evenly and at random, into every number of `parts`, and `losses
-    apart`, which puts the points of negative value into a shell company of their own. Under the linear policy every
-    gain is a matter of rounding; under clipping, floors and caps it is not. Gains go by the estimated values of the
-    points. A split into so many that the policy cannot be met (floors that exceed the amount) is left out.
+    apart`, which puts the players of negative value into a shell company of their own. Under the linear policy gains
+    are only rounding; under clipping, floors and caps they are not. Gains are based on the estimated values of the
+    players. A split for which the policy cannot be met (floors that exceed the amount) is left out.
     """
     values = valuation.player_values
     if values is None or values.ndim != 1:

@@ -1,4 +1,4 @@
-"""Sections: what an audit says, as words and a table that a page or a terminal can show."""
+"""Sections of an audit: sentences and a table, for a page or a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Section:
     rows: tuple[tuple[Any, ...], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return a document for JSON."""
         lists = {"words": list(self.words), "columns": list(self.columns), "rows": [list(row) for row in self.rows]}
         return asdict(self) | lists
 

@@ -24,13 +24,13 @@ from fgsv.valuation import End, Reason, t_quantile
 WAYS = ("evenly", "at random", "by class", "one by one", "worst found")
 PARTS = (2, 3, 5)
 MOST_APART = 12
-"""Points up to which a group is also split into all of them."""
+"""Groups of up to this many players are also split into single players."""
 SEARCHED = 12
-"""Splits that the search for the worst one tries."""
+"""Splits tried in the search for the worst one."""
 FEWEST_SETS = 8
-"""Sets of other groups at which a split is measured, at the least."""
+"""Minimum number of sets of other groups at which a split is measured."""
 FEWEST_PAIRS = 3
-"""Pairs of a set of parts and its complement that are tried at each of them, at the least."""
+"""Minimum number of pairs (a set of parts and its complement) at each of them."""
 COLUMNS = ["group", "way", "parts", "gain", "gain_low", "gain_high"]
 
 
@@ -63,15 +63,15 @@ def shell_companies(
         c(s, t) [ U(S + T) - U(S) - t/k (U(S + G) - U(S)) ],
         c(s, t) = [ t / (s + t) - (k - t) / (K - 1 + k - s - t) ] / C(K - 1 + k, s + t),
 
-    which is enumerated where the budget suffices, else sampled with sets S that all splits of a group have in
-    common. Under FGSV the gain is 0.
+    which is enumerated if the budget suffices, else sampled with the same sets S for all splits of a group. Under
+    FGSV the gain is 0.
 
-    Ways: `evenly` (every k-th point), `at random`, `by class` (the k - 1 commonest classes apart; needs `classes`,
-    one for each player), each into every number of `parts`; `one by one`, every point of a group of up to twelve a
-    company of its own; and `worst found`, the best of a dozen splits by value, class and chance, measured anew on
-    sets that the search has not seen. `player_values` are the values that the search sorts by. Never spends more
-    than `budget` evaluations; by default 2000, or the least that it takes. How it runs (`n_jobs`, `ledger`,
-    `on_error`, `timeout`) is as for `fgsv.value`.
+    Ways: `evenly` (every k-th player), `at random`, `by class` (the k - 1 commonest classes apart; needs `classes`,
+    one for each player), each into every number of `parts`; `one by one`, a company for every player of a group of up
+    to twelve; and `worst found`, the most profitable of a dozen splits by value, class and chance, measured again on
+    sets that the search has not seen. `player_values` are the values that the search sorts by. Never uses more than
+    `budget` evaluations; the default is 2000, or the minimum it needs. `n_jobs`, `ledger`, `on_error` and `timeout`
+    are as for `fgsv.value`.
     """
     read, partition = read_players(game, groups)
     door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
@@ -93,7 +93,7 @@ def shell_companies(
 
 @dataclass(frozen=True, eq=False)
 class Shells:
-    """What shell companies would gain, as far as there was time to measure it."""
+    """The measured gains of shell companies, and the groups that time did not allow."""
 
     table: pd.DataFrame
     n_evaluations: int
@@ -102,7 +102,7 @@ class Shells:
 
     @classmethod
     def nothing(cls) -> Shells:
-        """Return what is known before anything is measured."""
+        """Return an empty result, before anything is measured."""
         return cls(pd.DataFrame(columns=COLUMNS), 0)
 
 
@@ -125,7 +125,7 @@ def measure_shells(
     least = least_budget(partition, ways=ways, parts=parts, classes=classes)
     budget = max(2000, least) if budget is None else budget
     if budget < least:
-        raise ValueError(f"shell companies of {partition.n_groups} groups need a budget of at least {least}")
+        raise ValueError(f"splits of {partition.n_groups} groups need a budget of at least {least}")
     nobody, everybody = door.ends()[:, 0]
     total = everybody - nobody
     if not total > 0:
@@ -188,7 +188,7 @@ def _measured(
 def least_budget(
     groups: Any, *, ways: Sequence[str] = WAYS, parts: Sequence[int] = PARTS, classes: Any = None
 ) -> int:
-    """Return the least budget that `shell_companies` can keep to."""
+    """Return the smallest budget for `shell_companies`."""
     if not parts or min(parts) < 2:
         raise ValueError(f"parts must be numbers of companies, 2 or more, got {list(parts)}")
     partition = Partition.of(groups)
@@ -207,18 +207,18 @@ def least_budget(
 
 
 def _cost(splits: Sequence[Ints], pairs: int) -> int:
-    """Return the evaluations that a set of other groups takes: without and with the group, and the pairs."""
+    """Return the evaluations at one set of other groups: without and with the group, and the pairs."""
     return 2 + 2 * sum(min(pairs, _n_pairs(int(labels.max()) + 1)) for labels in splits)
 
 
 def _n_pairs(n_parts: int) -> int:
-    """Return how many pairs of a set of parts and its complement there are, without the empty set."""
+    """Return the number of pairs of a set of parts and its complement, without the empty set."""
     return int(2 ** min(n_parts - 1, 62) - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class _Splits:
-    """Ways to cut a group: each gives the number of its part, from 0, to each member."""
+    """Ways to split a group: each assigns every member the number of its part, from 0."""
 
     members: Ints
     parts: Sequence[int]
@@ -227,7 +227,7 @@ class _Splits:
     rng: np.random.Generator
 
     def plain(self, ways: Sequence[str]) -> list[tuple[str, Ints]]:
-        """Return the named splits that there are of this group; none where it has one member."""
+        """Return the named splits that are possible for this group; none if it has one member."""
         n = len(self.members)
         found = [
             (way, labels)
@@ -275,7 +275,7 @@ class _Splits:
 
 @dataclass(frozen=True, eq=False)
 class _Gains:
-    """What splits were measured to gain, in units of the utility."""
+    """Measured gains of splits, in units of the utility."""
 
     gains: Floats
     stderr: Floats
@@ -289,7 +289,7 @@ class _Gains:
 
 @dataclass(frozen=True, eq=False)
 class _Market:
-    """A game with its groups, and the chance by which sets are drawn."""
+    """A game with its groups, and the random generator that draws sets."""
 
     door: Door
     partition: Partition
@@ -300,7 +300,7 @@ class _Market:
         numbers = [int(labels.max()) + 1 for labels in splits]
         weights = {k: _weights(self.partition.n_groups, k) for k in numbers}
         sets = self._other_groups(group, budget // _cost(splits, fewest_pairs), list(weights.values()))
-        # where every set is taken, what is left of the budget buys more pairs at each of them
+        # if every set is used, the rest of the budget goes to more pairs at each of them
         pairs = max(fewest_pairs, (budget // len(sets.masks) - 2) // (2 * len(splits)))
         n_pairs = [min(pairs, _n_pairs(k)) for k in numbers]
         own = np.arange(self.partition.n_groups) == group
@@ -331,9 +331,9 @@ class _Market:
         return sets.total(terms.sum(axis=1), variances, n_pairs - 1)
 
     def _sets_of_parts(self, sizes: Ints, k: int, weights: Floats, n_pairs: int) -> tuple[Masks, Floats]:
-        """Return (m, 2 pairs, k) sets of parts, each with its complement, and what each counts at these sizes.
+        """Return (m, 2 pairs, k) sets of parts, each with its complement, and their weights at these sizes.
 
-        All pairs where they are no more than `n_pairs`, else drawn in proportion to what their sizes count.
+        All pairs if there are at most `n_pairs`, else drawn in proportion to the weights of their sizes.
         """
         m = len(sizes)
         if n_pairs == _n_pairs(k):
@@ -354,9 +354,9 @@ class _Market:
         return taken, weights[sizes[:, None], taken.sum(axis=2)] / np.tile(2 * n_pairs * chance, 2)
 
     def _other_groups(self, group: int, most: int, weights: list[Floats]) -> _Sets:
-        """Return all sets of the other groups or, where they are too many, the two ends and a sample of the rest.
+        """Return all sets of the other groups or, if there are too many, the two ends and a sample of the rest.
 
-        The two ends carry the largest weights and are known; the others' sizes are drawn where they scatter most.
+        The two ends carry the largest weights and are known; the other sizes are drawn where they vary most.
         """
         n_groups = self.partition.n_groups
         others = np.delete(np.arange(n_groups), group)
@@ -365,10 +365,10 @@ class _Market:
             counts = 1 / comb(len(others), bits.sum(axis=1))
             n_known = len(bits)
         else:
-            # what a part adds to s others falls as 1/s where learning is stable, and so does its scatter
+            # what a part adds to s others falls as 1/s if learning is stable, and so does its spread
             inner = sum(np.abs(each).sum(axis=1) for each in weights)[1:-1] / np.arange(1, len(others))
             chances = inner / inner.sum()
-            times = max(2, most // 8)  # at each time other sets of parts are drawn
+            times = max(2, most // 8)  # each time, other sets of parts are drawn
             n_known, n_drawn = 2 * times, most - 2 * times
             quantiles = (np.arange(n_drawn) + self.rng.random()) / n_drawn
             drawn = np.minimum(np.searchsorted(np.cumsum(chances), quantiles, side="right"), len(inner) - 1)
@@ -386,13 +386,13 @@ class _Market:
 
 @dataclass(frozen=True, eq=False)
 class _Sets:
-    """Sets S of the other groups, and what each counts beside the weight of its size."""
+    """Sets S of the other groups, and a factor for each on top of the weight of its size."""
 
     masks: Masks
-    """(m, K): none of them holds the group that splits."""
+    """(m, K): none contains the group that splits."""
     counts: Floats
     n_known: int
-    """The first so many are no sample: the empty set, the set of all, or simply every set."""
+    """This many of the first sets are not sampled: the empty and the full set, or all of them."""
 
     def total(self, terms: Floats, variances: Floats, freedom: int) -> tuple[float, float, float]:
         """Return the weighted sum of the terms, its standard error and the degrees of freedom of that.
@@ -403,7 +403,7 @@ class _Sets:
         known, sampled = slice(self.n_known), counted[self.n_known :]
         parts = self.counts[known] ** 2 * variances[known]
         each = np.full(len(parts), float(max(freedom, 1)))
-        if len(sampled):  # what is drawn within a sampled set is in the scatter between them
+        if len(sampled):  # the spread between sampled sets includes the noise within each
             parts = np.append(parts, len(sampled) * sampled.var(ddof=1))
             each = np.append(each, len(sampled) - 1)
         variance = float(parts.sum())

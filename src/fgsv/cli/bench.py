@@ -16,18 +16,18 @@ app = typer.Typer(help="Reproduce the paper's benchmarks.", no_args_is_help=True
 
 @app.callback()
 def _root() -> None:
-    """Keep `fgsv bench NAME` the form of every call."""
+    """Require a benchmark's name, even while there is only one."""
 
 
 @app.command()
 def sou(
     out: Annotated[Path, typer.Option(help="Folder for tables and figures.")],
-    n: Annotated[list[int] | None, typer.Option(help="Numbers of players, one or more.")] = None,
-    more: Annotated[list[int] | None, typer.Argument(hidden=True)] = None,  # what follows --n 64
+    n: Annotated[list[int] | None, typer.Option(help="Numbers of players; several allowed.")] = None,
+    more: Annotated[list[int] | None, typer.Argument(hidden=True)] = None,  # the rest of --n 64 128 256
     budget: Annotated[int, typer.Option(help="Evaluations in total, for all groups.")] = 20_000,
     repeats: Annotated[int, typer.Option(help="Runs of each method on each game.")] = 30,
     seed: Annotated[int, typer.Option(help="Seed of the games.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    jobs: Annotated[int, typer.Option(help="Number of workers.")] = 2,
     as_json: option.Json = False,
 ) -> None:
     """Compare nine methods on the sum-of-unanimity game: the paper's Figures 2 and 5.
@@ -42,7 +42,7 @@ def sou(
         settings = experiment.Settings(sizes, budget, repeats, seed=seed, jobs=jobs)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    optional("matplotlib", "figures", "plots")  # before an hour is spent
+    optional("matplotlib", "figures", "plots")  # fail now rather than after an hour of work
     with prose_aside(as_json):
         report = experiment.run(settings)
         folder = experiment.write(report, settings, out)

@@ -1,6 +1,6 @@
-"""The command `fgsv`: its commands, put together, and how it ends.
+"""The command `fgsv`: registers every command, and turns errors into exit codes.
 
-Each command is thin over a public function. numpy and the rest are imported inside the commands, so that
+Each command is a thin layer over a public function. numpy and the rest are imported inside the commands, so that
 `fgsv --help` answers at once.
 """
 
@@ -18,7 +18,7 @@ from fgsv.cli.demo import demo
 from fgsv.cli.documents import print_json
 
 UsageError: Any = typer.BadParameter.__bases__[0]
-"""What typer raises for words that are no command or option; its own class, or click's, by the version."""
+"""What typer raises for an unknown command or option: its own class or click's, depending on the version."""
 
 app = typer.Typer(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
@@ -30,7 +30,7 @@ app = typer.Typer(
 app.command("value")(tables.value)
 app.command(
     "audit",
-    help="Value the providers and say what splitting and copying would earn, beside the usual group values (GSV).\n\n"
+    help="Value the providers and measure what splitting or copying earns under the usual group values (GSV).\n\n"
     "Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result",
 )(tables.value)
 for function in (tables.plan, results.report, results.compare, results.payout, results.verify, demo):
@@ -53,7 +53,7 @@ def _root(
         bool, typer.Option("--version", help="Print the version", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Keep `fgsv COMMAND` the form of every call."""
+    """Declare the options that come before any command."""
 
 
 @app.command()
@@ -69,10 +69,10 @@ def version(as_json: options.Json = False) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: exit code 0, 1 (failed) or 2 (bad arguments); an error is one line."""
+    """Run the command line: exit code 0, 1 (failed) or 2 (bad arguments); errors are printed on one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
-    warnings.filterwarnings("ignore", module="sklearn")  # a run says once what its models warn of
+    warnings.filterwarnings("ignore", module="sklearn")  # a run prints each warning of its models once
     command = typer.main.get_command(app)
     try:
         code = command.main([word for word in arguments if word != "--debug"], "fgsv", standalone_mode=False)
@@ -82,10 +82,10 @@ def main(arguments: list[str] | None = None) -> None:
             error.show()
         else:
             path = "fgsv" if error.ctx is None else error.ctx.command_path
-            typer.echo(f"error: {_one_line(error.format_message())} ({path} --help says more)", err=True)
+            typer.echo(f"error: {_one_line(error.format_message())} (see {path} --help)", err=True)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        typer.echo("interrupted before there was a first estimate", err=True)
+        typer.echo("interrupted before the first estimate", err=True)
         raise SystemExit(1) from None
     except (ValueError, TypeError, FileNotFoundError, FileExistsError) as error:
         if debug:
@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
-        typer.echo(f"failed: {_one_line(error)} (--debug shows where)", err=True)
+        typer.echo(f"failed: {_one_line(error)} (--debug shows the traceback)", err=True)
         raise SystemExit(1) from None
 
 

@@ -1,4 +1,4 @@
-"""What the command line shows: tables, a plan and a progress bar."""
+"""Terminal output: tables, the plan and a progress bar."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ WIDE = 160
 
 
 def show(frame: pd.DataFrame, title: str | None = None) -> None:
-    """Print a table; text is shown as it is, without markup or control characters.
+    """Print a table; text is shown literally, without markup or control characters.
 
-    A pair of columns NAME_low and NAME_high becomes one, "from ... to"; nothing but names is ever cut short.
+    Columns NAME_low and NAME_high become one, "from ... to"; only names are wrapped, never numbers.
     """
     table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     shown = [name for name in frame.columns if not name.endswith("_high")]
@@ -49,25 +49,25 @@ def show(frame: pd.DataFrame, title: str | None = None) -> None:
         table.add_row(*(Text(_cell(name, row)) for name in shown))
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = WIDE  # a file or a pipe has no width to fit into
+        console.width = WIDE  # files and pipes have no width limit
     if title is not None:
         console.print(Text(printable(title), style="italic"))
     console.print(table)
 
 
 def say(words: str) -> None:
-    """Print a line for people, beside the results."""
+    """Print a line to stderr, so that stdout holds only results."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(printable(words)))
 
 
 def say_all(lines: Iterable[str]) -> None:
-    """Print lines for people, beside the results."""
+    """Print lines to stderr, so that stdout holds only results."""
     for words in lines:
         say(words)
 
 
 def show_result(result: Result) -> None:
-    """Print the tables of a result: values, payments and, where there was one, the audit."""
+    """Print the tables of a result: values, payments and the audit, if there was one."""
     valuation, payout, audit = result.valuation, result.payout, result.audit
     for column, each in result.groupings.items():
         frame = table_of(each, payout if each is valuation else None, result.confidence)
@@ -82,10 +82,11 @@ def show_result(result: Result) -> None:
 def show_audit(audit: Audit) -> None:
     """Print the tables of an audit."""
     attacks = audit.attacks
-    best = attacks.loc[attacks.groupby("group", sort=False)["gain_low"].idxmax()]  # not the luckiest
-    title = "faithful shares, the usual group values (GSV), and what the best split found earns under GSV"
+    # by the lower bound: the largest estimate may be luck
+    best = attacks.loc[attacks.groupby("group", sort=False)["gain_low"].idxmax()]
+    title = "faithful shares, the usual group values (GSV), and the gain of the best split found under GSV"
     if len(audit.gsv):
-        show(audit.gsv.merge(best, on="group", how="left"), f"{title}; under FGSV nothing")
+        show(audit.gsv.merge(best, on="group", how="left"), f"{title}; under FGSV it gains nothing")
     say(audit.spent_in_words)
     for section in audit.tables:
         say_all(section.words)
@@ -99,7 +100,7 @@ def printable(words: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people say them.
+    """Return a duration with a readable unit.
 
     >>> duration(42.2), duration(600), duration(9000)
     ('42 s', '10 min', '2.5 h')
@@ -111,7 +112,7 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def watching(limits: Limits, *, quiet: bool) -> Iterator[Bar]:
-    """Show a progress bar while a table is valued, and print each warning of its models once."""
+    """Show a progress bar while a table is valued, then print each warning of its models once."""
     with Bar(limits, quiet) as bar, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("default")
         yield bar
@@ -120,7 +121,7 @@ def watching(limits: Limits, *, quiet: bool) -> Iterator[Bar]:
 
 
 class Bar:
-    """A watcher with a progress bar; it prints the plan when there is one."""
+    """A watcher that prints the plan and shows a progress bar."""
 
     def __init__(self, limits: Limits, quiet: bool) -> None:
         self._limits, self._quiet = limits, quiet
@@ -156,7 +157,7 @@ class Bar:
 
 
 def describe(plan: Plan | None, limits: Limits) -> str:
-    """Say in one line what a run will cost and give."""
+    """Describe in one line what a run will cost and how precise it will be."""
     if plan is None:
         return "plan: U(N) - U(0) is not positive, so there are no shares; values only"
     target = plan.expected(limits) or DEFAULT_BUDGET
@@ -168,16 +169,16 @@ def describe(plan: Plan | None, limits: Limits) -> str:
 
 
 def say_written(folder: Path | None, written: Sequence[Path]) -> None:
-    """Say which files a result has."""
+    """Print which files were written."""
     if folder is None:
         return
     say(f"written to {folder}: {', '.join(path.name for path in written)}")
     if not any(path.suffix == ".html" for path in written):
-        say("no report.html: it needs pip install 'fgsv[report]'")
+        say("report.html was not written: install its packages with pip install 'fgsv[report]'")
 
 
 def _cell(name: Hashable, row: dict[Hashable, Any]) -> str:
-    """Return what stands in a cell of a row."""
+    """Return the text of one cell; a low and a high bound share one."""
     words = str(name)
     if words.endswith("_low"):
         stem = words.removesuffix("_low")

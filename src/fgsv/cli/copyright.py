@@ -12,29 +12,29 @@ from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
 
 
-def copyright(  # the command's name
-    out: Annotated[Path, typer.Option(help="The folder to write to; a run that was cut short goes on there.")],
+def copyright(  # shadows the builtin, because typer names the command after it
+    out: Annotated[Path, typer.Option(help="Folder to write to; an interrupted run resumes from it.")],
     published: Annotated[
-        Path | None, typer.Option(help="Compute the shares from the utilities that the authors published (.npz).")
+        Path | None, typer.Option(help="Compute the shares from the authors' published utilities (.npz).")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A Stable Diffusion checkpoint, by folder or name; else a small model is trained."),
+        typer.Option(help="Stable Diffusion checkpoint, folder or name (default: train a small model)."),
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="The folder of FlickrLogos-27; else logos are drawn.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of FlickrLogos-27 (default: draw logos).")] = None,
     annotation: Annotated[
-        Path | None, typer.Option(help="Its annotation file, where it is not in that folder.")
+        Path | None, typer.Option(help="Annotation file of FlickrLogos-27, if it is not in that folder.")
     ] = None,
-    device: Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU where there is one.")] = "auto",
+    device: Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU if available.")] = "auto",
     precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU.")] = "auto",
-    small: Annotated[bool, typer.Option("--small", help="A small form for a CPU: two or three minutes.")] = False,
+    small: Annotated[bool, typer.Option("--small", help="Small version for a CPU: two or three minutes.")] = False,
     adapters: Annotated[
-        int | None, typer.Option(min=1, help="Adapters trained at once; else as many as fit the GPU's memory.")
+        int | None, typer.Option(min=1, help="Adapters trained at once (default: as many as fit in GPU memory).")
     ] = None,
     max_seconds: Annotated[
-        float | None, typer.Option(min=0, help="Stop before the round of evaluations that would end later.")
+        float | None, typer.Option(min=0, help="Do not start a round of evaluations that would end after this.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed is another model and another sample.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the model and the sample.")] = 0,
     as_json: option.Json = False,
 ) -> None:
     """Share royalties among four brands, whole and split (Figure 3): minutes on a GPU.
@@ -42,7 +42,7 @@ def copyright(  # the command's name
     Example: fgsv reproduce copyright --out results --small
     """
     if published is not None and any((small, model, images, annotation, adapters, max_seconds)):
-        raise ValueError("--published computes shares from a file: it takes --out and --json alone")
+        raise ValueError("--published computes shares from a file: only --out and --json go with it")
     with prose_aside(as_json):
         if published is not None:
             from fgsv.experiments.copyright.published import run_published

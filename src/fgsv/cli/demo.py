@@ -14,12 +14,12 @@ from fgsv.cli import options as option
 def demo(
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder to write to")] = Path("fgsv-demo"),
-    budget: Annotated[int, typer.Option(help="Evaluations in all", min=100)] = 8_000,
+    budget: Annotated[int, typer.Option(help="Evaluations in total", min=100)] = 8_000,
     seed: option.Seed = 0,
     force: option.Force = False,
     as_json: option.Json = False,
 ) -> None:
-    """Value ten hospitals, one with wrong labels and one that copied, and split 100,000 EUR among them.
+    """Value ten hospitals, one with wrong labels and one with copied data, and split 100,000 EUR among them.
 
     Example: fgsv demo --out fgsv-demo
     """
@@ -34,7 +34,7 @@ def demo(
     arguments += ["--audit", "--out"]
     if not as_json:
         again = out.with_name(out.name + "-by-hand")
-        console.say(f"ten hospitals in {hospitals}; the same by hand:")
+        console.say(f"ten hospitals in {hospitals}; to run this yourself:")
         console.say(f"  {shlex.join(['fgsv', 'value', *arguments, str(again)])}")
     options = [str(out), *(["--force"] if force else []), *(["--json"] if as_json else [])]
     assert context.parent is not None

@@ -18,6 +18,6 @@ def print_json(document: Any) -> None:
 
 @contextmanager
 def prose_aside(as_json: bool) -> Iterator[None]:
-    """Send what is printed in the block to stderr where stdout is for a machine."""
+    """Send what is printed in the block to stderr if stdout is reserved for JSON."""
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         yield

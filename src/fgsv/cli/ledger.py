@@ -11,20 +11,20 @@ import typer
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json
 
-app = typer.Typer(help="Look into ledgers, check them, merge and export them.", no_args_is_help=True)
+app = typer.Typer(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
-LedgerFile = Annotated[Path, typer.Argument(help="A ledger.", show_default=False)]
+LedgerFile = Annotated[Path, typer.Argument(help="Ledger file.", show_default=False)]
 GameName = Annotated[
-    str | None, typer.Option(help="package.module:object or file.py:object, to evaluate a sample again.")
+    str | None, typer.Option(help="Game as package.module:object or file.py:object, to re-evaluate a sample.")
 ]
-Sample = Annotated[int, typer.Option(help="How many batches to evaluate again.", min=1)]
-Tolerance = Annotated[float, typer.Option(help="How far a value may be from the recorded one.", min=0)]
-Seed = Annotated[int, typer.Option(help="Of the sample.", min=0)]
+Sample = Annotated[int, typer.Option(help="Number of batches to re-evaluate.", min=1)]
+Tolerance = Annotated[float, typer.Option(help="Largest allowed difference from a recorded value.", min=0)]
+Seed = Annotated[int, typer.Option(help="Random seed of the sample.", min=0)]
 
 
 @app.command()
 def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
-    """Print what a ledger holds: games, evaluations, and the runs that made them.
+    """Show what a ledger contains: games, evaluations, and the runs that made them.
 
     Example: fgsv ledger show run.db
     """
@@ -38,16 +38,16 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
         runs = opened.runs()
         fingerprints = {number: game.fingerprint for number, game in opened.games()}
     if as_json:
-        told = [run | {"game": fingerprints[run["game"]]} for run in runs]
-        print_json({"games": records(games), "runs": told})
+        listed = [run | {"game": fingerprints[run["game"]]} for run in runs]
+        print_json({"games": records(games), "runs": listed})
         return
-    typer.echo(games.to_string(index=False, float_format="{:.3f}".format) if len(games) else "no game")
+    typer.echo(games.to_string(index=False, float_format="{:.3f}".format) if len(games) else "no games")
     for run in runs:
         settings = run["settings"]
         end = (
             f"ended {run['ended']}: {End.from_text(run['stopped'])}"
             if run["ended"]
-            else "has no end: running, or killed"
+            else "did not end: still running, or killed"
         )
         typer.echo(
             f"run {run['id']} of {fingerprints[run['game']]}: {settings.get('method')}, "
@@ -64,7 +64,7 @@ def verify_ledger(
     seed: Seed = 0,
     as_json: option.Json = False,
 ) -> None:
-    """Check that a ledger is whole and, with --game, that the game still answers what is recorded.
+    """Check that a ledger is intact and, with --game, that the game still gives the recorded values.
 
     Example: fgsv ledger verify run.db --game market.py:game --sample 50
     """
@@ -73,19 +73,19 @@ def verify_ledger(
     from fgsv.ledger.tools import summary
     from fgsv.running.verification import verify_records
 
-    with Ledger(ledger, read_only=True) as opened:  # opening reads every record and its checksum
+    with Ledger(ledger, read_only=True) as opened:  # opening checks every record against its checksum
         n_batches = int(summary(opened)["batches"].sum())
-    words, found = [f"whole: {n_batches} batches"], []
+    words, found = [f"intact: {n_batches} batches"], []
     if game is not None:
         found = verify_records(ledger, load_object(game), sample=sample, seed=seed, tolerance=tolerance)
-        words.append(f"{min(sample, n_batches)} batches evaluated again: same")
+        words.append(f"{min(sample, n_batches)} batches re-evaluated: same")
     report_differences(words, found, as_json)
 
 
 @app.command()
 def merge(
-    into: Annotated[Path, typer.Argument(help="The ledger to add to; made if it does not exist.")],
-    sources: Annotated[list[Path], typer.Argument(help="The ledgers to add.")],
+    into: Annotated[Path, typer.Argument(help="Ledger to add to; created if it does not exist.")],
+    sources: Annotated[list[Path], typer.Argument(help="Ledgers to add.")],
     as_json: option.Json = False,
 ) -> None:
     """Add the evaluations and runs of several ledgers to one.
@@ -98,18 +98,18 @@ def merge(
     if as_json:
         print_json(asdict(merged))
         return
-    typer.echo(f"{merged.added} batches added, {merged.known} were there already")
+    typer.echo(f"{merged.added} batches added, {merged.known} already known")
     if merged.different:
         typer.echo(
-            f"{merged.different} batches have other values in {into}, by up to {merged.largest_difference:.3g}: "
-            "those in it were kept"
+            f"warning: {merged.different} batches have different values in {into}, by up to "
+            f"{merged.largest_difference:.3g}: its own were kept"
         )
 
 
 @app.command()
 def export(
     ledger: LedgerFile,
-    out: Annotated[Path, typer.Argument(help="A .csv or .parquet file.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="File to write, .csv or .parquet.", show_default=False)],
     as_json: option.Json = False,
 ) -> None:
     """Write every evaluation as a line of a CSV or Parquet file.
@@ -126,9 +126,9 @@ def export(
 
 
 def report_differences(same: list[str], differences: list[Any], as_json: bool) -> None:
-    """Print what was checked, or where it is not the same; then the exit code is 1."""
+    """Print what was checked, or the differences, which make the exit code 1."""
     if as_json:
-        # as text: what is stated or derived may be of any type, and is to be read back digit by digit
+        # as text: both sides may be of any type, and no digit may be lost
         found = [{name: str(cell) for name, cell in asdict(each).items()} for each in differences]
         print_json({"same": not found, "checked": same, "differences": found})
     else:

@@ -12,8 +12,8 @@ from fgsv.cli import parsers
 File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet file", show_default=False)]
 Group = Annotated[str, typer.Option(help="Provider column; several separated by commas")]
 Target = Annotated[str, typer.Option(help="Column to predict")]
-Regroup = Annotated[str, typer.Option(help="Further columns to group by, which stay features; separated by commas")]
-Unit = Annotated[str | None, typer.Option(help="Column whose equal values make rows one player, such as a patient")]
+Regroup = Annotated[str, typer.Option(help="More columns to group by, separated by commas; they remain features")]
+Unit = Annotated[str | None, typer.Option(help="Column that combines rows into one player, such as a patient")]
 Test = Annotated[Path | None, typer.Option(help="File of test rows")]
 TestFraction = Annotated[float, typer.Option(help="Fraction of rows held out for testing")]
 TestBy = Annotated[str | None, typer.Option(help="Column that says train or test")]
@@ -24,17 +24,17 @@ Model = Annotated[
     str | None,
     typer.Option(help="logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object"),
 ]
-Metric = Annotated[str | None, typer.Option(help="Score by scikit-learn's name; several separated by commas")]
+Metric = Annotated[str | None, typer.Option(help="scikit-learn scorer; several separated by commas")]
 TaskName = Annotated[
     Literal["classification", "regression"] | None, typer.Option(help="Default: inferred from the target")
 ]
 Ignore = Annotated[str, typer.Option(help="Columns that are not features, separated by commas")]
-GroupMissing = Annotated[str | None, typer.Option(help="Name for rows whose provider is missing")]
+GroupMissing = Annotated[str | None, typer.Option(help="Provider name for rows without one")]
 Refit = Annotated[
-    bool, typer.Option("--refit-preprocessing", help="Fit the preprocessing anew for each coalition (slow)")
+    bool, typer.Option("--refit-preprocessing", help="Refit the preprocessing for each coalition (slow)")
 ]
 Encoding = Annotated[str, typer.Option(help="Text encoding of the file")]
-Budget = Annotated[int | None, typer.Option(help="Evaluations in all", min=1)]
+Budget = Annotated[int | None, typer.Option(help="Evaluations in total", min=1)]
 Precision = Annotated[
     float | None, typer.Option(help="Stop when every share is known to within this (0.01 = one percentage point)")
 ]
@@ -46,8 +46,8 @@ MaxTime = Annotated[
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence level of all intervals", callback=parsers.a_confidence)]
 Seed = Annotated[int, typer.Option(help="Random seed: same seed, same result", min=0)]
-Jobs = Annotated[int, typer.Option(help="Number of workers; -1 for one on each core")]
-Ledger = Annotated[Path | None, typer.Option(help="File that remembers every evaluation")]
+Jobs = Annotated[int, typer.Option(help="Number of workers; -1 for one per core")]
+Ledger = Annotated[Path | None, typer.Option(help="File that records every evaluation, so that none is repeated")]
 OnError = Annotated[
     Any,
     typer.Option(
@@ -57,7 +57,7 @@ OnError = Annotated[
 Amount = Annotated[
     Any,
     typer.Option(
-        help="Money to split, such as 100000.00; with several outputs one for each, separated by commas",
+        help="Amount to split, such as 100000.00; with several outputs one each, separated by commas",
         parser=parsers.amounts,
         metavar="AMOUNT",
     ),
@@ -68,7 +68,7 @@ Clip = Annotated[
 ]
 Floor = Annotated[str | None, typer.Option(help="Smallest payment to each provider (not faithful)")]
 Cap = Annotated[str | None, typer.Option(help="Largest payment to each provider (not faithful)")]
-Audit = Annotated[bool, typer.Option("--audit", help="Audit the valuation too; `fgsv audit` is `fgsv value --audit`")]
+Audit = Annotated[bool, typer.Option("--audit", help="Audit the valuation; `fgsv audit` is `fgsv value --audit`")]
 AuditBudget = Annotated[
     int | None,
     typer.Option(
@@ -80,13 +80,13 @@ AuditBudget = Annotated[
 Parts = Annotated[
     Any,
     typer.Option(
-        help="Numbers of companies that the audit splits each provider into, separated by commas",
+        help="Numbers of companies the audit splits each provider into, separated by commas",
         parser=parsers.parts,
         metavar="NUMBERS",
     ),
 ]
 AggregateOnly = Annotated[
-    bool, typer.Option("--aggregate-only", help="Leave the values of single rows out of the report")
+    bool, typer.Option("--aggregate-only", help="Leave the values of single players out of the report")
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation")]

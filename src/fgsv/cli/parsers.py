@@ -1,4 +1,4 @@
-"""Parsers: what users type after an option, as Python has it."""
+"""Parsers: turn option text into Python values."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import typer
 
 
 def a_confidence(number: float) -> float:
-    """Refuse a confidence that is not a probability, before a run is spent."""
+    """Reject a confidence that is not a probability, before any evaluation."""
     if not 0 < number < 1:
         raise typer.BadParameter(f"must be between 0 and 1, such as 0.95, got {number:g}")
     return number
 
 
 def parts(text: str) -> tuple[int, ...]:
-    """Return numbers of companies that are separated by commas.
+    """Return numbers of companies from text separated by commas.
 
     >>> parts("2,10")
     (2, 10)
@@ -27,7 +27,7 @@ def parts(text: str) -> tuple[int, ...]:
 
 
 def amounts(text: str) -> str | list[str]:
-    """Return the amount or, separated by commas, one for each output.
+    """Return the amount, or one for each output if separated by commas.
 
     >>> amounts("1000"), amounts("600,400")
     ('1000', ['600', '400'])

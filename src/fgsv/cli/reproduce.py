@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Run an experiment of the paper and write its table, figure and record.")
 
-Out = Annotated[Path, typer.Option(help="The folder to write to; it is made where it does not exist.")]
-Seed = Annotated[int, typer.Option(min=0, help="Another seed is another sample.")]
-Budget = Annotated[int, typer.Option(min=1, help="Evaluations of the utility in a run of FGSV.")]
+Out = Annotated[Path, typer.Option(help="Folder to write to; created if it does not exist.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the sample.")]
+Budget = Annotated[int, typer.Option(min=1, help="Evaluations in each run of FGSV.")]
 
 
 @app.command()
@@ -40,7 +40,7 @@ def diabetes(
     seed: Seed = 0,
     budget: Budget = 20_000,
     replications: Annotated[int, typer.Option(min=2, help="Runs of FGSV.")] = 30,
-    workers: Annotated[int, typer.Option(min=1, help="Processes to run them in; the numbers stay the same.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers; the results do not depend on it.")] = 2,
     as_json: option.Json = False,
 ) -> None:
     """Value patients by sex, age and BMI under seven groupings (Figure 4): a few minutes.
@@ -59,7 +59,7 @@ app.command()(copyright)
 
 
 def _run(name: str, out: Path, as_json: bool, experiment: Callable[[], pd.DataFrame], shown: str) -> None:
-    """Run an experiment; print the rows of its table that `shown` picks or, for machines, its record and all rows."""
+    """Run an experiment; print the table rows that `shown` selects, or its record and all rows as JSON."""
     from fgsv.report.documents import records
 
     with prose_aside(as_json):

@@ -15,7 +15,7 @@ from fgsv.cli.ledger import report_differences
 def report(
     saved: option.Saved,
     out: Annotated[
-        Path | None, typer.Option(help="Page to write (default: report.html beside the file)", show_default=False)
+        Path | None, typer.Option(help="Page to write (default: report.html next to the file)", show_default=False)
     ] = None,
     aggregate_only: option.AggregateOnly = False,
     force: option.Force = False,
@@ -31,7 +31,7 @@ def report(
 
     page = out or saved.with_name("report.html")
     if page.exists() and not force:
-        raise FileExistsError(f"{page} exists already: say --force to replace it, or another --out")
+        raise FileExistsError(f"{page} already exists: add --force to replace it, or choose another --out")
     write_whole(page, render(Result.load(saved), aggregate_only=aggregate_only))
     if as_json:
         print_json({"report": str(page)})
@@ -45,7 +45,7 @@ def compare(
     confidence: option.Confidence = 0.95,
     as_json: option.Json = False,
 ) -> None:
-    """Compare the shares of two saved results, and say which differences are more than noise.
+    """Compare the shares of two saved results, and mark which differences are more than noise.
 
     Example: fgsv compare monday/valuation.json friday/valuation.json
     """
@@ -93,10 +93,10 @@ def payout(
 
 def verify(
     valuation: option.Saved,
-    ledger: Annotated[Path, typer.Option(help="The ledger of its run", show_default=False)],
+    ledger: Annotated[Path, typer.Option(help="Ledger of the run", show_default=False)],
     as_json: option.Json = False,
 ) -> None:
-    """Derive a result again from its ledger, without data or model, and say whether it is the same.
+    """Recompute a result from its ledger, without data or model, and check that it is the same.
 
     Example: fgsv verify valuation.json --ledger run.db
     """
@@ -110,5 +110,5 @@ def verify(
     if result.payout is not None:
         differences += fgsv.payout.differences(result.payout, stated)
     words = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
-    taken = f"taken from the file, as the ledger does not hold them: {TAKEN_FROM_FILE}"
+    taken = f"not checked, because the ledger does not record them: {TAKEN_FROM_FILE}"
     report_differences([words, taken], differences, as_json)

@@ -15,7 +15,7 @@ from fgsv.cli.documents import print_json
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
 else:
-    Table = Any  # not imported before a command runs
+    Table = Any  # imported only when a command runs
 
 
 def open_table(
@@ -37,7 +37,7 @@ def open_table(
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
 ) -> Table:
-    """Open a table; the parameters are the options of every command that `opens_table`."""
+    """Open a table; its parameters become options of every command decorated with `opens_table`."""
     import fgsv
 
     return fgsv.open_table(
@@ -62,7 +62,7 @@ def open_table(
 
 
 def opens_table(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function of a table and options into a command: the options of `open_table` come before its own."""
+    """Turn a function of a table into a command: its options follow those of `open_table`."""
     own = inspect.signature(function, eval_str=True).parameters
     shared = inspect.signature(open_table, eval_str=True).parameters
 
@@ -150,7 +150,7 @@ def value(
 @opens_table
 def plan(
     table: Table,
-    pilot: Annotated[int, typer.Option(help="Evaluations of the pilot", min=100)] = 2048,
+    pilot: Annotated[int, typer.Option(help="Evaluations in the pilot", min=100)] = 2048,
     budget: option.Budget = None,
     precision: option.Precision = None,
     max_time: option.MaxTime = None,
@@ -160,9 +160,9 @@ def plan(
     ledger: option.Ledger = None,
     as_json: option.Json = False,
 ) -> None:
-    """Run a small pilot and say what precision will cost: budgets against half-widths and minutes.
+    """Run a small pilot and predict what precision costs: half-widths and minutes for several budgets.
 
-    With --budget, --precision or --max-time also what a run that ends by them will cost and give.
+    With --budget, --precision or --max-time, also predict the cost and precision of a run with these limits.
 
     Example: fgsv plan train.csv --group provider --target y --precision 0.01
     """

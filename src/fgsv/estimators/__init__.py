@@ -45,16 +45,18 @@ __all__ = [
 ]
 
 MOST_ENUMERATED = 40
-"""Players from which on 2^n evaluations are out of the question."""
+"""From this many players on, 2^n evaluations are out of the question."""
 
 
 def as_method(method: str | Method, options: dict[str, Any]) -> Method:
-    """Return the method of this name with its options, or a method object as it is."""
+    """Return the method of this name with its options, or a method object unchanged."""
     if not isinstance(method, str):
         if set(options) == {"proxy"} and isinstance(method, Covariance):
             return replace(method, **options)
         if options:
-            raise TypeError(f"options {sorted(options)} go with a method's name; set them on the method object")
+            raise TypeError(
+                f"options {sorted(options)} are only for a method given by name: set them on the method object"
+            )
         return method
     if method == Enumeration.name and not options:
         return Enumeration()
@@ -71,10 +73,10 @@ def as_method(method: str | Method, options: dict[str, Any]) -> Method:
 
 
 def for_budget(method: Method, n_players: int, partition: Partition, budget: int, *, may_stop_early: bool) -> Method:
-    """Return what spends a budget best: the method itself, or an enumeration in place of the default one.
+    """Return the method that uses the budget best: an enumeration may replace the default one.
 
-    Where 2^n evaluations are within the budget, the default method evaluates every coalition; where a rule may end
-    the run earlier, it samples first, half as many at the most.
+    If 2^n evaluations are within the budget, the default method evaluates every coalition; if a rule may end the
+    run earlier, it first samples, at most half as many.
     """
     if not isinstance(method, Covariance) or n_players >= MOST_ENUMERATED or 2**n_players > budget:
         return method

@@ -1,4 +1,4 @@
-"""Exact values, by evaluating every coalition: at once, or after a sample that did not settle it."""
+"""Exact values by evaluating every coalition: at once, or after a sample that did not reach the target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fgsv.types import Floats
 from fgsv.valuation import Estimate
 
 _PER_ROUND = 2**11
-"""Coalitions of a round: between rounds a run may be stopped."""
+"""Coalitions in a round: a run can stop between rounds."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Enumeration:
     name: ClassVar[str] = "exact"
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations that the estimate takes."""
+        """Return the evaluations needed for the estimate."""
         return int(2**n_players)
 
     def start(self, problem: Problem) -> Enumerator:
@@ -36,7 +36,7 @@ class Enumeration:
 
 @dataclass(eq=False)
 class Enumerator:
-    """Keeps the values of all coalitions, in the order of their numbers."""
+    """Stores the values of all coalitions, in the order of their numbers."""
 
     problem: Problem
     _chunks: Iterator[Coalitions] = field(init=False)
@@ -64,7 +64,7 @@ class Enumerator:
         return sum(map(len, self._values)) == 2**self.problem.n_players - 1
 
     def estimate(self) -> Estimate:
-        """Return the exact values; equal shares, whose error is unknown, before the last coalition is there."""
+        """Return the exact values or, before the last coalition is evaluated, equal shares with unknown error."""
         n, ends = self.problem.n_players, self.problem.ends
         if not self.is_complete:
             return Estimate(np.repeat((ends[1:] - ends[:1]) / n, n, axis=0))
@@ -77,16 +77,16 @@ class Enumerator:
 
 @dataclass(frozen=True)
 class SampleThenEnumerate:
-    """Sample at first, since a target may be met long before the last coalition; then evaluate every coalition."""
+    """Sample first, because a target may be met long before the last coalition; then evaluate every coalition."""
 
     sampling: Method
     most_sampled: int
-    """Evaluations, the ends included, after which the enumeration begins."""
+    """Evaluations, including the ends, after which the enumeration begins."""
 
     name: ClassVar[str] = "sample then enumerate"
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations that the first estimate, a sampled one, takes."""
+        """Return the evaluations needed for the first, sampled estimate."""
         return self.sampling.least(n_players, partition)
 
     def start(self, problem: Problem) -> _SamplerThenEnumerator:
@@ -96,7 +96,7 @@ class SampleThenEnumerate:
 
 @dataclass(eq=False)
 class _SamplerThenEnumerator:
-    """Until the enumeration is complete, the estimate stays that of the sample."""
+    """Samples, then enumerates; the sample's estimate stands until the enumeration is complete."""
 
     sampler: Estimator
     enumerator: Enumerator
@@ -105,7 +105,7 @@ class _SamplerThenEnumerator:
     _enumerating: bool = False
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
-        """Return the sampler's next draws, or once they would exceed its part, the enumerator's."""
+        """Return the sampler's next draws or, once these would exceed its part of the budget, the enumerator's."""
         if not self._enumerating:
             draws = self.sampler.draw(rng)
             if draws is None or self._n_evaluations + len(draws.coalitions) <= self.most_sampled:
@@ -114,7 +114,7 @@ class _SamplerThenEnumerator:
         return self.enumerator.draw(rng)
 
     def update(self, draws: Draws, values: Floats) -> None:
-        """Hand the values to whoever drew them."""
+        """Pass the values to the estimator that drew the coalitions."""
         if self._enumerating:
             self.enumerator.update(draws, values)
         else:
@@ -122,7 +122,7 @@ class _SamplerThenEnumerator:
             self._n_evaluations += len(values)
 
     def estimate(self) -> Estimate:
-        """Return the exact values when they are there, else the sample's estimate."""
+        """Return the exact values if complete, else the sample's estimate."""
         if self.enumerator.is_complete:
             return self.enumerator.estimate()
         return replace(self.sampler.estimate(), n_evaluations=self._n_evaluations)

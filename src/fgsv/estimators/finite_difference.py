@@ -29,7 +29,7 @@ class FiniteDifference:
     passes go on until the budget is used up, or m1 and m2 of them are done. Both sets of a pair have s
     members: the printed algorithm gives them s + 1, which at s = n - 1 do not exist.
 
-    The approximation is biased unless threshold >= n; the standard errors know only the sampling. Evaluations
+    The approximation is biased unless threshold >= n; the standard errors reflect only the sampling. Evaluations
     for one group are of no use to another, and there are no player values.
     """
 
@@ -39,7 +39,7 @@ class FiniteDifference:
     m2: int | None = None
     """Pairs for each size from the threshold on."""
     round_size: int = 200
-    """Evaluations per round, about."""
+    """Approximate evaluations per round."""
 
     name: ClassVar[str] = "finite_difference"
 
@@ -52,34 +52,36 @@ class FiniteDifference:
                 raise ValueError(f"{name} must be at least 1, got {samples}")
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations of m1 and m2 samples for all groups (of one pass, where they are not given)."""
+        """Return the evaluations of m1 and m2 samples for all groups (of one pass, if they are not given)."""
         samples = [_samples(n_players, len(members), self.threshold) for members in _groups(partition)]
         n_single = sum(int((~sample.paired).sum()) for sample in samples)
         n_pairs = sum(int(sample.paired.sum()) for sample in samples)
         return 2 + (self.m1 or 1) * n_single + 2 * (self.m2 or 1) * n_pairs
 
     def start(self, problem: Problem) -> FiniteDifferenceEstimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""
         if problem.semivalue != SHAPLEY:
-            raise ValueError("method 'finite_difference' estimates Shapley values alone")
+            raise ValueError(
+                "method 'finite_difference' estimates only Shapley values: use the default method for others"
+            )
         return FiniteDifferenceEstimator(self, problem)
 
 
 def _groups(partition: Partition) -> list[Ints]:
     if not partition.is_disjoint:
-        raise ValueError("method 'finite_difference' values disjoint groups; ownership is shared here")
+        raise ValueError("method 'finite_difference' needs disjoint groups, but some players are co-owned")
     return [partition.members(group) for group in range(partition.n_groups)]
 
 
 @dataclass(frozen=True, eq=False)
 class _Samples:
-    """What one pass takes for one group: a set, or a pair of sets, for each row."""
+    """One pass for one group: a set, or a pair of sets, in each row."""
 
     size: Ints
     overlap: Ints
-    """Members in S0; of a pair, those of the lower set."""
+    """Members in S0; in a pair, of the lower set."""
     coefficient: Floats
-    """What the sample's utility, or the pair's difference, is multiplied by."""
+    """Factor of the sample's utility, or of the pair's difference."""
     paired: Masks
 
 
@@ -146,12 +148,12 @@ class FiniteDifferenceEstimator:
         return Draws(Coalitions.from_masks(np.concatenate(masks)), rows)
 
     def _masks(self, members: Ints, rows: Ints, rng: np.random.Generator) -> Masks:
-        """Return one uniform set for each row, a pair of them that differ in one swap where it is paired."""
+        """Return one uniform set for each row, or a pair that differs in one swap if the row is paired."""
         others = np.setdiff1d(np.arange(self._n), members)
         inside = _ranks(len(rows), len(members), rng)
         outside = _ranks(len(rows), len(others), rng)
         both = np.repeat(np.arange(len(rows)), 1 + self._paired[rows])
-        upper = np.append(both[1:] == both[:-1], False)  # the first of a pair has one member of S0 more
+        upper = np.append(both[1:] == both[:-1], False)  # the first of a pair has one more member of S0
         overlap = self._overlap[rows][both] + upper
         masks = np.empty((len(both), self._n), dtype=bool)
         masks[:, members] = inside[both] < overlap[:, None]
@@ -171,7 +173,7 @@ class FiniteDifferenceEstimator:
         self._squares[rows] += step * (taken - self._mean[rows])
 
     def estimate(self) -> Estimate:
-        """Return group values: (s0/n) [U(N) - U(0)] until every sample of a group is there, then Lemma 1."""
+        """Return group values: (s0/n) [U(N) - U(0)] until a group has every sample, then Lemma 1."""
         sizes = np.array([len(members) for members in self._members])
         n_groups, q = len(sizes), self._ends.shape[1]
         values = sizes[:, None] / self._n * (self._ends[1] - self._ends[0])
@@ -180,7 +182,7 @@ class FiniteDifferenceEstimator:
         with np.errstate(divide="ignore", invalid="ignore"):
             of_mean = self._squares / (self._count * (self._count - 1))[:, None]
         spread = self._coefficient[:, None] ** 2 * of_mean
-        first = np.searchsorted(self._group, np.arange(n_groups + 1))  # the samples of a group stand together
+        first = np.searchsorted(self._group, np.arange(n_groups + 1))  # a group's samples are contiguous
         for group in range(n_groups):
             mine = slice(first[group], first[group + 1])
             if self._count[mine].all():
@@ -196,7 +198,7 @@ def _ranks(m: int, k: int, rng: np.random.Generator) -> Ints:
 
 @dataclass(frozen=True)
 class Theorem3:
-    """Settings of Algorithm 1 that the paper's Theorem 3 asks for, and what they cost."""
+    """Settings of Algorithm 1 by the paper's Theorem 3, and their cost."""
 
     threshold: int
     m1: int
@@ -223,8 +225,8 @@ def theorem3(
     >>> theorem3(0.1, 0.05, 1.0, n=1000, s0=250)
     Theorem3(threshold=10, m1=99035, m2=3415, evaluations=12109592)
 
-    `upsilon` is the exponent of second-order stability. The theorem knows its constants only up to factors; they
-    are named here and one by default. The exponent of m1 is the appendix's: the one in the theorem's statement
+    `upsilon` is the exponent of second-order stability. The theorem gives its constants only up to factors; they
+    are arguments here, one by default. The exponent of m1 is the appendix's: the one in the theorem's statement
     is that of the whole cost below the threshold.
     """
     if not (epsilon > 0 and 0 < delta < 1 and upsilon > 0 and 0 < s0 <= n):

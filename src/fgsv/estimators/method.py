@@ -1,4 +1,4 @@
-"""What a method is: settings that start an estimator, and an estimator that is driven round by round."""
+"""Methods: settings that start an estimator, and an estimator that is driven round by round."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ def _no_other_game(game: Any) -> Evaluate:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is to be estimated."""
+    """What to estimate."""
 
     n_players: int
     ends: Floats
     """(2, q): U(0) and U(N), evaluated before the first round."""
     partition: Partition
-    """For methods that value one group at a time; the others never look at it."""
+    """For methods that value one group at a time; the others ignore it."""
     semivalue: Semivalue = SHAPLEY
     cost: Callable[[Ints], ArrayLike] | None = None
     """(k,) sizes -> (k,) relative costs of one evaluation."""
     seed: int = 0
     other_game: Callable[[Any], Evaluate] = _no_other_game
-    """How to evaluate another game of the same players, beside the one to be valued."""
+    """How to evaluate another game of the same players, such as a proxy."""
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """The coalitions of a round, and what the estimator must know again when their values are there."""
+    """The coalitions of a round, and what the estimator needs to use their values."""
 
     coalitions: Coalitions
     plan: Any = None
@@ -67,10 +67,10 @@ class Method(Protocol):
     name: ClassVar[str]
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations that the first estimate takes, the two ends included.
+        """Return the evaluations needed for the first estimate, including the two ends.
 
-        Raise an error, before any work is spent, where the method cannot value such a game.
+        Raise an error, before any evaluation, if the method cannot value such a game.
         """
 
     def start(self, problem: Problem) -> Estimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""

@@ -13,7 +13,7 @@ from fgsv.types import Floats, Masks
 
 @dataclass(frozen=True, eq=False)
 class Airport:
-    """A runway as long as the largest member needs: U(S) = max of the members' costs, 0 for nobody.
+    """A runway as long as the largest member needs: U(S) = max of the members' costs, 0 for the empty set.
 
     >>> Airport([1.0, 3.0]).shapley.tolist()
     [0.5, 2.5]
@@ -36,7 +36,7 @@ class Airport:
 
     @property
     def shapley(self) -> Floats:
-        """(n,): everyone who needs a stretch of the runway pays an equal part of it."""
+        """(n,): all who need a stretch of the runway share its cost equally."""
         costs = self._costs
         order = np.argsort(costs)
         stretches = np.diff(costs[order], prepend=0.0)
@@ -47,7 +47,7 @@ class Airport:
 
 @dataclass(frozen=True, eq=False)
 class Glove:
-    """Pairs of gloves: players 0..left-1 hold a left one, the others a right one; U(S) counts pairs.
+    """Pairs of gloves: players 0..left-1 have a left one, the others a right one; U(S) counts pairs.
 
     >>> Glove(1, 2).shapley.round(4).tolist()
     [0.6667, 0.1667, 0.1667]

@@ -37,7 +37,7 @@ class SumOfUnanimity:
 
     @property
     def fingerprint(self) -> str:
-        """What distinguishes this game from others of its kind."""
+        """Identifies this game among others of its kind."""
         return f"sum-of-unanimity/{self.n}/{len(self.sets)}/{self.seed}"
 
     @cached_property
@@ -74,7 +74,7 @@ class SumOfUnanimity:
     def _evaluate(self, absent: NDArray[np.uint8], size: int) -> Floats:
         """Evaluate coalitions of at most `size` members from the packed bits of their absent players."""
         # A set is broken when it has an absent member: the union, over the absent players, of the sets that have
-        # them. Eight players at a time are looked up in a table; larger sets than the coalition need no look.
+        # them. Eight players at a time are looked up in a table; sets larger than the coalition can be skipped.
         n_words = -(-int(np.searchsorted(self._set_sizes, size, side="right")) // 64)
         if n_words == 0:
             return np.zeros(len(absent))

@@ -1,4 +1,4 @@
-"""The ledger: a file that remembers what was evaluated, and the tools that read it."""
+"""The ledger: a file that records every evaluation, and tools that read it."""
 
 from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger
 from fgsv.ledger.records import Batch, Outcome, Row, by_row, failed, joined

@@ -1,4 +1,4 @@
-"""The ledger: a file that remembers what was evaluated, so that no evaluation is ever paid for twice."""
+"""The ledger: a file that records every evaluation, so that none is paid for twice."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from fgsv.ledger.records import Batch, Outcome, Row, by_row
 from fgsv.valuation import End
 
 FORMAT = 1
-APPLICATION = 0x46475356  # "FGSV", where `file` looks for it
+APPLICATION = 0x46475356  # "FGSV", where the command `file` looks for it
 SYNC_SECONDS = 1.0
-"""How much work may be lost when the power fails; a killed process loses nothing that was committed."""
+"""Seconds of work that a power failure may lose; a killed process loses nothing that was committed."""
 
 _SCHEMA = """
 CREATE TABLE game (
@@ -51,24 +51,24 @@ _COLUMNS = {
 
 
 class LedgerError(RuntimeError):
-    """A ledger that cannot be read, written or trusted. What it holds is left as it is."""
+    """A ledger that cannot be read, written or trusted. Its contents are not changed."""
 
 
 class WrongLedger(LedgerError, ValueError):
-    """A path that names no ledger, or a ledger of another game: a mistake in the arguments."""
+    """A path that is not a ledger, or a ledger of another game: a mistake in the arguments."""
 
 
 class NotRecorded(LedgerError):
-    """A game that is known from a ledger alone was asked what the ledger does not hold."""
+    """A game replayed from a ledger was asked for an evaluation that is not recorded."""
 
 
 class Ledger:
     """An open ledger. Its driver is the only writer; others may read between two commits.
 
-    One SQLite file, with a write-ahead log beside it while a driver has it: commits are quick, and reading does
-    not disturb the run. A record is a batch of coalitions with its values; where rows are independent, an index in
-    memory finds them one by one. Each record carries a checksum over all it says, checked when the file is opened
-    and again when the record is used.
+    One SQLite file, with a write-ahead log next to it while a driver is using it: commits are quick, and readers do
+    not disturb the run. A record is a batch of coalitions with its values; if rows are independent, an index in
+    memory finds them one by one. Each record has a checksum over its contents, checked when the file is opened and
+    again when the record is used.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
@@ -79,7 +79,7 @@ class Ledger:
             raise WrongLedger(f"there is no ledger at {self.path}")
         if not self.path.parent.exists():
             raise WrongLedger(f"the folder {self.path.parent} of the ledger does not exist")
-        # a reader that may write moves into the file what a killed driver left beside it, as the next driver would
+        # a reader with write access merges the log of a killed driver into the file, as the next driver would
         mode = "rwc" if not read_only else "rw" if os.access(self.path, os.W_OK) else "ro"
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
         with self._explained("open"):
@@ -93,50 +93,50 @@ class Ledger:
 
     def _open(self) -> None:
         if self.read_only:
-            self._db.execute("BEGIN")  # a snapshot: one state of the file for all that is read from it
+            self._db.execute("BEGIN")  # a snapshot: all reads see the same state of the file
         else:
-            self._db.execute("BEGIN IMMEDIATE")  # fails at once where another driver has the file
+            self._db.execute("BEGIN IMMEDIATE")  # fails at once if another driver has the file
             if self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
                 self._create()
         if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise WrongLedger(f"{self.path} is an SQLite file, but not a ledger; it is left as it is")
+            raise WrongLedger(f"{self.path} is an SQLite file, but not a ledger; it was not changed")
         found = self._db.execute("PRAGMA user_version").fetchone()[0]
         if found != FORMAT:
             raise LedgerError(
                 f"{self.path} has ledger format {found}; this version of fgsv reads format {FORMAT}. "
-                "It is left as it is: use the version that wrote it, or a newer one"
+                "It was not changed: use the version that wrote it, or a newer one"
             )
         self.check()
         if not self.read_only:
             self._begin_log()
 
     def _begin_log(self) -> None:
-        """Begin a write-ahead log, for commits that need not wait for the disk each."""
+        """Begin a write-ahead log, so that not every commit waits for the disk."""
         self._db.execute("COMMIT")
-        self._db.execute("PRAGMA busy_timeout = 60000")  # from here on only readers are in the way, for a moment
+        self._db.execute("PRAGMA busy_timeout = 60000")  # from here on only readers can block, and briefly
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("PRAGMA wal_autocheckpoint = 0")
         self._db.execute("BEGIN IMMEDIATE")
-        # a second connection moves the log into the file while the first one keeps the writer's lock
+        # a second connection merges the log into the file while the first one keeps the writer's lock
         self._mover = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
         self._synced = time.monotonic()
 
     def _create(self) -> None:
         if self.path.exists() and self.path.stat().st_size:
-            raise WrongLedger(f"{self.path} is an SQLite file without tables, not a ledger; it is left as it is")
+            raise WrongLedger(f"{self.path} is an SQLite file without tables, not a ledger; it was not changed")
         for statement in _SCHEMA.split(";"):
             self._db.execute(statement)
         self._db.execute(f"PRAGMA application_id = {APPLICATION}")
         self._db.execute(f"PRAGMA user_version = {FORMAT}")
 
     def close(self) -> None:
-        """Close the file; what was recorded is already in it."""
+        """Close the file; everything recorded is already in it."""
         with suppress(sqlite3.Error):
             if not self.read_only:
                 self._mover.close()
                 self._db.execute("ROLLBACK")
-                self._db.execute("PRAGMA journal_mode = DELETE")  # one plain file, unless somebody reads it now
+                self._db.execute("PRAGMA journal_mode = DELETE")  # one plain file, unless a reader has it open
         self._db.close()
 
     def __enter__(self) -> Ledger:
@@ -147,27 +147,27 @@ class Ledger:
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
-        """Turn SQLite's errors into ones that say what happened and what is left."""
+        """Turn SQLite's errors into ones that say what happened and what to do."""
         try:
             yield
-        except (sqlite3.Error, UnicodeError) as error:  # the latter where SQLite quotes a damaged schema
+        except (sqlite3.Error, UnicodeError) as error:  # the latter if SQLite quotes a damaged schema
             is_none = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB
             kind = WrongLedger if is_none else LedgerError
             raise kind(f"cannot {doing} the ledger {self.path}: {_reason(error)}") from error
 
     def _commit(self) -> None:
-        """Commit, and take the writer's lock again at once: the file is this driver's until it is closed."""
+        """Commit, and take the writer's lock again at once: the driver keeps the file until it closes it."""
         self._db.execute("COMMIT")
         self._db.execute("BEGIN IMMEDIATE")
         if time.monotonic() - self._synced > SYNC_SECONDS:
             self._mover.execute("PRAGMA wal_checkpoint(PASSIVE)")  # waits for the disk
-            self._db.execute("COMMIT")  # only a transaction begun after that lets the log start over
+            self._db.execute("COMMIT")  # the log can restart only in a transaction begun after that
             self._db.execute("BEGIN IMMEDIATE")
             self._synced = time.monotonic()
 
     @contextmanager
     def _transaction(self, doing: str = "write to") -> Iterator[None]:
-        """Commit what happens inside, or none of it."""
+        """Commit everything in the block, or nothing."""
         with self._explained(doing):
             try:
                 yield
@@ -179,7 +179,7 @@ class Ledger:
                     self._db.execute("BEGIN IMMEDIATE")
                 raise
 
-    # Records: each table has a checksum over its other columns, and `count` knows how many rows there must be.
+    # Records: each table has a checksum over its other columns, and `count` holds the expected number of rows.
 
     def _add(self, table: str, *columns: Any) -> int:
         self._db.execute("UPDATE count SET number = number + 1 WHERE name = ?", (table,))
@@ -200,32 +200,32 @@ class Ledger:
             if _checksum(columns) != checksum:
                 raise LedgerError(
                     f"record {columns[0]} of table {table} of {self.path} is damaged: its checksum does not "
-                    "match. The file is left as it is; restore a copy of it"
+                    "match. The file was not changed; restore a copy of it"
                 )
             yield tuple(columns)
 
     def check(self) -> None:
-        """Read the whole file and raise a `LedgerError` unless every record in it is whole and none is missing."""
+        """Read the whole file and raise a `LedgerError` unless every record is intact and none is missing."""
         with self._explained("read"):
             problems = [row[0] for row in self._db.execute("PRAGMA integrity_check(3)")]
             if problems != ["ok"]:
-                raise LedgerError(f"{self.path} is damaged; it is left as it is: {'; '.join(problems)}")
+                raise LedgerError(f"{self.path} is damaged; it was not changed: {'; '.join(problems)}")
             written = dict(self._db.execute("SELECT name, number FROM count"))
             found = {table: sum(1 for _ in self._read(table)) for table in _COLUMNS}
             if found != written:
                 raise LedgerError(
-                    f"{self.path} is damaged; it is left as it is. Records written: {written}; found: {found}"
+                    f"{self.path} is damaged; it was not changed. Records written: {written}; found: {found}"
                 )
 
     # Games and their evaluations
 
     def game(self, game: Game) -> int:
-        """Return the number of a game in this ledger, entering it where it is new."""
+        """Return the number of a game in this ledger, adding the game if it is new."""
         if game.fingerprint is None:
             raise LedgerError(
-                "a ledger needs to know the game again, and this one has no fingerprint: a callable without a "
-                'content to hash must be given a name, as in fgsv.Game(fn, n_players, fingerprint="ridge on '
-                '2024 data"). Change the name whenever data, model or score change'
+                "this game has no fingerprint, so a ledger could not recognise it: name it with fgsv.Game(fn, "
+                'n_players, fingerprint="ridge on 2024 data"), and change the name whenever the data, the model '
+                "or the score changes"
             )
         outputs = None if game.outputs is None else json.dumps(game.outputs)
         entered = (game.fingerprint, game.n_players, outputs, int(game.independent_rows))
@@ -234,8 +234,8 @@ class Ledger:
         if known:
             if known[0][1:] != entered:
                 raise LedgerError(
-                    f"the ledger {self.path} knows the fingerprint {game.fingerprint!r} with another number of "
-                    f"players, other outputs, or rows otherwise independent: {known[0][2:]}, now {entered[1:]}. "
+                    f"in the ledger {self.path} the fingerprint {game.fingerprint!r} belongs to another game "
+                    f"(players, outputs, independent rows): {known[0][2:]}, now {entered[1:]}. "
                     "Two games need two names"
                 )
             return int(known[0][0])
@@ -243,14 +243,14 @@ class Ledger:
             return self._add("game", *entered)
 
     def find(self, game: int, coalitions: bytes, replicate: int = 0) -> Outcome | None:
-        """Return what a batch came to, or None where it was not evaluated as this batch."""
+        """Return the outcome of a batch, or None if this exact batch was not evaluated."""
         with self._explained("read"):
             for columns in self._read("batch", "WHERE key = ?", self._key(game, replicate, coalitions)):
                 return _batch(columns).outcome
         return None
 
     def find_rows(self, game: int, rows: Collection[bytes], replicate: int = 0) -> dict[bytes, Row]:
-        """Return the outcome of each coalition that was evaluated, in whatever batch; for independent rows."""
+        """Return the outcome of each coalition that was evaluated, in any batch; for independent rows."""
         found: dict[bytes, Row] = {}
         with self._explained("read"):
             for batch, wanted in self._rows_of(game, replicate).find(rows).items():
@@ -267,7 +267,7 @@ class Ledger:
         return self._rows[game, replicate]
 
     def record(self, game: int, batches: Sequence[tuple[bytes, Outcome]], replicate: int = 0) -> None:
-        """Write batches with their outcomes, all or none."""
+        """Record batches with their outcomes, all or none."""
         numbers = []
         with self._transaction():
             for coalitions, outcome in batches:
@@ -282,7 +282,7 @@ class Ledger:
                     json.dumps(outcome.failures) if outcome.failures else None,
                 )
                 known = self._db.execute("SELECT id FROM batch WHERE key = ?", (key,)).fetchone()
-                if known:  # a failure that was evaluated again
+                if known:  # replaces a failure that was retried
                     self._put("batch", known[0], *columns)
                 numbers.append(known[0] if known else self._add("batch", *columns))
         if (game, replicate) in self._rows:
@@ -293,7 +293,7 @@ class Ledger:
         return hashlib.sha256(b"%d %d " % (game, replicate) + coalitions).digest()[:16]
 
     def games(self) -> list[tuple[int, Game]]:
-        """Return the games of the ledger, by number; they know everything but how to evaluate."""
+        """Return the games of the ledger, by number; they cannot evaluate anything."""
         with self._explained("read"):
             return [(columns[0], _recorded(*columns[1:])) for columns in self._read("game")]
 
@@ -306,12 +306,12 @@ class Ledger:
     # Runs
 
     def begin_run(self, game: int, settings: dict[str, Any]) -> int:
-        """Enter a run and return its number."""
+        """Record the start of a run and return its number."""
         with self._transaction():
             return self._add("run", game, json.dumps(settings), json.dumps(versions()), _now(), None, None, None)
 
     def add_run(self, game: int, run: dict[str, Any]) -> None:
-        """Enter a run of another ledger, as `runs` returned it there, unless it is here already."""
+        """Add a run of another ledger, as its `runs` returned it, unless it is already here."""
         columns = [game, json.dumps(run["settings"]), json.dumps(run["versions"])]
         columns += [run[name] for name in ("started", "ended", "stopped", "n_evaluations")]
         with self._transaction():
@@ -319,13 +319,13 @@ class Ledger:
                 self._add("run", *columns)
 
     def end_run(self, run: int, end: End, n_evaluations: int) -> None:
-        """Enter how a run ended. One that was killed has no end."""
+        """Record how a run ended. A killed run has no end."""
         with self._transaction():
             number, game, settings, made_with, started, *_ = next(self._read("run", "WHERE id = ?", run))
             self._put("run", number, game, settings, made_with, started, _now(), end.to_text(), n_evaluations)
 
     def runs(self) -> list[dict[str, Any]]:
-        """Return the runs in order, with settings, versions, times and the reason of their end."""
+        """Return the runs in order, with settings, versions, times and how they ended."""
         names = _COLUMNS["run"].split(", ")
         with self._explained("read"):
             runs = [dict(zip(names, columns, strict=True)) for columns in self._read("run", "ORDER BY id")]
@@ -355,7 +355,7 @@ def _batch(columns: tuple[Any, ...]) -> Batch:
 
 def _recorded(fingerprint: str, n_players: int, outputs: str | None, independent_rows: int) -> Game:
     def refuse(masks: object) -> Any:
-        raise NotRecorded("this game is known from a ledger alone, and the ledger does not hold what is asked")
+        raise NotRecorded("this game replays a ledger, which does not contain the requested evaluation")
 
     names = None if outputs is None else tuple(json.loads(outputs))
     return Game(refuse, n_players, names, fingerprint, bool(independent_rows))
@@ -366,16 +366,16 @@ def _now() -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Return what an SQLite error means to somebody whose run it stopped."""
+    """Explain an SQLite error: what happened, and what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return "another run is using it. One driver at a time; give this run a ledger of its own and merge later"
+        return "another run is using it. Give this run its own ledger and merge the two later"
     if code == sqlite3.SQLITE_FULL:
-        return "the disk is full. All earlier calls are in the file: free some space and run the same again"
+        return "the disk is full. All earlier evaluations are in the file: free some space and run the same again"
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
         return f"the file or its folder cannot be written ({error})"
     if code == sqlite3.SQLITE_NOTADB:
-        return "it is not a ledger, or its first page is damaged. It is left as it is"
+        return "it is not a ledger, or its first page is damaged. It was not changed"
     if code == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeError):
-        return f"it is damaged or cut short ({error}). It is left as it is: restore a copy"
-    return f"{error}. All earlier calls are in the file"
+        return f"it is damaged or truncated ({error}). It was not changed: restore a copy"
+    return f"{error}. All earlier evaluations are in the file"

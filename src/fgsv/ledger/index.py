@@ -1,4 +1,4 @@
-"""Where each coalition of a game with independent rows was evaluated: an index in memory, 16 bytes a coalition."""
+"""An index in memory of where each coalition was evaluated, for independent rows: 16 bytes a coalition."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from fgsv.types import Ints
 
 ROW_BITS = 24
-"""A place is the number of a batch, and in so many lower bits the row in it."""
+"""A place is a batch number followed by this many bits for the row in it."""
 MOST_NEW = 2**16
 
 
 class Rows:
-    """Sorted keys with their places, and the newest in a dictionary until there are many.
+    """Sorted keys with their places; the newest stay in a dictionary until there are many.
 
-    A table in the file would be written anew at every commit: hashes are in no order, so each call's rows touch all
-    its pages. This one is made from the batches when it is first asked for.
+    A table in the file would be rewritten at every commit: hashes are in random order, so each call's rows touch
+    all its pages. This index is built from the batches on first use.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Rows:
         self._new: dict[int, int] = {}
 
     def add(self, batch: int, rows: Collection[bytes], failed: Collection[int] = ()) -> None:
-        """Enter the coalitions of a batch; the newest place counts, but a failure never hides a value."""
+        """Add the coalitions of a batch; the newest place wins, but a failure never hides a value."""
         keys = _keys(rows)
         first = batch << ROW_BITS
         places = dict(zip(keys, range(first, first + len(keys)), strict=True))
@@ -51,7 +51,7 @@ class Rows:
     def find(self, rows: Collection[bytes]) -> dict[int, list[tuple[bytes, int]]]:
         """Return batches, and in each the coalitions that may be found there with their rows.
 
-        Keys are 64 bits of a hash: whoever uses a place compares the coalition. Of two with one key, one is hidden.
+        Keys are 64 bits of a hash, so callers must compare the coalition itself. If two share a key, one is hidden.
         """
         by_key = dict(zip(_keys(rows), rows, strict=True))
         found: dict[int, list[tuple[bytes, int]]] = {}

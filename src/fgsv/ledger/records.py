@@ -1,4 +1,4 @@
-"""Records of a ledger: what came of evaluating a batch, and each of its coalitions."""
+"""Records of a ledger: the results of evaluating a batch and each of its coalitions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Outcome:
     """The result of evaluating one batch."""
 
     values: Floats
-    """(m, q), NaN in the rows that failed; (m, 0) where the whole batch did."""
+    """(m, q), NaN in the rows that failed; (m, 0) if the whole batch failed."""
     seconds: float
     failures: dict[str, list[int]] = field(default_factory=dict)
-    """What went wrong, beginning with its kind and a colon, and the rows it went wrong for."""
+    """What went wrong ("kind: details"), and the rows it affects."""
     trace: str = ""
-    """Where in the code it went wrong; not recorded."""
+    """The traceback; not recorded."""
 
     @property
     def failed(self) -> dict[int, str]:
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     """The result of evaluating one coalition."""
 
     values: list[float]
-    """q of them, or none where it failed"""
+    """(q,), or (0,) if it failed."""
     seconds: float
     failure: str | None
 

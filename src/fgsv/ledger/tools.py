@@ -16,11 +16,11 @@ from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
 
 CHUNK = 64
-"""Batches held in memory at a time."""
+"""Batches in memory at a time."""
 
 
 def summary(ledger: Ledger) -> pd.DataFrame:
-    """Return a table of the games: how many batches and coalitions, how many failed, and their seconds."""
+    """Return a table of the games: numbers of batches, coalitions and failures, and seconds."""
     rows = []
     for number, game in ledger.games():
         n_batches = n_coalitions = n_failed = 0
@@ -41,17 +41,17 @@ class Merged:
     added: int
     """Batches that were new."""
     known: int
-    """Batches that were there already, with the same values."""
+    """Batches that were already there, with the same values."""
     different: int
-    """Batches that were there with other values, which were kept."""
+    """Batches that were already there with different values, which were kept."""
     largest_difference: float
 
 
 def merge(into: str | Path, sources: list[Path]) -> Merged:
-    """Add the games, evaluations and runs of other ledgers to one, which is made where it does not exist.
+    """Add the games, evaluations and runs of other ledgers to one, which is created if it does not exist.
 
-    What is there stays, but for failures that another machine did not have. A batch with other values than those
-    that are there (machines of two types differ in last bits) is counted, never mixed in.
+    Existing records stay, except failures that succeeded elsewhere. A batch with values different from the existing
+    ones (machines of two types differ in the last bits) is counted, never mixed in.
     """
     counts = Counter[str]()
     largest = 0.0
@@ -87,7 +87,7 @@ def _classify(batch: Batch, seen: Outcome | None) -> tuple[str, float]:
 
 
 def export(ledger: str | Path, path: str | Path) -> int:
-    """Write one line for each coalition and output to a CSV or a Parquet file, by its suffix; return how many."""
+    """Write one line per coalition and output to a .csv or .parquet file; return the number of lines."""
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"export writes .csv or .parquet, not {path.suffix or 'a file without suffix'!r}")
@@ -134,7 +134,7 @@ def _write_csv(ledger: Ledger, path: Path) -> int:
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         for number, table in enumerate(_tables(ledger)):
-            # as many digits as a float has: it reads back bit for bit
+            # enough digits to read back bit for bit
             table.to_csv(file, index=False, header=number == 0, float_format="%.17g")
             count += len(table)
     return count

@@ -13,7 +13,7 @@ from babel.numbers import get_currency_precision
 Money = int | str | Decimal
 
 MOST_DIGITS = 24
-"""Decimal computes with 28 digits."""
+"""Beyond 28 digits Decimal rounds."""
 
 
 def round_to(ideal: Sequence[Fraction], whole: Decimal, unit: Decimal) -> tuple[Decimal, ...]:
@@ -23,7 +23,7 @@ def round_to(ideal: Sequence[Fraction], whole: Decimal, unit: Decimal) -> tuple[
     >>> [str(part) for part in parts]
     ['33.34', '33.33', '33.33']
 
-    Every part moves by less than a unit. Ties go to those who stand first.
+    Every part changes by less than a unit. Ties go to the first in order.
     """
     step = Fraction(unit)
     floors = [math.floor(part / step) for part in ideal]
@@ -49,7 +49,7 @@ def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> lis
         asked = [amount]
     if len(asked) != len(outputs):
         if names is None:
-            raise ValueError(f"there is one output, which takes one amount, got {len(asked)}")
+            raise ValueError(f"the valuation has one output, so expected one amount, got {len(asked)}")
         raise ValueError(
             f"the valuation has {len(outputs)} outputs ({', '.join(map(str, outputs))}): give an amount for each, "
             f"got {len(asked)}"
@@ -73,14 +73,14 @@ def read_money(amount: Money | None, unit: Decimal, name: str) -> Decimal | None
     if not money.is_finite():
         raise ValueError(f"{name} must be finite, got {amount}")
     if money.adjusted() - unit.adjusted() > MOST_DIGITS:
-        raise ValueError(f"{name} {amount} has more than {MOST_DIGITS} digits: beyond exact decimal arithmetic")
+        raise ValueError(f"{name} {amount} has more than {MOST_DIGITS} digits, the limit of exact decimal arithmetic")
     if money % unit:
         raise ValueError(f"{name} {money} is not a whole number of units of {unit}")
     return money.quantize(unit)
 
 
 def smallest_unit(currency: str, unit: Money | None) -> Decimal:
-    """Return the smallest unit of a currency, or the one that is given."""
+    """Return the smallest unit of a currency, or the given one."""
     if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
         raise ValueError(f"currency must be a code of three capital letters such as EUR, got {currency!r}")
     if unit is not None:
@@ -92,5 +92,5 @@ def smallest_unit(currency: str, unit: Money | None) -> Decimal:
 
 
 def rounded_outward(x: float, unit: Decimal, rounding: str) -> Decimal:
-    """Return an end of an interval in whole units."""
+    """Return an interval's bound in whole units."""
     return (Decimal(x) / unit).to_integral_value(rounding=rounding) * unit

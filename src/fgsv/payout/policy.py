@@ -1,4 +1,4 @@
-"""Policies: how values become money. The linear one alone is proof against splitting."""
+"""Policies: how values become money. Only the linear one is proof against splitting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fgsv.types import Floats
 
 @dataclass(frozen=True)
 class Policy:
-    """How values become shares. The default is linear, and that alone is proof against splitting.
+    """How values become shares. The default is linear, the only policy that is proof against splitting.
 
     `clip` sets negative values to zero and renormalises; `floor` and `cap` bound each payment, and what they move
     is made up in proportion by those in between. Each of them makes it matter how a provider is cut into groups.
@@ -22,9 +22,9 @@ class Policy:
 
     clip: bool = False
     floor: Decimal | None = None
-    """The least that any group is paid, in money."""
+    """Smallest payment to any group, in money."""
     cap: Decimal | None = None
-    """The most that any group is paid, in money."""
+    """Largest payment to any group, in money."""
 
     @property
     def is_faithful(self) -> bool:
@@ -32,7 +32,7 @@ class Policy:
         return not self.clip and self.floor is None and self.cap is None
 
     def describe(self) -> str:
-        """Say the policy in words."""
+        """Describe the policy in words."""
         words = ["negative values count as zero" if self.clip else "linear, value over total"]
         if self.floor is not None:
             words.append(f"at least {self.floor} each")
@@ -42,18 +42,18 @@ class Policy:
 
 
 def check_bounds(policy: Policy, whole: Decimal, n_groups: int) -> None:
-    """Raise an error where floor and cap cannot be met, whatever the values."""
+    """Raise an error if floor and cap cannot be met, whatever the values."""
     floor, cap = policy.floor, policy.cap
     if floor is not None and (floor < 0 or floor * n_groups > whole):
-        raise ValueError(f"a floor of {floor} for each of {n_groups} groups must lie between 0 and {whole} in all")
+        raise ValueError(f"a floor of {floor} for each of {n_groups} groups must lie between 0 and {whole} in total")
     if cap is not None and cap * n_groups < whole:
-        raise ValueError(f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in all: raise the cap")
+        raise ValueError(f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in total: raise the cap")
     if floor is not None and cap is not None and floor > cap:
         raise ValueError(f"the floor {floor} is above the cap {cap}")
 
 
 def apply(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> list[Fraction]:
-    """Return the exact payments, before rounding, of (K, q) values: rational, so nothing is lost on the way."""
+    """Return the exact payments for (K, q) values, before rounding, as fractions."""
     parts = [Fraction(0)] * len(values)
     for output, (amount, total) in enumerate(zip(amounts, scale, strict=True)):
         column = [Fraction(float(value)) for value in values[:, output]]
@@ -69,10 +69,10 @@ def apply(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Seq
 
 
 def _bounded(parts: list[Fraction], policy: Policy, whole: Fraction) -> list[Fraction]:
-    """Return the parts within floor and cap: positive ones times one common factor, so that they sum to whole.
+    """Return the parts within floor and cap, positive ones scaled by one common factor so that they sum to `whole`.
 
     The sum is piecewise linear and rises with the factor; its kinks are where a part meets a bound.
-    Between the two kinks that enclose the answer it is solved exactly.
+    Between the two kinks that enclose the answer, it is solved exactly.
     """
     floor = None if policy.floor is None else Fraction(policy.floor)
     cap = None if policy.cap is None else Fraction(policy.cap)
@@ -102,7 +102,7 @@ def _bounded(parts: list[Fraction], policy: Policy, whole: Fraction) -> list[Fra
 
 
 def apply_floats(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> Floats:
-    """Return (m, K) payments of (m, K, q) scenarios of the values; in floats, since they only make intervals."""
+    """Return (m, K) payments of (m, K, q) scenarios of the values; in floats, because they only make intervals."""
     totals = np.array([float(total) for total in scale])
     if policy.clip:
         values = np.maximum(values, 0)

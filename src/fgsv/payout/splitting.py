@@ -18,12 +18,12 @@ from fgsv.types import Floats
 from fgsv.valuation import Valuation, t_quantile
 
 N_SCENARIOS = 2000
-"""Draws of the values from their errors where a policy is not linear."""
+"""Random scenarios of the values, for the intervals of a policy that is not linear."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What is to be split, and how: checked before an evaluation is spent, applied when the values are there."""
+    """What to split, and how: checked before the first evaluation, applied to the values."""
 
     amount: Money | Sequence[Money] | Mapping[str, Money]
     currency: str = "EUR"
@@ -32,7 +32,7 @@ class Terms:
     cap: Money | None = None
 
     def check(self, n_groups: int, outputs: Sequence[str] | None = None) -> None:
-        """Raise an error where the terms cannot be met, whatever the values."""
+        """Raise an error if the terms cannot be met, whatever the values."""
         terms(**vars(self), n_groups=n_groups, outputs=outputs)
 
     def split(self, valuation: Valuation, confidence: float = 0.95) -> Payout:
@@ -56,13 +56,13 @@ class Payout:
     confidence: float
     policy: Policy
     amounts: tuple[Decimal, ...]
-    """What is paid for each output; they add up to `amount`."""
+    """The amount for each output; they add up to `amount`."""
     unit: Decimal
     notes: tuple[str, ...]
 
     @property
     def is_faithful(self) -> bool:
-        """Whether splitting, merging and renaming earn nothing beyond the rounding of one unit a part."""
+        """Whether splitting, merging and renaming earn nothing beyond rounding, at most one unit a part."""
         return self.policy.is_faithful
 
     def to_frame(self) -> pd.DataFrame:
@@ -79,7 +79,7 @@ class Payout:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold; money as strings, so that no reader makes floats of it."""
+        """Return a document for JSON; money is text, so that no reader turns it into floats."""
         rows = zip(self.names, self.shares.tolist(), self.payments, self.low, self.high, strict=True)
         return {
             "amount": str(self.amount),
@@ -101,7 +101,7 @@ class Payout:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], valuation: Valuation) -> Payout:
-        """Read what `to_dict` returned, of a payout by this valuation."""
+        """Read a document made by `to_dict`, for a payout by this valuation."""
         payments = document["payments"]
 
         def money(name: str) -> tuple[Decimal, ...]:
@@ -148,13 +148,13 @@ def split(
     >>> [str(paid) for paid in split(result, "100.00", "EUR").payments]
     ['11.11', '27.78', '61.11']
 
-    Of a valuation of FGSV this is the Faithful Shapley Royalty Share, of one of GSV (`fgsv.grouped`) the Shapley
+    For a valuation of FGSV this is the Faithful Shapley Royalty Share, for GSV (`fgsv.grouped`) the Shapley
     Royalty Share (paper, section 4.2). By default a group is paid value / total, and a negative value is charged.
 
     `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the
     smallest one). A game with several outputs takes an amount for each: in their order, or by name.
     `clip`, `floor` and `cap` are described at `Policy`; with any of them the result says "not faithful".
-    Intervals hold each payment with the given confidence; they come from the Monte Carlo error alone.
+    Intervals contain each payment with the given confidence; they reflect only the Monte Carlo error.
     """
     smallest, amounts, policy = terms(
         amount,
@@ -183,6 +183,7 @@ def split(
         notes.append("not faithful: under this policy a provider can gain by splitting; the audit says how much")
     elif valuation.grouped:
         notes.append("not faithful: these are Group Shapley Values, which splitting a provider changes")
+    # `differences` compares these notes with those in saved files, so rewording one is a change of format
     notes.append(f"rounding to {smallest} {currency} moves each part by less than that")
     return Payout(
         valuation.names,
@@ -214,7 +215,7 @@ def terms(
 ) -> tuple[Decimal, list[Decimal], Policy]:
     """Return the smallest unit, an amount for each output and the policy, or raise an error if they cannot be met.
 
-    No values are needed, so that a payout can be checked before an evaluation is spent.
+    No values are needed, so a payout can be checked before the first evaluation.
     """
     smallest = smallest_unit(currency, unit)
     amounts = read_amounts(outputs, amount, smallest)
@@ -227,7 +228,7 @@ def terms(
 
 
 def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
-    """Split the money again from the values; return where the payout is not what follows from them."""
+    """Split the money again from the values; return where the payout differs."""
     again = split(
         valuation,
         payout.amounts,
@@ -256,7 +257,7 @@ def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
     `clip` sets negative values to zero first, as the authors' code does; then the shares are not faithful.
     """
     values = np.maximum(valuation.values, 0) if clip else valuation.values
-    # U(N) - U(0) is the same for every grouping; a sum over groups is so but for its last digit
+    # U(N) - U(0) is the same for every grouping; a sum over groups may differ in the last digit
     totals = valuation.total if valuation.efficient and not clip else values.sum(axis=0)
     if not np.all(totals > 0):
         raise ValueError(_nothing_to_share(float(np.min(totals))))
@@ -266,14 +267,14 @@ def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
 def _half_widths(
     policy: Policy, valuation: Valuation, amounts: Sequence[Decimal], scale: Sequence[Fraction], confidence: float
 ) -> tuple[Floats, Floats]:
-    """Return how far each payment's interval reaches down and up."""
+    """Return the lower and upper half-width of each payment's interval."""
     n_groups = valuation.partition.n_groups
     factors = np.array([float(Fraction(amount) / total) for amount, total in zip(amounts, scale, strict=True)])
     half = valuation.half_width(confidence).reshape(n_groups, -1)
     deviations = valuation.group_deviations
     if policy.is_faithful:
         if deviations is None or len(factors) == 1:
-            reach = half @ np.abs(factors)  # several outputs: as if their errors all pointed the same way
+            reach = half @ np.abs(factors)  # several outputs: the worst case, where all errors have the same sign
         else:
             quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
             reach = quantile * np.sqrt(((deviations @ factors) ** 2).sum(axis=0))
@@ -295,7 +296,7 @@ def _half_widths(
 
 
 def _scale(valuation: Valuation, values: Floats) -> tuple[list[Fraction], list[str]]:
-    """Return for each output what the values are divided by: their own sum, which is U(N) - U(0) or near it."""
+    """Return the divisor of each output's values: their own sum, which is U(N) - U(0) or close to it."""
     sums = [sum((Fraction(float(value)) for value in column), Fraction(0)) for column in values.T]
     totals = np.atleast_1d(valuation.total)
     if min(*sums, *map(Fraction, totals.tolist())) <= 0:
@@ -310,6 +311,6 @@ def _scale(valuation: Valuation, values: Floats) -> tuple[list[Fraction], list[s
 
 def _nothing_to_share(total: float) -> str:
     return (
-        f"the values sum to {total:.6g}, which is not positive: with everybody's data the model scores no better "
+        f"the values sum to {total:.6g}, which is not positive: with all the data the model scores no better "
         "than with none, so there is nothing to share. Check the metric, the model and the value of the empty set"
     )

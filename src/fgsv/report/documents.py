@@ -1,4 +1,4 @@
-"""JSON for machines: what `--json` prints."""
+"""The JSON that `--json` prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fgsv.report.result import Result, table_of
 
 
 def plain(document: Any) -> Any:
-    """Return a document with null for the numbers that JSON lacks: NaN and the infinities.
+    """Return a document with null for the numbers JSON cannot represent: NaN and the infinities.
 
     >>> plain({"gain": [1.5, float("nan")]})
     {'gain': [1.5, None]}
@@ -26,13 +26,13 @@ def plain(document: Any) -> Any:
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table as JSON has them: null for what is missing, plain numbers for numpy's."""
+    """Return the rows of a table for JSON: null for missing cells, plain numbers for numpy's."""
     rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records", double_precision=15))
     return rows
 
 
 def document_of(result: Result) -> dict[str, Any]:
-    """Return a result as `--json` prints it."""
+    """Return a result in the form that `--json` prints."""
     valuation = result.valuation
     tables = {column: records(table_of(each, None, result.confidence)) for column, each in result.groupings.items()}
     return {

@@ -1,4 +1,4 @@
-"""The folder of a result: its files are written by rename, and never replace a finished result in silence."""
+"""The folder of a result: files are written by rename and never silently replace a finished result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
-    """Raise an error where a folder holds a finished result; one that was interrupted may be replaced."""
+    """Raise an error if a folder contains a finished result; an interrupted one may be replaced."""
     if folder.exists() and not folder.is_dir():
-        raise FileExistsError(f"{folder} is a file: --out names a folder")
+        raise FileExistsError(f"{folder} is a file: --out must name a folder")
     saved = folder / "valuation.json"
     if force or not saved.exists():
         return
@@ -29,14 +29,14 @@ def check_folder(folder: Path, *, force: bool) -> None:
     except ValueError:
         replaceable = False
     if not replaceable:
-        raise FileExistsError(f"{folder} holds a finished valuation: say --force to replace it, or another --out")
+        raise FileExistsError(f"{folder} has a finished valuation: add --force to replace it, or change --out")
 
 
 def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = False) -> list[Path]:
     """Write report.html, valuation.csv and, last of all, valuation.json; return the paths.
 
-    With several groupings the first has these names; column C's files are valuation-C.csv and valuation-C.json.
-    Without the packages that the report needs there is none.
+    These are the names for the first grouping; one by column C is saved as valuation-C.csv and valuation-C.json.
+    report.html is skipped if its packages are not installed.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    r"""Return a table as CSV whose text no spreadsheet takes for a formula.
+    r"""Return a table as CSV in which no spreadsheet mistakes text for a formula.
 
     >>> to_csv(pd.DataFrame({"group": ["=cmd()", "north"], "value": [-1.0, 2.0]}))
     "group,value\n'=cmd(),-1.0\nnorth,2.0\n"
@@ -69,7 +69,7 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 
 def harmless(cell: Any) -> Any:
-    """Return text that a spreadsheet would run as a formula with an apostrophe in front; all else as it is."""
+    """Put an apostrophe before text that a spreadsheet would run as a formula; return anything else unchanged."""
     if isinstance(cell, str) and cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return "'" + cell
     return cell

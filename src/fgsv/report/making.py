@@ -1,4 +1,4 @@
-"""Making a result: value a table, split the money, audit it and write it down, so that nothing paid for is lost."""
+"""Making a result: value a table, split the money, audit and save, so that no finished work is lost."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from fgsv.tables.opening import Table
 from fgsv.valuation import Reason, Valuation
 
 TIME_OF_AUDIT = 0.5
-"""The part of the time limit that is kept for an audit."""
+"""Fraction of the time limit reserved for the audit."""
 
 
 class Silent:
-    """A watcher that says nothing."""
+    """A watcher that prints nothing."""
 
     def planned(self, plan: Plan | None) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 def make_result(
@@ -54,11 +54,11 @@ def make_result(
     aggregate_only: bool = False,
     watcher: Watcher | None = None,
 ) -> Result:
-    """Value a table and, if asked, split money, audit the valuation and write a folder: what `fgsv value` does.
+    """Value a table and, if asked, split money, audit the valuation and write a folder, as `fgsv value` does.
 
-    All that can be wrong with the arguments is said before an evaluation is spent. The valuation is saved before
-    the payout and the audit, so that it survives whatever goes wrong in these. With an audit, half of `max_seconds`
-    is kept for it. An interrupt ends the run, or the audit, and returns the result so far.
+    Arguments are checked before the first evaluation. The valuation is saved before the payout and the audit, so it
+    survives a failure in either. With an audit, half of `max_seconds` is reserved for it. An interrupt ends the run,
+    or the audit, and returns the result so far.
     """
     start = time.monotonic()
     folder = None if out is None else Path(out)
@@ -67,7 +67,7 @@ def make_result(
     if payout is not None:
         payout.check(table.partition.n_groups, None if table.folds is not None else table.game.outputs)
     if precision is not None and table.folds is not None:
-        raise ValueError("--precision does not go with --test-error, whose folds are valued apart: say --budget")
+        raise ValueError("--precision cannot be used with --test-error, which values each fold apart: use --budget")
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
     run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
     with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error) as evaluator:
@@ -97,30 +97,30 @@ def make_result(
             folder.mkdir(parents=True, exist_ok=True)
             replace(result, valuation=replace(valuation, finished=False)).save(folder / "valuation.json")
         if payout is not None:
-            result = _paid(result, payout)
+            result = _with_payout(result, payout)
         if plan is not None and valuation.end.reason is not Reason.INTERRUPTED:
             left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
-            result = _audited(result, table, plan, evaluator, payout, left, seed)
+            result = _with_audit(result, table, plan, evaluator, payout, left, seed)
     if folder is None:
         return result
     return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
 
 
 def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
-    """Raise an error where U(N) is no better than U(0), before a run is spent on money that cannot be split."""
+    """Raise an error if U(N) is no better than U(0), before a run whose result could not be split."""
     if table.game.outputs is not None and table.folds is None:
         return
     nobody, everybody = weighted(evaluator, table.weights).ends()[:, 0]
     if everybody <= nobody:
         raise ValueError(
-            f"with everybody's data the model scores {everybody:.4g}, with nobody's {nobody:.4g}: there is "
+            f"with all the data the model scores {everybody:.4g}, with none {nobody:.4g}: there is "
             "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
             "--audit"
         )
 
 
-def _paid(result: Result, payout: Terms) -> Result:
-    """Return the result with its payout, or with the reason why the values leave nothing to pay."""
+def _with_payout(result: Result, payout: Terms) -> Result:
+    """Return the result with its payout, or with the reason why there is none."""
     try:
         paid = payout.split(result.valuation, result.confidence)
     except ValueError as error:
@@ -128,7 +128,7 @@ def _paid(result: Result, payout: Terms) -> Result:
     return replace(result, payout=paid, own_warnings=tuple(close_calls(result.valuation, result.confidence)))
 
 
-def _audited(
+def _with_audit(
     result: Result,
     table: Table,
     plan: AuditPlan,
@@ -137,7 +137,7 @@ def _audited(
     seconds: float | None,
     seed: int,
 ) -> Result:
-    """Return the result with its audit; where that is interrupted, the result is unfinished."""
+    """Return the result with its audit; an interrupted audit leaves the result unfinished."""
     try:
         audited = audit_table(
             table,
@@ -151,6 +151,6 @@ def _audited(
         )
     except KeyboardInterrupt:
         unfinished = replace(result.valuation, finished=False)
-        warning = "the audit was interrupted, so there is none; the same command continues it"
+        warning = "the audit was interrupted and is missing; run the same command again to continue it"
         return replace(result, valuation=unfinished, own_warnings=(*result.own_warnings, warning))
     return replace(result, audit=audited)

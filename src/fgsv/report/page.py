@@ -1,4 +1,4 @@
-"""The report: one HTML file that opens offline, with its charts, a what-if panel and what it takes to check it."""
+"""The report: one HTML file that opens offline, with charts, a what-if panel and how to reproduce the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
 
 MOST_ROWS = 2000
-"""Rows of a table; what is beyond stands in valuation.csv."""
+"""Rows shown of a table; valuation.csv has them all."""
 
 
 def render(
@@ -35,10 +35,10 @@ def render(
     confidence: float | None = None,
     title: str | None = None,
 ) -> str:
-    """Return the report of a result, or of a bare valuation, as one HTML page without links to anything outside it.
+    """Return the report of a result, or of a bare valuation, as one HTML page without external links.
 
-    `others` are valuations of the same players under other groupings. `aggregate_only` leaves the players' values
-    out, for a page that is handed to competitors: then the what-if panel moves whole groups only.
+    `others` are valuations of the same players under other groupings. `aggregate_only` leaves out the players'
+    values, for a page that competitors will read: the what-if panel then moves whole groups only.
     """
     jinja2 = optional("jinja2", "reports", "report")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
@@ -48,7 +48,7 @@ def render(
 
 
 def _contents(result: Result, aggregate_only: bool, confidence: float | None, title: str | None) -> dict[str, Any]:
-    """Return what the template asks for."""
+    """Return the template's variables."""
     valuation, source = result.valuation, result.source
     confidence = confidence or result.confidence
     has_shares = bool(np.all(valuation.total > 0))
@@ -96,7 +96,7 @@ def _bundle() -> str:
 
 
 def _json(document: Any) -> str:
-    """Return JSON that can stand inside a script element whatever the names in it are."""
+    """Return JSON that is safe inside a script element, whatever names it contains."""
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -123,7 +123,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the first output, which is what the panel shows first."""
+    """Return the rows of the first output, the one the panel shows first."""
     return frame[frame["output"] == frame["output"].iloc[0]].drop(columns="output") if "output" in frame else frame
 
 
@@ -133,14 +133,14 @@ def _summary(valuation: Valuation, source: Source | None) -> str:
     how = ""
     if source is not None:
         what += f" ({source.file})"
-        how = f" A model, {source.model}, was trained on many selections of them and scored by "
+        how = f" A model ({source.model}) was trained on many selections of them and scored by "
         how += f"{source.metric} on {source.test_rows:,} test rows."
     totals = ", ".join(f"{total:.4g}" for total in np.atleast_1d(valuation.total))
     scores = ""
     if valuation.ends is not None and valuation.outputs is None:
         nobody, everybody = valuation.ends
-        scores = f" (from {nobody:.4g} with nobody's to {everybody:.4g} with everybody's)"
-    return f"{what}.{how} Together their data is worth {totals}{scores}; this page says who brought which part of it."
+        scores = f" (from {nobody:.4g} with no data to {everybody:.4g} with all of it)"
+    return f"{what}.{how} Together their data is worth {totals}{scores}; this page shows each provider's part of it."
 
 
 def _rows(valuation: Valuation, confidence: float) -> list[dict[str, Any]]:
@@ -170,7 +170,7 @@ def _test_error(found: TestError | None) -> dict[str, Any] | None:
 
 
 def _audit(audit: Audit) -> dict[str, Any]:
-    """Return the audit as sections of words and tables."""
+    """Return the audit as sections of text and tables."""
     sections: list[dict[str, Any]] = []
     if len(audit.gsv):
         rows = [
@@ -179,7 +179,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
         ]
         sections.append(
             {
-                "title": "Faithful values beside the usual group values",
+                "title": "Faithful values next to the usual group values",
                 "words": [],
                 "columns": ["group", "FGSV share", "GSV share", "GSV error"],
                 "rows": rows,
@@ -195,8 +195,8 @@ def _audit(audit: Audit) -> dict[str, Any]:
                 "title": "Shell companies: what splitting would earn",
                 "words": [
                     "In percentage points of all shares. Under the faithful value nobody gains, by construction: "
-                    "a provider has the sum of its points' values under any number of names. Dots of one colour "
-                    "stand for more parts from top to bottom; what reaches beyond 100 points is cut off."
+                    "under any number of names, a provider earns the sum of its points' values. Dots of one colour "
+                    "mean more parts from top to bottom; gains beyond 100 percentage points are cut off."
                 ],
                 "chart": "gains",
                 "columns": ["group", "split", "gain under GSV", "from … to", "under FGSV"],
@@ -208,13 +208,13 @@ def _audit(audit: Audit) -> dict[str, Any]:
 
 
 def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]:
-    """Return what another person needs to get the same numbers."""
+    """Return what someone else needs to reproduce the numbers."""
     settings = valuation.settings
     limits = [] if settings is None else [f"{settings.budget:,} evaluations", *settings.rules]
     facts = [
         ("method", f"{valuation.method}, {valuation.n_evaluations:,} evaluations"),
         ("seed", str(valuation.seed)),
-        ("to stop at", "; ".join(limits)),
+        ("stopping rules", "; ".join(limits)),
         ("replicates", "none" if valuation.deviations is None else str(len(valuation.deviations))),
     ]
     if source is not None:

@@ -1,4 +1,4 @@
-"""A result: a valuation with all that was made of it, and the file valuation.json that holds it."""
+"""A result: a valuation with its payout and audit, and the file valuation.json that stores them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fgsv.valuation import Reason, Valuation, file
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A valuation, where it came from, and its payout, audit and test error where they were asked for."""
+    """A valuation, its source, and its payout, audit and test error if requested."""
 
     valuation: Valuation
     source: Source | None = None
@@ -33,29 +33,29 @@ class Result:
     others: Mapping[str, Valuation] = field(default_factory=dict)
     """The same players under other groupings, by column."""
     unpaid: ValueError | None = None
-    """Why the payout that was asked for could not be made."""
+    """Why the requested payout could not be made."""
     files: tuple[Path, ...] = ()
-    """What was written, where a folder was asked for."""
+    """Files written, if a folder was requested."""
 
     @property
     def warnings(self) -> list[str]:
-        """What the reader should look at, by the run and by the audit, each once."""
+        """Warnings of the run and of the audit, without repeats."""
         of_audit = () if self.audit is None else self.audit.warnings
         return list(dict.fromkeys([*self.own_warnings, *of_audit]))
 
     @property
     def interrupted(self) -> bool:
-        """Whether the run or what came after it was interrupted."""
+        """Whether the run, or a step after it, was interrupted."""
         return self.valuation.end.reason is Reason.INTERRUPTED or not self.valuation.finished
 
     @property
     def groupings(self) -> dict[str, Valuation]:
-        """Column -> valuation, the first one foremost."""
+        """Column -> valuation, the main grouping first."""
         columns = {} if self.source is None else self.source.columns
         return {columns.get("group", ["group"])[0]: self.valuation, **self.others}
 
     def to_document(self) -> dict[str, Any]:
-        """Return what valuation.json holds."""
+        """Return the contents of valuation.json."""
         document = file.to_document(self.valuation)
         source = {} if self.source is None else self.source.to_dict()
         settings = document["settings"] | source | {"confidence": self.confidence}
@@ -77,7 +77,7 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path) -> Result:
-        """Read valuation.json; a file that is damaged is an error that names the field."""
+        """Read valuation.json; the error for a damaged file names the field."""
         document = file.read(path)
         valuation = file.from_document(document, path)
         settings, info = document["settings"], document["info"]
@@ -93,17 +93,17 @@ class Result:
                 tuple(info.get("warnings", [])),
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
-            raise ValueError(f"{path}: its settings or info cannot be read: {error!r}; value it anew") from None
+            raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None
 
 
 def as_result(given: Result | Valuation, others: Mapping[str, Valuation] | None = None) -> Result:
-    """Return a result as it is, or a valuation as a result of nothing else."""
+    """Return a result unchanged, or wrap a bare valuation in one."""
     result = given if isinstance(given, Result) else Result(given)
     return result if others is None else replace(result, others=others)
 
 
 def notes_on(first: Result, second: Result) -> list[str]:
-    """Return what to know before the shares of two results are compared."""
+    """Return warnings about comparing the shares of two results."""
     settings = [each.valuation.settings for each in (first, second)]
     games = [None if each is None else each.fingerprint for each in settings]
     if None in games or games[0] == games[1]:
@@ -111,11 +111,11 @@ def notes_on(first: Result, second: Result) -> list[str]:
     sources = [vars(each.source) if each.source is not None else {} for each in (first, second)]
     differing = [name for name in ("file", "model", "metric") if sources[0].get(name) != sources[1].get(name)]
     words = ", ".join(differing) or "their data or test rows"
-    return [f"these are valuations of two different games; they differ in {words}"]
+    return [f"these results come from different games, which differ in {words}"]
 
 
 def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:
-    """Return the table of a valuation, with the payments where there are any."""
+    """Return the table of a valuation, with payments if there are any."""
     frame = valuation.to_frame(confidence)
     if payout is not None and valuation.outputs is None:
         frame["payout"] = pd.Series(list(payout.payments), dtype=object)

@@ -1,4 +1,4 @@
-"""The one door to a game: a batch of coalitions goes in, values or failures come out."""
+"""Evaluating one batch in this process: coalitions in, values or failures out."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fgsv.game import Game, GameError, ask, describe, shaped
 from fgsv.ledger import LedgerError, Outcome, failed
 
 GRACE = 5.0
-"""Seconds past its timeout, or as long as it again, after which a batch that ignores its timeout is killed."""
+"""A batch that ignores its timeout is killed after this many more seconds, or after twice the timeout if sooner."""
 
 
 @dataclass(frozen=True, eq=False)
 class PackedBatch:
-    """A batch as it is evaluated, and as it is sent and recorded."""
+    """A batch as coalitions, to evaluate, and as bytes, to send and record."""
 
     coalitions: Coalitions
 
@@ -37,20 +37,20 @@ class PackedBatch:
 
 
 def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) -> Outcome:
-    """Evaluate one batch in this process, whatever happens: an exception becomes an outcome that says so."""
+    """Evaluate one batch in this process; an exception becomes an outcome that describes it."""
     m = len(coalitions)
     start = time.perf_counter()
     try:
         with _deadline(timeout):
             answer = ask(game, canonical(coalitions) if game.evaluate_lists else coalitions)
     except _Late:
-        faulthandler.cancel_dump_traceback_later()  # the alarm may have rung while it was being put off
+        faulthandler.cancel_dump_traceback_later()  # the timer may have fired during the clean-up
         return failed(m, f"timed out: no answer after {timeout:g} s", time.perf_counter() - start)
     except LedgerError:
-        raise  # a game known from a ledger alone does not fail, the ledger does
+        raise  # a game replayed from a ledger cannot fail: the ledger did
     except Exception as error:
         words = f"raised: {type(error).__name__}: {str(error)[:500]}"
-        where = "for" if m == 1 else f"in a batch of {m}, of which the first is"
+        where = "for" if m == 1 else f"in a batch of {m} that begins with"
         text = f"{words}, {where} {describe(coalitions, 0)}"
         return failed(m, text, time.perf_counter() - start, traceback.format_exc())
     seconds = time.perf_counter() - start
@@ -69,12 +69,12 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
 
 
 class _Late(BaseException):
-    """The timeout of a batch; no Exception, so that a game's own `except Exception` does not catch it."""
+    """A batch timed out; not an Exception, so that a game's own `except Exception` does not catch it."""
 
 
 @contextmanager
 def _deadline(seconds: float | None) -> Iterator[None]:
-    """Interrupt what runs past its time; end the process where it does not listen, as in a long C loop."""
+    """Interrupt the block at its timeout; kill the process if that has no effect, as in a long C loop."""
     if seconds is None:
         yield
         return

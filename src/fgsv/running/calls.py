@@ -1,4 +1,4 @@
-"""Calls: batches go to the workers a few at a time, and each call is recorded before the next."""
+"""Calls: send a few batches at a time to the workers, and record each call before the next."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fgsv.running.batches import PackedBatch
 from fgsv.running.workers import Workers
 
 CALL_SECONDS = 1.0
-"""About how long a call should take: the most that a killed run loses, unless one batch takes longer."""
+"""Target duration of a call: a killed run loses no more than this, unless one batch takes longer."""
 MOST_BATCHES = 64
-"""The most batches of a call for each worker."""
+"""Limit on the batches in a call, for each worker."""
 SEARCH_SECONDS = 10.0
 """Seconds spent locating the coalition that made a batch fail."""
 
@@ -23,11 +23,11 @@ Record = Callable[[list[tuple[bytes, Outcome]]], None]
 
 
 class OutOfTime(TimeoutError):
-    """The deadline of an evaluator passed before all that was asked for was evaluated."""
+    """The deadline of an evaluator passed before everything was evaluated."""
 
 
 class Calls:
-    """Evaluates batches with the workers of one evaluator; no bit of a value depends on how calls are cut."""
+    """Evaluates batches with the workers of one evaluator; values do not depend on how calls are cut, to the bit."""
 
     def __init__(self, game: Game, workers: Workers, record: Record | None, *, raises: bool) -> None:
         self._game, self._workers, self._record, self._raises = game, workers, record, raises
@@ -35,9 +35,9 @@ class Calls:
         self._n_outputs = len(game.outputs) if game.outputs else None
 
     def __call__(self, batches: list[PackedBatch], deadline: float | None = None) -> list[Outcome]:
-        """Return the outcomes of batches, in order; raise an error for a failure where that is the policy.
+        """Return the outcomes of batches, in order; raise an error for a failure if that is the policy.
 
-        No call begins after the deadline, by `time.monotonic`.
+        No call begins after the deadline (on the clock `time.monotonic`).
         """
         outcomes: list[Outcome] = []
         in_one = self._record is None and deadline is None
@@ -46,7 +46,7 @@ class Calls:
                 raise OutOfTime("no time is left for further evaluations")
             call = batches[len(outcomes) : len(outcomes) + (len(batches) if in_one else self._size)]
             start = time.monotonic()
-            done = self._attempted(call)
+            done = self._attempt(call)
             if self._record is not None:
                 self._record([(batch.packed, outcome) for batch, outcome in zip(call, done, strict=True)])
             self._adapt(time.monotonic() - start)
@@ -58,26 +58,26 @@ class Calls:
         return outcomes
 
     def _adapt(self, seconds: float) -> None:
-        """Let calls grow while they are quick, since a commit waits for the disk."""
+        """Let calls grow while they are quick, because each one waits for the disk."""
         if seconds < CALL_SECONDS / 2:
             self._size = min(2 * self._size, MOST_BATCHES * self._workers.count)
         elif seconds > CALL_SECONDS:
             self._size = max(self._size // 2, self._workers.count)
 
-    def _attempted(self, batches: list[PackedBatch]) -> list[Outcome]:
-        """Evaluate batches; one of independent rows that fails is evaluated again row by row."""
-        outcomes = list(map(self._of_one_width, self._workers.attempt(batches)))
+    def _attempt(self, batches: list[PackedBatch]) -> list[Outcome]:
+        """Evaluate batches; if rows are independent, a batch that fails is evaluated again row by row."""
+        outcomes = list(map(self._check_width, self._workers.attempt(batches)))
         if self._game.independent_rows:
             for i, (batch, outcome) in enumerate(zip(batches, outcomes, strict=True)):
                 if outcome.values.shape[1] == 0 and len(batch) > 1:
                     rows = [PackedBatch(batch.coalitions[row : row + 1]) for row in range(len(batch))]
-                    singles = map(self._of_one_width, self._workers.attempt(rows))
+                    singles = map(self._check_width, self._workers.attempt(rows))
                     parts = [part for single in singles for part in by_row(single)]
                     outcomes[i] = replace(joined(parts), trace=outcome.trace)
         return outcomes
 
-    def _of_one_width(self, outcome: Outcome) -> Outcome:
-        """Return an outcome as it is, or as a failure where its number of outputs is not that of the others."""
+    def _check_width(self, outcome: Outcome) -> Outcome:
+        """Return an outcome unchanged, or as a failure if its number of outputs differs from the others'."""
         width = outcome.values.shape[1]
         if width == 0:
             return outcome
@@ -85,11 +85,11 @@ class Calls:
             self._n_outputs = width
         if width == self._n_outputs:
             return outcome
-        text = f"wrong shape: {width} outputs, where {self._n_outputs} were expected"
+        text = f"wrong shape: {width} outputs, expected {self._n_outputs}"
         return failed(len(outcome.values), text, outcome.seconds)
 
     def _error(self, coalitions: Coalitions, outcome: Outcome) -> GameError:
-        """Return the error to raise for a batch that failed; it names the first guilty coalition that is found."""
+        """Return the error to raise for a failed batch; it names the coalition that caused it, if found in time."""
         start = time.monotonic()
         text, rows = next(iter(outcome.failures.items()))
         if len(rows) == len(coalitions) > 1 and text.startswith("raised"):

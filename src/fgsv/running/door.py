@@ -1,4 +1,4 @@
-"""The door to a game: what a run, an audit or a diagnosis asks for values, and how its use is recorded."""
+"""The door to a game: how a run, an audit or a diagnosis gets values, and how its end is recorded."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class Door(Protocol):
 
     @property
     def failures(self) -> Failures | None:
-        """What failed so far; None where nothing did."""
+        """Failures so far; None if there are none."""
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
 
     def ends(self) -> Floats:
-        """Return (2, q): U(0) and U(N), evaluated once however often they are asked for."""
+        """Return (2, q): U(0) and U(N), evaluated once, however often this is called."""
 
     def other_game(self, game: Any) -> Evaluate:
-        """Return how to evaluate another game of the same players, in this process and without a ledger."""
+        """Return a function that evaluates another game of the same players, in this process and without a ledger."""
 
 
 @dataclass
 class Recorded:
-    """A run that is being recorded: whoever runs it says how it ended."""
+    """A run being recorded; its caller sets how it ended."""
 
     end: End = INTERRUPTED
 

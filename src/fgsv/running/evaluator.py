@@ -1,6 +1,6 @@
-"""The evaluator: the values of coalitions, from the ledger if it has them, from the workers if not.
+"""The evaluator: values of coalitions, from the ledger if known, otherwise from the workers.
 
-Nothing else calls a game. It counts, records, pins threads, bounds memory and applies `on_error`; a run hands it on
+Nothing else calls a game. It counts, records, pins threads, bounds memory and applies `on_error`; a run passes it on
 to the audit of its result, so that no coalition is evaluated twice.
 """
 
@@ -34,16 +34,16 @@ BATCH_BYTES = 2**24
 
 
 def default_batch_size(n_players: int) -> int:
-    """Return how many coalitions are evaluated together by default: 16 MiB of booleans."""
+    """Return how many coalitions form a batch by default: at most 16 MiB of booleans."""
     return max(1, min(BATCH_SIZE, BATCH_BYTES // n_players))
 
 
 class Evaluator:
-    """Evaluates coalitions of one game; use it as a context, in which the ledger and the workers are open.
+    """Evaluates coalitions of one game; a context manager that opens the ledger and the workers.
 
-    A round is cut into batches by their number of rows alone; a batch is what is evaluated, recorded and found
-    again, so its bits do not depend on workers, calls or what the ledger holds. (Where the game's rows are
-    independent, each row is.)
+    A round is cut into batches of `batch_size` coalitions. A batch is evaluated, recorded and looked up as a whole,
+    so its bits do not depend on workers, calls or the contents of the ledger. (If the game's rows are independent,
+    the same holds for each coalition.)
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class Evaluator:
         self.on_error = on_error
         self.timeout = timeout
         self.deadline: float | None = None
-        """The time, by `time.monotonic`, after which no call begins."""
+        """The time (on the clock `time.monotonic`) after which no call begins."""
         self._n_jobs = n_jobs
         self.n_asked = 0
-        """Evaluations that were asked for, whether the ledger had them or not."""
+        """Evaluations requested, whether or not the ledger had them."""
         self._counted_as = failure_value(on_error)
         self._failures: Counter[str] = Counter()
         self._first_failure = ""
@@ -83,7 +83,7 @@ class Evaluator:
         return self
 
     def beside(self, game: Game) -> Evaluator:
-        """Return an evaluator of another game that records into the same ledger, with workers of its own."""
+        """Return an evaluator of another game, with the same ledger and its own workers."""
         other = Evaluator(
             game, n_jobs=self._n_jobs, on_error=self.on_error, timeout=self.timeout, ledger=self._ledger
         )
@@ -115,7 +115,7 @@ class Evaluator:
 
     @contextmanager
     def recorded(self, settings: Mapping[str, Any]) -> Iterator[Recorded]:
-        """Enter what the block does into the ledger as a run with these settings, with its end."""
+        """Record the block in the ledger as a run with these settings, and how it ended."""
         run, before = Recorded(), self.n_asked
         if self._ledger is None or self._memory is None or self._ledger.read_only:
             yield run
@@ -132,7 +132,7 @@ class Evaluator:
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
-        """Raise `OutOfTime` in the block instead of beginning a call after so many seconds."""
+        """Raise `OutOfTime` in the block rather than begin a call after this many seconds."""
         self.deadline = None if seconds is None else time.monotonic() + seconds
         try:
             yield
@@ -151,7 +151,7 @@ class Evaluator:
         return values
 
     def ends(self) -> Floats:
-        """Return (2, q): U(0) and U(N), evaluated once however often they are asked for."""
+        """Return (2, q): U(0) and U(N), evaluated once, however often this is called."""
         return self._ends
 
     @cached_property
@@ -159,14 +159,14 @@ class Evaluator:
         return self(Coalitions.ends(self.game.n_players))
 
     def other_game(self, game: Any) -> Evaluate:
-        """Return how to evaluate another game of the same players, in this process and without a ledger."""
+        """Return a function that evaluates another game of the same players, in this process and without a ledger."""
         n = self.game.n_players
         return Evaluator(as_game(game, n), batch_size=default_batch_size(n), n_jobs=1)
 
     def _values(self, outcome: Outcome) -> Floats:
-        """Return (m, q) values with the policy's number where the game failed, and count those."""
+        """Return (m, q) values, with the policy's number for failures, and count these."""
         m, width = outcome.values.shape
-        self._n_outputs = self._n_outputs or width or 1  # known from the ends, unless both of them failed
+        self._n_outputs = self._n_outputs or width or 1  # the ends have set the number of outputs, unless both failed
         if not outcome.failures:
             return outcome.values
         assert self._counted_as is not None
@@ -179,7 +179,7 @@ class Evaluator:
 
     @property
     def failures(self) -> Failures | None:
-        """What failed so far; None where nothing did."""
+        """Failures so far; None if there are none."""
         if not self._failures or self._counted_as is None:
             return None
         kinds = dict(sorted(self._failures.items()))

@@ -1,4 +1,4 @@
-"""Interrupts: Ctrl-C may end a run between two steps, never in the middle of an update."""
+"""Interrupts: Ctrl-C ends a run between two steps, never in the middle of an update."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def held_interrupts() -> Iterator[None]:
-    """Have an interrupt wait until the block is done: an estimator in the middle of an update has no estimate."""
+    """Delay an interrupt until the block is done: in the middle of an update an estimator has no estimate."""
     before = signal.getsignal(signal.SIGINT)
-    # interrupts go to the main thread; a handler that is not Python's cannot be put back
+    # only the main thread gets interrupts; a handler not set from Python cannot be restored
     if threading.current_thread() is not threading.main_thread() or before is None:
         yield
         return
@@ -23,4 +23,4 @@ def held_interrupts() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGINT, before)
     if waiting:
-        signal.raise_signal(signal.SIGINT)  # for the handler that was there: Python's, the user's own, or none
+        signal.raise_signal(signal.SIGINT)  # for the original handler: Python's, the user's own, or none

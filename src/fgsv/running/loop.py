@@ -26,7 +26,7 @@ from fgsv.valuation import INTERRUPTED, End, Failures, Reason, RunSettings, Valu
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What is to be valued, how, and when to stop: all of it checked before work is spent."""
+    """What to value, how, and when to stop, all checked in advance."""
 
     game: Game
     partition: Partition
@@ -37,14 +37,14 @@ class Run:
     settings: RunSettings
 
     def problem(self, ends: Floats, other_game: Callable[[Any], Evaluate]) -> Problem:
-        """Return what the method is given."""
+        """Return the problem that the method works on."""
         n, seed = self.game.n_players, self.settings.seed
         return Problem(n, ends, self.partition, self.semivalue, self.cost, seed, other_game)
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Where a run stands after a round; the valuation is computed when it is first asked for."""
+    """The state of a run after a round; the valuation is computed on first use."""
 
     run: Run
     estimator: Estimator
@@ -75,7 +75,7 @@ class Progress:
         )
 
     def ended(self, end: End) -> Valuation:
-        """Return the valuation of the whole run; its end says what is still missing."""
+        """Return the final valuation; its end says which targets were missed."""
         if discarded := self.n_evaluations - self.valuation.n_evaluations:
             end = end.with_note(f"{discarded} evaluations of an unfinished enumeration were discarded")
         for note in unreached(self.run.rules, self.valuation):
@@ -84,7 +84,7 @@ class Progress:
 
 
 def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuation]:
-    """Yield the valuation after every round and at the end, or at the end alone."""
+    """Yield the valuation after every round and at the end, or only at the end."""
     start = time.monotonic()
     settings, least = run.settings, run.method.least(run.game.n_players, run.partition)
     ends = evaluate.ends()
@@ -130,7 +130,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
 
 
 def _nothing_left(draws: Draws | None, progress: Progress) -> End | None:
-    """Return the end of a run that has nothing left to draw, or no budget for it."""
+    """Return the end of a run with nothing left to draw or too little budget, or None to go on."""
     if draws is None:
         exact = progress.valuation.exact
         return End(Reason.EXHAUSTED, "every coalition is evaluated" if exact else "nothing is left to draw")
@@ -138,5 +138,5 @@ def _nothing_left(draws: Draws | None, progress: Progress) -> End | None:
     left = budget - progress.n_evaluations
     if wanted <= left:
         return None
-    unspent = f": the next round takes {wanted}, {left} stay unspent" if left > budget / 8 else ""
+    unspent = f": the next round needs {wanted}, so {left} were left unspent" if left > budget / 8 else ""
     return End(Reason.BUDGET, f"budget of {budget} reached{unspent}")

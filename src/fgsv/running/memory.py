@@ -1,4 +1,4 @@
-"""Memory: what a ledger knows of the batches that a run asks for."""
+"""Memory: look batches up in the ledger before evaluating them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fgsv.ledger import Ledger, Outcome, Row, by_row, joined
 from fgsv.running.batches import PackedBatch
 
 MOST_RECENT = 2**16
-"""Rows that are kept with their values, to be found without the file: some 20 MB."""
+"""Rows cached with their values, to avoid reading the file: some 20 MB."""
 
 Evaluated = Callable[[list[PackedBatch]], list[Outcome]]
 
 
 class Memory:
-    """Looks batches up in a ledger and has the missing ones evaluated; row by row if rows are independent."""
+    """Looks batches up in a ledger, row by row if rows are independent, and has the missing ones evaluated."""
 
     def __init__(self, ledger: Ledger, game: Game, *, retries: bool) -> None:
         self._ledger, self._game = ledger, game
@@ -36,12 +36,12 @@ class Memory:
             if outcome is not None and not self._should_retry(outcome.failures):
                 known[batch.packed] = outcome
             else:
-                missing[batch.packed] = batch  # once, where a round has the same batch twice
+                missing[batch.packed] = batch  # a batch that occurs twice in a round is evaluated once
         known |= zip(missing, evaluated(list(missing.values())), strict=True)
         return [known[batch.packed] for batch in batches]
 
     def _by_row(self, batches: list[PackedBatch], evaluated: Evaluated) -> list[Outcome]:
-        """Return the outcomes row by row from the ledger, each missing row evaluated once."""
+        """Look up each row separately, and evaluate each missing row once."""
         rows = [split(batch.packed) for batch in batches]
         known = self._recent
         if len(known) > MOST_RECENT:

@@ -1,4 +1,4 @@
-"""Preparation: the arguments of `fgsv.value` become a run, checked before work is spent."""
+"""Preparation: turn the arguments of `fgsv.value` into a run, checked before any evaluation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fgsv.valuation import RunSettings
 
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
-"""Where another rule ends the run, the budget only guards against what is out of reach."""
+"""With another stopping rule, the budget only guards against targets out of reach."""
 
 
 def is_open(game: Any) -> bool:
@@ -33,7 +33,7 @@ def is_open(game: Any) -> bool:
 
 
 def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
-    """Return the game, or that of an open evaluator, and the partition of its players."""
+    """Return the game (of an open evaluator, if given one) and the partition of its players."""
     if is_open(game):
         game = game.game
     grouped_by = getattr(game, "grouped_by", None)
@@ -45,13 +45,13 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
 
 
 def door_to(given: Any, game: Game, **options: Any) -> tuple[Door, AbstractContextManager[object]]:
-    """Return a door to the game, and the context in which it is open; one that was given open stays so."""
+    """Return a door to the game and the context that opens it; a door that is already open stays open."""
     if not is_open(given):
         evaluator = Evaluator(game, **options)
         return evaluator, evaluator
     settled = sorted(name for name, option in options.items() if option not in (None, "raise"))
     if settled:
-        raise ValueError(f"{', '.join(settled)}: the evaluator that was given as the game has settled that")
+        raise ValueError(f"{', '.join(settled)} cannot be set here: the open evaluator has set it")
     return given, nullcontext()
 
 
@@ -72,12 +72,12 @@ def prepare(
     proxy: Any,
     options: dict[str, Any],
 ) -> Run:
-    """Return the run that the arguments of `fgsv.value` ask for, or raise an error that says what is wrong."""
+    """Return the run that the arguments of `fgsv.value` describe, or raise an error that says what is wrong."""
     game, n = door.game, door.game.n_players
     if proxy is not None and "proxy" not in options:
         name = method if isinstance(method, str) else method.name
         if name != "covariance":
-            raise ValueError(f"a proxy goes with the method 'covariance', not with {name!r}")
+            raise ValueError(f"proxy works only with the method 'covariance', not with {name!r}")
         options = {**options, "proxy": proxy}
     asked = as_method(method, options)
     weights = as_semivalue(semivalue, n)
@@ -101,7 +101,7 @@ def prepare(
         on_error=door.evaluator.on_error,
         timeout=door.evaluator.timeout,
         fingerprint=game.fingerprint,
-        needs=_needs(asked, weights, stop),
+        needs=_own_objects(asked, weights, stop),
     )
     running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)
     least = running.least(n, partition)
@@ -114,14 +114,14 @@ def prepare(
 
 
 def _options(method: Method) -> dict[str, Any]:
-    """Return the options of a method that can be written down."""
+    """Return the options of a method, as JSON can hold them."""
     if not is_dataclass(method):
         return {}
     return {each.name: getattr(method, each.name) for each in fields(method) if each.name != "proxy"}
 
 
-def _needs(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, ...]:
-    """Return which arguments are objects of the user's own, without which the run cannot be run again."""
+def _own_objects(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, ...]:
+    """Return the arguments that are the user's own objects, which a re-run needs again."""
     own = {
         "method": type(method) not in (METHODS.get(method.name), Enumeration),
         "semivalue": not isinstance(semivalue, Beta | Banzhaf),

@@ -20,7 +20,7 @@ from fgsv.types import Ints
 from fgsv.valuation import Valuation
 
 MOST_PLAYERS = 24
-"""Players up to which `exact` enumerates."""
+"""Largest number of players for `exact`."""
 BATCH_OF_EXACT = 2**11
 """Coalitions that `exact` evaluates together by default: with so few players more of them fit into memory."""
 
@@ -28,7 +28,7 @@ Rounds = Callable[..., Iterator[Valuation]]
 
 
 @contextmanager
-def _started(
+def _start(
     game: Any,
     groups: Any = None,
     *,
@@ -50,7 +50,7 @@ def _started(
     timeout: float | None = None,
     **options: Any,
 ) -> Iterator[Rounds]:
-    """Check the arguments, open the evaluator, and give what runs the rounds; the end goes into the ledger."""
+    """Check the arguments, open the evaluator, and yield what runs the rounds; the ledger records the end."""
     read, partition = read_players(game, groups)
     door, opened = door_to(
         game, read, batch_size=batch_size, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout
@@ -81,7 +81,7 @@ def _started(
         yield recorded_rounds
 
 
-@same_arguments(_started)
+@same_arguments(_start)
 def iterate(*args: Any, **kwargs: Any) -> Iterator[Valuation]:
     """Yield the valuation after each round of a run; the arguments are those of `value`.
 
@@ -90,11 +90,11 @@ def iterate(*args: Any, **kwargs: Any) -> Iterator[Valuation]:
     >>> [v.n_evaluations for v in fgsv.iterate(game, budget=100)]
     [34, 66, 98]
     """
-    with _started(*args, **kwargs) as run_rounds:
+    with _start(*args, **kwargs) as run_rounds:
         yield from run_rounds(every=True)
 
 
-@same_arguments(_started)
+@same_arguments(_start)
 def value(*args: Any, **kwargs: Any) -> Valuation:
     """Estimate the faithful value of each group: the sum of its members' Shapley values (paper, Eq. 4).
 
@@ -104,30 +104,30 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     (('a', 'b'), [0.3333, 3.6667])
 
     `game` is a callable from an (m, n) boolean array to (m,) or (m, q) numbers; `groups` are n labels, a mapping
-    name -> indices, an (n, K) ownership matrix, or None for each player alone.
+    name -> indices, an (n, K) ownership matrix, or None to make each player its own group.
 
     What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate` and
-    `round_size` for the default; or a method of your own), `semivalue` ("shapley", "banzhaf", "beta(a, b)", or one
-    of your own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game that resembles this one:
-    what it explains is not sampled; one without closed form is valued beside it, with 128 to 256 times the
+    `round_size` for the default; or your own method), `semivalue` ("shapley", "banzhaf", "beta(a, b)", or your
+    own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game that resembles this one: what it
+    explains is not sampled; without a closed form, it is valued in its own run, with 128 to 256 times the
     evaluations, up to 200,000), `seed`.
 
-    When it stops, whichever comes first: `budget` evaluations in all, the ends included (default: 20,000, or a
-    million beside another rule); `max_seconds`; `stderr`, the largest standard error of a group; `precision`, the
-    half-width of every share's interval at `confidence`; `stop`, rules of your own: callables from the progress to
-    words that say why to stop, or None to go on. With a budget of 2^n or more the default method enumerates; beside
-    another rule it samples first, half as many coalitions at the most.
+    When it stops, whichever comes first: `budget` evaluations in total, including the ends (default: 20,000, or a
+    million with another rule); `max_seconds`; `stderr`, the largest standard error of a group; `precision`, the
+    half-width of every share's interval at `confidence`; `stop`, your own rules: callables that take the progress
+    and return why to stop, or None to go on. With a budget of 2^n or more the default method enumerates; with
+    another rule it first samples, at most half as many coalitions.
 
-    A stop that looks at the errors ends runs whose error happens to look small. Measured in 1,000 runs on each of
+    A rule that looks at the errors tends to stop when they happen to look small. Measured in 1,000 runs on each of
     three games (`python -m benchmarks coverage`), 95% intervals then hold in 94.1 to 96.3%, and where tails are heavy
     the values are off by 0.17 standard errors in the mean. Standard errors cannot reflect coalitions that were never
     sampled: a game that is worth something in rare coalitions only may meet its target before the first of them.
 
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
-    a file that remembers every evaluation, `on_error` ("raise", or a number that a failure counts as), `timeout`
+    a file that records every evaluation, `on_error` ("raise", or a number that a failure counts as), `timeout`
     seconds for each batch. Same seed, same bits, however it runs. An interrupt returns the valuation so far.
     """
-    with _started(*args, **kwargs) as run_rounds:
+    with _start(*args, **kwargs) as run_rounds:
         [valuation] = run_rounds(every=False)
     return valuation
 
@@ -148,7 +148,7 @@ def exact(
     >>> fgsv.exact(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"]).values.round(4).tolist()
     [0.3333, 3.6667]
 
-    Costs 2^n evaluations of the game, for at most 24 players; how it runs is as for `fgsv.value`. For the usual Group
+    Costs 2^n evaluations, for at most 24 players; it runs with the options of `fgsv.value`. For the usual Group
     Shapley Value, where each group is one player, call it on `fgsv.grouped(game, groups)`.
     """
     read = read_players(game, groups)[0]
@@ -156,7 +156,7 @@ def exact(
     if n > MOST_PLAYERS:
         raise ValueError(
             f"exact values of {n} players would take 2^{n} = {2.0**n:.3g} evaluations; the limit is "
-            f"{MOST_PLAYERS} players. fgsv.value(game, groups, budget=20_000) estimates them, with errors"
+            f"{MOST_PLAYERS} players. Use fgsv.value(game, groups, budget=20_000) to estimate them, with errors"
         )
     return value(
         game,

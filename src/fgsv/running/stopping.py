@@ -1,4 +1,4 @@
-"""Rules that end a run: callables from its progress to words that say why, or None to go on."""
+"""Stopping rules: callables that take a run's progress and return why to stop, or None to go on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fgsv.valuation import End, Reason, RunSettings, Valuation, positive_total
 
 
 class Progress(Protocol):
-    """What a rule may look at after a round."""
+    """What a rule can see after a round."""
 
     @property
     def n_evaluations(self) -> int:
@@ -29,14 +29,14 @@ class Progress(Protocol):
 
     @property
     def valuation(self) -> Valuation:
-        """The valuation so far, computed when first asked for."""
+        """The valuation so far, computed on first use."""
 
 
 Rule = Callable[[Progress], str | None]
-"""Says after a round why to stop, or None to go on.
+"""Return after a round why to stop, or None to go on.
 
 A rule may have two attributes: `reason`, the reason of the end, and `check(total)`, which is called with U(N) - U(0)
-before the first round and raises an error where the rule can never be met.
+before the first round and raises an error if the rule can never be met.
 """
 
 
@@ -49,7 +49,7 @@ class MaxSeconds:
     reason: ClassVar[Reason] = Reason.TIME
 
     def __call__(self, progress: Progress) -> str | None:
-        """Say why to stop, or None to go on."""
+        """Return why to stop, or None to go on."""
         return f"max_seconds of {self.seconds:g} passed" if progress.seconds >= self.seconds else None
 
 
@@ -62,7 +62,7 @@ class StandardError:
     name: ClassVar[str] = "a standard error"
 
     def __call__(self, progress: Progress) -> str | None:
-        """Say why to stop, or None to go on."""
+        """Return why to stop, or None to go on."""
         return f"every standard error is at most {self.target:g}" if self.ratio(progress.valuation) <= 1 else None
 
     def ratio(self, valuation: Valuation) -> float:
@@ -72,7 +72,7 @@ class StandardError:
 
 @dataclass(frozen=True)
 class Precision:
-    """Stop when the interval of every group's share reaches at most `target` to either side."""
+    """Stop when every group's share is known to within `target`."""
 
     target: float
     confidence: float = 0.95
@@ -80,12 +80,12 @@ class Precision:
     name: ClassVar[str] = "a precision"
 
     def check(self, total: Floats) -> None:
-        """Raise an error where there is nothing to share."""
+        """Raise an error if there is nothing to share."""
         positive_total(total)
 
     def __call__(self, progress: Progress) -> str | None:
-        """Say why to stop, or None to go on."""
-        if not self.ratio(progress.valuation) <= 1:  # an error that is unknown meets no target
+        """Return why to stop, or None to go on."""
+        if not self.ratio(progress.valuation) <= 1:  # an unknown error meets no target
             return None
         return f"every share is within {self.target:g} at {self.confidence:.0%} confidence"
 
@@ -96,7 +96,7 @@ class Precision:
 
 
 def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) -> tuple[Rule, ...]:
-    """Return the rules that the settings of a run ask for, and those of the user's own."""
+    """Return the rules in the settings of a run, and the user's own."""
     rules: list[Rule] = []
     if settings.max_seconds is not None:
         rules.append(MaxSeconds(settings.max_seconds))
@@ -112,12 +112,12 @@ def own_rules(stop: Rule | Sequence[Rule] | None) -> tuple[Rule, ...]:
     rules = () if stop is None else tuple(stop) if isinstance(stop, Sequence) else (stop,)
     for rule in rules:
         if not callable(rule):
-            raise TypeError(f"stop must be a callable from progress to words or None, or several; got {rule!r}")
+            raise TypeError(f"stop must be one or more callables from progress to text or None; got {rule!r}")
     return rules
 
 
 def met(rules: Iterable[Rule], progress: Progress) -> End | None:
-    """Return the end of a run by the rules that are met, or None to go on."""
+    """Return the end of a run if any rules are met, or None to go on."""
     found = [
         (getattr(rule, "reason", Reason.TARGET), str(words))
         for rule in rules
@@ -133,7 +133,7 @@ def met(rules: Iterable[Rule], progress: Progress) -> End | None:
 
 
 def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
-    """Say what each target that was not reached would take: errors fall with the root of the evaluations."""
+    """Estimate the evaluations for each missed target: errors fall with the square root of the evaluations."""
     notes = []
     for rule in rules:
         if not isinstance(rule, StandardError | Precision):

@@ -1,4 +1,4 @@
-"""One thread for numerical libraries: the bits of a product depend on how many there are."""
+"""One thread for numerical libraries: the last bits of a matrix product depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threadpoolctl import ThreadpoolController
 
 
 class _OneThread:
-    """Pins the threads of BLAS and OpenMP to one: a matrix product on two of them has other last bits."""
+    """Limits BLAS and OpenMP to one thread, so that results have the same bits everywhere."""
 
     def __init__(self) -> None:
         self._n_modules = 0

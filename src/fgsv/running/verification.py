@@ -1,4 +1,4 @@
-"""Verification: derive a valuation again from its ledger, and a ledger's records again from the game."""
+"""Verification: recompute a valuation from its ledger, and a ledger's records from the game."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, RunSettings, Valuation
 
 TAKEN_FROM_FILE = (
-    "the groups' names and members, the amount and policy of a payout, an end by the clock or by hand, the error "
-    "from the test rows, and the audit"
+    "the groups' names and members, the amount and policy of a payout, an end by time limit or interrupt, the "
+    "error from the test rows, and the audit"
 )
-"""What a valuation states and no ledger holds."""
+"""What a valuation states but no ledger records."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a result is not what it should be."""
+    """One difference between a stated result and the recomputed one."""
 
     where: str
     stated: Any
@@ -48,22 +48,22 @@ def verify(
     stop: Any = None,
     proxy: Any = None,
 ) -> list[Difference]:
-    """Derive every draw from the seed and every number from the recorded utilities; return what differs.
+    """Recompute every draw from the seed and every number from the recorded utilities; return what differs.
 
-    It is the run itself, of a game that is known from the ledger alone: neither data nor model are needed, and
-    the ledger is not changed. An empty list says that all values, errors and shares are the same, bit for bit.
+    This repeats the run with a game that only looks values up in the ledger: it needs neither data nor model, and
+    does not change the ledger. An empty list means that all values, errors and shares are the same, bit for bit.
 
-    A run with a method, a semivalue, a stopping rule or a proxy of your own needs that object again. The ledger
-    knows players, not providers: `TAKEN_FROM_FILE` says what is taken as the valuation states it.
+    A run with your own method, semivalue, stopping rule or proxy needs that object again. The ledger knows players,
+    not providers: `TAKEN_FROM_FILE` lists what is not checked.
     """
     settings = valuation.settings
     if settings is None:
-        raise ValueError("this valuation has no settings to run it again from: it was not made by fgsv.value")
+        raise ValueError("a valuation without settings cannot be verified: it was not made by fgsv.value")
     own = {"method": method, "semivalue": semivalue, "stop": stop, "proxy": proxy}
     lacking = [name for name in settings.needs if own[name] is None]
     if lacking:
         raise ValueError(
-            f"this run had a {lacking[0]} of its own, which no file holds: give it again, "
+            f"this run used your own {lacking[0]}, which no file stores: pass it again, "
             f"fgsv.verify(valuation, ledger, {lacking[0]}=...)"
         )
     with Ledger(ledger, read_only=True) as opened:
@@ -74,7 +74,7 @@ def verify(
             for derived in iterate(game, valuation.partition, ledger=opened, **(_arguments(settings) | given)):
                 if derived.n_evaluations >= valuation.n_evaluations:
                     break
-            if valuation.weights is not None:  # the ledger has the folds of the test rows one by one
+            if valuation.weights is not None:  # the ledger records each fold of the test rows as an output
                 derived = derived.combined(valuation.weights)
         except NotRecorded:
             stated = f"{valuation.n_evaluations} evaluations from seed {settings.seed}"
@@ -83,7 +83,7 @@ def verify(
 
 
 def _arguments(settings: RunSettings) -> dict[str, Any]:
-    """Return the arguments of `fgsv.value` that run it again in this process."""
+    """Return the arguments of `fgsv.value` that repeat the run in this process."""
     table = None if settings.cost is None else np.array(settings.cost)
     options = {} if "method" in settings.needs else dict(settings.options)
     return options | {
@@ -93,7 +93,7 @@ def _arguments(settings: RunSettings) -> dict[str, Any]:
         "budget": settings.budget,
         "batch_size": settings.batch_size,
         "cost": None if table is None else lambda sizes: table[sizes - 1],
-        # when the clock ended the run is not derived, only that it might have
+        # when the clock stopped the run cannot be recomputed, only that there was a limit
         "max_seconds": None if settings.max_seconds is None else float("inf"),
         "stderr": settings.stderr,
         "precision": settings.precision,
@@ -104,13 +104,13 @@ def _arguments(settings: RunSettings) -> dict[str, Any]:
 
 
 def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
-    """Return the number of a game in a ledger, and the game, which cannot evaluate anything new."""
+    """Return a game's number in the ledger, and the game, which can only replay recorded values."""
     games = {game.fingerprint: (number, game) for number, game in ledger.games()}
     if fingerprint not in games:
-        held = ", ".join(map(repr, games)) or "none at all"
+        held = ", ".join(map(repr, games)) or "no game at all"
         raise WrongLedger(
             f"the ledger {ledger.path} is of another game: it contains no game with fingerprint {fingerprint!r}, "
-            f"but {held}. Give the ledger of the run itself"
+            f"but {held}. Pass the ledger of the run itself"
         )
     return games[fingerprint]
 
@@ -121,7 +121,7 @@ def _differences(stated: Valuation, derived: Valuation) -> Iterator[Difference]:
             yield Difference(name, getattr(stated, name), getattr(derived, name))
     for name in ("values", "stderr", "total", "player_values", "deviations"):
         yield from _different_entries(name, getattr(stated, name), getattr(derived, name), stated.names)
-    # an end by the clock or by hand is not in the ledger
+    # an end by time limit or interrupt cannot be recomputed
     clocked = stated.settings is not None and stated.settings.max_seconds is not None
     if stated.end.reason is Reason.INTERRUPTED or (stated.end.reason is Reason.TIME and clocked):
         return
@@ -142,20 +142,20 @@ def _different_entries(name: str, stated: Any, derived: Any, names: tuple[Any, .
         label = f" of group {names[place[0]]!r}" if name in ("values", "stderr") and place else f" {list(place)}"
         yield Difference(name + label, a[place].item(), b[place].item())
     if len(wrong) > 5:
-        yield Difference(name, f"{len(wrong)} entries in all", "other ones")
+        yield Difference(name, f"{len(wrong)} entries in total", "others")
 
 
 def verify_records(
     ledger: str | Path, game: Any, *, sample: int = 20, seed: int = 0, tolerance: float = 0.0
 ) -> list[Difference]:
-    """Evaluate a random sample of a game's recorded batches again; return where the game's answers differ.
+    """Evaluate a random sample of a game's recorded batches again; return where the values differ.
 
-    A value that was tampered with differs, and so does everything after a library changed its arithmetic. With
-    `tolerance`, values may differ by so much, absolutely: for another type of machine, or a GPU.
+    Values differ if they were tampered with, or if a library changed its arithmetic. `tolerance` is the largest
+    allowed absolute difference: for another type of machine, or a GPU.
     """
     with Ledger(ledger, read_only=True) as opened:
         number, recorded = recorded_game(opened, getattr(game, "fingerprint", None))
-        # a batch that hung or killed its worker is not tried again here
+        # a batch that hung or killed its worker could do the same here
         whole = (batch for batch in opened.batches(number) if not batch.outcome.failures)
         records = _sampled(whole, sample, np.random.default_rng(seed))
     game = as_game(game, recorded.n_players)
@@ -175,7 +175,7 @@ def verify_records(
 
 
 def _sampled(records: Iterator[Batch], count: int, rng: np.random.Generator) -> list[Batch]:
-    """Return a uniform sample of a stream, without holding more than the sample."""
+    """Return a uniform sample of a stream, keeping only the sample in memory."""
     kept: list[Batch] = []
     for seen, record in enumerate(records):
         place = int(rng.integers(0, seen + 1))

@@ -1,4 +1,4 @@
-"""Views of an evaluator: another game whose values follow from those of the first."""
+"""Views of an evaluator: games whose values follow from another game's."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fgsv.types import Floats
 from fgsv.valuation import Failures
 
 CHUNK_BYTES = 2**26
-"""Booleans of coalitions of players that are made at once from coalitions of groups."""
+"""Booleans held at once when coalitions of groups are expanded into coalitions of players."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A door to a game that is evaluated through another door: the same evaluations, the same ledger."""
+    """A door to a game evaluated through another door, with the same evaluations and ledger."""
 
     inner: Door
     game: Game
@@ -40,7 +40,7 @@ class View:
 
     @property
     def failures(self) -> Failures | None:
-        """What failed so far."""
+        """Failures so far."""
         return self.inner.failures
 
     def __call__(self, coalitions: Coalitions) -> Floats:
@@ -55,7 +55,7 @@ class View:
         return self.lower(self.inner.ends())
 
     def other_game(self, game: Any) -> Evaluate:
-        """Return how to evaluate another game of the same players."""
+        """Return a function that evaluates another game of the same players."""
         return self.evaluator.other_game(game)
 
 
@@ -70,7 +70,7 @@ def by_groups(door: Door, partition: Partition) -> View:
 
 
 def weighted(door: Door, weights: ArrayLike | None) -> Door:
-    """Return the game whose value is a weighted sum of the outputs; the game itself without weights."""
+    """Return the game whose value is a weighted sum of the outputs; without weights, the game itself."""
     if weights is None:
         return door
     numbers = np.asarray(weights, dtype=float)

@@ -1,4 +1,4 @@
-"""What runs in a worker process: it fetches the game once, evaluates batches, and exits with its driver."""
+"""Code of a worker process: fetch the game once, evaluate batches, and exit with the driver."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fgsv.running.batches import attempt
 from fgsv.running.threads import one_thread
 
 _games: dict[str, Game] = {}
-"""The games that this worker has fetched, by where they lie."""
+"""Games that this worker has loaded, by folder."""
 _fetching = threading.Lock()
 
 
 def attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickled: bytes | None) -> Outcome | None:
-    """Evaluate a batch in a worker process, or return None where the game cannot be fetched."""
+    """Evaluate a batch in a worker process, or return None if the game's file cannot be read."""
     with _fetching:
         if folder not in _games:
             try:
@@ -33,17 +33,17 @@ def attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickled
             except Exception as error:
                 raise GameError(f"a worker cannot load the game ({type(error).__name__}: {error})") from None
             if len(_games) > 1:
-                _games.pop(next(iter(_games)))  # of an earlier run
+                _games.pop(next(iter(_games)))  # the game of an earlier run
             _games[folder] = fetched
         game = _games[folder]
-    one_thread()  # for good: where a worker has several threads, one must not undo it for another
+    one_thread()  # never undone: in a worker with several threads, one would undo it for another
     return attempt(game, unpack(game.n_players, packed), timeout)
 
 
 def exit_with_driver(driver: int) -> None:
-    """Exit soon after the driver: a killed one leaves no worker behind.
+    """Exit soon after the driver, so that a killed driver leaves no workers behind.
 
-    An interrupt from the terminal reaches all processes; only the driver answers it.
+    An interrupt from the terminal reaches all processes; only the driver handles it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

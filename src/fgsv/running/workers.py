@@ -28,16 +28,16 @@ from fgsv.running.threads import one_thread
 from fgsv.running.worker_process import attempt_in_worker, exit_with_driver
 
 TRIES = 3
-"""How often a batch is evaluated whose worker dies."""
+"""Attempts at a batch whose worker dies."""
 _OF_THIS_MACHINE = (LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend)
 
 
 class Workers:
-    """Where batches are evaluated: here, in threads, in processes, or wherever joblib's back end has them."""
+    """Where batches are evaluated: in this process, in threads, in processes, or on joblib's back end."""
 
     def __init__(self, game: Game, n_jobs: int | None, timeout: float | None) -> None:
         if n_jobs == 0:
-            raise ValueError("n_jobs (--jobs) must be a number of workers, or -1 for one on each core; got 0")
+            raise ValueError("n_jobs (--jobs) must be a number of workers, or -1 for one per core; got 0")
         self._game = game
         self._timeout = timeout
         self._parallel: Parallel | None = None
@@ -46,26 +46,26 @@ class Workers:
         backend, configured = get_active_backend()
         is_cluster = type(backend) not in _OF_THIS_MACHINE
         if is_cluster and n_jobs is None and configured is None:
-            n_jobs = -1  # whoever chose a cluster means all of it
+            n_jobs = -1  # on a cluster, the default is all of it
         here = n_jobs == 1 or (effective_n_jobs(n_jobs) == 1 and not is_cluster)
         self.count = 1 if here else effective_n_jobs(n_jobs)
         self._shared = getattr(backend, "supports_sharedmem", False)
         if timeout is not None and (here or type(backend) is not LokyBackend):
             raise ValueError(
-                "timeout needs process workers of this machine, which can be ended: give n_jobs=2 or more, "
+                "timeout needs worker processes on this machine, which can be killed: set n_jobs to 2 or more, "
                 "with joblib's default back end"
             )
         if timeout is not None and not timeout > 0:
             raise ValueError(f"timeout must be positive, got {timeout}")
         if not here:
-            # a cluster looks after its own workers
+            # a cluster manages its own workers
             following = (
                 {"initializer": exit_with_driver, "initargs": (os.getpid(),)} if type(backend) is LokyBackend else {}
             )
             self._parallel = Parallel(n_jobs, batch_size=1, pre_dispatch="all", max_nbytes=None, **following)
 
     def start(self) -> None:
-        """Start the workers, and lay the game where each of them can fetch it once."""
+        """Start the workers, and write the game to a file that each of them loads once."""
         if self._parallel is None:
             return
         if not self._shared:
@@ -76,19 +76,19 @@ class Workers:
                     f"the game cannot be sent to other processes ({type(error).__name__}: {error}); evaluate it "
                     'in this one (n_jobs=1), or in threads (joblib.parallel_config(backend="threading"))'
                 ) from error
-            self._lay_out()
+            self._write_game()
         self._parallel.__enter__()
         self._started = True
 
-    def _lay_out(self) -> None:
-        # it holds the data: announced, before it is made, to a process that removes it when the driver is killed
+    def _write_game(self) -> None:
+        # the folder contains the data: register it before creating it, so that it is removed if the driver is killed
         self._folder = Path(tempfile.gettempdir()) / f"fgsv-{secrets.token_hex(8)}"
         resource_tracker.register(str(self._folder), "folder")
         self._folder.mkdir(mode=0o700)
         (self._folder / "game").write_bytes(self._pickled)
 
     def stop(self) -> None:
-        """Let the workers go, and remove what was laid out for them."""
+        """Stop the workers, and remove the game's file."""
         if self._parallel is not None and self._started:
             self._parallel.__exit__(None, None, None)
         if self._folder is not None:
@@ -104,33 +104,33 @@ class Workers:
                 task = delayed(_attempt_in_thread)
                 return list(self._parallel(task(self._game, batch.coalitions) for batch in batches))
         try:
-            return self._sent(batches)
+            return self._send(batches)
         except GameError:
             raise
-        except Exception:  # what goes wrong in a batch is an outcome: here a worker died, of which batch is unknown
+        except Exception:  # an error in a batch is an outcome, so a worker died; which batch did it is unknown
             self._restart()
-            return [self._alone(batch) for batch in batches]
+            return [self._attempt_alone(batch) for batch in batches]
 
-    def _sent(self, batches: list[PackedBatch]) -> list[Outcome]:
-        """Send batches to the workers; where a worker cannot reach the game, it goes along the second time."""
+    def _send(self, batches: list[PackedBatch]) -> list[Outcome]:
+        """Send batches to the workers, and again with the game if a worker cannot read the game's file."""
         assert self._parallel is not None
         task = delayed(attempt_in_worker)
         folder = str(self._folder)
         outcomes = self._parallel(task(folder, batch.packed, self._timeout, None) for batch in batches)
-        far = [i for i, outcome in enumerate(outcomes) if outcome is None]
-        again = self._parallel(task(folder, batches[i].packed, self._timeout, self._pickled) for i in far)
-        for i, outcome in zip(far, again, strict=True):
+        unreached = [i for i, outcome in enumerate(outcomes) if outcome is None]
+        again = self._parallel(task(folder, batches[i].packed, self._timeout, self._pickled) for i in unreached)
+        for i, outcome in zip(unreached, again, strict=True):
             outcomes[i] = outcome
         return list(outcomes)
 
-    def _alone(self, batch: PackedBatch) -> Outcome:
-        """Evaluate a batch with no other beside it, so that a death is its own doing; the first try is done."""
+    def _attempt_alone(self, batch: PackedBatch) -> Outcome:
+        """Evaluate a batch on its own, so that only it can kill its worker; one attempt is already spent."""
         assert self._parallel is not None
         for _ in range(TRIES - 1):
-            self._parallel([delayed(int)()])  # a worker that is up before the clock runs
+            self._parallel([delayed(int)()])  # wait for a worker, so that its start does not count
             start = time.monotonic()
             try:
-                return self._sent([batch])[0]
+                return self._send([batch])[0]
             except GameError:
                 raise
             except Exception as error:
@@ -138,7 +138,7 @@ class Workers:
                 self._restart()
             if self._timeout is not None and seconds > self._timeout:
                 return failed(len(batch), f"timed out: no answer after {self._timeout:g} s", seconds)
-        text = f"died: the worker ended {TRIES} times ({reason}), for {describe(batch.coalitions, 0)}"
+        text = f"died: the worker died {TRIES} times ({reason}), for {describe(batch.coalitions, 0)}"
         return failed(len(batch), text, seconds)
 
     def _restart(self) -> None:

@@ -19,18 +19,16 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     >>> compare(*runs)["clear"].tolist()
     [True, True, True]
 
-    Columns: group, share_a, share_b, difference, difference_low, difference_high, clear. The two runs are
-    taken as independent: with the same seed and game the intervals are too wide. A group that only one of
-    them has is listed with the other share missing; `clear` is None there, and where an error is unknown.
+    Columns: group, share_a, share_b, difference, difference_low, difference_high, clear. The two runs
+    are assumed independent: with the same seed and game the intervals are too wide. A group in only one of them
+    is listed with the other share missing; `clear` is None there, and where an error is unknown.
     """
     if first.values.ndim != 1 or second.values.ndim != 1:
-        raise ValueError("only valuations of one output can be compared: combine the outputs first")
+        raise ValueError("only valuations with one output can be compared: combine the outputs first")
     shares = [dict(zip(map(str, each.names), each.shares(), strict=True)) for each in (first, second)]
     errors = [dict(zip(map(str, each.names), each.stderr / each.total, strict=True)) for each in (first, second)]
     if not shares[0].keys() & shares[1].keys():
-        raise ValueError(
-            f"the two valuations have no group in common: {_some(first)} against {_some(second)}; nothing to compare"
-        )
+        raise ValueError(f"the two valuations have no group in common: {_some(first)} against {_some(second)}")
     freedoms = (first.degrees_of_freedom, second.degrees_of_freedom)
     rows: list[list[Any]] = []
     for name in dict.fromkeys([*shares[0], *shares[1]]):
@@ -44,7 +42,7 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
 
 
 def _reach(errors: list[float], freedoms: tuple[float, float], confidence: float) -> float:
-    """Return the half-width of a difference; its degrees of freedom are those of Welch and Satterthwaite."""
+    """Return the half-width of a difference, with Welch-Satterthwaite degrees of freedom."""
     squares = np.square(errors)
     variance = float(squares.sum())
     if not variance > 0:

@@ -1,4 +1,4 @@
-"""How a run ended: a reason to compare with, and words to read."""
+"""How a run ended: a reason for code, and details for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Reason(StrEnum):
 
     BUDGET = "budget"
     TARGET = "target"
-    """A precision, a standard error, or a rule of the user's own."""
+    """A precision, a standard error, or the user's own rule was met."""
     TIME = "time"
     EXHAUSTED = "exhausted"
     """Nothing is left to evaluate."""
@@ -38,16 +38,16 @@ class End:
         return self.detail or str(self.reason)
 
     def with_note(self, note: str) -> End:
-        """Return the same end with more words."""
+        """Return the same end with a note added."""
         return End(self.reason, f"{self}; {note}")
 
     def to_text(self) -> str:
-        """Return one line that `from_text` reads back: how a ledger stores it."""
+        """Return one line for a ledger; `from_text` reads it back."""
         return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
 
     @classmethod
     def from_text(cls, text: str) -> End:
-        """Read a line that `to_text` or fgsv 0.1.0 wrote."""
+        """Read a line written by `to_text` or by fgsv 0.1.0."""
         reason, _, detail = text.partition(": ")
         if reason in set(Reason) and (detail or text == reason):
             return cls(Reason(reason), detail)
@@ -56,7 +56,7 @@ class End:
         return end_of(text)
 
     def to_dict(self) -> dict[str, str]:
-        """Return what JSON can hold."""
+        """Return a document for JSON."""
         return {"reason": str(self.reason), "detail": self.detail}
 
     @classmethod

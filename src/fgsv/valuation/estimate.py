@@ -1,4 +1,4 @@
-"""What a method returns: an estimate of every player, or of every group, with its error."""
+"""What a method returns: estimates for all players, or for all groups, with their errors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fgsv.types import Floats
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What a method has to say after a round.
+    """A method's estimate after a round.
 
-    `values` are (n, q) values of the players, or (K, q) values of the groups where the method works on groups.
+    `values` are (n, q) values of the players, or (K, q) values of the groups if the method works on groups.
     Errors come in one of two forms: `deviations` (R, n, q), scaled so that the variance of any weighted sum of
-    players is the sum over R of its squares, or, for groups, `stderr` of the shape of `values`. Without either
-    no error is known.
+    players is the sum over R of its squares, or, for groups, `stderr` of the shape of `values`. Without either,
+    the errors are unknown.
     """
 
     values: Floats
@@ -29,20 +29,20 @@ class Estimate:
     """Whether the values of all players sum to U(N) - U(0), as they must for Shapley values."""
     of_groups: bool = False
     n_evaluations: int | None = None
-    """How many evaluations it rests on, the ends included; None for all so far."""
+    """How many evaluations it uses, including the ends; None for all so far."""
     method: str | None = None
-    """The name of the method that made it, where that is not the one asked for."""
+    """The method that made it, if not the one requested."""
 
 
 @dataclass(frozen=True)
 class Failures:
-    """Evaluations that failed and count as a number that the user chose."""
+    """Evaluations that failed and count as a number chosen by the user."""
 
     coalitions: int
     counted_as: float
     kinds: dict[str, int]
     first: str
-    """What went wrong the first time."""
+    """What went wrong first."""
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())

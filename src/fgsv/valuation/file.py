@@ -26,7 +26,7 @@ SCHEMA = 1
 
 
 def to_document(valuation: Valuation) -> dict[str, Any]:
-    """Return a valuation as JSON can hold it."""
+    """Return a valuation as a document for JSON."""
     partition, failures = valuation.partition, valuation.failures
     return {
         "schema": SCHEMA,
@@ -56,7 +56,7 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
 
 
 def write(path: str | Path, document: Mapping[str, Any]) -> None:
-    """Write a document by rename: the file is there whole or not at all."""
+    """Write a document by rename: readers see all of it or nothing."""
     write_whole(path, json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
 
 
@@ -73,13 +73,13 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
-    """Read what `to_document` returned, or 0.1.0 wrote; an error names the file and the field."""
+    """Read a document made by `to_document` or by 0.1.0; errors name the file and the field."""
     if not {"end", "finished"} & set(document) and isinstance(document.get("stopped"), str):
         document = _upgraded(document, path)
 
     def field(name: str, read: Callable[[Any], Any] = lambda stated: stated, optional: bool = False) -> Any:
         if name not in document:
-            raise ValueError(f"{path} is not a whole valuation: it lacks the field {name!r}")
+            raise ValueError(f"{path} is not a complete valuation: it lacks the field {name!r}")
         try:
             return None if optional and document[name] is None else read(document[name])
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
@@ -117,7 +117,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
 
 
 def _upgraded(document: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
-    """Return a document of 0.1.0 with the fields that it states in words or elsewhere."""
+    """Return a document of 0.1.0 with the fields that it stores as text or elsewhere."""
     try:
         return {
             **document,
@@ -127,11 +127,11 @@ def _upgraded(document: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
             "weights": old_files.weights_of(document),
         }
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a whole valuation: {error!r}") from None
+        raise ValueError(f"{path} is not a complete valuation: {error!r}") from None
 
 
 def _check_shapes(valuation: Valuation, path: str | Path) -> None:
-    """Raise an error where the fields of a file contradict each other."""
+    """Raise an error if the fields of a file contradict each other."""
     partition = valuation.partition
     n, groups = partition.n_players, (partition.n_groups,)
     outputs = () if valuation.outputs is None else (len(valuation.outputs),)
@@ -145,7 +145,7 @@ def _check_shapes(valuation: Valuation, path: str | Path) -> None:
     for name, shape in expected.items():
         found = np.shape(getattr(valuation, name))
         if found != shape:
-            raise ValueError(f"{path}: the field {name!r} has the shape {found}; expected {shape}")
+            raise ValueError(f"{path}: the field {name!r} has shape {found}; expected {shape}")
     if partition.is_disjoint and n and not 0 <= partition.codes.min() <= partition.codes.max() < groups[0]:
         raise ValueError(f"{path}: the field 'groups' refers to a group that is not among 'names'")
 

@@ -1,4 +1,4 @@
-"""Intervals: t quantiles and the check of a confidence, once for all."""
+"""Intervals: t quantiles, and the check of a confidence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_confidence(confidence: float) -> None:
 
 
 def t_quantile(confidence: float, degrees_of_freedom: ArrayLike) -> Floats:
-    """Return how many standard errors an interval reaches to either side.
+    """Return the half-width of an interval in standard errors.
 
     >>> float(t_quantile(0.95, np.inf).round(3)), float(t_quantile(0.95, 9).round(3))
     (1.96, 2.262)

@@ -1,4 +1,4 @@
-"""What fgsv 0.1.0 wrote: its results name their end and their stopping rules in words."""
+"""Files of fgsv 0.1.0: they store the end of a run and its stopping rules as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBERS = re.compile(r"(\w+)=(?:np\.float64\()?([^,)]+)")
 
 
 def end_of(stopped: str) -> End:
-    """Return the end that a sentence of 0.1.0 stands for.
+    """Return the end that 0.1.0 stored as text.
 
     >>> end_of("budget of 300 reached").reason
     <Reason.BUDGET: 'budget'>
@@ -53,16 +53,16 @@ def settings_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def weights_of(document: Mapping[str, Any]) -> list[float] | None:
-    """Return the weights of the folds of the test rows that a valuation of 0.1.0 was combined with, if any."""
+    """Return the weights with which a valuation of 0.1.0 combined the folds of the test rows, if any."""
     found = document.get("info", {}).get("test_error")
     return None if found is None else found["weights"]
 
 
 def ends_of(document: Mapping[str, Any]) -> Any:
-    """Return U(0) and U(N), where a valuation of 0.1.0 states them."""
+    """Return U(0) and U(N), if a valuation of 0.1.0 has them."""
     return document.get("settings", {}).get("ends")
 
 
 def is_finished(document: Mapping[str, Any]) -> bool:
-    """Say whether 0.1.0 took a result for finished."""
+    """Say whether 0.1.0 considered a result finished."""
     return bool(document.get("stopped") != str(Reason.INTERRUPTED))

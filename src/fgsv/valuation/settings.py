@@ -1,4 +1,4 @@
-"""The settings of a run: all that its result depends on besides the game and the groups, as data."""
+"""The settings of a run: everything its result depends on besides the game and the groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fgsv.valuation.old_files import settings_of
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What a run can be run again from; it goes to JSON and back.
+    """Everything needed to repeat a run; converts to JSON and back.
 
     >>> settings = RunSettings(method="covariance", semivalue="shapley", seed=0, budget=100, batch_size=256)
     >>> RunSettings.from_dict(settings.to_dict()) == settings
@@ -34,15 +34,15 @@ class RunSettings:
     precision: float | None = None
     confidence: float = 0.95
     cost: tuple[float, ...] | None = None
-    """The relative cost of an evaluation of each size from 1 to n - 1."""
+    """The relative cost of an evaluation at each size from 1 to n - 1."""
     on_error: str | float = "raise"
     timeout: float | None = None
     fingerprint: str | None = None
-    """Of the game."""
+    """Fingerprint of the game."""
     version: str = fgsv.__version__
-    """Of fgsv: the words of an end are those of its version."""
+    """Version of fgsv: the text of an end may differ between versions."""
     needs: tuple[str, ...] = ()
-    """Arguments of `fgsv.value` that are objects of the user's own: to run this again, they must be given again."""
+    """Arguments of `fgsv.value` that are the user's own objects, and must be passed again to repeat the run."""
 
     def __post_init__(self) -> None:
         for name in ("seed", "budget", "batch_size"):
@@ -67,7 +67,7 @@ class RunSettings:
 
     @property
     def rules(self) -> list[str]:
-        """The stopping rules besides the budget, in words."""
+        """The stopping rules besides the budget, as text."""
         found = [] if self.max_seconds is None else [f"MaxSeconds(seconds={self.max_seconds!r})"]
         if self.stderr is not None:
             found.append(f"StandardError(target={self.stderr!r})")
@@ -76,7 +76,7 @@ class RunSettings:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold; `rules` and `proxy` are for readers of 0.1.0's files."""
+        """Return a document for JSON; `rules` and `proxy` are for readers of 0.1.0's files."""
         document = asdict(self) | {"rules": self.rules, "proxy": "proxy" in self.needs}
         return document | {
             "cost": None if self.cost is None else list(self.cost),
@@ -85,7 +85,7 @@ class RunSettings:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> RunSettings:
-        """Read what `to_dict` returned, or 0.1.0 wrote; other keys are left alone."""
+        """Read a document made by `to_dict` or by 0.1.0; other keys are ignored."""
         if "needs" not in document:
             document = settings_of(document)
         known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
@@ -107,7 +107,7 @@ class RunSettings:
 
 
 def failure_value(on_error: str | float) -> float | None:
-    """Return the number that a failed evaluation counts as, or None where it raises an error."""
+    """Return the number that a failed evaluation counts as, or None if it raises an error."""
     if on_error == "raise":
         return None
     if isinstance(on_error, str) or not np.isfinite(on_error):
@@ -116,7 +116,7 @@ def failure_value(on_error: str | float) -> float | None:
 
 
 def whole_number(name: str, number: Any) -> int:
-    """Return a number as an integer, or raise an error where it is none."""
+    """Return a number as an integer, or raise an error if it is not whole."""
     try:
         whole = int(number)
     except (TypeError, ValueError, OverflowError):
@@ -127,7 +127,7 @@ def whole_number(name: str, number: Any) -> int:
 
 
 def _plain(option: Any) -> Any:
-    """Return an option as JSON has it; anything else by its repr."""
+    """Return an option as JSON can hold it, otherwise its repr."""
     if isinstance(option, np.generic | np.ndarray):
         return option.tolist()
     return option if option is None or isinstance(option, bool | int | float | str | list | dict) else repr(option)

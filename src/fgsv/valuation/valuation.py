@@ -27,10 +27,10 @@ SHOWN = 60
 
 @dataclass(frozen=True, eq=False)
 class Valuation:
-    """Group values with their standard errors, and the player values that they are sums of.
+    """Group values with their standard errors, and the player values they sum up.
 
-    `values` and `stderr` are (K,), or (K, q) for a game with q outputs; groups stand in the order of
-    `partition.names`. `stderr` is the Monte Carlo error alone: NaN where the method knows none, 0 where exact.
+    `values` and `stderr` are (K,), or (K, q) for a game with q outputs; groups are in the order of
+    `partition.names`. `stderr` is only the Monte Carlo error: NaN if the method cannot tell, 0 if exact.
     """
 
     partition: Partition
@@ -58,13 +58,13 @@ class Valuation:
     ends: Floats | None = None
     """U(0) and U(N): (2,), or (2, q)."""
     settings: RunSettings | None = None
-    """What the run can be run again from; None where it was no run."""
+    """What is needed to repeat the run; None if this was not a run."""
     failures: Failures | None = None
-    """Evaluations that failed; None where none did."""
+    """Evaluations that failed; None if none did."""
     weights: tuple[float, ...] | None = None
-    """The weights of the outputs of which this is the sum, where `combined` made it."""
+    """The weights of the outputs, if `combined` made this valuation."""
     finished: bool = True
-    """False in a file that was saved before the payout, the audit or the report that were asked for."""
+    """False in a file saved before the requested payout, audit or report was done."""
 
     @classmethod
     def of(
@@ -81,7 +81,7 @@ class Valuation:
         settings: RunSettings | None = None,
         failures: Failures | None = None,
     ) -> Valuation:
-        """Return the valuation of a partition from an estimate; `ends` are the (2, q) values U(0), U(N)."""
+        """Return the valuation of a partition from an estimate; `ends` are U(0) and U(N), (2, q)."""
         single = game.outputs is None and ends.shape[1] == 1
         total = ends[1] - ends[0]
         if estimate.of_groups:
@@ -130,12 +130,12 @@ class Valuation:
 
     @property
     def stopped(self) -> str:
-        """Why the run ended, in words."""
+        """Why the run ended, as text."""
         return str(self.end)
 
     @property
     def info(self) -> dict[str, Any]:
-        """The failures as a dictionary, under the key "failures"; empty where there are none."""
+        """The failures as a dictionary, under the key "failures"; empty if there are none."""
         return {} if self.failures is None else {"failures": asdict(self.failures)}
 
     @property
@@ -146,7 +146,7 @@ class Valuation:
         return np.stack([self.partition.sums(each.astype(float)) for each in self.deviations])
 
     def interval(self, confidence: float = 0.95) -> Floats:
-        """Return (K, 2) or (K, q, 2) bounds that hold each value with the given confidence (t quantiles)."""
+        """Return (K, 2) or (K, q, 2) bounds that contain each value with the given confidence (t quantiles)."""
         return _bounds(self.values, self.half_width(confidence))
 
     def half_width(self, confidence: float = 0.95) -> Floats:
@@ -158,7 +158,7 @@ class Valuation:
 
         Shares of Shapley values sum to one; those of other semivalues, and of methods that are not efficient, do not.
 
-        Linear shares alone are proof against splitting: a group's share is the sum of its parts' shares.
+        Only linear shares are proof against splitting: a group's share is the sum of its parts' shares.
         """
         return np.asarray(self.values / positive_total(self.total))
 
@@ -167,21 +167,20 @@ class Valuation:
         return _bounds(self.shares(), self.half_width(confidence) / positive_total(self.total))
 
     def test_error(self) -> Floats:
-        """Return (K,) errors of the groups' mean values that come from the choice of the test points.
+        """Return (K,) errors of the groups' mean values due to the choice of test points.
 
         For a game whose outputs are test points (`fgsv.utility(..., per_test_point=True)`): the standard deviation of
-        the mean over test points drawn anew from these, in the limit of many bootstrap samples. It stands beside the
-        Monte Carlo error `stderr`, which more evaluations reduce; this one they do not.
+        the mean over test points resampled from these, in the limit of many bootstrap samples. Unlike the Monte Carlo
+        error `stderr`, it does not fall with more evaluations.
         """
         if self.values.ndim != 2 or self.values.shape[1] < 2:
             raise ValueError(
-                "the test error needs a game with an output for each test point: "
-                "fgsv.utility(..., per_test_point=True)"
+                "the test error needs a game with one output per test point: fgsv.utility(..., per_test_point=True)"
             )
         return self.values.std(axis=1) / np.sqrt(self.values.shape[1])
 
     def test_table(self) -> pd.DataFrame:
-        """Return a table of the groups' means over the test points with both errors, and which is which."""
+        """Return a table of the groups' means over the test points, with both kinds of error."""
         import pandas as pd
 
         test_error, mean = self.test_error(), self.combined()
@@ -195,9 +194,9 @@ class Valuation:
         )
 
     def combined(self, weights: ArrayLike | None = None) -> Valuation:
-        """Return the valuation of a weighted sum of the outputs, by default of their mean; no new evaluation."""
+        """Return the valuation of a weighted sum of the outputs (default: their mean), without new evaluations."""
         if self.outputs is None or self.player_values is None:
-            raise ValueError("only values of players with several outputs can be combined")
+            raise ValueError("combining needs player values with several outputs")
         q = len(self.outputs)
         weights = np.full(q, 1 / q) if weights is None else np.asarray(weights, dtype=float)
         if weights.shape != (q,):
@@ -216,19 +215,19 @@ class Valuation:
         return replace(single.regroup(self.partition), grouped=self.grouped)
 
     def regroup(self, groups: Any) -> Valuation:
-        """Return the valuation of other groups of the same players; no new evaluation.
+        """Return the valuation of other groups of the same players, without new evaluations.
 
-        The result has the same bits as a run with these groups, the same seed and as many evaluations.
+        The result has the same bits as a run with these groups, this seed and the same number of evaluations.
         """
         if self.grouped:
             raise ValueError(
                 "the players of this game are groups already (GSV): a regrouped GSV is not the GSV of the new "
-                "groups. Value fgsv.grouped(game, groups) anew, or value the ungrouped game once and regroup that"
+                "groups. Value fgsv.grouped(game, groups) instead, or value the ungrouped game once and regroup that"
             )
         if self.player_values is None:
             raise ValueError(
-                f"method {self.method!r} values one group at a time and has no player values to regroup; "
-                "the default method has"
+                f"method {self.method!r} values one group at a time and has no player values to regroup: "
+                "use the default method"
             )
         n = len(self.player_values)
         partition = Partition.of(groups, n)
@@ -290,7 +289,7 @@ class Valuation:
 
     @classmethod
     def load(cls, path: str | Path) -> Valuation:
-        """Read a file that `save` wrote; one that is damaged is an error that names the field."""
+        """Read a file written by `save`; the error for a damaged file names the field."""
         from fgsv.valuation import file
 
         return file.from_document(file.read(path), path)
@@ -307,7 +306,7 @@ def _group_sums(
     """Return (K, q) values and standard errors of the groups from (n, q) values of the players."""
     values = partition.sums(players)
     if total is not None and partition.n_groups == 1:
-        return total[None, :].copy(), np.zeros_like(values)  # the sum of all is known, without any rounding
+        return total[None, :].copy(), np.zeros_like(values)  # the total is known without rounding
     if exact:
         return values, np.zeros_like(values)
     if deviations is None:
@@ -319,10 +318,10 @@ def _group_sums(
 
 
 def positive_total(total: Floats) -> Floats:
-    """Return U(N) - U(0), or raise an error where there is nothing to share."""
+    """Return U(N) - U(0), or raise an error if there is nothing to share."""
     if not np.all(total > 0):
         raise ValueError(
-            f"shares need a positive U(N) - U(0), but it is {np.min(total):.6g}: with everybody's data "
+            f"shares need a positive U(N) - U(0), but it is {np.min(total):.6g}: with all the data "
             "the model scores no better than with none, so there is nothing to share. "
             "Check the metric, the model and the value of the empty set"
         )

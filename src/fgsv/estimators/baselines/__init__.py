@@ -1,1 +1,1 @@
-"""Seven methods of others, to compare with."""
+"""Seven published methods, for comparison."""

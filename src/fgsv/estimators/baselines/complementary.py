@@ -18,14 +18,14 @@ from fgsv.valuation import Estimate
 
 @dataclass(frozen=True)
 class Complementary:
-    """Average what coalitions are worth more than their complements (Zhang et al. 2023).
+    """Average the differences in worth between coalitions and their complements (Zhang et al. 2023).
 
         SV(i) = (1/n) sum_{s=1}^{n} E[ U(S) - U(N without S) ],   S uniform of size s with i in it
 
-    A draw is a coalition of uniform size 1..n-1 and its complement: two evaluations, of use to every player, at
-    size s for the members and n - s for the others. Size n is known from the ends, and draws none. A player's
+    A draw is a coalition of uniform size 1..n-1 and its complement: two evaluations, used for every player, at
+    size s for the members and n - s for the others. Size n is known from the ends and is never drawn. A player's
     sizes s and n - s count once both have been seen: their means are large, of opposite sign, and one without
-    the other says nothing. Memory grows with n^2. Bias: only through sizes not seen yet.
+    the other is useless. Memory grows with n^2. Bias: only through sizes not seen yet.
     """
 
     round_size: int = 200
@@ -41,11 +41,11 @@ class Complementary:
         check_unseen(self.unseen)
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations of the first round, the two ends included."""
+        """Return the evaluations of the first round, including the two ends."""
         return 2 if n_players == 1 else 2 + 2 * max(1, self.round_size // 2)
 
     def start(self, problem: Problem) -> ComplementaryEstimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""
         check_shapley(problem, self.name)
         return ComplementaryEstimator(self, problem)
 

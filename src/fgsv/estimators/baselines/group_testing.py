@@ -25,7 +25,7 @@ class GroupTesting:
     with S a uniform subset of size s of the n players and the dummy, s = 1..n with probability w(s)/Z. (The paper
     prints Z as the sum of the probabilities, which is one.) U counts from U(0): it changes no expectation, and
     the method needs it to be small. Unbiased; the values do not sum to U(N) - U(0). A draw takes one evaluation,
-    or none where it is the empty or the full coalition.
+    or none if it is the empty or the full coalition.
     """
 
     round_size: int = 200
@@ -37,11 +37,11 @@ class GroupTesting:
         check_round_size(self.round_size)
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the most evaluations that the first round takes, the two ends included."""
+        """Return the largest number of evaluations in the first round, including the two ends."""
         return 2 if n_players == 1 else 2 + self.round_size
 
     def start(self, problem: Problem) -> GroupTestingEstimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""
         check_shapley(problem, self.name)
         return GroupTestingEstimator(self, problem)
 

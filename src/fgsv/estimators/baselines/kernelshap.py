@@ -30,8 +30,8 @@ class KernelSHAP:
 
     over all S but the ends, w(S) = 1 / C(n-2, |S|-1). Sizes are drawn with probability proportional to
     1/(s (n - s)), so that every draw counts the same. The values sum to U(N) - U(0); they are biased, by a part
-    that falls faster than the error. Fewer than about n draws leave the fit open: the solution nearest to equal
-    shares is taken.
+    that falls faster than the error. With fewer than about n draws the fit is not unique: the solution nearest
+    to equal shares is taken.
     """
 
     paired: bool = False
@@ -45,11 +45,11 @@ class KernelSHAP:
         check_round_size(self.round_size)
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations of the first round, the two ends included."""
+        """Return the evaluations of the first round, including the two ends."""
         return 2 if n_players == 1 else 2 + rows_per_round(self.round_size, self.paired)
 
     def start(self, problem: Problem) -> KernelSHAPEstimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""
         check_shapley(problem, self.name)
         return KernelSHAPEstimator(self, problem)
 

@@ -11,7 +11,7 @@ from fgsv.valuation import Estimate
 
 
 class Regression:
-    """Fit U(S) - U(0) by the sum of the members' values, which in all must sum to U(N) - U(0).
+    """Fit U(S) - U(0) by the sum of the members' values, under the constraint that all values sum to U(N) - U(0).
 
     Keeps A = sum of w 1_S 1_S^T and b = sum of w (U(S) - U(0)) 1_S over the draws: (n, n) and (n, q). A round
     costs m n^2 operations and an estimate n^3.
@@ -31,7 +31,7 @@ class Regression:
         self._moments += weighted @ (values - self._ends[0])
 
     def estimate(self) -> Estimate:
-        """Return the solution; where it is not unique, the one nearest to equal shares."""
+        """Return the solution; if it is not unique, the one nearest to equal shares."""
         n, total = len(self._gram), self._ends[1] - self._ends[0]
         equal = np.tile(total / n, (n, 1))
         # With phi = equal + psi and 1^T psi = 0, psi minimises the same objective projected onto sums of zero.

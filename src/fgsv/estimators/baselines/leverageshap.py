@@ -26,8 +26,8 @@ from fgsv.valuation import Estimate
 class LeverageSHAP:
     """Solve the regression of KernelSHAP from coalitions drawn by leverage score (Musco and Witter 2025).
 
-    Every size is equally likely, which is what the leverage scores of the regression come to, and each coalition
-    is drawn together with its complement. A draw counts 1/(s (n - s)), the ratio of the regression's weights to
+    Every size is equally likely, as the leverage scores of the regression imply, and each coalition is drawn
+    together with its complement. A draw counts 1/(s (n - s)), the ratio of the regression's weights to
     those of the draws. (The paper prints sqrt(s (n - s)), which does not converge to the Shapley value.) The
     values sum to U(N) - U(0); biased as KernelSHAP is.
     """
@@ -41,11 +41,11 @@ class LeverageSHAP:
         check_round_size(self.round_size)
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations of the first round, the two ends included."""
+        """Return the evaluations of the first round, including the two ends."""
         return 2 if n_players == 1 else 2 + rows_per_round(self.round_size, paired=True)
 
     def start(self, problem: Problem) -> LeverageSHAPEstimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""
         check_shapley(problem, self.name)
         return LeverageSHAPEstimator(self, problem)
 

@@ -52,7 +52,7 @@ class OneForAll:
         return {1: 2, 2: 4}.get(n_players, 2 + 2 * n_players)
 
     def start(self, problem: Problem) -> OneForAllEstimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""
         check_shapley(problem, self.name)
         return OneForAllEstimator(self, problem)
 
@@ -86,7 +86,7 @@ class OneForAllEstimator:
         masks = draws.coalitions.masks()
         gains = values - self._problem.ends[0]
         self._inside.add(masks, gains)
-        # the coalitions without i of size s are filed under n - s, the number of players they leave out
+        # the coalitions without i of size s are stored under n - s, the number of players they leave out
         self._outside.add(~masks, gains)
 
     def estimate(self) -> Estimate:

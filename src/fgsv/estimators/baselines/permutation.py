@@ -23,12 +23,12 @@ class Permutation:
 
         SV(i) = E_pi[ U(those before i, and i) - U(those before i) ]
 
-    A permutation takes n - 1 evaluations beside the ends, and a round whole permutations. Unbiased; the values
+    A permutation takes n - 1 evaluations besides the ends; rounds are whole permutations. Unbiased; the values
     sum to U(N) - U(0); the permutations are independent, so standard errors are known from the second one on.
     """
 
     round_size: int = 200
-    """Evaluations per round, about; at least one permutation."""
+    """Approximate evaluations per round; at least one permutation."""
 
     name: ClassVar[str] = "permutation"
 
@@ -36,15 +36,15 @@ class Permutation:
         check_round_size(self.round_size)
 
     def per_round(self, n_players: int) -> int:
-        """Return how many permutations a round takes."""
+        """Return the number of permutations in a round."""
         return max(1, self.round_size // max(1, n_players - 1))
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations of the first round, the two ends included."""
+        """Return the evaluations of the first round, including the two ends."""
         return 2 + self.per_round(n_players) * (n_players - 1)
 
     def start(self, problem: Problem) -> PermutationEstimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""
         check_shapley(problem, self.name)
         return PermutationEstimator(self, problem)
 
@@ -69,7 +69,7 @@ class PermutationEstimator:
         return Draws(Coalitions.from_masks(masks.reshape(-1, n)), order)
 
     def update(self, draws: Draws, values: Floats) -> None:
-        """Add what each player contributed at its place."""
+        """Add each player's marginal contribution."""
         order = draws.plan
         n_orders, n = order.shape
         empty, full = (np.broadcast_to(end, (n_orders, 1, len(end))) for end in self._problem.ends)

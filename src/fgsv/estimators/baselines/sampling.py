@@ -1,4 +1,4 @@
-"""What the baselines have in common: how they draw coalitions, and what they refuse."""
+"""Shared by the baselines: drawing coalitions, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from fgsv.types import Floats, Ints, Masks
 
 
 def check_round_size(round_size: int) -> None:
-    """Refuse rounds that draw nothing."""
+    """Raise an error if rounds would draw nothing."""
     if round_size < 1:
         raise ValueError(f"round_size must be at least 1, got {round_size}")
 
 
 def check_shapley(problem: Problem, name: str) -> None:
-    """Refuse semivalues that the method does not estimate."""
+    """Raise an error for semivalues that the method does not estimate."""
     if problem.semivalue != SHAPLEY:
-        raise ValueError(f"method {name!r} estimates Shapley values alone; the default method takes others")
+        raise ValueError(f"method {name!r} estimates only Shapley values: use the default method for others")
 
 
 def equal_shares(problem: Problem) -> Floats:
-    """Return (n, q) times [U(N) - U(0)] / n: what each player gets as long as nothing is known."""
+    """Return [U(N) - U(0)] / n for each player, as (n, q): the estimate while nothing is known."""
     n = problem.n_players
     return np.tile((problem.ends[1] - problem.ends[0]) / n, (n, 1))
 

@@ -8,7 +8,7 @@ from fgsv.types import Floats, Masks
 
 
 def check_unseen(unseen: str) -> None:
-    """Refuse rules for unseen means that do not exist."""
+    """Raise an error for an unknown rule for unseen means."""
     if unseen not in ("skip", "zero"):
         raise ValueError(f"unseen must be 'skip' or 'zero', got {unseen!r}")
 

@@ -26,8 +26,8 @@ from fgsv.valuation import Estimate
 class UnbiasedKernelSHAP:
     """Solve the regression of KernelSHAP with its exact matrix (Covert and Lee 2021).
 
-    Drawn as for KernelSHAP, A = E[1_S 1_S^T] is 1/2 on the diagonal and c = E[s (s - 1)] / (n (n - 1)) off it. Of
-    a matrix of this form the constrained solution needs no solving:
+    Drawn as for KernelSHAP, A = E[1_S 1_S^T] is 1/2 on the diagonal and c = E[s (s - 1)] / (n (n - 1)) off it. For
+    a matrix of this form the constrained solution is explicit:
 
         SV(i) = [U(N) - U(0)]/n + (b_i - mean of b) / (1/2 - c),   b = E[ (U(S) - U(0)) 1_S ]
 
@@ -45,11 +45,11 @@ class UnbiasedKernelSHAP:
         check_round_size(self.round_size)
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations of the first round, the two ends included."""
+        """Return the evaluations of the first round, including the two ends."""
         return 2 if n_players == 1 else 2 + rows_per_round(self.round_size, self.paired)
 
     def start(self, problem: Problem) -> UnbiasedKernelSHAPEstimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""
         check_shapley(problem, self.name)
         return UnbiasedKernelSHAPEstimator(self, problem)
 

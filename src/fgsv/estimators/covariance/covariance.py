@@ -25,20 +25,20 @@ from fgsv.valuation import Estimate
 
 N_STREAMS = 4
 N_REPLICATES = 8
-"""In each stream; the standard errors rest on all of them."""
+"""Replicates in each stream; the standard errors use all of them."""
 PARTS = N_STREAMS * N_REPLICATES
 GROWTH = 4
 """An epoch ends when the draws of the run have grown by this factor."""
 FRESHNESS = 2.0
-"""How much more a draw counts than one of the epoch before, whose allocation and surrogate were worse."""
+"""Weight of a draw relative to one of the previous epoch, whose allocation and surrogate were worse."""
 EXPLORE = 0.05
-"""The part of the draws whose sizes do not depend on what was seen."""
+"""Fraction of the draws whose sizes do not depend on earlier values."""
 REFIT = 1.5
 """The surrogate is fitted again when the draws have grown by this factor."""
 DENSE_PLAYERS = 4096
-"""Up to so many players the sums of all replicates are made at once; beyond, one after another, for memory."""
+"""Up to this many players the sums of all replicates are computed at once; beyond, one by one, to save memory."""
 ROUND_ENTRIES = 2**28
-"""A round has at most so many entries in its lists, however many players there are."""
+"""Limit on the listed players in a round, however many players there are."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Covariance:
 
         SV(i) = [U(N) - U(0)]/n + sum_{s=1}^{n-1} n/(s(n-s)) E[(1{i in S} - s/n) U(S)],   S uniform of size s
 
-    Unbiased. Costs what it is given: O(log^2 n) evaluations for a given error, whatever the number of groups.
+    Unbiased. A given error takes O(log^2 n) evaluations, whatever the number of groups.
     """
 
     surrogate: bool = True
-    """Whether to learn a model of the utility and average only what it misses (up to 1024 players)."""
+    """Whether to learn a model of the utility and sample only its residuals (up to 1024 players)."""
     round_size: int | None = None
     """Evaluations per round, rounded to a multiple of 4; by default 1/32 of the draws so far, at least 32."""
     proxy: Any = None
-    """A cheap game of the same players that resembles the one to be valued: what it explains is not sampled."""
+    """A cheap game of the same players that resembles this one: what it explains is not sampled."""
 
     name: ClassVar[str] = "covariance"
 
@@ -64,20 +64,20 @@ class Covariance:
             raise ValueError(f"round_size must be at least {N_STREAMS}, got {self.round_size}")
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations that the first estimate takes, the two ends included; check the proxy."""
+        """Return the evaluations needed for the first estimate, including the two ends; check the proxy."""
         if self.proxy is not None:
             check_proxy(self.proxy, n_players)
         return 2 if n_players == 1 else 2 + self.draws_per_round(0, n_players)
 
     def draws_per_round(self, n_draws: int, n_players: int) -> int:
-        """Return the size of the next round after so many draws."""
+        """Return the size of the next round after this many draws."""
         if self.round_size is not None:
             return self.round_size // N_STREAMS * N_STREAMS
         most = max(1, min(256, ROUND_ENTRIES // (n_players * PARTS)))
         return PARTS * min(most, max(1, n_draws // (32 * PARTS)))
 
     def start(self, problem: Problem) -> CovarianceEstimator:
-        """Return an estimator with nothing evaluated but the ends."""
+        """Return an estimator that knows only the ends."""
         return CovarianceEstimator(self, problem, self._valued_proxy(problem))
 
     def _valued_proxy(self, problem: Problem) -> Proxy:
@@ -95,7 +95,7 @@ class Covariance:
 
 @dataclass(frozen=True, eq=False)
 class _Outlook:
-    """What the draws before an epoch say about it."""
+    """What earlier draws predict for an epoch."""
 
     beta: Floats
     """(k, q): the proxy's coefficients; what is estimated by sampling is U - beta * proxy."""
@@ -104,14 +104,14 @@ class _Outlook:
     spread: Floats
     """(n - 1, q): its standard deviation about h."""
     residual_spread: Floats
-    """(n - 1, q): what the surrogate left of it."""
+    """(n - 1, q): the same after subtracting the surrogate."""
     trust: Floats
-    """(q,): the part of the surrogate's predictions that held; only this part of them is subtracted."""
+    """(q,): the fraction of the surrogate's predictions that was confirmed; only this much is subtracted."""
 
 
 @dataclass(eq=False)
 class _Epoch:
-    """One fixed allocation of sizes, and the sums of what was drawn with it, in streams that correct each other."""
+    """One fixed allocation of sizes, and the sums over its draws, in streams that correct each other."""
 
     outlook: _Outlook
     allocation: Floats
@@ -124,24 +124,24 @@ class _Epoch:
     """(J, n - 1, q): h(s) in each stream."""
     surrogate: Surrogate | None
     known: Floats
-    """(n, q): what needs no sampling, the surrogate's values among it."""
+    """(n, q): the part that needs no sampling, including the surrogate's values."""
     total: Floats
     """(n, q): the weighted sum of the residuals."""
     sums: NDArray[np.float32]
-    """(PARTS, n, q): the same for each replicate, for the errors alone."""
+    """(PARTS, n, q): the same for each replicate, only for the errors."""
     counts: Floats
     """(PARTS,): draws."""
     explained: list[Floats]
-    """What the surrogate predicted of each draw, beside the mean of its size."""
+    """The surrogate's prediction for each draw, as a deviation from the mean of its size."""
     residuals: list[Floats]
-    """What is left of each draw."""
+    """The residual of each draw."""
     refit_at: int
-    """Rows of the history at which the surrogate is fitted anew."""
+    """Rows of the history at which the surrogate is refitted."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """What an epoch adds up to."""
+    """The sums of an epoch."""
 
     mass: float
     """Draws."""
@@ -150,7 +150,7 @@ class _Sums:
     betas: Floats
     """(k, q): their coefficients of the proxy."""
     deviations: NDArray[np.float32]
-    """(PARTS, n, q); not numbers where a stream has draws of one replicate only."""
+    """(PARTS, n, q); NaN if a stream has draws of one replicate only."""
 
     @property
     def knows_its_error(self) -> bool:
@@ -162,8 +162,8 @@ class CovarianceEstimator:
     """Epochs of growing length, each with a fixed allocation and streams that cross-fit a surrogate.
 
     The allocation and the weight of an epoch are fixed before its first draw, and what is subtracted in a stream is
-    learned from earlier epochs and from the other streams: given those, every draw is unbiased. An estimate rests on
-    the current epoch and on the one before it; earlier ones knew little, and would add more noise than they remove.
+    learned from earlier epochs and from the other streams: given those, every draw is unbiased. An estimate combines
+    the current epoch and the previous one; earlier ones knew little, and would add more noise than they remove.
     """
 
     def __init__(self, settings: Covariance, problem: Problem, proxy: Proxy | None) -> None:
@@ -237,7 +237,7 @@ class CovarianceEstimator:
         if self._enumerated.all():
             return Estimate(constant + self._exact, exact=True, efficient=self._efficient)
         epochs = [self._before, self._summed(FRESHNESS)]
-        # one that does not know its error, for want of draws, does not count where the other one does
+        # an epoch with too few draws to know its error is left out if the other one knows its own
         epochs = [epoch for epoch in epochs if epoch.knows_its_error] or epochs
         mass = sum(epoch.mass for epoch in epochs)
         totals, beta = np.zeros_like(self._exact), np.zeros_like(self._before.betas)
@@ -250,8 +250,8 @@ class CovarianceEstimator:
         values = constant + totals / mass + (self._proxy.values * beta).sum(axis=1)
         if not np.isfinite(values).all():  # every utility was finite
             raise FloatingPointError(
-                "the estimate is not finite although every utility is: they are too large to be added up, "
-                "or this is a fault of fgsv"
+                "the estimate is not finite although every utility is: the utilities are too large to add up "
+                "(scale them down), or this is a bug in fgsv"
             )
         if self._proxy.deviations is not None:
             deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy.deviations, beta)])
@@ -285,12 +285,12 @@ class CovarianceEstimator:
         return epoch
 
     def _close(self) -> None:
-        """End the epoch, and see which sizes are worth to be enumerated before the next one."""
+        """End the epoch, and choose the sizes worth enumerating before the next one."""
         self._before = self._summed()
         while self._end <= self._n_draws:  # a round may be larger than the first epochs
             self._end *= GROWTH
-        # decided by what was known before the epoch: it settles how many draws the next one gets within a budget,
-        # hence how much this one counts, and that must not depend on what was drawn in it
+        # decided by what was known before the epoch: it determines how many draws the next one gets within a budget,
+        # hence the weight of this one, which must not depend on its own draws
         planned = (GROWTH - 1) * self._n_draws
         expected = planned * self._allocate(self._epoch.outlook.residual_spread)
         for short in range(1, self._n // 2 + 1):
@@ -304,8 +304,8 @@ class CovarianceEstimator:
 
     def _next_epoch(self) -> None:
         outlook = self._look_ahead()
-        # the surrogate of the epoch before serves until there is a better one: it knows nothing of this epoch;
-        # but with a proxy, whose coefficients are others now, it is a model of something else
+        # the previous epoch's surrogate serves until there is a better one: it has not seen this epoch; but with a
+        # proxy, whose coefficients have changed, it would model something else
         self._epoch = self._open(outlook, None if outlook.beta.size else self._epoch.surrogate)
 
     def _summed(self, weight: float = 1.0) -> _Sums:
@@ -329,7 +329,7 @@ class CovarianceEstimator:
         return _Sums(count, totals, count * epoch.betas.mean(axis=0), deviations)
 
     def _look_ahead(self) -> _Outlook:
-        """Return what everything drawn so far says about the next epoch."""
+        """Return what all draws so far predict for the next epoch."""
         history, epoch = self._history, self._epoch
         beta = coefficients(history.sizes, history.values, history.proxies, self._base)
         values = beyond(history.values, history.proxies, beta)
@@ -347,7 +347,7 @@ class CovarianceEstimator:
         mean = self._proxy.mean
         guide = mean[sizes] - mean[sizes].mean(axis=0)
         squares = (guide**2).sum(axis=0)
-        flat = squares <= 1e-12 * (mean[sizes] ** 2).sum(axis=0)  # what is left is rounding
+        flat = squares <= 1e-12 * (mean[sizes] ** 2).sum(axis=0)  # the rest is rounding
         size_effect = np.where(flat, 0.0, (guide * values).sum(axis=0) / np.where(flat, 1.0, squares))
         ends = self._ends - size_effect * mean[[0, -1]]
         values = values - size_effect * mean[sizes]
@@ -367,7 +367,7 @@ class CovarianceEstimator:
     # --- what a round adds
 
     def _add(self, coalitions: Coalitions, values: Floats, proxies: Floats, parts: Ints) -> None:
-        """Add the weighted residuals of draws of the epoch to its sums."""
+        """Add the weighted residuals of new draws to the epoch's sums."""
         epoch, sizes, streams = self._epoch, coalitions.sizes, parts // N_REPLICATES
         residuals = beyond(values, proxies, epoch.betas[streams]) - epoch.intercepts[streams, sizes - 1]
         if epoch.surrogate is not None:
@@ -385,7 +385,7 @@ class CovarianceEstimator:
         epoch.residuals.append(residuals)
 
     def _refit(self) -> None:
-        """Learn from everything so far what to subtract, and correct all draws of the epoch with it anew."""
+        """Refit the surrogate to everything so far, and correct all draws of the epoch with it."""
         epoch, history = self._epoch, self._history
         owners = history.parts.astype(np.int64) // N_REPLICATES
         owners[: epoch.first] = -1
@@ -420,7 +420,7 @@ class CovarianceEstimator:
             self._add(*draws)
 
     def _known(self, epoch: _Epoch) -> Floats:
-        """Return (n, q): the enumerated sizes and the closed form of what is subtracted, but for the proxy."""
+        """Return (n, q): the enumerated sizes and the closed form of what is subtracted, except the proxy."""
         sampled = ~self._enumerated
         beta, intercept = epoch.betas.mean(axis=0), epoch.intercepts.mean(axis=0)
         known = beyond(self._exact, self._exact_proxy, beta) + (self._weights.drift * sampled) @ intercept
@@ -429,12 +429,12 @@ class CovarianceEstimator:
         return known
 
     def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
-        """Add the exact contribution of a whole size, which needs no sampling from now on."""
+        """Add the exact contribution of a whole size, which is no longer sampled."""
         size = self._to_enumerate.pop(0)
         self._history.add(coalitions, values, proxies, np.full(len(values), -1))
         gain, drift = self._weights.gain[size - 1], self._weights.drift[size - 1]
         for exact, utilities in ((self._exact, values), (self._exact_proxy, proxies.reshape(len(values), -1))):
-            mean = utilities.mean(axis=0)  # it cancels; without it the sums lose fewer digits
+            mean = utilities.mean(axis=0)  # this cancels, and subtracting it first loses fewer digits
             gains = gain / len(values) * (utilities - mean)
             one = np.zeros(len(values), dtype=np.int64)
             [(_, sums)] = _sums_by_part(coalitions, gains, -size / self._n * gains, one)
@@ -445,7 +445,7 @@ class CovarianceEstimator:
 def _sums_by_part(
     coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints
 ) -> Iterator[tuple[slice, Floats]]:
-    """Yield for some parts after others the (n, q) sum over each one's coalitions of gains * 1{i in S} + shifts."""
+    """Yield, a few parts at a time, the (n, q) sum over each part's coalitions of gains * 1{i in S} + shifts."""
     n, n_parts = coalitions.n_players, int(parts.max()) + 1
     listed = np.where(coalitions.inverted[:, None], -gains, gains)
     everyone = np.where(coalitions.inverted[:, None], gains, 0.0) + shifts

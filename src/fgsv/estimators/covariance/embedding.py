@@ -1,4 +1,4 @@
-"""A place for each player, so that a coalition's utility is a curved function of where its members are on average."""
+"""Low-rank player embedding: utility is quadratic in the members' sum."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fgsv.types import Floats, Ints, Masks
 Singles = NDArray[np.float32]
 
 _RANK = 8
-"""Dimensions; six and twelve did a little worse."""
+"""Dimensions; six and twelve were slightly worse."""
 _KNOTS = 8
 """Sizes at which the curvature is fitted."""
 _PENALTY = 2.0
-"""Chosen once, on sums of unanimity games, a ridge regression and pure noise; half of it learns noise."""
+"""Chosen once on sums of unanimity games, a ridge regression and pure noise; half of it would learn noise."""
 _ITERATIONS = 40
-"""Of L-BFGS: it need not converge, since any positions make a valid surrogate."""
+"""Iterations of L-BFGS: it need not converge, because any positions make a valid surrogate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Embedding:
 
     @classmethod
     def nothing(cls, n_players: int, n_outputs: int) -> Embedding:
-        """Return players who are all in one place.
+        """Return an embedding with all players in one place.
 
         In one dimension, not in none: NumPy's einsum over an axis without entries reads past the end of its operands.
         """
@@ -91,7 +91,7 @@ def embed(standardised: Singles, hats: Singles, targets: Singles) -> Embedding:
     The penalty grows as the largest singular value that noise alone would have, so that noise is not embedded.
     """
     (m, n), q = standardised.shape, targets.shape[1]
-    start = _anywhere(n, q)  # not the last fit: where that vanished it would stay so
+    start = _starting_point(n, q)  # not from the last fit: one that vanished would stay so
     shapes = [start.positions.shape, start.bends.shape, start.slopes.shape]
     cuts = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
     penalty = _PENALTY * (1 + np.sqrt(m / n))
@@ -117,8 +117,8 @@ def embed(standardised: Singles, hats: Singles, targets: Singles) -> Embedding:
     return Embedding(positions - positions.mean(axis=0), bends, slopes)  # the mean is rounding
 
 
-def _anywhere(n: int, q: int) -> Embedding:
-    """Return a start that is as good as any other, and always the same."""
+def _starting_point(n: int, q: int) -> Embedding:
+    """Return an arbitrary but fixed starting point."""
     rng = np.random.default_rng(0)
     rank = min(_RANK, n - 1)
     positions = 0.3 * rng.standard_normal((n, rank))

@@ -1,4 +1,4 @@
-"""What was drawn so far: what the surrogate is fitted to."""
+"""All evaluations so far: the data that the surrogate is fitted to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class History:
         return len(self._sizes.filled)
 
     def add(self, coalitions: Coalitions, values: Floats, proxies: Floats, parts: Ints) -> None:
-        """Append the rows of a round; part -1 marks coalitions that were not drawn but enumerated."""
+        """Append the rows of a round; part -1 marks enumerated coalitions."""
         self._sizes.append(coalitions.sizes)
         self._parts.append(parts)
         self._values.append(values)
@@ -70,12 +70,12 @@ class History:
 
 
 def evenly(count: int, most: int) -> Ints:
-    """Return all of 0..count-1, or `most` of them at equal distances."""
+    """Return all of 0..count-1, or `most` of them, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
 
 
 class _Rows:
-    """An array that grows at its end; its capacity doubles, so that appending costs what is appended."""
+    """A growing array; its capacity doubles, so the cost of appending is linear."""
 
     def __init__(self, empty: NDArray[np.generic]) -> None:
         self._array = empty

@@ -1,4 +1,4 @@
-"""A cheap game beside an expensive one: what it explains need not be sampled."""
+"""Proxies: what a cheap game explains of an expensive one need not be sampled."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 MEAN_SAMPLE = 2048
 """Evaluations for the mean of a proxy at each size."""
 AHEAD = 128
-"""How many times more evaluations a proxy's own run gets than the game's, at least; at most twice as many."""
+"""Evaluations of a proxy's own run, at least this many times those of the game; at most twice as many."""
 ENOUGH = 200_000
-"""Evaluations of a proxy's own run, at most, unless the game's is longer."""
+"""Limit on the evaluations of a proxy's own run, unless the game's is longer."""
 _BAND_SPREAD = 0.5
-"""How far the coefficient of a band of sizes is expected from that of all, relative to it."""
+"""Expected deviation of a band's coefficient from the overall one, relative to it."""
 _MOST_BANDED = 4096
-"""Players; beyond them one coefficient serves all sizes, and the memory is that of one game."""
+"""Beyond this many players one coefficient serves all sizes, to use the memory of one game only."""
 
 
 @dataclass(eq=False)
 class Proxy:
-    """A cheap game that resembles the one to be valued: its mean at each size, and how it departs from that.
+    """A cheap game that resembles the one to be valued: its mean at each size, and its departures from that.
 
-    The departures come in k bands of sizes, each a game of its own that is worth nothing at both ends.
+    The departures are split into k bands of sizes, each a separate game worth nothing at both ends.
     """
 
     evaluate: Callable[[Coalitions], Floats]
@@ -45,23 +45,23 @@ class Proxy:
     mean: Floats
     """(n + 1, q) for the sizes 0..n, from a sample: any curve would do, a better one leaves smaller departures."""
     spread: Floats
-    """(n - 1, q): what to expect of the game's spread at each size, one on average."""
+    """(n - 1, q): the expected relative spread of the game at each size, one on average."""
     values: Floats
     """(n, k, q): the players' values of the departures."""
     deviations: NDArray[np.float32] | None = None
-    """(R, n, k, q): the error of these, where they are estimates."""
+    """(R, n, k, q): their errors, if they are estimates."""
     own_run: _OwnRun | None = None
-    """Where they are, what makes them better."""
+    """The run that improves them, if they are estimates."""
 
     @classmethod
     def nothing(cls, n_players: int, n_outputs: int) -> Proxy:
-        """Return no proxy at all, which is one of no bands."""
+        """Return the absence of a proxy: one without bands."""
         empty = np.zeros((n_players, 0, n_outputs))
         flat = np.zeros((n_players + 1, n_outputs))
         return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), flat, np.ones_like(flat[2:]), empty)
 
     def keep_ahead(self, n_evaluations: int) -> None:
-        """Have the own run go on until its error is small beside that of the game after so many evaluations."""
+        """Continue the proxy's own run until its error is small compared with the game's after `n_evaluations`."""
         rounded = 1 << (n_evaluations - 1).bit_length()
         wanted = max(rounded, min(AHEAD * rounded, ENOUGH))
         if self.own_run is None or self.own_run.spent >= wanted:
@@ -72,7 +72,7 @@ class Proxy:
 
 
 class _OwnRun:
-    """A run that values the departures of a proxy, and goes on when more is asked of it."""
+    """A run that values the departures of a proxy, and continues on demand."""
 
     def __init__(self, estimator: Estimator, departures: Callable[[Coalitions], Floats], seed: int) -> None:
         self._estimator, self._departures, self._seed = estimator, departures, seed
@@ -80,9 +80,9 @@ class _OwnRun:
         self.spent = 0
 
     def after(self, n_evaluations: int) -> tuple[Floats, NDArray[np.float32] | None]:
-        """Return (n, k q) values and their deviations after at least so many evaluations, or all there are."""
+        """Return (n, k q) values and their deviations after at least this many evaluations, or all coalitions."""
         while self.spent < n_evaluations:
-            # no round of the game's run has such a seed: with the same draws the errors of both would go together
+            # a seed that no round of the game's run has: with the same draws, the errors of both would be correlated
             draws = self._estimator.draw(np.random.default_rng([self._seed, next(self._numbers), 1]))
             if draws is None:
                 break
@@ -100,7 +100,7 @@ def value_proxy(
     start: Callable[[Floats], Estimator],
     seed: int,
 ) -> Proxy:
-    """Return a proxy with its values in closed form where it has one, else with a run of its own to find them.
+    """Return a proxy with its values in closed form if it has one, else with its own run to estimate them.
 
     `evaluate` evaluates the proxy; `start` makes an estimator for a game, given its values at both ends. Such a run
     values the proxy in bands of sizes: it may resemble the game at some sizes more than at others.
@@ -138,32 +138,34 @@ def value_proxy(
                 f"proxy.shapley sums to {closed_form.sum(axis=0)}, but the proxy is worth {last - first} more "
                 "with all players than with none: these are not its Shapley values"
             )
-        values = closed_form - (last - first) / n  # what depends on the size alone is shared equally
-        return Proxy(departures, mean, _expected(spread, mean), values[:, None, :])
+        values = closed_form - (last - first) / n  # a part that depends only on the size is shared equally
+        return Proxy(departures, mean, _expected_spread(spread, mean), values[:, None, :])
     at_ends = departures(Coalitions.ends(n))
     own_run = _OwnRun(start(at_ends.reshape(2, -1)), departures, seed)
-    return Proxy(departures, mean, _expected(spread, mean), np.zeros((n, *at_ends.shape[1:])), own_run=own_run)
+    return Proxy(departures, mean, _expected_spread(spread, mean), np.zeros((n, *at_ends.shape[1:])), own_run=own_run)
 
 
-def _expected(spread: Floats, mean: Floats) -> Floats:
-    """Return what a proxy's spread lets expect of the game's: half of it, and half the same at all sizes.
+def _expected_spread(spread: Floats, mean: Floats) -> Floats:
+    """Return the spread to expect of the game: half the proxy's, and half the same at all sizes.
 
     A proxy may vary where the game does not, and the game where the proxy does not.
     """
-    constant = spread.max(axis=0) <= 1e-6 * np.abs(mean).max(axis=0)  # but for rounding it depends on the size alone
+    constant = spread.max(axis=0) <= 1e-6 * np.abs(mean).max(
+        axis=0
+    )  # apart from rounding it depends only on the size
     relative: Floats = np.where(constant, 1.0, spread / spread.mean(axis=0))
     return (1 + relative) / 2
 
 
 def check_proxy(proxy: object, n_players: int) -> None:
-    """Raise an error where a proxy cannot stand beside a game of so many players."""
+    """Raise an error if a proxy does not fit a game of this many players."""
     if getattr(proxy, "n_players", n_players) != n_players:
         raise ValueError(f"the proxy has {proxy.n_players} players, but the game has {n_players}")  # type: ignore[attr-defined]
     closed_form_of(proxy, n_players)
 
 
 def closed_form_of(proxy: object, n_players: int) -> Floats | None:
-    """Return the Shapley values that a proxy says it has, (n, 1) or (n, q), or None where it has none."""
+    """Return the Shapley values that a proxy states, (n, 1) or (n, q), or None."""
     claimed = getattr(proxy, "shapley", None)
     if claimed is None:
         return None
@@ -173,7 +175,7 @@ def closed_form_of(proxy: object, n_players: int) -> Floats | None:
         values = np.empty(())
     if values.ndim not in (1, 2) or len(values) != n_players or not np.isfinite(values).all():
         raise ValueError(
-            f"proxy.shapley must hold a finite number for each of the {n_players} players (and output), "
+            f"proxy.shapley must contain a finite number for each of the {n_players} players (and output), "
             f"got {type(claimed).__name__} of shape {values.shape}"
         )
     return values.reshape(n_players, -1)
@@ -187,7 +189,7 @@ def beyond(values: Floats, proxies: Floats, beta: Floats) -> Floats:
 def coefficients(sizes: Ints, values: Floats, proxies: Floats, base: Floats) -> Floats:
     """Return the (k, q) coefficients of the proxy that leave the least variance within sizes.
 
-    One for each band of sizes, shrunken to the one that is best for all, the more the less that one explains.
+    One for each band of sizes, shrunk towards the best overall one, the more so the less that one explains.
     """
     n, (m, k, q) = len(base) + 1, proxies.shape
     if k == 0:
@@ -202,7 +204,7 @@ def coefficients(sizes: Ints, values: Floats, proxies: Floats, base: Floats) -> 
     squares = np.einsum("m,mkq,mlq->qkl", weights, proxies, proxies, optimize=True)
     products = np.einsum("m,mkq,mq->qk", weights, proxies, utilities, optimize=True)
     variance = squares.sum(axis=(1, 2))
-    # a proxy that depends on the size alone has no variance within sizes but rounding
+    # the variance within sizes of a proxy that depends only on the size is rounding
     constant = variance <= 1e-12 * size_of_proxy
     one = np.where(constant, 0.0, products.sum(axis=1) / np.where(constant, 1.0, variance))
     left = (weights[:, None] * (utilities - one * proxies.sum(axis=1)) ** 2).mean(axis=0)

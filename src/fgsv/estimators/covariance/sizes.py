@@ -1,4 +1,4 @@
-"""What the utilities seen so far say about each size: their mean and their spread."""
+"""Mean and spread of the utilities at each size, estimated from the draws so far."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from fgsv.types import Floats, Ints
 
 _PER_KNOT = 6
-"""Draws for each knot of the mean, at least: the mean may be steep."""
+"""Minimum draws for each knot of the mean, which may be steep."""
 _PER_BIN = 24
 """Draws for each bin of the spread."""
 _MOST_BINS = 64
@@ -19,12 +19,12 @@ def mean_and_spread(
     """Return h(s), the mean of the (m, q) values at each size, and r(s), their deviation from it: (n - 1, q) each.
 
     h is a curve through the means of neighbouring sizes, linear in logit(s / n), and through `ends` (2, q), the
-    values of the empty and the full coalition, where they are given. A size that was seen often has its own mean:
-    the curve is only what it is shrunken to, the more the fewer draws it has. r is pooled over wider bins, in units
+    values of the empty and the full coalition, if given. A size that was seen often has its own mean, shrunk towards
+    the curve, the more so the fewer draws it has. r is pooled over wider bins, in units
     of `shape` (n - 1, q), which it is expected to follow.
     """
     shape = np.ones((n - 1, values.shape[1])) if shape is None else shape
-    origin = values.mean(axis=0)  # squares about it lose no digits
+    origin = values.mean(axis=0)  # squares about the mean lose fewer digits
     counts = np.bincount(sizes - 1, minlength=n - 1)
     seen = np.flatnonzero(counts)
     count = counts[seen, None].astype(float)
@@ -48,7 +48,7 @@ def mean_and_spread(
     freedom = np.add.reduceat(count - 1, first)
     between = np.add.reduceat(count * (gap / shape[seen]) ** 2, first)
     variance = np.add.reduceat(within / shape[seen] ** 2, first)
-    # bins whose sizes were hardly seen twice cannot tell the spread within a size from a curve that misses
+    # if sizes were hardly seen twice, a bin cannot tell the spread within a size from a poor fit of the curve
     few = freedom < 8
     taken = weight * n_knots / weight.sum()  # the curve's own parameters
     overall = (variance + between) / np.maximum(weight - taken, 1)
@@ -71,7 +71,7 @@ def _logit(sizes: Ints | Floats, n: int) -> Floats:
 
 
 def _bins(count: Floats, per_bin: int) -> Ints:
-    """Return the first of the seen sizes in each bin, so that bins hold about equally many draws."""
+    """Return the first seen size of each bin, such that bins have about equally many draws."""
     n_bins = int(np.clip(count.sum() // per_bin, 1, _MOST_BINS))
     number = np.floor((np.cumsum(count) - count / 2) / count.sum() * n_bins)
     return np.flatnonzero(np.diff(number, prepend=-1))

@@ -1,4 +1,4 @@
-"""A model of the utility that is learned from the draws, and whose player values are known in closed form."""
+"""A model of the utility, learned from the draws, whose player values are known in closed form."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fgsv.types import Floats, Ints, Masks
 Singles = NDArray[np.float32]
 
 MOST_PLAYERS = 1024
-"""Beyond it the closed form costs more than the surrogate is worth."""
+"""Beyond this many players the closed form costs more than the surrogate is worth."""
 MOST_POINTS = 12288
-"""Coalitions that the kernel takes, at most: time and memory grow with their square."""
+"""Limit on the kernel's coalitions: time and memory grow with their square."""
 MOST_ROWS = 32768
-"""Coalitions that an embedding is fitted to, at most."""
+"""Limit on the coalitions that an embedding is fitted to."""
 
 # The kernel's shape was chosen once, on sums of unanimity games and on regressions; the optimum is flat, and
 # fitting it to each game by marginal likelihood did worse.
@@ -31,15 +31,15 @@ _LENGTH = 1.3
 _LIFT = 2.0
 _NUGGET = 0.02
 _CLIP = 8.0
-"""Deviations count up to so many times the spread of their size: a model of outliers is a model of nothing else."""
+"""Deviations are clipped at this many times the spread of their size: otherwise outliers dominate the fit."""
 _BLOCK = 512
-"""Rows of the kernel at a time."""
+"""Rows of the kernel computed at a time."""
 _LEAST_TRUST = 0.1
-"""A surrogate that is of no use then costs a hundredth of a draw's variance, and may become useful."""
+"""Minimum trust: a useless surrogate then costs a hundredth of a draw's variance, and can still become useful."""
 _PRIOR = 4.0
-"""Draws that are taken to have borne out the surrogate before any has."""
+"""Imaginary draws that confirm the surrogate before any real one does."""
 _DIRECT = 1024
-"""Up to so many coalitions the kernel's systems are solved by elimination; they say nothing about places yet."""
+"""Up to this many coalitions, too few to fit the embedding, the kernel's systems are solved directly."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,9 @@ class SetKernel:
     def __call__(self, left: Singles, right: Singles) -> Singles:
         """Return the (m, M) kernel between rows with sign 1 and rows with sign -1."""
         kernel = np.empty((len(left), len(right)), dtype=np.float32)
-        for start in range(0, len(left), _BLOCK):  # blocks that stay in the cache between the two operations
+        for start in range(
+            0, len(left), _BLOCK
+        ):  # blocks small enough to stay in the cache between the two operations
             block = kernel[start : start + _BLOCK]
             np.matmul(left[start : start + _BLOCK], right.T, out=block)
             np.reciprocal(block, out=block)
@@ -93,7 +95,7 @@ class SetKernel:
         """Return (n - 1, n - 1) tables C and M over the sizes s and t.
 
         For S uniform of size s and T of size t, E[(1{i in S} - s/n) k(S, T)] = C[s, t] (1{i in T} - t/n) and
-        E[k(S, T)] = M[s, t]: sums over the overlap, hypergeometric, as far as its probability exceeds 1e-16.
+        E[k(S, T)] = M[s, t]: sums over the overlap, hypergeometric, where its probability exceeds 1e-16.
         """
         n, t = self.n, np.arange(1, self.n)
         log_factorial = gammaln(np.arange(n + 1) + 1.0)
@@ -149,7 +151,7 @@ class Surrogate:
         return self.spread[sizes - 1] * shape
 
     def trust(self, sizes: Ints, explained: Floats, seen: Floats) -> Floats:
-        """Return (q,): how much of f the draws bear out: its coefficient in the deviations that were `seen`.
+        """Return (q,): how much of f the draws confirm, as its coefficient in the deviations `seen`.
 
         In units of r(s), with outliers clipped, and as if a few more draws had agreed with f.
         """
@@ -159,7 +161,7 @@ class Surrogate:
         return np.clip(agreement, _LEAST_TRUST, 1)
 
     def player_values(self, weights: SizeWeights, sampled: Masks) -> Floats:
-        """Return what the sampled sizes contribute to each player's value of the mean f_j: (n, q)."""
+        """Return (n, q): each player's value of the mean f_j, from the sampled sizes."""
         covariance, mean = self.kernel.moments()
         coefficients = self.coefficients.mean(axis=0, dtype=float)
         gain = (weights.gain * sampled)[:, None] * self.spread
@@ -182,8 +184,8 @@ def cross_fit(
     `deviations` (J, M, q) are those from the mean of the size, as each stream sees it; `owners` (M,) names the stream
     of each coalition, -1 where it belongs to none and serves all. The kernel takes at most `MOST_POINTS` of the
     coalitions. All systems share one kernel matrix, and each product with it, in conjugate gradients. They need not
-    be solved to the last digit: any coefficients make a valid surrogate, since prediction and closed form use the
-    same ones.
+    be solved to the last digit: any coefficients make a valid surrogate, because prediction and closed form use
+    the same ones.
     """
     n = masks.shape[1]
     kernel = SetKernel.of(n)
@@ -208,7 +210,7 @@ def cross_fit(
 
 
 def _clipped(deviations: Floats, spread: Floats) -> Floats:
-    with np.errstate(over="ignore"):  # a size without any spread so far
+    with np.errstate(over="ignore"):  # a size without spread so far
         return np.clip(deviations / spread, -_CLIP, _CLIP)
 
 
@@ -233,7 +235,7 @@ def _solve(
     """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by preconditioned conjugate gradients.
 
     The preconditioner is a Nystroem approximation of K from some of the `common` columns, which all streams may use.
-    Each system stops by itself: a stream's must not go on for longer because of values that only others may see.
+    Each system stops separately: values that only other streams may see must not prolong a stream's own.
     """
     basis = common[:: max(1, len(common) // 400)]
     columns = gram[:, basis]
@@ -241,7 +243,7 @@ def _solve(
     corner[np.diag_indices(len(basis))] += 1e-3
     lower = cholesky(corner, lower=True).astype(np.float32)
     root = solve_triangular(lower, columns.T, lower=True)  # K is about root' root
-    # in a first epoch that is one large round nothing is common, and the preconditioner does nothing
+    # if the first epoch is one large round, nothing is common and the preconditioner has no effect
     held = float((root[:, common] ** 2).sum(axis=0).mean()) if len(common) else 0.0
     noise = _NUGGET + max(1e-2, 1 - held)
     everything = root @ root.T + noise * np.eye(len(basis), dtype=np.float32)
