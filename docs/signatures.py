@@ -18,5 +18,7 @@ class Signatures(griffe.Extension):
         if not isinstance(obj, griffe.Function) or obj.parent is None:
             return
         for decorator in obj.decorators:
-            if found := DECORATOR.fullmatch(str(decorator.value)):
-                obj.parameters = obj.parent.members[found[1]].parameters
+            found = DECORATOR.fullmatch(str(decorator.value))
+            source = None if found is None else obj.parent.members[found[1]]
+            if isinstance(source, griffe.Function):
+                obj.parameters = source.parameters
