@@ -136,6 +136,8 @@ def audit_table(
         least = least_budget(table.partition, parts=plan.parts, classes=plan.classes)
         audited = audit_through(door, valuation, left, least, plan.parts, plan.classes, confidence, seed)
     warnings = [*warnings_of_test(table), *plan.copies.notes, *audited.warnings]
+    if evaluator.failures is not None and evaluator.failures != valuation.failures:
+        warnings.append(f"together with the audit {evaluator.failures}")
     if out_of_time:
         warnings.append(f"time ran out, so the audit lacks: {', '.join(out_of_time)}; allow more time to measure it")
     return replace(

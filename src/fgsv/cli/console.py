@@ -76,6 +76,8 @@ def show_result(result: Result) -> None:
         show_audit(audit)
     say_all(f"warning: {warning}" for warning in result.warnings)
     say(f"{valuation.n_evaluations:,} evaluations; {valuation.end}")
+    if valuation.failures is not None:
+        say(f"warning: {valuation.failures}")
     say_all(() if payout is None else payout.notes)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -43,6 +44,7 @@ def document_of(result: Result) -> dict[str, Any]:
         "groupings": tables,
         "payout": None if result.payout is None else result.payout.to_dict(),
         "warnings": result.warnings,
+        "failures": None if valuation.failures is None else asdict(valuation.failures),
         "audit": None if result.audit is None else result.audit.to_dict(),
         "test_error": None if result.test_error is None else result.test_error.to_dict(),
     }
