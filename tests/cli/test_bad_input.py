@@ -99,7 +99,7 @@ def test_a_file_that_lacks_a_field_is_one_line_that_names_it(fgsv_command, saved
         (["info", "audit", "attacks", 0, "parts"], "report", "settings or info cannot be read: KeyError('parts')"),
         (["groups", "zlib"], "payout", "'groups' cannot be read"),
         (["values", 0], "payout", "'values' has shape (2,); expected (3,)"),
-        (["names", 0], "compare", "the shape (3,); expected (2,)"),
+        (["names", 0], "compare", "has shape (3,); expected (2,)"),
     ],
 )
 def test_a_file_that_was_edited_by_hand(fgsv_command, saved, tmp_path, place, command, words):
