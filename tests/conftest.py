@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+collect_ignore_glob = ["*conftest.py"]  # several modules of one name: none of them has doctests
+
 settings.register_profile("fgsv", deadline=None, derandomize=True)
 settings.load_profile("fgsv")
 

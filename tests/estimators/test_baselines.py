@@ -141,7 +141,7 @@ def test_refusals(name):
     method = name.split(",")[0]
     with pytest.raises(ValueError, match="round_size must be at least 1"):
         fgsv.value(GAMES["glove"], method=method, round_size=0)
-    with pytest.raises(ValueError, match="Shapley values alone"):
+    with pytest.raises(ValueError, match="estimates only Shapley values"):
         fgsv.value(GAMES["glove"], method=method, semivalue="banzhaf", budget=1000)
     with pytest.raises(ValueError, match="needs a budget of at least"):
         fgsv.value(GAMES["glove"], method=method, budget=5)

@@ -122,8 +122,14 @@ def test_a_run_says_why_it_stopped(finished, tiny, tmp_path, capsys, change, max
     shares = json.loads((tmp_path / "again" / "shares.json").read_text())
     assert (shares["stopped"], shares["n_evaluations"]) == (reason, 34)
     valuation = fgsv.Valuation.load(tmp_path / "again" / "valuation.json")
-    assert valuation.stopped == f"interrupted: {reason}"
-    assert verify(valuation, tmp_path / "again" / "ledger.db") == []
+    assert (valuation.stopped, valuation.end.reason) == (reason, "target" if max_seconds is None else "time")
+    assert valuation.settings.needs == ("stop",)
+
+    def same_rule(progress):
+        return reason
+
+    same_rule.reason = valuation.end.reason
+    assert verify(valuation, tmp_path / "again" / "ledger.db", stop=same_rule) == []
 
 
 def test_a_checkpoint_is_tuned_on_the_other_brands_first(finished, tiny, tmp_path):
