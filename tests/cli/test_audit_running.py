@@ -85,8 +85,11 @@ def test_a_number_for_failures_holds_in_the_audit(fgsv_command, audited, learnin
     learning.order(fail_after=learning.fits + of_run)
     code, text, notes = fgsv_command(*audited, "--on-error", "-0.5", "--json")
     assert code == 0, notes
+    document = json.loads(text)
     # all sets of groups but the two ends count the same, and so each group is worth a third
-    assert [row["gsv_share"] for row in json.loads(text)["audit"]["gsv"]] == pytest.approx([1 / 3] * 3)
+    assert [row["gsv_share"] for row in document["audit"]["gsv"]] == pytest.approx([1 / 3] * 3)
+    assert document["failures"] is None  # of the run itself
+    assert any("in the audit" in warning and "count as -0.5" in warning for warning in document["warnings"])
 
 
 def test_a_time_limit_holds_for_the_audit(fgsv_command, audited, learning):

@@ -136,8 +136,8 @@ def audit_table(
         least = least_budget(table.partition, parts=plan.parts, classes=plan.classes)
         audited = audit_through(door, valuation, left, least, plan.parts, plan.classes, confidence, seed)
     warnings = [*warnings_of_test(table), *plan.copies.notes, *audited.warnings]
-    if evaluator.failures is not None and evaluator.failures != valuation.failures:
-        warnings.append(f"together with the audit {evaluator.failures}")
+    if evaluator.failures is not None and (failed := evaluator.failures.since(valuation.failures)) is not None:
+        warnings.append(f"in the audit {failed}")
     if out_of_time:
         warnings.append(f"time ran out, so the audit lacks: {', '.join(out_of_time)}; allow more time to measure it")
     return replace(
@@ -212,6 +212,8 @@ def remedy_section(
         "file, so that copying earns nothing, or in equal parts to all providers that have it. "
         f"{remedied.n_evaluations:,} evaluations were made without the copies."
     ]
+    if remedied.failures is not None:
+        words.append(f"{remedied.failures}.")
     if units is not None:
         words.append("A unit keeps its own rows; a unit without any is left out.")
     section = Section(

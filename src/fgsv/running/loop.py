@@ -87,6 +87,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
     """Yield the valuation after every round and at the end, or only at the end."""
     start = time.monotonic()
     settings, least = run.settings, run.method.least(run.game.n_players, run.partition)
+    failed_before = evaluate.failures
     ends = evaluate.ends()
     for check in (getattr(rule, "check", None) for rule in run.rules):
         if check is not None:
@@ -116,7 +117,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
                     progress.n_evaluations + len(values),
                     now,
                     now - progress.seconds,
-                    evaluate.failures,
+                    evaluate.failures and evaluate.failures.since(failed_before),
                 )
             end = met(run.rules, progress) if progress.n_evaluations >= least else None
         except KeyboardInterrupt:

@@ -44,6 +44,14 @@ class Failures:
     first: str
     """What went wrong first."""
 
+    def since(self, before: Failures | None) -> Failures | None:
+        """Return the failures since an earlier count, or None where there are no new ones."""
+        if before is None or before == self:
+            return self if before is None else None
+        kinds = {kind: count - before.kinds.get(kind, 0) for kind, count in self.kinds.items()}
+        new = {kind: count for kind, count in kinds.items() if count}
+        return Failures(self.coalitions - before.coalitions, self.counted_as, new, self.first)
+
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
         return f"{self.coalitions:,} evaluations failed and count as {self.counted_as:g}: {kinds}"
