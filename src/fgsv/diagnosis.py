@@ -14,7 +14,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.ledger import Ledger
 from fgsv.running.preparation import door_to, read_players
 from fgsv.types import Floats, Ints
-from fgsv.valuation import End, Reason
+from fgsv.valuation import End, Failures, Reason
 
 N_SIZES = 16
 N_RESAMPLES = 200
@@ -58,6 +58,8 @@ class Diagnosis:
     """The same for the 99th percentile: the assumption is about the worst case."""
     n_evaluations: int
     seed: int
+    failures: Failures | None = None
+    """Evaluations that failed; None where none did."""
 
     @property
     def assumption_met(self) -> str:
@@ -85,6 +87,7 @@ class Diagnosis:
             f"s^{self.second_order_extreme.exponent:.2f} (± {self.second_order_extreme.stderr:.2f})",
             f"faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
             f"{self.n_evaluations} evaluations, seed {self.seed}",
+            *([] if self.failures is None else [str(self.failures)]),
         ]
         return "\n".join(lines)
 
@@ -164,7 +167,12 @@ def diagnose(
     door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     settings = {"method": "diagnose", "budget": budget, "seed": seed, "fingerprint": read.fingerprint}
     with opened, door.evaluator.recorded(settings) as record:
+        n_outputs = door.ends().shape[1]
+        if not 0 <= output < n_outputs:
+            raise ValueError(f"output must be a position from 0 to {n_outputs - 1}, got {output}")
+        mark = door.evaluator.mark()
         values = door(coalitions)[:, output]
+        failures = door.evaluator.failures_since(mark)
         record.end = End(Reason.EXHAUSTED)
     ends, drawn = values[:2], values[2:].reshape(len(sizes), n_draws, EVALUATIONS_PER_DRAW)
     weights = rng.multinomial(n_draws, np.full(n_draws, 1 / n_draws), size=(N_RESAMPLES, len(sizes))) / n_draws
@@ -199,6 +207,7 @@ def diagnose(
         _slope(sizes, _resampled_quantiles(second, weights), second),
         len(coalitions),
         seed,
+        failures,
     )
 
 

@@ -16,7 +16,7 @@ from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.run import iterate
 from fgsv.running.views import weighted
-from fgsv.valuation import INTERRUPTED, Valuation
+from fgsv.valuation import INTERRUPTED, Valuation, check_confidence
 
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
@@ -73,7 +73,7 @@ class Plan:
     def expected(self, limits: Limits) -> int | None:
         """Return the expected evaluations of a run with these limits; None without limits."""
         counts = [] if limits.budget is None else [limits.budget]
-        if limits.precision is not None:
+        if limits.precision is not None and math.isfinite(self.half_width):
             counts.append(self.evaluations_for(limits.precision))
         if limits.max_seconds is not None and self.seconds > 0:
             counts.append(int(self.n_evaluations * limits.max_seconds / self.seconds))
@@ -128,6 +128,7 @@ def plan(
     Costs at most `pilot` evaluations, or about twenty seconds if they are slow. `options` are those of
     `fgsv.value`. A run with the same seed begins with the same evaluations.
     """
+    check_confidence(confidence)
     start = time.monotonic()
     for valuation in iterate(game, groups, budget=pilot, seed=seed, **options):  # noqa: B007
         if time.monotonic() - start >= PILOT_SECONDS:
@@ -193,7 +194,7 @@ def value_with_plan(
             expected = limits.budget if planned is None else planned.expected(limits)
             watcher.after_round(valuation, half_width, expected)
     except KeyboardInterrupt:
-        if valuation is None:
+        if valuation is None or not valuation.is_estimate:
             raise
         valuation = replace(valuation, end=INTERRUPTED)
     assert valuation is not None

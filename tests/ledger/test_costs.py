@@ -31,3 +31,13 @@ def test_a_ledger_with_few_times_says_so(tmp_path):
     record(tmp_path / "run.db", lambda sizes: 1.0 + sizes, 2)
     with pytest.raises(ValueError, match="2 timed batches; at least 3"):
         fgsv.fit_cost(tmp_path / "run.db")
+
+
+def test_a_ledger_of_two_games_must_say_which(tmp_path):
+    record(tmp_path / "run.db", lambda sizes: 1e-3 + 2e-4 * sizes, 30)
+    fgsv.value(fgsv.Game(lambda masks: masks.sum(axis=1), 5, fingerprint="other"), ledger=tmp_path / "run.db")
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        names = [game.fingerprint for _, game in ledger.games()]
+    with pytest.raises(ValueError, match="contains 2 games, and a cost is fitted to one"):
+        fgsv.fit_cost(tmp_path / "run.db")
+    assert fgsv.fit_cost(tmp_path / "run.db", names[0]).linear == pytest.approx(2e-4)

@@ -74,3 +74,24 @@ def same_valuation(read, made):
         np.testing.assert_array_equal(getattr(read, name), getattr(made, name))
     for name in ("names", "end", "settings", "method", "n_evaluations", "finished", "failures", "degrees_of_freedom"):
         assert getattr(read, name) == getattr(made, name), name
+
+
+def test_a_page_that_cannot_be_rendered_loses_neither_payout_nor_audit(table, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no charts today")
+
+    monkeypatch.setattr("fgsv.report.folder.render", broken)
+    with pytest.raises(RuntimeError, match="no charts"):
+        make_result(table, budget=200, payout=Terms("100.00"), audit=True, out=tmp_path / "o")
+    kept = Result.load(tmp_path / "o" / "valuation.json")
+    assert not kept.valuation.finished
+    assert sum(kept.payout.payments) == 100
+    assert kept.audit.n_evaluations > 0
+    monkeypatch.undo()
+    make_result(table, budget=200, out=tmp_path / "o")  # what is unfinished is replaced
+
+
+def test_the_confidence_holds_in_the_csv_too(table, tmp_path):
+    result = make_result(table, budget=200, confidence=0.5, out=tmp_path / "o")
+    frame = pd.read_csv(tmp_path / "o" / "valuation.csv")
+    np.testing.assert_allclose(frame["share_low"], result.valuation.share_interval(0.5)[:, 0])

@@ -15,6 +15,7 @@ from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.failures import Mark
 from fgsv.running.views import by_groups, weighted
 from fgsv.valuation import End, Reason
 
@@ -159,8 +160,19 @@ def test_a_run_counts_its_own_failures_on_an_evaluator_that_is_used_again():
     game = Watched(fails=lambda masks: masks.sum(axis=1) == 5)
     with Evaluator(fgsv.game.as_game(game), on_error=0.0) as evaluator:
         first, second = (fgsv.value(evaluator, GROUPS, budget=200, seed=seed) for seed in (1, 2))
-        all_of_them = evaluator.failures
+        all_of_them = evaluator.failures_since(Mark())
     alone = fgsv.value(game, GROUPS, budget=200, seed=2, on_error=0.0)
     assert second.failures.coalitions == alone.failures.coalitions
     assert first.failures.coalitions + second.failures.coalitions == all_of_them.coalitions
-    assert all_of_them.since(all_of_them) is None
+
+
+def test_an_audit_out_of_time_says_what_it_spent():
+    def slow(masks):
+        time.sleep(0.02)
+        return SumOfUnanimity(N)(masks)
+
+    valuation = fgsv.value(SumOfUnanimity(N), GROUPS, budget=100)
+    with Evaluator(fgsv.Game(slow, N, batch_size=8)) as evaluator, evaluator.within(0.2):
+        audited = fgsv.audit.audit(evaluator, valuation)
+    assert any("time ran out" in warning for warning in audited.warnings)
+    assert audited.n_evaluations == evaluator.n_asked > 0

@@ -8,6 +8,7 @@ import pytest
 
 import fgsv
 from fgsv.games import SumOfUnanimity
+from fgsv.report import Result
 from fgsv.valuation import RunSettings
 
 GAME = fgsv.Game(SumOfUnanimity(20), 20, fingerprint="unanimity 20")
@@ -70,3 +71,44 @@ def test_bad_settings_say_what_was_expected(change, words):
 def test_settings_that_lack_a_field_name_it():
     with pytest.raises(ValueError, match="lack the field 'budget'"):
         RunSettings.from_dict({"method": "covariance", "semivalue": "shapley", "seed": 0, "batch_size": 8})
+
+
+def test_a_limit_without_end_survives_json(tmp_path):
+    result = fgsv.value(GAME, budget=100, max_seconds=float("inf"), ledger=tmp_path / "run.db")
+    result.save(tmp_path / "v.json")
+    loaded = fgsv.Valuation.load(tmp_path / "v.json")
+    assert loaded.settings == result.settings
+    assert loaded.settings.max_seconds == np.inf
+    assert fgsv.verify(loaded, tmp_path / "run.db") == []
+
+
+def test_options_of_numpy_anywhere_become_plain():
+    settings = RunSettings(
+        method="mine",
+        semivalue="shapley",
+        seed=0,
+        budget=100,
+        batch_size=8,
+        options={"a": [np.int64(3), {"b": np.float32(0.5)}], "c": print},
+    )
+    assert json.loads(json.dumps(settings.to_dict()))["options"] == {"a": [3, {"b": 0.5}], "c": repr(print)}
+
+
+@pytest.mark.parametrize("groups", [[0] + [1] * 19, None, np.arange(20) % 2])
+@pytest.mark.parametrize("rule", [{"precision": 0.02}, {"stderr": 4.0}, {"stop": lambda progress: "enough"}])
+def test_a_regrouped_valuation_is_verified_by_the_draws_of_its_run(groups, rule, tmp_path):
+    result = fgsv.value(GAME, np.arange(20) % 5, budget=3000, ledger=tmp_path / "run.db", **rule)
+    regrouped = result.regroup(groups)
+    own = {name: each for name, each in rule.items() if name == "stop"}
+    assert fgsv.verify(result, tmp_path / "run.db", **own) == []
+    assert fgsv.verify(regrouped, tmp_path / "run.db", **own) == []
+    regrouped.values[0] += 1e-9
+    assert len(fgsv.verify(regrouped, tmp_path / "run.db", **own)) == 1
+
+
+def test_a_result_keeps_the_confidence_of_its_run(tmp_path):
+    valuation = fgsv.value(GAME, precision=0.001, confidence=0.99, budget=200, ledger=tmp_path / "run.db")
+    Result(valuation, confidence=0.9).save(tmp_path / "v.json")
+    loaded = Result.load(tmp_path / "v.json")
+    assert (loaded.confidence, loaded.valuation.settings.confidence) == (0.9, 0.99)
+    assert fgsv.verify(loaded.valuation, tmp_path / "run.db") == []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -18,10 +19,11 @@ from fgsv.audit.shells import least_budget as least_of_shells
 from fgsv.ledger import Ledger
 from fgsv.running.calls import OutOfTime
 from fgsv.running.door import Door
+from fgsv.running.evaluator import Evaluator
 from fgsv.running.preparation import door_to, read_players
 from fgsv.running.run import value
 from fgsv.running.views import by_groups
-from fgsv.valuation import Valuation, t_quantile
+from fgsv.valuation import Valuation, check_confidence, positive_total, t_quantile
 
 FEWEST_OF_GSV = 100
 """Minimum evaluations for the usual group values."""
@@ -108,6 +110,10 @@ def audit(
     those of `shell_companies`. `n_jobs`, `ledger`, `on_error` and `timeout` are as for `fgsv.value`; with a ledger,
     nothing is evaluated twice.
     """
+    check_confidence(confidence)
+    if valuation.outputs is not None:
+        raise ValueError("an audit takes a valuation of one output: combine the outputs first")
+    positive_total(valuation.total)
     partition = valuation.partition
     if not partition.is_disjoint:
         raise ValueError("the audit of shell companies needs one owner for each player, but some are co-owned")
@@ -118,32 +124,36 @@ def audit(
     read = read_players(game, partition)[0]
     door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     with opened:
-        return audit_through(door, valuation, budget, least, parts, classes, confidence, seed)
+        return audit_through(
+            door, valuation, budget=budget, parts=parts, classes=classes, confidence=confidence, seed=seed
+        )
 
 
 def audit_through(
     door: Door,
     valuation: Valuation,
+    *,
     budget: int,
-    least: int,
     parts: Sequence[int],
     classes: Any,
     confidence: float,
     seed: int,
 ) -> Audit:
     """Audit a valuation through an open door, within its deadline; a warning names what there was no time for."""
-    partition = valuation.partition
+    partition, evaluator = valuation.partition, door.evaluator
+    spare = budget - least_budget(partition, parts=parts, classes=classes)
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget
     part = everything if everything <= budget // 2 else budget // 4
-    part = max(FEWEST_OF_GSV, min(part, FEWEST_OF_GSV + budget - least))
+    part = max(FEWEST_OF_GSV, min(part, FEWEST_OF_GSV + spare))
     frame = pd.DataFrame(columns=COLUMNS_OF_GSV)
     spent: dict[str, int] = {}
     warnings = close_calls(valuation, confidence)
     shells = Shells.nothing()
-    try:
-        before = door.evaluator.n_asked  # the ends are evaluated only once, so count them here
-        gsv = value(by_groups(door, partition), budget=part, seed=seed)
-        spent["group values"] = door.evaluator.n_asked - before
+    missing = "everybody"
+    mark = evaluator.mark()
+    with suppress(OutOfTime):
+        with counted(spent, "group values", evaluator):
+            gsv = value(by_groups(door, partition), budget=part, seed=seed)
         frame = pd.DataFrame(
             {
                 "group": [str(name) for name in valuation.names],
@@ -152,24 +162,33 @@ def audit_through(
                 "gsv_half_width": gsv.half_width(confidence) / gsv.total,
             }
         )
-        before = door.evaluator.n_asked
-        shells = measure_shells(
-            door,
-            partition,
-            parts=parts,
-            budget=budget - gsv.n_evaluations,
-            classes=classes,
-            player_values=valuation.player_values,
-            confidence=confidence,
-            seed=seed,
-        )
-        spent["shell companies"] = door.evaluator.n_asked - before
+        with counted(spent, "shell companies", evaluator):
+            shells = measure_shells(
+                door,
+                partition,
+                parts=parts,
+                budget=budget - gsv.n_evaluations,
+                classes=classes,
+                player_values=valuation.player_values,
+                confidence=confidence,
+                seed=seed,
+            )
         missing = ", ".join(shells.not_measured)
-    except OutOfTime:
-        missing = "everybody"
     if missing:
         warnings.append(f"time ran out before the splits of {missing} were measured: allow more time to measure them")
+    if failures := evaluator.failures_since(mark):
+        warnings.append(f"in the audit {failures}")
     return Audit(frame, shells.table, tuple(warnings), spent)
+
+
+@contextmanager
+def counted(spent: dict[str, int], purpose: str, evaluator: Evaluator) -> Iterator[None]:
+    """Note how many evaluations the block asked for, however it ends."""
+    before = evaluator.n_asked
+    try:
+        yield
+    finally:
+        spent[purpose] = evaluator.n_asked - before
 
 
 def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = None) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, least_budget
+from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, least_budget
 from fgsv.audit.copies import Copies, find_copies, rows_in_both
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
@@ -127,17 +127,21 @@ def audit_table(
         if payout is not None and valuation.outputs is None:
             sections += policy_sections(valuation, payout, plan.parts)
         if table.game.n_players >= FEWEST_DIAGNOSED:
-            with in_time("prudence and stability"):
+            with in_time("prudence and stability"), counted(spent, "prudence and stability", evaluator):
                 part = LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4
                 found = diagnose(door, table.partition, budget=part, seed=seed)
                 sections.append(stability_section(found))
-                spent["prudence and stability"] = found.n_evaluations
                 left -= found.n_evaluations
-        least = least_budget(table.partition, parts=plan.parts, classes=plan.classes)
-        audited = audit_through(door, valuation, left, least, plan.parts, plan.classes, confidence, seed)
+        audited = audit_through(
+            door,
+            valuation,
+            budget=left,
+            parts=plan.parts,
+            classes=plan.classes,
+            confidence=confidence,
+            seed=seed,
+        )
     warnings = [*warnings_of_test(table), *plan.copies.notes, *audited.warnings]
-    if evaluator.failures is not None and (failed := evaluator.failures.since(valuation.failures)) is not None:
-        warnings.append(f"in the audit {failed}")
     if out_of_time:
         warnings.append(f"time ran out, so the audit lacks: {', '.join(out_of_time)}; allow more time to measure it")
     return replace(
@@ -265,4 +269,5 @@ def stability_section(found: Diagnosis) -> Section:
         for name, (slope, needed) in slopes.items()
     )
     words = f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"
-    return Section("Prudence and stability", (words,), ("quantity", "exponent", "needed", "met"), rows)
+    failed = () if found.failures is None else (f"{found.failures}.",)
+    return Section("Prudence and stability", (*failed, words), ("quantity", "exponent", "needed", "met"), rows)

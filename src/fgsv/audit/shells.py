@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from fgsv.running.door import Door
 from fgsv.running.preparation import door_to, read_players
 from fgsv.running.views import by_groups
 from fgsv.types import Floats, Ints, Masks
-from fgsv.valuation import End, Reason, t_quantile
+from fgsv.valuation import End, Failures, Reason, check_confidence, t_quantile
 
 WAYS = ("evenly", "at random", "by class", "one by one", "worst found")
 PARTS = (2, 3, 5)
@@ -73,6 +73,7 @@ def shell_companies(
     `budget` evaluations; the default is 2000, or the minimum it needs. `n_jobs`, `ledger`, `on_error` and `timeout`
     are as for `fgsv.value`.
     """
+    check_confidence(confidence)
     read, partition = read_players(game, groups)
     door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     with opened:
@@ -87,7 +88,7 @@ def shell_companies(
             confidence=confidence,
             seed=seed,
         )
-    found.table.attrs["n_evaluations"] = found.n_evaluations
+    found.table.attrs |= {"n_evaluations": found.n_evaluations, "failures": found.failures}
     return found.table
 
 
@@ -99,6 +100,8 @@ class Shells:
     n_evaluations: int
     not_measured: tuple[str, ...] = ()
     """Groups whose splits there was no time for."""
+    failures: Failures | None = None
+    """Evaluations that failed; None where none did."""
 
     @classmethod
     def nothing(cls) -> Shells:
@@ -130,6 +133,7 @@ def measure_shells(
     total = everybody - nobody
     if not total > 0:
         raise ValueError(f"gains are parts of U(N) - U(0), which must be positive; it is {total:.6g}")
+    mark = door.evaluator.mark()
     settings = {"method": "shell companies", "budget": budget, "seed": seed, "fingerprint": door.game.fingerprint}
     with door.evaluator.recorded(settings) as record:
         found = _measured(
@@ -143,7 +147,7 @@ def measure_shells(
             total=total,
         )
         record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
-    return found
+    return replace(found, failures=door.evaluator.failures_since(mark))
 
 
 def _measured(

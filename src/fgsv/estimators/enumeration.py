@@ -67,7 +67,7 @@ class Enumerator:
         """Return the exact values or, before the last coalition is evaluated, equal shares with unknown error."""
         n, ends = self.problem.n_players, self.problem.ends
         if not self.is_complete:
-            return Estimate(np.repeat((ends[1:] - ends[:1]) / n, n, axis=0))
+            return Estimate(np.repeat((ends[1:] - ends[:1]) / n, n, axis=0), method=Enumeration.name)
         values = np.concatenate([*self._values, ends[1:]])
         semivalue = self.problem.semivalue
         return Estimate(

@@ -26,19 +26,26 @@ class Cost:
         return self.constant + self.linear * sizes + self.quadratic * np.asarray(sizes, dtype=float) ** 2
 
 
-def fit_cost(ledger: str | Path) -> Cost:
-    """Fit the cost of an evaluation to the seconds recorded in a ledger of one game, for `fgsv.value(cost=...)`.
+def fit_cost(ledger: str | Path, fingerprint: str | None = None) -> Cost:
+    """Fit the cost of an evaluation to the seconds recorded in a ledger, for `fgsv.value(cost=...)`.
 
+    In a ledger of several games (an audit that finds copies adds one without them) `fingerprint` says which.
     A ledger records the seconds of whole batches; the fit is non-negative least squares on the sums over their
     coalitions, relative to the seconds, so that cheap batches count as much as expensive ones.
     """
     sums, seconds = [], []
     with Ledger(ledger, read_only=True) as opened:
-        players = {number: game.n_players for number, game in opened.games()}
-        if len(players) != 1:
-            raise ValueError(f"{ledger} contains {len(players)} games; a cost is fitted to the ledger of one game")
-        for batch in opened.batches():
-            sizes = unpack(players[batch.game], batch.coalitions).sizes.astype(float)
+        games = opened.games()
+        chosen = [(number, game) for number, game in games if fingerprint in (None, game.fingerprint)]
+        if len(chosen) != 1:
+            held = ", ".join(repr(game.fingerprint) for _, game in games) or "none"
+            raise ValueError(
+                f"{ledger} contains {len(games)} games, and a cost is fitted to one: name it, "
+                f"fgsv.fit_cost(ledger, fingerprint=...), from {held}"
+            )
+        [(number, game)] = chosen
+        for batch in opened.batches(number):
+            sizes = unpack(game.n_players, batch.coalitions).sizes.astype(float)
             sums.append([len(sizes), sizes.sum(), (sizes**2).sum()])
             seconds.append(batch.outcome.seconds)
     measured = np.array(seconds)

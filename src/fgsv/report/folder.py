@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,17 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
+    unfinished = replace(result, valuation=replace(result.valuation, finished=False))
+    unfinished.save(folder / "valuation.json")  # with payout and audit, whatever happens to the page
     if all(map(find_spec, PACKAGES_OF_REPORT)):
         page = render(result, aggregate_only=aggregate_only)
         written.append(write_whole(folder / "report.html", page))
     for column, valuation in result.others.items():
         stem = f"valuation-{_file_name(column)}"
-        written.append(write_whole(folder / f"{stem}.csv", to_csv(table_of(valuation))))
+        written.append(write_whole(folder / f"{stem}.csv", to_csv(table_of(valuation, None, result.confidence))))
         Result(valuation, result.source, result.confidence).save(folder / f"{stem}.json")
         written.append(folder / f"{stem}.json")
-    frame = table_of(result.valuation, result.payout)
+    frame = table_of(result.valuation, result.payout, result.confidence)
     written.append(write_whole(folder / "valuation.csv", to_csv(frame)))
     result.save(folder / "valuation.json")
     return [*written, folder / "valuation.json"]

@@ -58,7 +58,8 @@ class Result:
         """Return the contents of valuation.json."""
         document = file.to_document(self.valuation)
         source = {} if self.source is None else self.source.to_dict()
-        settings = document["settings"] | source | {"confidence": self.confidence}
+        settings = {"confidence": self.confidence} | document["settings"] | source
+        settings["shown_confidence"] = self.confidence
         if self.valuation.ends is not None and self.valuation.outputs is None:
             settings["ends"] = self.valuation.ends.tolist()
         info = dict(document["info"])
@@ -85,7 +86,7 @@ class Result:
             return cls(
                 valuation,
                 Source.from_dict(settings),
-                settings.get("confidence", 0.95),
+                settings.get("shown_confidence", settings.get("confidence", 0.95)),
                 Payout.from_dict(info["payout"], valuation) if "payout" in info else None,
                 Audit.from_dict(info["audit"]) if "audit" in info else None,
                 TestError.from_dict(info["test_error"]) if "test_error" in info else None,

@@ -32,6 +32,8 @@ class Calls:
     def __init__(self, game: Game, workers: Workers, record: Record | None, *, raises: bool) -> None:
         self._game, self._workers, self._record, self._raises = game, workers, record, raises
         self._size = workers.count
+        self.n_done = 0
+        """Coalitions evaluated by the current or last call of this object."""
         self._n_outputs = len(game.outputs) if game.outputs else None
 
     def __call__(self, batches: list[PackedBatch], deadline: float | None = None) -> list[Outcome]:
@@ -40,6 +42,7 @@ class Calls:
         No call begins after the deadline (on the clock `time.monotonic`).
         """
         outcomes: list[Outcome] = []
+        self.n_done = 0
         in_one = self._record is None and deadline is None
         while len(outcomes) < len(batches):
             if deadline is not None and time.monotonic() > deadline:
@@ -55,6 +58,7 @@ class Calls:
                     if outcome.failures:
                         raise self._error(batch.coalitions, outcome)
             outcomes += done
+            self.n_done += sum(map(len, call))
         return outcomes
 
     def _adapt(self, seconds: float) -> None:

@@ -10,7 +10,7 @@ from fgsv.estimators import Evaluate
 from fgsv.game import Game
 from fgsv.running.calls import OutOfTime
 from fgsv.types import Floats
-from fgsv.valuation import INTERRUPTED, End, Failures, Reason
+from fgsv.valuation import INTERRUPTED, End, Reason
 
 if TYPE_CHECKING:
     from fgsv.running.evaluator import Evaluator
@@ -26,10 +26,6 @@ class Door(Protocol):
     @property
     def evaluator(self) -> Evaluator:
         """The evaluator behind all views."""
-
-    @property
-    def failures(self) -> Failures | None:
-        """Failures so far; None if there are none."""
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""

@@ -1,13 +1,13 @@
 """The evaluator: values of coalitions, from the ledger if known, otherwise from the workers.
 
-Nothing else calls a game. It counts, records, pins threads, bounds memory and applies `on_error`; a run passes it on
-to the audit of its result, so that no coalition is evaluated twice.
+Runs, audits and diagnoses ask it for values; only its workers call a game (`batches.py`). It counts, records, pins
+threads, bounds memory and applies `on_error`; a run passes it on to the audit of its result, so that no coalition is
+evaluated twice.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -23,6 +23,7 @@ from fgsv.ledger import Ledger, LedgerError, Outcome
 from fgsv.running.batches import PackedBatch
 from fgsv.running.calls import Calls
 from fgsv.running.door import Recorded, end_by
+from fgsv.running.failures import FailureCounter, Mark
 from fgsv.running.memory import Memory
 from fgsv.running.workers import Workers
 from fgsv.types import Floats
@@ -67,15 +68,14 @@ class Evaluator:
         self._n_jobs = n_jobs
         self.n_asked = 0
         """Evaluations requested, whether or not the ledger had them."""
-        self._counted_as = failure_value(on_error)
-        self._failures: Counter[str] = Counter()
-        self._first_failure = ""
-        self._n_outputs = len(game.outputs) if game.outputs else None
+        self._raises = failure_value(on_error) is None
+        self._failures = FailureCounter(game, failure_value(on_error))
+        self._failures_of_ends: Failures | None = None
         self._given = ledger
         self._ledger: Ledger | None = None
         self._memory: Memory | None = None
         self._workers = Workers(game, n_jobs, timeout)
-        self._calls = Calls(game, self._workers, None, raises=self._counted_as is None)
+        self._calls = Calls(game, self._workers, None, raises=self._raises)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -94,9 +94,9 @@ class Evaluator:
         try:
             if self._given is not None:
                 self._ledger = self._given if isinstance(self._given, Ledger) else Ledger(self._given)
-                self._memory = Memory(self._ledger, self.game, retries=self._counted_as is None)
+                self._memory = Memory(self._ledger, self.game, retries=self._raises)
                 record = None if self._ledger.read_only else self._record
-                self._calls = Calls(self.game, self._workers, record, raises=self._counted_as is None)
+                self._calls = Calls(self.game, self._workers, record, raises=self._raises)
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -104,9 +104,11 @@ class Evaluator:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._workers.stop()
-        if self._ledger is not None and self._ledger is not self._given:
-            self._ledger.close()
+        try:
+            self._workers.stop()
+        finally:
+            if self._ledger is not None and self._ledger is not self._given:
+                self._ledger.close()
 
     def _record(self, batches: list[tuple[bytes, Outcome]]) -> None:
         assert self._ledger is not None
@@ -145,8 +147,12 @@ class Evaluator:
         batches = [PackedBatch(coalitions[i : i + size]) for i in range(0, len(coalitions), size)]
         known = self._memory
         evaluated = partial(self._calls, deadline=self.deadline)
-        outcomes = evaluated(batches) if known is None else known.outcomes(batches, evaluated)
-        values = np.concatenate([self._values(outcome) for outcome in outcomes])
+        try:
+            outcomes = evaluated(batches) if known is None else known.outcomes(batches, evaluated)
+        except BaseException:
+            self.n_asked += self._calls.n_done
+            raise
+        values = np.concatenate([self._failures.values(outcome) for outcome in outcomes])
         self.n_asked += len(coalitions)
         return values
 
@@ -156,31 +162,25 @@ class Evaluator:
 
     @cached_property
     def _ends(self) -> Floats:
-        return self(Coalitions.ends(self.game.n_players))
+        mark = self.mark()
+        ends = self(Coalitions.ends(self.game.n_players))
+        self._failures_of_ends = self.failures_since(mark)
+        return ends
 
     def other_game(self, game: Any) -> Evaluate:
         """Return a function that evaluates another game of the same players, in this process and without a ledger."""
         n = self.game.n_players
         return Evaluator(as_game(game, n), batch_size=default_batch_size(n), n_jobs=1)
 
-    def _values(self, outcome: Outcome) -> Floats:
-        """Return (m, q) values, with the policy's number for failures, and count these."""
-        m, width = outcome.values.shape
-        self._n_outputs = self._n_outputs or width or 1  # the ends have set the number of outputs, unless both failed
-        if not outcome.failures:
-            return outcome.values
-        assert self._counted_as is not None
-        values = outcome.values.copy() if width else np.empty((m, self._n_outputs))
-        for text, rows in outcome.failures.items():
-            values[rows] = self._counted_as
-            self._failures[text.partition(":")[0]] += len(rows)
-            self._first_failure = self._first_failure or text
-        return values
+    def mark(self) -> Mark:
+        """Return where the count of failures stands now."""
+        return self._failures.mark()
 
-    @property
-    def failures(self) -> Failures | None:
-        """Failures so far; None if there are none."""
-        if not self._failures or self._counted_as is None:
-            return None
-        kinds = dict(sorted(self._failures.items()))
-        return Failures(self._failures.total(), self._counted_as, kinds, self._first_failure)
+    def failures_since(self, mark: Mark) -> Failures | None:
+        """Return what has failed since a mark; None where nothing has."""
+        return self._failures.since(mark)
+
+    def failures_of_run(self, mark: Mark) -> Failures | None:
+        """Return what failed in a run that began at a mark: U(0) and U(N), evaluated before, are part of it."""
+        of_ends, since = self._failures_of_ends, self._failures.since(mark)
+        return since if of_ends is None else of_ends + since

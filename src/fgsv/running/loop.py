@@ -36,6 +36,11 @@ class Run:
     rules: tuple[Rule, ...]
     settings: RunSettings
 
+    @cached_property
+    def least(self) -> int:
+        """The evaluations that the first estimate takes."""
+        return self.method.least(self.game.n_players, self.partition)
+
     def problem(self, ends: Floats, other_game: Callable[[Any], Evaluate]) -> Problem:
         """Return the problem that the method works on."""
         n, seed = self.game.n_players, self.settings.seed
@@ -72,6 +77,7 @@ class Progress:
             seed=settings.seed,
             settings=settings,
             failures=self.failures,
+            is_estimate=self.n_evaluations >= self.run.least,
         )
 
     def ended(self, end: End) -> Valuation:
@@ -86,15 +92,15 @@ class Progress:
 def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuation]:
     """Yield the valuation after every round and at the end, or only at the end."""
     start = time.monotonic()
-    settings, least = run.settings, run.method.least(run.game.n_players, run.partition)
-    failed_before = evaluate.failures
-    ends = evaluate.ends()
+    settings, least = run.settings, run.least
+    ends, mark = evaluate.ends(), evaluate.evaluator.mark()
     for check in (getattr(rule, "check", None) for rule in run.rules):
         if check is not None:
             check(ends[1] - ends[0])
     with one_thread():
         estimator = run.method.start(run.problem(ends, evaluate.other_game))
-    progress = Progress(run, estimator, ends, 2, time.monotonic() - start)
+    failures = evaluate.evaluator.failures_of_run
+    progress = Progress(run, estimator, ends, 2, time.monotonic() - start, failures=failures(mark))
     end: End | None = None
     for number in count():
         try:
@@ -117,7 +123,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
                     progress.n_evaluations + len(values),
                     now,
                     now - progress.seconds,
-                    evaluate.failures and evaluate.failures.since(failed_before),
+                    failures(mark),
                 )
             end = met(run.rules, progress) if progress.n_evaluations >= least else None
         except KeyboardInterrupt:

@@ -101,6 +101,7 @@ def prepare(
         on_error=door.evaluator.on_error,
         timeout=door.evaluator.timeout,
         fingerprint=game.fingerprint,
+        groups=partition.fingerprint,
         needs=_own_objects(asked, weights, stop),
     )
     running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)

@@ -16,7 +16,6 @@ from fgsv.partition import Partition
 from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
 from fgsv.types import Floats
-from fgsv.valuation import Failures
 
 CHUNK_BYTES = 2**26
 """Booleans held at once when coalitions of groups are expanded into coalitions of players."""
@@ -37,11 +36,6 @@ class View:
     def evaluator(self) -> Evaluator:
         """The evaluator behind all views."""
         return self.inner.evaluator
-
-    @property
-    def failures(self) -> Failures | None:
-        """Failures so far."""
-        return self.inner.failures
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order; memory is bounded."""

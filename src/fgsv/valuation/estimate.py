@@ -44,13 +44,12 @@ class Failures:
     first: str
     """What went wrong first."""
 
-    def since(self, before: Failures | None) -> Failures | None:
-        """Return the failures since an earlier count, or None where there are no new ones."""
-        if before is None or before == self:
-            return self if before is None else None
-        kinds = {kind: count - before.kinds.get(kind, 0) for kind, count in self.kinds.items()}
-        new = {kind: count for kind, count in kinds.items() if count}
-        return Failures(self.coalitions - before.coalitions, self.counted_as, new, self.first)
+    def __add__(self, later: Failures | None) -> Failures:
+        """Return these failures and later ones together."""
+        if later is None:
+            return self
+        kinds = {kind: self.kinds.get(kind, 0) + later.kinds.get(kind, 0) for kind in {*self.kinds, *later.kinds}}
+        return Failures(self.coalitions + later.coalitions, self.counted_as, dict(sorted(kinds.items())), self.first)
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())

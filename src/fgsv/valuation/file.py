@@ -98,7 +98,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         field("degrees_of_freedom", lambda stated: float(_floats(stated))),
         field("method", str),
         field("n_evaluations", int),
-        field("stopped", str) and field("end", End.from_dict),
+        field("end", End.from_dict),
         field("outputs", tuple, optional=True),
         field("seed"),
         field("exact", bool),
@@ -108,9 +108,9 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         field("settings", lambda stated: RunSettings.from_dict(stated) if "method" in stated else None),
         field("info", lambda stated: Failures(**stated["failures"]) if "failures" in info else None),
         field("weights", lambda stated: tuple(map(float, stated)), optional=True),
-        field("finished", bool),
+        finished=field("finished", bool),
     )
-    if document["stopped"] != loaded.stopped:
+    if field("stopped", str) != loaded.stopped:
         raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")
     _check_shapes(loaded, path)
     return loaded

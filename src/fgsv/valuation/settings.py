@@ -12,6 +12,8 @@ import fgsv
 from fgsv.valuation.intervals import check_confidence
 from fgsv.valuation.old_files import settings_of
 
+_LIMITS = ("max_seconds", "stderr", "precision", "timeout")
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -39,6 +41,8 @@ class RunSettings:
     timeout: float | None = None
     fingerprint: str | None = None
     """Fingerprint of the game."""
+    groups: str | None = None
+    """Fingerprint of the groups whose errors the stopping rules looked at; None in files of 0.1.0."""
     version: str = fgsv.__version__
     """Version of fgsv: the text of an end may differ between versions."""
     needs: tuple[str, ...] = ()
@@ -49,7 +53,7 @@ class RunSettings:
             self._set(name, whole_number(name, getattr(self, name)))
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, got {self.seed}")
-        for name in ("max_seconds", "stderr", "precision", "timeout"):
+        for name in _LIMITS:
             number = getattr(self, name)
             if number is not None and not number > 0:
                 raise ValueError(f"{name} must be positive, got {number}")
@@ -78,16 +82,26 @@ class RunSettings:
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON; `rules` and `proxy` are for readers of 0.1.0's files."""
         document = asdict(self) | {"rules": self.rules, "proxy": "proxy" in self.needs}
-        return document | {
-            "cost": None if self.cost is None else list(self.cost),
-            "needs": list(self.needs),
-        }
+        limits = {
+            name: "inf" if document[name] == np.inf else document[name] for name in _LIMITS
+        }  # JSON has no infinity
+        return (
+            document
+            | limits
+            | {
+                "cost": None if self.cost is None else list(self.cost),
+                "needs": list(self.needs),
+            }
+        )
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> RunSettings:
         """Read a document made by `to_dict` or by 0.1.0; other keys are ignored."""
         if "needs" not in document:
             document = settings_of(document)
+        document = dict(document) | {
+            name: float(document[name]) for name in _LIMITS if document.get(name) is not None
+        }
         known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
         required = (
             "method",
@@ -130,4 +144,8 @@ def _plain(option: Any) -> Any:
     """Return an option as JSON can hold it, otherwise its repr."""
     if isinstance(option, np.generic | np.ndarray):
         return option.tolist()
-    return option if option is None or isinstance(option, bool | int | float | str | list | dict) else repr(option)
+    if isinstance(option, list | tuple):
+        return [_plain(each) for each in option]
+    if isinstance(option, dict):
+        return {str(name): _plain(each) for name, each in option.items()}
+    return option if option is None or isinstance(option, bool | int | float | str) else repr(option)

@@ -63,6 +63,8 @@ class Valuation:
     """Evaluations that failed; None if none did."""
     weights: tuple[float, ...] | None = None
     """The weights of the outputs, if `combined` made this valuation."""
+    is_estimate: bool = True
+    """False before the first estimate of a run is complete; such a valuation is only a sign of progress."""
     finished: bool = True
     """False in a file saved before the requested payout, audit or report was done."""
 
@@ -80,6 +82,7 @@ class Valuation:
         seed: int | None = None,
         settings: RunSettings | None = None,
         failures: Failures | None = None,
+        is_estimate: bool = True,
     ) -> Valuation:
         """Return the valuation of a partition from an estimate; `ends` are U(0) and U(N), (2, q)."""
         single = game.outputs is None and ends.shape[1] == 1
@@ -121,6 +124,7 @@ class Valuation:
             squeeze(ends),
             settings,
             failures,
+            is_estimate=is_estimate,
         )
 
     @property

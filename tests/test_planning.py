@@ -1,0 +1,68 @@
+"""Plans, and runs that are watched."""
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.planning import Limits, Plan, value_with_plan
+from fgsv.valuation import Reason
+
+
+class Watch:
+    def __init__(self):
+        self.plans, self.rounds = [], []
+
+    def planned(self, plan):
+        self.plans.append(plan)
+
+    def after_round(self, valuation, half_width, expected):
+        self.rounds.append((valuation.n_evaluations, valuation.is_estimate, expected))
+
+
+class Interrupted:
+    """An additive game of 13 players that is interrupted after so many evaluations."""
+
+    n_players = 13
+
+    def __init__(self, after):
+        self.after, self.asked = after, 0
+
+    def __call__(self, masks):
+        self.asked += len(masks)
+        if self.asked > self.after:
+            raise KeyboardInterrupt
+        return masks @ np.arange(1.0, 14)
+
+
+def test_an_interrupted_enumeration_has_no_valuation():
+    watch = Watch()
+    with pytest.raises(KeyboardInterrupt):
+        value_with_plan(Interrupted(6000), None, Limits(), watch)
+    assert watch.rounds
+    assert not any(is_estimate for _, is_estimate, _ in watch.rounds)
+
+
+def test_an_interrupted_sample_returns_what_there_is():
+    valuation, history = value_with_plan(Interrupted(600), None, Limits(budget=2000), Watch())
+    assert valuation.end.reason is Reason.INTERRUPTED
+    assert valuation.n_evaluations == history[-1].n_evaluations <= 600
+
+
+def test_an_enumeration_can_be_watched_beside_a_precision():
+    watch = Watch()
+    valuation, _ = value_with_plan(Interrupted(np.inf), None, Limits(2**13, 0.01), watch)
+    np.testing.assert_allclose(valuation.values, np.arange(1.0, 14))
+    assert valuation.exact
+    assert watch.rounds[-1][1]
+
+
+def test_a_plan_without_errors_expects_no_number_for_a_precision():
+    plan = Plan(13, 13, 2048, 1.0, float("nan"), 0.95)
+    assert plan.expected(Limits(precision=0.01)) is None
+    assert plan.expected(Limits(budget=500, precision=0.01)) == 500
+
+
+def test_the_first_rounds_of_an_enumeration_are_no_estimates():
+    rounds = list(fgsv.iterate(fgsv.games.Airport(np.arange(1.0, 14)), budget=2**13))
+    assert [each.is_estimate for each in rounds] == [False, False, False, True]
+    assert {each.method for each in rounds} == {"exact"}
