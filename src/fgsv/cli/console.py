@@ -140,11 +140,13 @@ class Bar:
         self._task = self._bar.add_task("pilot", total=limits.budget or PILOT)
 
     def __enter__(self) -> Bar:
-        self._bar.start()
+        if not self._quiet:  # rich before 14.3 ends even a disabled bar with a new line
+            self._bar.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
+        if not self._quiet:
+            self._bar.stop()
 
     def planned(self, plan: Plan | None) -> None:
         """Print the plan."""
