@@ -18,7 +18,7 @@ class Mark:
     """The failures before a run, from which its own are counted."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    n_seen: int = 0
+    number: int = 0
 
 
 class FailureCounter:
@@ -29,7 +29,9 @@ class FailureCounter:
         self._n_outputs = len(game.outputs) if game.outputs else None
         self._assumed = False
         self._counts: Counter[str] = Counter()
-        self._firsts: list[str] = []
+        self._n_marks = 0
+        self._firsts: dict[int, str] = {}
+        """Number of a mark -> what went wrong first after it: one text each, however many failures there are."""
 
     def values(self, outcome: Outcome) -> Floats:
         """Return (m, q) values with the user's number for the coalitions that failed."""
@@ -48,16 +50,18 @@ class FailureCounter:
         for text, rows in outcome.failures.items():
             values[rows] = self._counted_as
             self._counts[text.partition(":")[0]] += len(rows)
-            self._firsts.append(text)
+            self._firsts.setdefault(self._n_marks, text)
         return values
 
     def mark(self) -> Mark:
         """Return where the count stands now."""
-        return Mark(Counter(self._counts), len(self._firsts))
+        self._n_marks += 1
+        return Mark(Counter(self._counts), self._n_marks)
 
     def since(self, mark: Mark) -> Failures | None:
         """Return the failures since a mark; None where there were none."""
         new = self._counts - mark.counts
         if not new or self._counted_as is None:
             return None
-        return Failures(new.total(), self._counted_as, dict(sorted(new.items())), self._firsts[mark.n_seen])
+        first = next(text for number, text in self._firsts.items() if number >= mark.number)
+        return Failures(new.total(), self._counted_as, dict(sorted(new.items())), first)
