@@ -3,7 +3,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test torture docs check-release clean
+.PHONY: demo test hostile torture docs check-release clean
 
 demo: .venv/fgsv
 	$(PY) -m fgsv demo --out fgsv-demo --force
@@ -13,6 +13,9 @@ test: .venv/test
 	.venv/bin/ruff format --check src tests benchmarks docs tools
 	.venv/bin/mypy
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal
+
+hostile: .venv/test  ## every hostile case, campaigns at full length: forged records, kills, awkward files and games
+	FGSV_HOSTILE=all OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal tests/hostile
 
 torture: .venv/test  ## kill a run with workers 100 times, resume each to the end, compare bit for bit
 	$(PY) benchmarks/torture.py --kills 100
