@@ -115,6 +115,18 @@ class Watcher(Protocol):
         """Receive the valuation so far, the half-width of its widest share, and the evaluations expected in total."""
 
 
+def evaluations_to_narrow(valuation: Valuation, factor: float) -> int:
+    """Return about how many evaluations make the intervals of a valuation narrower by a factor: at most all 2^n.
+
+    >>> import fgsv
+    >>> evaluations_to_narrow(fgsv.value(fgsv.games.SumOfUnanimity(64), budget=1000), 3.0)
+    8900
+    """
+    needed = float(f"{valuation.n_evaluations * max(factor, 1.0) ** 2:.2g}")
+    n = valuation.partition.n_players
+    return 2**n if math.log2(needed) > n else math.ceil(needed)
+
+
 def plan(
     game: Any, groups: Any = None, *, pilot: int = PILOT, confidence: float = 0.95, seed: int = 0, **options: Any
 ) -> Plan:

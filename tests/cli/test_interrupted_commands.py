@@ -42,7 +42,7 @@ def test_an_audit_that_ends_early_keeps_the_valuation(fgsv_command, train, tmp_p
     def fail(*_, **__):
         raise end
 
-    command = ["audit", train, *COLUMNS, "--budget", 200, "--payout", 10, "--out", tmp_path / "o"]
+    command = ["audit", train, *COLUMNS, "--budget", 200, "--payout", 10, "--pay-anyway", "--out", tmp_path / "o"]
     with monkeypatch.context() as patched:
         patched.setattr("fgsv.audit.of_table.diagnose", fail)
         code, text, notes = fgsv_command(*command)

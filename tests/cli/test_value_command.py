@@ -15,7 +15,7 @@ from fgsv.tables import models
 def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
     out = tmp_path / "out"
     code, text, notes = fgsv_command(
-        "value", train, *COLUMNS, "--budget", 1500, "--payout", "1000", "--currency", "EUR", "--out", out
+        "value", train, *COLUMNS, "--budget", 1500, "--payout", "1000", "--pay-anyway", "--out", out
     )
     assert code == 0, notes
     for word in ("north", "south", "east", "west", "points", "value", "± stderr", "share", "payout"):
@@ -68,7 +68,7 @@ def test_regrouping_by_columns_that_stay_features(fgsv_command, train):
 
 def test_several_metrics(fgsv_command, train):
     command = ["value", train, *COLUMNS, "--metric", "accuracy,neg_log_loss", "--budget", 300]
-    code, text, notes = fgsv_command(*command, "--payout", "100,50", "--json")
+    code, text, notes = fgsv_command(*command, "--payout", "100,50", "--pay-anyway", "--json")
     assert code == 0, notes
     document = json.loads(text)
     assert len(document["groupings"]["provider"]) == 8
@@ -79,7 +79,9 @@ def test_several_metrics(fgsv_command, train):
 
 
 def test_json_is_json_and_nothing_else(fgsv_command, train):
-    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 600, "--payout", 10, "--json")
+    code, text, notes = fgsv_command(
+        "value", train, *COLUMNS, "--budget", 600, "--payout", 10, "--pay-anyway", "--json"
+    )
     assert code == 0
     assert notes == ""
     document = json.loads(text)

@@ -21,9 +21,8 @@ def table(tmp_path):
 
 
 def test_a_result_reads_back_as_it_was_made(table, tmp_path):
-    made = make_result(
-        table, budget=200, payout=Terms("100.00", clip=True), audit=True, confidence=0.9, out=tmp_path / "o"
-    )
+    terms = Terms("100.00", clip=True, pay_anyway=True)
+    made = make_result(table, budget=200, payout=terms, audit=True, confidence=0.9, out=tmp_path / "o")
     read = Result.load(tmp_path / "o" / "valuation.json")
     assert read.source == made.source
     assert read.source.file.endswith("t.csv")
@@ -31,7 +30,9 @@ def test_a_result_reads_back_as_it_was_made(table, tmp_path):
     assert read.history[-1].n_evaluations == made.valuation.n_evaluations
     assert (read.confidence, read.warnings, read.test_error) == (0.9, made.warnings, None)
     assert read.warnings
-    np.testing.assert_equal(vars(read.payout), vars(made.payout))
+    assert read.payout.to_dict() == made.payout.to_dict()
+    assert read.payout.objections == made.payout.objections != ()
+    assert read.verdict == made.verdict
     assert sum(read.payout.payments) == 100
     same_audit(read.audit, made.audit)
     same_valuation(read.valuation, made.valuation)
@@ -82,7 +83,7 @@ def test_a_page_that_cannot_be_rendered_loses_neither_payout_nor_audit(table, tm
 
     monkeypatch.setattr("fgsv.report.folder.render", broken)
     with pytest.raises(RuntimeError, match="no charts"):
-        make_result(table, budget=200, payout=Terms("100.00"), audit=True, out=tmp_path / "o")
+        make_result(table, budget=200, payout=Terms("100.00", pay_anyway=True), audit=True, out=tmp_path / "o")
     kept = Result.load(tmp_path / "o" / "valuation.json")
     assert not kept.valuation.finished
     assert sum(kept.payout.payments) == 100

@@ -233,7 +233,7 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int]) -
     """Return what splitting earns under the payout's policy, if it is not the faithful one."""
     if not payout.clip and payout.floor is None and payout.cap is None:
         return []
-    gains = policy_gains(valuation, parts=parts, **vars(payout))
+    gains = policy_gains(valuation, payout.amount, payout.currency, parts=parts, **payout.policy)
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     words = (
         "The best split found, by the estimated values of the players. Splits for which the policy could not "

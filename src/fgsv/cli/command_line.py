@@ -69,7 +69,10 @@ def version(as_json: options.Json = False) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: exit code 0, 1 (failed) or 2 (bad arguments); errors are printed on one line."""
+    """Run the command line: exit code 0, 1 (failed), 2 (bad arguments) or 3 (a payout was refused).
+
+    Errors are printed on one line.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     warnings.filterwarnings("ignore", module="sklearn")  # a run prints each warning of its models once

@@ -19,6 +19,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from fgsv.audit import Audit
+from fgsv.payout import Payout, PayoutRefused
 from fgsv.planning import PILOT, Limits, Plan
 from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
@@ -29,6 +30,8 @@ HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best s
 SHARES = {"share", "half_width", "gsv_share", "gsv_half_width", "gain", "share_a", "share_b", "difference"}
 COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
+EXIT_REFUSED = 3
+"""Exit code of a command whose payout was refused; everything else was done."""
 
 
 def show(frame: pd.DataFrame, title: str | None = None) -> None:
@@ -74,11 +77,33 @@ def show_result(result: Result) -> None:
         show(frame.rename(columns={"group": column}))
     if audit is not None:
         show_audit(audit)
+    say(f"verdict: {result.verdict}")
     say_all(f"warning: {warning}" for warning in result.warnings)
     say(f"{valuation.n_evaluations:,} evaluations; {valuation.end}")
     if valuation.failures is not None:
         say(f"warning: {valuation.failures}")
-    say_all(() if payout is None else payout.notes)
+    if payout is not None:
+        say_payout(payout)
+
+
+def code_of_payout(unpaid: ValueError | None, *, quiet: bool = False) -> int:
+    """Return the exit code of a requested payout: 3 if it was refused, which is said unless JSON does.
+
+    Any other error is raised.
+    """
+    if unpaid is None:
+        return 0
+    if not isinstance(unpaid, PayoutRefused):
+        raise unpaid
+    if not quiet:
+        say(f"refused: {unpaid}")
+    return EXIT_REFUSED
+
+
+def say_payout(payout: Payout) -> None:
+    """Print what the reader of a payout should know."""
+    say_all(payout.notes)
+    say_all(f"warning: paid although {objection}" for objection in payout.objections)
 
 
 def show_audit(audit: Audit) -> None:

@@ -39,4 +39,4 @@ def demo(
     options = [str(out), *(["--force"] if force else []), *(["--json"] if as_json else [])]
     assert context.parent is not None
     command = context.parent.command.get_command(context.parent, "value")  # type: ignore[attr-defined]
-    command.main([*arguments, *options], "value", standalone_mode=False)
+    raise typer.Exit(command.main([*arguments, *options], "value", standalone_mode=False))

@@ -95,6 +95,7 @@ def value(
     clip: option.Clip = False,
     floor: option.Floor = None,
     cap: option.Cap = None,
+    pay_anyway: option.PayAnyway = False,
     audit: option.Audit = False,
     audit_budget: option.AuditBudget = None,
     parts: option.Parts = "2,3,5",
@@ -104,6 +105,8 @@ def value(
     as_json: option.Json = False,
 ) -> None:
     """Value the providers of a table and, with --payout, split money among them.
+
+    Exit code 3 if the valuation was made but its payout refused: see --pay-anyway.
 
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
     """
@@ -127,7 +130,7 @@ def value(
             n_jobs=jobs,
             ledger=ledger,
             on_error=on_error,
-            payout=None if payout is None else Terms(payout, currency, clip, floor, cap),
+            payout=None if payout is None else Terms(payout, currency, clip, floor, cap, pay_anyway),
             audit=audit or context.info_name == "audit",
             audit_budget=audit_budget,
             parts=parts,
@@ -141,10 +144,8 @@ def value(
     else:
         console.show_result(result)
         console.say_written(out, result.files)
-    if result.unpaid is not None:
-        raise result.unpaid
-    if result.interrupted:
-        raise typer.Exit(1)
+    code = console.code_of_payout(result.unpaid, quiet=as_json)
+    raise typer.Exit(1 if result.interrupted else code)
 
 
 @opens_table

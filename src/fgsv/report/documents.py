@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from fgsv.payout import PayoutRefused
 from fgsv.report.result import Result, table_of
 
 
@@ -37,12 +38,14 @@ def document_of(result: Result) -> dict[str, Any]:
     valuation = result.valuation
     tables = {column: records(table_of(each, None, result.confidence)) for column, each in result.groupings.items()}
     return {
+        "verdict": result.verdict.to_dict(),
         "n_evaluations": valuation.n_evaluations,
         "stopped": valuation.stopped,
         "end": valuation.end.to_dict(),
         "notes": [] if result.source is None else list(result.source.notes),
         "groupings": tables,
         "payout": None if result.payout is None else result.payout.to_dict(),
+        "unpaid": result.unpaid.to_dict() if isinstance(result.unpaid, PayoutRefused) else None,
         "warnings": result.warnings,
         "failures": None if valuation.failures is None else asdict(valuation.failures),
         "audit": None if result.audit is None else result.audit.to_dict(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +12,8 @@ from typing import Any
 import pandas as pd
 
 from fgsv.environment import write_whole
+from fgsv.payout import Payout
+from fgsv.report.documents import plain
 from fgsv.report.page import render
 from fgsv.report.result import Result, table_of
 from fgsv.valuation import Reason, file
@@ -31,6 +35,22 @@ def check_folder(folder: Path, *, force: bool) -> None:
         replaceable = False
     if not replaceable:
         raise FileExistsError(f"{folder} has a finished valuation: add --force to replace it, or change --out")
+
+
+def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
+    """Raise an error if a file exists, or if its name does not end as one of these kinds do."""
+    if kinds and path.suffix.lower() not in kinds:
+        raise ValueError(f"{path} must end in {' or '.join(kinds)}")
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} already exists: add --force to replace it, or choose another --out")
+
+
+def write_payout(path: str | Path, payout: Payout) -> Path:
+    """Write payments as .csv, a row for each group, or as .json with all that `Payout.to_dict` holds."""
+    if Path(path).suffix.lower() == ".json":
+        return write_whole(path, json.dumps(plain(payout.to_dict()), indent=1, ensure_ascii=False, allow_nan=False))
+    frame = payout.to_frame().assign(currency=payout.currency, policy=payout.policy.describe())
+    return write_whole(path, to_csv(frame))
 
 
 def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = False) -> list[Path]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fgsv.audit import AuditPlan, audit_table, close_calls
+from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.shells import PARTS
 from fgsv.game import as_game
 from fgsv.payout import Terms
@@ -97,7 +97,7 @@ def make_result(
             folder.mkdir(parents=True, exist_ok=True)
             replace(result, valuation=replace(valuation, finished=False)).save(folder / "valuation.json")
         if payout is not None:
-            result = _with_payout(result, payout)
+            result = result.paid_by(payout)
         if plan is not None and valuation.end.reason is not Reason.INTERRUPTED:
             left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
             result = _with_audit(result, table, plan, evaluator, payout, left, seed)
@@ -117,15 +117,6 @@ def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
             "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
             "--audit"
         )
-
-
-def _with_payout(result: Result, payout: Terms) -> Result:
-    """Return the result with its payout, or with the reason why there is none."""
-    try:
-        paid = payout.split(result.valuation, result.confidence)
-    except ValueError as error:
-        return replace(result, unpaid=error)
-    return replace(result, payout=paid, own_warnings=tuple(close_calls(result.valuation, result.confidence)))
 
 
 def _with_audit(

@@ -16,6 +16,7 @@ import pandas as pd
 import fgsv
 from fgsv.audit import Audit
 from fgsv.environment import optional
+from fgsv.payout import PayoutRefused
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
 from fgsv.report.result import Result, as_result
@@ -58,6 +59,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "version": fgsv.__version__,
         "title": title or f"What the data of {valuation.partition.n_groups} providers is worth",
         "summary": _summary(valuation, source),
+        "verdict": result.verdict,
         "warnings": result.warnings,
         "confidence": f"{confidence:.0%}",
         "group_name": next(iter(result.groupings)),
@@ -65,6 +67,8 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "rows": _rows(valuation, confidence),
         "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in result.others.items()],
         "payout": None if result.payout is None else result.payout.to_dict(),
+        "objections": () if result.payout is None else result.payout.objections,
+        "unpaid": result.unpaid if isinstance(result.unpaid, PayoutRefused) else None,
         "test_error": _test_error(result.test_error),
         "n_evaluations": f"{valuation.n_evaluations:,}",
         "stopped": f"The run ended because: {valuation.stopped}",

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fgsv.audit import Audit
-from fgsv.payout import Payout
+from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
@@ -33,7 +33,7 @@ class Result:
     others: Mapping[str, Valuation] = field(default_factory=dict)
     """The same players under other groupings, by column."""
     unpaid: ValueError | None = None
-    """Why the requested payout could not be made."""
+    """Why the requested payout was not made; `PayoutRefused` if it could have been."""
     files: tuple[Path, ...] = ()
     """Files written, if a folder was requested."""
 
@@ -42,6 +42,26 @@ class Result:
         """Warnings of the run and of the audit, without repeats."""
         of_audit = () if self.audit is None else self.audit.warnings
         return list(dict.fromkeys([*self.own_warnings, *of_audit]))
+
+    @property
+    def test_noise(self) -> float | None:
+        """The half-width of U(N) - U(0) due to the choice of test rows; None if unknown."""
+        return None if self.test_error is None else self.test_error.total
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the shares are settled, undecided or unresolvable."""
+        linear = self.payout is None or self.payout.policy.is_faithful
+        return verdict(self.valuation, confidence=self.confidence, test_noise=self.test_noise, linear=linear)
+
+    def paid_by(self, terms: Terms) -> Result:
+        """Return the result with an amount split by these terms, or with the reason why it was not."""
+        terms.check(self.valuation.partition.n_groups, self.valuation.outputs)
+        try:
+            paid = terms.split(self.valuation, self.confidence, self.test_noise)
+        except ValueError as error:
+            return replace(self, payout=None, unpaid=error)
+        return replace(self, payout=paid, unpaid=None)
 
     @property
     def interrupted(self) -> bool:
@@ -70,6 +90,9 @@ class Result:
         for name, part in (("payout", self.payout), ("audit", self.audit), ("test_error", self.test_error)):
             if part is not None:
                 info[name] = part.to_dict()
+        if isinstance(self.unpaid, PayoutRefused):
+            info["unpaid"] = self.unpaid.to_dict()
+        info["verdict"] = self.verdict.to_dict()
         return document | {"settings": settings, "info": info}
 
     def save(self, path: str | Path) -> None:
@@ -92,6 +115,7 @@ class Result:
                 TestError.from_dict(info["test_error"]) if "test_error" in info else None,
                 tuple(HistoryPoint(*point) for point in info.get("history", [])),
                 tuple(info.get("warnings", [])),
+                unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None
