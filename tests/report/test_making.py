@@ -5,8 +5,11 @@ import pandas as pd
 import pytest
 
 import fgsv
+from fgsv.game import GameError
+from fgsv.ledger import Ledger
+from fgsv.ledger.tools import summary
 from fgsv.payout import Terms
-from fgsv.report import Result, make_result
+from fgsv.report import Result, make_result, render
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def test_a_result_reads_back_as_it_was_made(table, tmp_path):
     assert read.history == made.history
     assert read.history[-1].n_evaluations == made.valuation.n_evaluations
     assert (read.confidence, read.warnings, read.test_error) == (0.9, made.warnings, None)
-    assert read.warnings
+    assert read.audit.warnings
     assert read.payout.to_dict() == made.payout.to_dict()
     assert read.payout.objections == made.payout.objections != ()
     assert read.verdict == made.verdict
@@ -75,6 +78,45 @@ def same_valuation(read, made):
         np.testing.assert_array_equal(getattr(read, name), getattr(made, name))
     for name in ("names", "end", "settings", "method", "n_evaluations", "finished", "failures", "degrees_of_freedom"):
         assert getattr(read, name) == getattr(made, name), name
+
+
+def test_the_scores_without_each_provider_are_those_of_the_model(table, tmp_path):
+    made = make_result(table, budget=200, ledger=tmp_path / "run.db", out=tmp_path / "o")
+    masks = np.stack([table.partition.codes != k for k in range(3)])
+    np.testing.assert_array_equal([score for (score,) in made.without.scores], table.game(masks))
+    assert made.valuation.n_evaluations <= 200
+    assert made.without.n_evaluations == 3
+    read = Result.load(tmp_path / "o" / "valuation.json")
+    assert read.without == made.without
+    assert pd.read_csv(tmp_path / "o" / "valuation.csv")["without"].tolist() == made.without.column
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        before = summary(ledger)["coalitions"].sum()
+    again = make_result(table, budget=200, ledger=tmp_path / "run.db")
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        assert summary(ledger)["coalitions"].sum() == before
+    assert again.without == made.without
+    page = render(made)
+    assert f"{made.without.scores[0][0]:.4g}" in page
+    assert make_result(table, budget=200, without=False).without is None
+
+
+@pytest.mark.parametrize(("error", "finished"), [(GameError("no"), True), (KeyboardInterrupt(), False)])
+def test_scores_without_providers_that_fail_lose_no_valuation(table, tmp_path, monkeypatch, error, finished):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("fgsv.report.making.without_each", fail)
+    made = make_result(table, budget=200, out=tmp_path / "o")
+    assert made.without is None
+    assert "scores without each provider are missing" in made.warnings[0]
+    assert Result.load(tmp_path / "o" / "valuation.json").valuation.finished is finished
+
+
+def test_several_outputs_have_a_score_without_each_provider_each(table, tmp_path):
+    several = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", metric="r2,neg_mean_squared_error")
+    made = make_result(several, budget=200)
+    masks = np.stack([several.partition.codes != k for k in range(3)])
+    np.testing.assert_array_equal(made.table()["without"], several.game(masks).T.ravel())
 
 
 def test_a_page_that_cannot_be_rendered_loses_neither_payout_nor_audit(table, tmp_path, monkeypatch):

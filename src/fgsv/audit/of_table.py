@@ -270,4 +270,5 @@ def stability_section(found: Diagnosis) -> Section:
     )
     words = f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"
     failed = () if found.failures is None else (f"{found.failures}.",)
-    return Section("Prudence and stability", (*failed, words), ("quantity", "exponent", "needed", "met"), rows)
+    columns = ("quantity", "exponent", "needed", "met")
+    return Section("Prudence and stability", (*failed, words), columns, rows, technical=True)

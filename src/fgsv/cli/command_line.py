@@ -6,6 +6,7 @@ Each command is a thin layer over a public function. numpy and the rest are impo
 
 from __future__ import annotations
 
+import shlex
 import sys
 import warnings
 from typing import Annotated, Any
@@ -78,7 +79,8 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.filterwarnings("ignore", module="sklearn")  # a run prints each warning of its models once
     command = typer.main.get_command(app)
     try:
-        code = command.main([word for word in arguments if word != "--debug"], "fgsv", standalone_mode=False)
+        words = [word for word in arguments if word != "--debug"]
+        code = command.main(words, "fgsv", standalone_mode=False, obj=shlex.join(["fgsv", *words]))
         raise SystemExit(code)
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help

@@ -25,11 +25,15 @@ from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.valuation import Valuation
 
-HEADERS = {"stderr": "± stderr", "half_width": "± share"}
+HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
 SHARES = {"share", "half_width", "gsv_share", "gsv_half_width", "gain", "share_a", "share_b", "difference"}
 COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
+NEGATIVE = (
+    "a negative value: averaged over all selections of the data, these rows lowered the score. What the model scores "
+    "without them is another question, which the column `score without` answers"
+)
 EXIT_REFUSED = 3
 """Exit code of a command whose payout was refused; everything else was done."""
 
@@ -73,11 +77,15 @@ def show_result(result: Result) -> None:
     """Print the tables of a result: values, payments and the audit, if there was one."""
     valuation, payout, audit = result.valuation, result.payout, result.audit
     for column, each in result.groupings.items():
-        frame = table_of(each, payout if each is valuation else None, result.confidence)
+        frame = result.table() if each is valuation else table_of(each, None, result.confidence)
         show(frame.rename(columns={"group": column}))
+    if result.without is not None and (valuation.values < 0).any():
+        say(NEGATIVE)
     if audit is not None:
         show_audit(audit)
     say(f"verdict: {result.verdict}")
+    if valuation.about_shares is not None:
+        say(f"warning: {valuation.about_shares}")
     say_all(f"warning: {warning}" for warning in result.warnings)
     say(f"{valuation.n_evaluations:,} evaluations; {valuation.end}")
     if valuation.failures is not None:

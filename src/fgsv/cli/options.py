@@ -72,6 +72,12 @@ PayAnyway = Annotated[
     bool,
     typer.Option("--pay-anyway", help="Pay even if payments are uncertain or absurd (otherwise exit code 3)"),
 ]
+NoWithout = Annotated[
+    bool,
+    typer.Option(
+        "--no-without", help="Do not compute the score without each provider (one evaluation each, up to 200)"
+    ),
+]
 Audit = Annotated[bool, typer.Option("--audit", help="Audit the valuation; `fgsv audit` is `fgsv value --audit`")]
 AuditBudget = Annotated[
     int | None,

@@ -96,6 +96,7 @@ def value(
     floor: option.Floor = None,
     cap: option.Cap = None,
     pay_anyway: option.PayAnyway = False,
+    no_without: option.NoWithout = False,
     audit: option.Audit = False,
     audit_budget: option.AuditBudget = None,
     parts: option.Parts = "2,3,5",
@@ -131,6 +132,7 @@ def value(
             ledger=ledger,
             on_error=on_error,
             payout=None if payout is None else Terms(payout, currency, clip, floor, cap, pay_anyway),
+            without=not no_without,
             audit=audit or context.info_name == "audit",
             audit_budget=audit_budget,
             parts=parts,
@@ -138,6 +140,7 @@ def value(
             force=force,
             aggregate_only=aggregate_only,
             watcher=watcher,
+            command=context.find_root().obj,
         )
     if as_json:
         print_json(document_of(result) | {"files": [str(path) for path in result.files]})

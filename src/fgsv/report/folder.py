@@ -72,8 +72,7 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
         written.append(write_whole(folder / f"{stem}.csv", to_csv(table_of(valuation, None, result.confidence))))
         Result(valuation, result.source, result.confidence).save(folder / f"{stem}.json")
         written.append(folder / f"{stem}.json")
-    frame = table_of(result.valuation, result.payout, result.confidence)
-    written.append(write_whole(folder / "valuation.csv", to_csv(frame)))
+    written.append(write_whole(folder / "valuation.csv", to_csv(result.table())))
     result.save(folder / "valuation.json")
     return [*written, folder / "valuation.json"]
 

@@ -9,16 +9,19 @@ from pathlib import Path
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.shells import PARTS
-from fgsv.game import as_game
+from fgsv.environment import now
+from fgsv.game import GameError, as_game
 from fgsv.payout import Terms
 from fgsv.planning import Limits, Plan, Watcher, value_with_plan
 from fgsv.report.folder import check_folder, write_result
 from fgsv.report.result import Result
+from fgsv.report.without import MOST_GROUPS, without_each
+from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.views import weighted
 from fgsv.tables.folds import error_of_test_rows
 from fgsv.tables.opening import Table
-from fgsv.valuation import Reason, Valuation
+from fgsv.valuation import Valuation
 
 TIME_OF_AUDIT = 0.5
 """Fraction of the time limit reserved for the audit."""
@@ -46,6 +49,7 @@ def make_result(
     ledger: str | Path | None = None,
     on_error: str | float = "raise",
     payout: Terms | None = None,
+    without: bool = True,
     audit: bool = False,
     audit_budget: int | None = None,
     parts: Sequence[int] = PARTS,
@@ -53,12 +57,14 @@ def make_result(
     force: bool = False,
     aggregate_only: bool = False,
     watcher: Watcher | None = None,
+    command: str | None = None,
 ) -> Result:
     """Value a table and, if asked, split money, audit the valuation and write a folder, as `fgsv value` does.
 
     Arguments are checked before the first evaluation. The valuation is saved before the payout and the audit, so it
     survives a failure in either. With an audit, half of `max_seconds` is reserved for it. An interrupt ends the run,
-    or the audit, and returns the result so far.
+    or the audit, and returns the result so far. `without` computes the score without each provider, if there are at
+    most 200: an evaluation each, beside the budget. `command` is what the report says it was made by.
     """
     start = time.monotonic()
     folder = None if out is None else Path(out)
@@ -92,15 +98,22 @@ def make_result(
             test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, confidence),
             history=history,
             others=regrouped,
+            made=now(),
+            command=command,
         )
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             replace(result, valuation=replace(valuation, finished=False)).save(folder / "valuation.json")
         if payout is not None:
             result = result.paid_by(payout)
-        if plan is not None and valuation.end.reason is not Reason.INTERRUPTED:
-            left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
-            result = _with_audit(result, table, plan, evaluator, payout, left, seed)
+
+        def left() -> float | None:
+            return None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
+
+        if without and table.partition.n_groups <= MOST_GROUPS and not result.interrupted:
+            result = _with_scores_without(result, table, evaluator, left())
+        if plan is not None and not result.interrupted:
+            result = _with_audit(result, table, plan, evaluator, payout, left(), seed)
     if folder is None:
         return result
     return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
@@ -117,6 +130,25 @@ def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
             "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
             "--audit"
         )
+
+
+def _with_scores_without(result: Result, table: Table, evaluator: Evaluator, seconds: float | None) -> Result:
+    """Return the result with the score without each provider, or with a warning that says why it lacks them."""
+    mark = evaluator.mark()
+    try:
+        with evaluator.within(seconds):
+            scores = without_each(weighted(evaluator, table.weights), table.partition)
+    except KeyboardInterrupt:
+        unfinished, warning = replace(result.valuation, finished=False), "the run was interrupted before them"
+        result = replace(result, valuation=unfinished)
+    except (GameError, OutOfTime) as error:
+        warning = str(error)
+    else:
+        failures = evaluator.failures_since(mark)
+        noted = () if failures is None else (f"for the scores without each provider {failures}",)
+        return replace(result, without=scores, own_warnings=(*result.own_warnings, *noted))
+    warning = f"the scores without each provider are missing: {warning}"
+    return replace(result, own_warnings=(*result.own_warnings, warning))
 
 
 def _with_audit(

@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.audit import Audit
+from fgsv.audit import Audit, close_calls
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
+from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
 from fgsv.valuation import Reason, Valuation, file
@@ -34,14 +35,21 @@ class Result:
     """The same players under other groupings, by column."""
     unpaid: ValueError | None = None
     """Why the requested payout was not made; `PayoutRefused` if it could have been."""
+    without: Without | None = None
+    """The score without each group of the main grouping, if it was computed."""
+    made: str | None = None
+    """When it was made, in UTC: 2026-01-31T12:00:00Z."""
+    command: str | None = None
+    """The command line that made it."""
     files: tuple[Path, ...] = ()
     """Files written, if a folder was requested."""
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of the run and of the audit, without repeats."""
+        """Warnings of the run and of the audit, without repeats of each other or of the verdict."""
         of_audit = () if self.audit is None else self.audit.warnings
-        return list(dict.fromkeys([*self.own_warnings, *of_audit]))
+        in_verdict = close_calls(self.valuation, self.confidence)
+        return [each for each in dict.fromkeys([*self.own_warnings, *of_audit]) if each not in in_verdict]
 
     @property
     def test_noise(self) -> float | None:
@@ -74,6 +82,10 @@ class Result:
         columns = {} if self.source is None else self.source.columns
         return {columns.get("group", ["group"])[0]: self.valuation, **self.others}
 
+    def table(self) -> pd.DataFrame:
+        """Return the table of the main grouping."""
+        return table_of(self.valuation, self.payout, self.confidence, self.without)
+
     def to_document(self) -> dict[str, Any]:
         """Return the contents of valuation.json."""
         document = file.to_document(self.valuation)
@@ -87,11 +99,11 @@ class Result:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
         if self.own_warnings:
             info["warnings"] = list(self.own_warnings)
-        for name, part in (("payout", self.payout), ("audit", self.audit), ("test_error", self.test_error)):
-            if part is not None:
-                info[name] = part.to_dict()
+        parts = {"payout": self.payout, "audit": self.audit, "test_error": self.test_error, "without": self.without}
+        info |= {name: part.to_dict() for name, part in parts.items() if part is not None}
         if isinstance(self.unpaid, PayoutRefused):
             info["unpaid"] = self.unpaid.to_dict()
+        info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
         info["verdict"] = self.verdict.to_dict()
         return document | {"settings": settings, "info": info}
 
@@ -115,6 +127,9 @@ class Result:
                 TestError.from_dict(info["test_error"]) if "test_error" in info else None,
                 tuple(HistoryPoint(*point) for point in info.get("history", [])),
                 tuple(info.get("warnings", [])),
+                made=info.get("made"),
+                command=info.get("command"),
+                without=Without.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
@@ -139,9 +154,16 @@ def notes_on(first: Result, second: Result) -> list[str]:
     return [f"these results come from different games, which differ in {words}"]
 
 
-def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:
-    """Return the table of a valuation, with payments if there are any."""
+def table_of(
+    valuation: Valuation,
+    payout: Payout | None = None,
+    confidence: float = 0.95,
+    without: Without | None = None,
+) -> pd.DataFrame:
+    """Return the table of a valuation, with payments and the scores without each group if there are any."""
     frame = valuation.to_frame(confidence)
     if payout is not None and valuation.outputs is None:
         frame["payout"] = pd.Series(list(payout.payments), dtype=object)
+    if without is not None:
+        frame["without"] = without.column
     return frame

@@ -22,7 +22,7 @@ from fgsv.valuation import Reason, RunSettings, Valuation
 
 TAKEN_FROM_FILE = (
     "the groups' names and members, the amount and policy of a payout, an end by time limit or interrupt, the "
-    "error from the test rows, and the audit"
+    "error from the test rows, the scores without each provider, and the audit"
 )
 """What a valuation states but no ledger records."""
 

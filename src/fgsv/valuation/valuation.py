@@ -166,6 +166,17 @@ class Valuation:
         """
         return np.asarray(self.values / positive_total(self.total))
 
+    @property
+    def about_shares(self) -> str | None:
+        """What to know if the values do not sum to U(N) - U(0), and so the shares not to one; None if they do."""
+        sums, totals = np.atleast_1d(self.values.sum(axis=0)), np.atleast_1d(self.total)
+        if self.efficient or not np.all(totals > 0) or np.allclose(sums, totals, rtol=1e-9, atol=0):
+            return None
+        named = "shapley" if self.settings is None else self.settings.semivalue
+        why = f"estimates by {self.method!r}" if named == "shapley" else f"{named} values"
+        summed = ", ".join(f"{part:.2%}" for part in sums / totals)
+        return f"the shares sum to {summed}, not to 100%: {why} are not efficient. A payout scales them to the amount"
+
     def share_interval(self, confidence: float = 0.95) -> Floats:
         """Return (K, 2) or (K, q, 2) bounds of the shares."""
         return _bounds(self.shares(), self.half_width(confidence) / positive_total(self.total))
@@ -283,7 +294,8 @@ class Valuation:
         failed = "" if self.failures is None else f"\n{self.failures}"
         total = np.array2string(np.asarray(self.total), precision=6)
         how = f"{self.method}: {self.n_evaluations} evaluations; {self.end}"
-        return f"{table}{more}\n{how}; U(N) - U(0) = {total}{failed}"
+        shares = "" if self.about_shares is None else f"\n{self.about_shares}"
+        return f"{table}{more}\n{how}; U(N) - U(0) = {total}{failed}{shares}"
 
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file; `Valuation.load` reads it back, bit for bit."""
