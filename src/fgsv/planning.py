@@ -17,6 +17,7 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.run import iterate
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence
+from fgsv.valuation.notebook import html_of
 
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
@@ -92,8 +93,16 @@ class Plan:
 
     def __repr__(self) -> str:
         table = self.to_frame().to_string(index=False, float_format=lambda x: f"{x:.3g}")
+        return f"{table}\n{self._footnote}"
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        return html_of(self.to_frame(), [self._footnote])
+
+    @property
+    def _footnote(self) -> str:
         pilot = f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s"
-        return f"{table}\n{pilot}; half-widths of the widest share at {self.confidence:.0%} confidence"
+        return f"{pilot}; half-widths of the widest share at {self.confidence:.0%} confidence"
 
 
 @dataclass(frozen=True)

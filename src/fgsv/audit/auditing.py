@@ -24,6 +24,7 @@ from fgsv.running.preparation import door_to, read_players
 from fgsv.running.run import value
 from fgsv.running.views import by_groups
 from fgsv.valuation import Valuation, check_confidence, positive_total, t_quantile
+from fgsv.valuation.notebook import html_of
 
 FEWEST_OF_GSV = 100
 """Minimum evaluations for the usual group values."""
@@ -58,6 +59,15 @@ class Audit:
         spent = ", ".join(f"{count:,} for {purpose}" for purpose, count in self.spent.items()) or "none"
         limit = "" if self.budget is None else f" of its budget of {self.budget:,}"
         return f"The audit used {self.n_evaluations:,} more evaluations{limit}: {spent}."
+
+    def _repr_html_(self) -> str:
+        """Return the tables for a notebook."""
+        warnings = [f"warning: {warning}" for warning in self.warnings]
+        sections = [
+            html_of(pd.DataFrame(list(each.rows), columns=list(each.columns)), [each.title, *each.words])
+            for each in self.tables
+        ]
+        return "".join([html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks, warnings), *sections])
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""

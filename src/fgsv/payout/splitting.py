@@ -17,6 +17,7 @@ from fgsv.payout.refusal import Objection, PayoutRefused, objections
 from fgsv.running.verification import Difference
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, t_quantile
+from fgsv.valuation.notebook import html_of
 
 N_SCENARIOS = 2000
 """Random scenarios of the values, for the intervals of a policy that is not linear."""
@@ -139,9 +140,17 @@ class Payout:
 
     def __repr__(self) -> str:
         table = self.to_frame().to_string(index=False, float_format=lambda x: f"{x:.6g}")
+        return "\n".join([table, *self._footnotes])
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        return html_of(self.to_frame(), self._footnotes)
+
+    @property
+    def _footnotes(self) -> list[str]:
+        """What stands below the table."""
         against = [f"paid although {objection}" for objection in self.objections]
-        words = f"{self.amount} {self.currency}, {self.policy.describe()}"
-        return "\n".join([table, words, *self.notes, *against])
+        return [f"{self.amount} {self.currency}, {self.policy.describe()}", *self.notes, *against]
 
 
 def split(
