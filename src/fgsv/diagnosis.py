@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.coalitions import Coalitions
-from fgsv.ledger import Ledger
+from fgsv.ledger import Ledger, Purpose
 from fgsv.running.preparation import door_to, read_players
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
@@ -166,7 +166,7 @@ def diagnose(
     coalitions = Coalitions.concatenate([Coalitions.ends(n), *_draws(n, sizes, n_draws, rng)])
     door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     settings = {"method": "diagnose", "budget": budget, "seed": seed, "fingerprint": read.fingerprint}
-    with opened, door.evaluator.recorded(settings) as record:
+    with opened, door.evaluator.recorded(settings, Purpose.DIAGNOSIS) as record:
         n_outputs = door.ends().shape[1]
         if not 0 <= output < n_outputs:
             raise ValueError(f"output must be a position from 0 to {n_outputs - 1}, got {output}")

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def repeats():
-    """Return how often a campaign repeats its case: repeats(short, whole)."""
+    """Return a chooser of how often a campaign repeats its case, from the short and the whole number."""
 
     def choose(short, whole):
         return whole if os.environ.get("FGSV_HOSTILE") == "all" else short

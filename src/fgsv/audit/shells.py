@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import comb
 
 from fgsv.coalitions import Coalitions, log_choose
-from fgsv.ledger import Ledger
+from fgsv.ledger import Ledger, Purpose
 from fgsv.partition import Partition
 from fgsv.running.calls import OutOfTime
 from fgsv.running.door import Door
@@ -135,7 +135,7 @@ def measure_shells(
         raise ValueError(f"gains are parts of U(N) - U(0), which must be positive; it is {total:.6g}")
     mark = door.evaluator.mark()
     settings = {"method": "shell companies", "budget": budget, "seed": seed, "fingerprint": door.game.fingerprint}
-    with door.evaluator.recorded(settings) as record:
+    with door.evaluator.recorded(settings, Purpose.AUDIT) as record:
         found = _measured(
             _Market(door, partition, np.random.default_rng([seed, 1])),
             ways=ways,

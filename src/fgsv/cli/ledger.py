@@ -17,9 +17,11 @@ LedgerFile = Annotated[Path, typer.Argument(help="Ledger file.", show_default=Fa
 GameName = Annotated[
     str | None, typer.Option(help="Game as package.module:object or file.py:object, to re-evaluate a sample.")
 ]
-Sample = Annotated[int, typer.Option(help="Number of batches to re-evaluate.", min=1)]
+Sample = Annotated[int, typer.Option(help="Number of batches to re-evaluate, drawn at random.", min=1)]
 Tolerance = Annotated[float, typer.Option(help="Largest allowed difference from a recorded value.", min=0)]
-Seed = Annotated[int, typer.Option(help="Random seed of the sample.", min=0)]
+Seed = Annotated[
+    int | None, typer.Option(help="Random seed, to repeat a sample (default: the system's entropy).", min=0)
+]
 
 
 @app.command()
@@ -59,9 +61,9 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
 def verify_ledger(
     ledger: LedgerFile,
     game: GameName = None,
-    sample: Sample = 20,
+    sample: Sample = 60,
     tolerance: Tolerance = 0.0,
-    seed: Seed = 0,
+    seed: Seed = None,
     as_json: option.Json = False,
 ) -> None:
     """Check that a ledger is intact and, with --game, that the game still gives the recorded values.
@@ -71,14 +73,19 @@ def verify_ledger(
     from fgsv.environment import load_object
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
-    from fgsv.running.verification import verify_records
+    from fgsv.running.record_checks import odds_of_missing, verify_records
 
     with Ledger(ledger, read_only=True) as opened:  # opening checks every record against its checksum
         n_batches = int(summary(opened)["batches"].sum())
     words, found = [f"intact: {n_batches} batches"], []
     if game is not None:
         found = verify_records(ledger, load_object(game), sample=sample, seed=seed, tolerance=tolerance)
-        words.append(f"{min(sample, n_batches)} batches re-evaluated: same")
+        checked = min(sample, n_batches)
+        words.append(f"{checked} batches re-evaluated: same")
+        if checked < n_batches:
+            words.append(
+                f"had 5% of the batches been forged, this sample would miss it with {odds_of_missing(checked):.1%}"
+            )
     report_differences(words, found, as_json)
 
 

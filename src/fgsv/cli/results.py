@@ -102,13 +102,16 @@ def verify(
     """
     import fgsv
     from fgsv.report import Result
-    from fgsv.running.verification import TAKEN_FROM_FILE
+    from fgsv.valuation import file
 
     result = Result.load(valuation)
     stated = result.valuation
-    differences = fgsv.verify(stated, ledger)
-    if result.payout is not None:
-        differences += fgsv.payout.differences(result.payout, stated)
-    words = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
-    taken = f"not checked, because the ledger does not record them: {TAKEN_FROM_FILE}"
-    report_differences([words, taken], differences, as_json)
+    found = fgsv.verify(stated, ledger, document=file.read(valuation))
+    differences = [*found, *(fgsv.payout.differences(result.payout, stated) if result.payout is not None else [])]
+    words = [
+        f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations",
+        *found.notes,
+    ]
+    if found.on_trust:
+        words.append(f"taken on trust, because the ledger does not record it: {', '.join(found.on_trust)}")
+    report_differences(words, differences, as_json)

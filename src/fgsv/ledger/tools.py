@@ -60,7 +60,9 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
             if Path(path).resolve() == Path(into).resolve():
                 raise WrongLedger(f"{path} cannot be merged into itself")
             with Ledger(path, read_only=True) as source:
-                numbers = {number: target.game(game) for number, game in source.games()}
+                promises = source.promises()
+                numbers = {number: target.game(game, promises[number]) for number, game in source.games()}
+                runs = {run["id"]: target.add_run(numbers[run["game"]], run) for run in source.runs()}
                 for number in numbers:
                     for batch in source.batches(number):
                         kind, difference = _classify(
@@ -69,9 +71,14 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
                         counts[kind] += 1
                         largest = max(largest, difference)
                         if kind == "added":
-                            target.record(numbers[number], [(batch.coalitions, batch.outcome)], batch.replicate)
-                for run in source.runs():
-                    target.add_run(numbers[run["game"]], run)
+                            record = [(batch.coalitions, batch.outcome)]
+                            run = None if batch.run is None else runs[batch.run]
+                            target.record(numbers[number], record, batch.replicate, run)
+                for run, content in source.statements():
+                    target.add_statement(runs[run], content)
+                for run, number in runs.items():
+                    for first, law in source.laws(run).items():
+                        target.add_law(number, first, law)
     return Merged(counts["added"], counts["known"], counts["different"], largest)
 
 

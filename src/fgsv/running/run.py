@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ from numpy.typing import ArrayLike
 
 from fgsv.environment import same_arguments
 from fgsv.estimators import Enumeration, Method
-from fgsv.ledger import Ledger
+from fgsv.ledger import Ledger, Purpose
 from fgsv.running.loop import rounds
 from fgsv.running.preparation import door_to, is_open, prepare, read_players
 from fgsv.running.stopping import Rule
 from fgsv.semivalue import Semivalue
 from fgsv.types import Ints
 from fgsv.valuation import Valuation
+from fgsv.valuation.file import to_document
 
 MOST_PLAYERS = 24
 """Largest number of players for `exact`."""
@@ -71,11 +73,13 @@ def _start(
         proxy=proxy,
         options=options,
     )
-    with opened, door.evaluator.recorded(run.settings.to_dict()) as record:
+    purpose = Purpose.ENUMERATION if isinstance(run.method, Enumeration) else Purpose.DRAWS
+    with opened, door.evaluator.recorded(run.settings.to_dict(), purpose) as record:
 
         def recorded_rounds(*, every: bool) -> Iterator[Valuation]:
             for valuation in rounds(run, door, every=every):
                 record.end = valuation.end
+                record.document = partial(to_document, valuation)
                 yield valuation
 
         yield recorded_rounds

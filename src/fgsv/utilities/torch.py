@@ -62,6 +62,12 @@ class Copies:
     bytes_per_row: ClassVar[int] = 0
 
     @property
+    def own_code(self) -> list[type]:
+        """The classes whose code the training runs, for the fingerprint."""
+        modules = [*self.module.modules(), *(self.loss.modules() if isinstance(self.loss, torch.nn.Module) else ())]
+        return sorted({type(each) for each in modules}, key=lambda each: (each.__module__, each.__qualname__))
+
+    @property
     def bytes_per_set(self) -> int:
         """Memory that is set aside for each set, so that a chunk has `n_copies` sets."""
         return CHUNK_BYTES // self.n_copies

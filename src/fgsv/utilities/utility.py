@@ -18,7 +18,7 @@ from fgsv.game import GameError, describe
 from fgsv.types import Floats
 from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.data import Data, Kind, NullSampler, read
-from fgsv.utilities.fingerprint import fingerprint
+from fgsv.utilities.fingerprint import fingerprint, row_digests
 from fgsv.utilities.one_by_one import OneByOne, with_seed
 from fgsv.utilities.outputs import Output, read_scoring
 from fgsv.utilities.row_sets import RowSets, Units, pad, slices
@@ -65,7 +65,24 @@ class Utility:
     units: Units
     min_size: int
     outputs: tuple[str, ...] | None
+    data: Data | None
+    """The data as it was read; workers do without it."""
+    frame: dict[str, str] | None
+    """Hashes of what a value depends on besides the players; None where one cannot be hashed."""
     fingerprint: str | None
+    old_fingerprint: str | None
+    """The fingerprint that 0.1.0 gave, which saw names and not code."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the data, which the learner has in its own form and workers need not be sent twice."""
+        return {**vars(self), "data": None}
+
+    def players(self) -> bytes:
+        """Return 16 bytes for the content of each player: its rows, as the model sees them."""
+        assert self.data is not None
+        n, starts = self.data.n_rows, self.units.starts
+        units = None if starts is None or self.units.rows is None else np.split(self.units.rows, starts[1:-1])
+        return row_digests(self.data.X[:n], self.data.labels[:n], units)
 
     @property
     def n_players(self) -> int:
@@ -216,15 +233,36 @@ def build(
     players = Units.of(units, data.n_rows)
     scored, outputs = read_scoring(kind, data, scoring, per_test_point, empty)
     learner, reason, content = choose(model, data, scored, seed)
-    identity = fingerprint(
-        "utility 1",
-        learner.name,
-        content,
-        [data.X, data.y, data.X_test, data.y_test, data.classes],
-        [players.rows, players.starts, min_size],
-        [[output.name, output.scorer, output.rows, output.each_point, output.default] for output in scored],
+    frame = {
+        "model": fingerprint(learner.name, content, getattr(learner, "own_code", None)),
+        "score": fingerprint([[output.name, output.scorer, output.rows, output.each_point] for output in scored]),
+        "worth of nothing": fingerprint([output.default for output in scored]),
+        "test rows": fingerprint(data.X_test, data.y_test, data.classes),
+        "padding": fingerprint(min_size, data.X[data.n_rows :], data.y[data.n_rows :]),
+    }
+    known = {name: part for name, part in frame.items() if part is not None}
+    rows = [players.rows, players.starts]
+    return Utility(
+        model,
+        learner,
+        reason,
+        scored,
+        players,
+        min_size or 0,
+        outputs,
+        data,
+        known if len(known) == len(frame) else None,
+        fingerprint("utility 2", known, data.X, data.y, rows) if len(known) == len(frame) else None,
+        fingerprint(
+            "utility 1",
+            learner.name,
+            content,
+            [data.X, data.y, data.X_test, data.y_test, data.classes],
+            [*rows, min_size],
+            [[output.name, output.scorer, output.rows, output.each_point, output.default] for output in scored],
+            sees_code=False,
+        ),
     )
-    return Utility(model, learner, reason, scored, players, min_size or 0, outputs, identity)
 
 
 def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.valuation import Valuation
 
 SCHEMA = 1
+_ROUNDING = 1e-6
+"""Relative error allowed in sums of a file, made on another machine; deviations are stored in single precision."""
 
 
 def to_document(valuation: Valuation) -> dict[str, Any]:
@@ -53,6 +56,22 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "settings": {} if valuation.settings is None else valuation.settings.to_dict(),
         "info": {} if failures is None else {"failures": asdict(failures)},
     }
+
+
+def statement(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return a digest of each field of a document, and of each entry of its settings and info.
+
+    A ledger records it for the results of its runs, so that `fgsv verify` can name a field that was altered.
+    """
+    fields = {name: part for name, part in document.items() if name not in ("settings", "info")}
+    for section in ("settings", "info"):
+        fields |= {f"{section}.{name}": part for name, part in document[section].items()}
+    return {name: _digest(part) for name, part in fields.items()}
+
+
+def _digest(part: Any) -> str:
+    content = json.dumps(part, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
 def write(path: str | Path, document: Mapping[str, Any]) -> None:
@@ -113,6 +132,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
     if field("stopped", str) != loaded.stopped:
         raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")
     _check_shapes(loaded, path)
+    _check_sums(loaded, path)
     return loaded
 
 
@@ -148,6 +168,26 @@ def _check_shapes(valuation: Valuation, path: str | Path) -> None:
             raise ValueError(f"{path}: the field {name!r} has shape {found}; expected {shape}")
     if partition.is_disjoint and n and not 0 <= partition.codes.min() <= partition.codes.max() < groups[0]:
         raise ValueError(f"{path}: the field 'groups' refers to a group that is not among 'names'")
+
+
+def _check_sums(valuation: Valuation, path: str | Path) -> None:
+    """Raise an error if the values of a file are not the sums of its player values, or do not add up."""
+    parts = {"total": (valuation.total, None if valuation.ends is None else valuation.ends[1] - valuation.ends[0])}
+    if valuation.player_values is not None:
+        again = replace(valuation, grouped=False).regroup(valuation.partition)
+        parts["values"] = valuation.values, again.values
+        parts["stderr"] = valuation.stderr, again.stderr
+        if valuation.efficient:
+            parts["player_values"] = valuation.player_values.sum(axis=0), valuation.total
+    scale = max(np.abs(valuation.values).max(initial=0), np.abs(np.atleast_1d(valuation.total)).max(initial=0))
+    for name, (stated, derived) in parts.items():
+        if derived is None:
+            continue
+        if not np.allclose(stated, derived, rtol=0, atol=_ROUNDING * scale, equal_nan=True):
+            raise ValueError(
+                f"{path}: the field {name!r} contradicts the others: it is not what follows from the player values "
+                "and U(N) - U(0). The file was altered after it was made: value it again"
+            )
 
 
 def _json_name(name: Hashable) -> Any:
