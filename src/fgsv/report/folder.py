@@ -47,10 +47,11 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
     if all(map(find_spec, PACKAGES_OF_REPORT)):
         page = render(result, aggregate_only=aggregate_only)
         written.append(write_whole(folder / "report.html", page))
-    for column, valuation in result.others.items():
+    for column, other in result.of_others().items():
         stem = f"valuation-{_file_name(column)}"
-        written.append(write_whole(folder / f"{stem}.csv", to_csv(table_of(valuation, None, result.confidence))))
-        Result(valuation, result.source, result.confidence).save(folder / f"{stem}.json")
+        table = table_of(other.valuation, None, result.confidence)
+        written.append(write_whole(folder / f"{stem}.csv", to_csv(table)))
+        other.save(folder / f"{stem}.json")
         written.append(folder / f"{stem}.json")
     frame = table_of(result.valuation, result.payout, result.confidence)
     written.append(write_whole(folder / "valuation.csv", to_csv(frame)))

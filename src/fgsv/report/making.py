@@ -101,6 +101,8 @@ def make_result(
         if plan is not None and valuation.end.reason is not Reason.INTERRUPTED:
             left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
             result = _with_audit(result, table, plan, evaluator, payout, left, seed)
+        for stated in (result, *result.of_others().values()):
+            evaluator.state(stated.to_document())
     if folder is None:
         return result
     return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))

@@ -54,6 +54,10 @@ class Result:
         columns = {} if self.source is None else self.source.columns
         return {columns.get("group", ["group"])[0]: self.valuation, **self.others}
 
+    def of_others(self) -> dict[str, Result]:
+        """Return the results of the other groupings, by column: the same run, without payout and audit."""
+        return {column: Result(each, self.source, self.confidence) for column, each in self.others.items()}
+
     def to_document(self) -> dict[str, Any]:
         """Return the contents of valuation.json."""
         document = file.to_document(self.valuation)

@@ -13,7 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from functools import cache, cached_property, partial
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -214,7 +214,7 @@ def _state_is_dict(kind: type) -> bool:
     default = kind.__reduce__ is object.__reduce__ and kind.__reduce_ex__ is object.__reduce_ex__
     in_c = any(each.__flags__ & _IMMUTABLE for each in kind.__mro__[:-1])
     slotted = any(vars(each).get("__slots__") for each in kind.__mro__)
-    return default and not in_c and not slotted
+    return default and bool(kind.__dictoffset__) and not in_c and not slotted
 
 
 def _names(code: CodeType) -> set[str]:
@@ -259,8 +259,13 @@ def _is_installed(module: str) -> bool:
 @cache
 def _version(package: str) -> str:
     """Return the version of an installed package; "" for Python's own and those that a ledger checks."""
-    names = packages_distributions().get(package, [])
-    return "" if not names or set(names) & {*PACKAGES, "fgsv"} else version(names[0])
+    if package in sys.stdlib_module_names or package in {*PACKAGES, "sklearn", "fgsv"}:
+        return ""
+    try:
+        return version(package)
+    except PackageNotFoundError:  # the package is installed under another name
+        names = packages_distributions().get(package)
+        return version(names[0]) if names else ""
 
 
 def _changed_parameters(estimator: Any) -> dict[str, Any]:
