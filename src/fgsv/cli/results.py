@@ -100,18 +100,12 @@ def verify(
 
     Example: fgsv verify valuation.json --ledger run.db
     """
-    import fgsv
-    from fgsv.report import Result
-    from fgsv.valuation import file
+    from fgsv.report import verify_result
 
-    result = Result.load(valuation)
+    result, found = verify_result(valuation, ledger)
     stated = result.valuation
-    found = fgsv.verify(stated, ledger, document=file.read(valuation))
-    differences = [*found, *(fgsv.payout.differences(result.payout, stated) if result.payout is not None else [])]
-    words = [
-        f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations",
-        *found.notes,
-    ]
+    same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
+    words = [same, *found.notes]
     if found.on_trust:
         words.append(f"taken on trust, because the ledger does not record it: {', '.join(found.on_trust)}")
-    report_differences(words, differences, as_json)
+    report_differences(words, found, as_json)

@@ -211,7 +211,7 @@ _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: classes written in C, which may
 
 def _state_is_dict(kind: type) -> bool:
     """Say whether all that an instance holds is in its dictionary, as pickle would take it."""
-    default = kind.__reduce__ is object.__reduce__ and kind.__reduce_ex__ is object.__reduce_ex__
+    default = all(getattr(kind, name) is getattr(object, name) for name in ("__reduce__", "__reduce_ex__"))
     in_c = any(each.__flags__ & _IMMUTABLE for each in kind.__mro__[:-1])
     slotted = any(vars(each).get("__slots__") for each in kind.__mro__)
     return default and bool(kind.__dictoffset__) and not in_c and not slotted
