@@ -22,7 +22,7 @@ from fgsv.game import Game
 from fgsv.ledger import schema
 from fgsv.ledger.index import Rows
 from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row
-from fgsv.ledger.schema import APPLICATION, FORMAT
+from fgsv.ledger.schema import APPLICATION, FORMAT, Promise
 from fgsv.valuation import End
 
 SYNC_SECONDS = 1.0
@@ -48,15 +48,11 @@ class Ledger:
     not disturb the run. A record is a batch of coalitions with its values and the run that asked for it; if rows are
     independent, an index in memory finds them one by one. Each record has a checksum over its contents, checked when
     the file is opened and again when the record is used. Files with other tables, views or triggers are refused.
-
-    `trust_old` lets records of 0.1.0, merged from its ledgers, count for new runs: its fingerprints saw the names of
-    your functions and classes, not their code.
     """
 
-    def __init__(self, path: str | Path, *, read_only: bool = False, trust_old: bool = False) -> None:
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
         self.read_only = read_only
-        self.trust_old = trust_old
         self._rows: dict[tuple[int, int], Rows] = {}
         self._lock = RLock()
         if read_only and not self.path.exists():
@@ -99,8 +95,8 @@ class Ledger:
         if self.format < FORMAT and not self.read_only:
             raise WrongLedger(
                 f"{self.path} was written by fgsv 0.1.0 and is only read: it was not changed. Merge it into a new "
-                f"ledger, fgsv ledger merge NEW.db {self.path}, and use that; its evaluations count for a new run "
-                "with --trust-old (Python: fgsv.ledger.Ledger(path, trust_old=True)): its fingerprints promise less"
+                f"ledger, fgsv ledger merge NEW.db {self.path}, and use that. Its evaluations count for a new run if "
+                "you merge it with --trust-old: its fingerprints cover names, not code"
             )
         self.check()
         if not self.read_only:
@@ -244,11 +240,8 @@ class Ledger:
 
     # Games and their evaluations
 
-    def game(self, game: Game, promises: int = FORMAT) -> int:
-        """Return the number of a game in this ledger, adding the game if it is new.
-
-        `promises` is the format whose fingerprints the game has: those of 0.1.0 (1) do not cover code.
-        """
+    def game(self, game: Game, promises: Promise = Promise.CODE) -> int:
+        """Return the number of a game in this ledger, adding it if it is new; `promises`: what its fingerprint covers."""
         if game.fingerprint is None:
             raise LedgerError(
                 "this game has no fingerprint, so a ledger could not recognise it: name it with fgsv.Game(fn, "
@@ -256,12 +249,12 @@ class Ledger:
                 "or the score changes"
             )
         known = self._find_game(game.fingerprint, promises)
-        if known is None and self.read_only:
-            known, promises = self._find_game(game.fingerprint, 1), 1  # to replay a run of 0.1.0
+        for promises in (Promise.TRUSTED_NAMES, Promise.NAMES) if self.read_only and known is None else ():
+            known = known or self._find_game(game.fingerprint, promises)  # to replay a run of 0.1.0
         outputs = None if game.outputs is None else json.dumps(game.outputs)
-        entered = (game.fingerprint, promises, game.n_players, outputs, int(game.independent_rows))
+        entered = (game.fingerprint, int(promises), game.n_players, outputs, int(game.independent_rows))
         if known is not None:
-            if known[1:6] != entered:
+            if known[3:6] != entered[2:]:
                 raise LedgerError(
                     f"in the ledger {self.path} the fingerprint {game.fingerprint!r} belongs to another game "
                     f"(players, outputs, independent rows): {known[3:6]}, now {entered[2:]}. "
@@ -272,14 +265,14 @@ class Ledger:
         with self._transaction():
             return self._add("game", *entered, frame, game.player_digests())
 
-    def _find_game(self, fingerprint: str | None, promises: int) -> tuple[Any, ...] | None:
+    def _find_game(self, fingerprint: str | None, promises: Promise) -> tuple[Any, ...] | None:
         with self._explained("read"):
             known = self._read("game", "WHERE fingerprint = ?", fingerprint)
             return next((columns for columns in known if columns[2] == promises), None)
 
     def old_game(self, game: Game) -> int | None:
         """Return the number under which 0.1.0 recorded a game, if its records are to be trusted."""
-        found = self._find_game(game.old_fingerprint or game.fingerprint, 1) if self.trust_old else None
+        found = self._find_game(game.old_fingerprint or game.fingerprint, Promise.TRUSTED_NAMES)
         return None if found is None else int(found[0])
 
     @cached_property
@@ -350,10 +343,10 @@ class Ledger:
         with self._explained("read"):
             return [(columns[0], _recorded(*columns[1:])) for columns in self._read("game")]
 
-    def promises(self) -> dict[int, int]:
-        """Return, for each game, the format whose fingerprints it has."""
+    def promises(self) -> dict[int, Promise]:
+        """Return, for each game, what its fingerprint covers."""
         with self._explained("read"):
-            return {columns[0]: columns[2] for columns in self._read("game")}
+            return {columns[0]: Promise(columns[2]) for columns in self._read("game")}
 
     def batches(self, game: int | None = None) -> Iterator[Batch]:
         """Yield the records one by one."""

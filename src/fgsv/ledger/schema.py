@@ -6,6 +6,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,17 @@ from fgsv.coalitions import split
 
 FORMAT = 2
 APPLICATION = 0x46475356  # "FGSV", where the command `file` looks for it
+
+
+class Promise(IntEnum):
+    """What a fingerprint covers."""
+
+    NAMES = 0
+    """The names of functions and classes, as in 0.1.0: evaluations are kept, but do not count for new runs."""
+    TRUSTED_NAMES = 1
+    """The same, where the user said that the code did not change."""
+    CODE = 2
+
 
 _TABLES = {
     2: (
@@ -93,7 +105,7 @@ def upgraded(table: str, columns: Sequence[Any]) -> tuple[Any, ...]:
     """Return a record of format 1 as one of format 2."""
     if table == "game":
         number, fingerprint, n_players, outputs, independent_rows = columns
-        return number, fingerprint, 1, n_players, outputs, independent_rows, None, None
+        return number, fingerprint, int(Promise.NAMES), n_players, outputs, independent_rows, None, None
     number, *rest = columns
     if table == "batch":
         key, game, replicate, *rest = rest

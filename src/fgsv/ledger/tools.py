@@ -14,6 +14,7 @@ import pandas as pd
 from fgsv.coalitions import n_rows, unpack
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
+from fgsv.ledger.schema import Promise
 
 CHUNK = 64
 """Batches in memory at a time."""
@@ -47,11 +48,14 @@ class Merged:
     largest_difference: float
 
 
-def merge(into: str | Path, sources: list[Path]) -> Merged:
+def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> Merged:
     """Add the games, evaluations and runs of other ledgers to one, which is created if it does not exist.
 
     Existing records stay, except failures that succeeded elsewhere. A batch with values different from the existing
     ones (machines of two types differ in the last bits) is counted, never mixed in.
+
+    Ledgers of 0.1.0 knew functions and classes by name: their evaluations count for new runs only with `trust_old`,
+    which says that the code has not changed.
     """
     counts = Counter[str]()
     largest = 0.0
@@ -61,6 +65,8 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
                 raise WrongLedger(f"{path} cannot be merged into itself")
             with Ledger(path, read_only=True) as source:
                 promises = source.promises()
+                if trust_old:
+                    promises = {number: max(each, Promise.TRUSTED_NAMES) for number, each in promises.items()}
                 numbers = {number: target.game(game, promises[number]) for number, game in source.games()}
                 runs = {run["id"]: target.add_run(numbers[run["game"]], run) for run in source.runs()}
                 for number in numbers:
