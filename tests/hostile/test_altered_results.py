@@ -2,6 +2,8 @@
 
 import copy
 import json
+import zlib
+from base64 import b64encode
 
 import numpy as np
 import pytest
@@ -153,6 +155,23 @@ def test_any_number_or_text_of_a_result_may_be_altered(made, repeats):
         if json.dumps(altered) != json.dumps(document) and verdict(made, altered) is None:
             unnoticed.append(where)
     assert unnoticed == []
+
+
+BOMBS = {
+    "more than its shape": {"zlib": b64encode(zlib.compress(bytes(2**26), 9)).decode()},
+    "objects": {"dtype": "|O"},
+    "a negative shape": {"shape": [-1, 2]},
+    "nothing": {"zlib": ""},
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_an_array_that_expands_beyond_its_shape_is_refused(made, kind):
+    document = file.read(made / "result" / "valuation.json")
+    document["player_values"] |= BOMBS[kind]
+    (made / "bomb.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="the field 'player_values' cannot be read"):
+        Result.load(made / "bomb.json")
 
 
 def change_a_leaf(document, own):

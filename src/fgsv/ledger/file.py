@@ -241,7 +241,7 @@ class Ledger:
     # Games and their evaluations
 
     def game(self, game: Game, promises: Promise = Promise.CODE) -> int:
-        """Return the number of a game in this ledger, adding it if it is new; `promises`: what its fingerprint covers."""
+        """Return the number of a game in this ledger, adding it if it is new; `promises` is what its name covers."""
         if game.fingerprint is None:
             raise LedgerError(
                 "this game has no fingerprint, so a ledger could not recognise it: name it with fgsv.Game(fn, "

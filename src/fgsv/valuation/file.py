@@ -8,6 +8,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -214,8 +215,17 @@ def _json_array(array: NDArray[Any] | None) -> dict[str, Any]:
 
 
 def _array(document: dict[str, Any]) -> NDArray[Any]:
-    flat = np.frombuffer(zlib.decompress(b64decode(document["zlib"])), dtype=document["dtype"])
-    return flat.reshape(document["shape"]).copy()
+    """Read what `_json_array` returned; no more is decompressed than the shape says."""
+    dtype, shape = np.dtype(document["dtype"]), tuple(map(int, document["shape"]))
+    if dtype.kind not in "biuf" or min(shape, default=0) < 0:
+        raise ValueError(f"an array of numbers was expected, got {dtype} of shape {shape}")
+    size = dtype.itemsize * prod(shape)
+    content = zlib.decompressobj().decompress(b64decode(document["zlib"]), size + 1)
+    if len(content) != size:
+        raise ValueError(
+            f"an array of shape {shape} has {size} bytes, got {'more' if len(content) > size else 'fewer'}"
+        )
+    return np.frombuffer(content, dtype=dtype).reshape(shape).copy()
 
 
 def _json_floats(array: Floats) -> Any:
