@@ -44,11 +44,12 @@ def test_a_proxy_is_unbiased_from_the_first_round(surrogate):
     """Its coefficients are learned from draws that they do not correct, however few there are."""
     game = Correlated(scale=0.05)
     truth = 0.5 * game.base.shapley + (game.table.sum(axis=0) + game.table.sum(axis=1)) / 2
-    for budget, runs in ((34, 400), (130, 100)):
+    for budget, runs in ((34, 120), (130, 100)):
         settings = {"budget": budget, "proxy": game.base, "surrogate": surrogate}
         values = np.array([fgsv.value(game, seed=seed, **settings).player_values for seed in range(runs)])
         z = (values.mean(axis=0) - truth) / (values.std(axis=0, ddof=1) / np.sqrt(runs))
         assert np.abs(z).max() < 4
+        assert abs((z**2).mean() - 1) < 4 * np.sqrt(2 / 23)
 
 
 def test_a_longer_run_with_a_proxy_continues_a_shorter_one():
