@@ -135,14 +135,7 @@ def converge(task: tuple[int, str, int, Settings]) -> Run:
     start = time.perf_counter()
     name, options = read_method(method)
     rounds = fgsv.iterate(
-        game,
-        groups,
-        method=name,
-        budget=settings.budget,
-        seed=run_seed,
-        batch_size=step,
-        round_size=step,
-        **options,
+        game, groups, method=name, budget=settings.budget, seed=run_seed, batch_size=step, round_size=step, **options
     )
     for number, valuation in enumerate(rounds):
         if number == 0:

@@ -24,8 +24,7 @@ class OneByOne:
 
     name: ClassVar[str] = "one scikit-learn fit per coalition"
     lists_members: ClassVar[bool] = True
-    bytes_per_set: ClassVar[int] = CHUNK_BYTES  # so that a chunk is one set, and only one model is kept
-    bytes_per_row: ClassVar[int] = 0
+    memory: ClassVar[tuple[int, int]] = (CHUNK_BYTES, 0)  # so that a chunk is one set, and only one model is kept
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit the model to the one set of a chunk, rows in increasing order, and return what the scores need."""

@@ -34,9 +34,7 @@ class Learner(Protocol):
     """Whether a set costs its size; if not, it costs the shorter of members and rows left out."""
 
     @property
-    def bytes_per_set(self) -> int: ...  # noqa: D102
-    @property
-    def bytes_per_row(self) -> int: ...  # noqa: D102
+    def memory(self) -> tuple[int, int]: ...  # noqa: D102
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions: ...  # noqa: D102
 
 
@@ -130,7 +128,7 @@ class Utility:
         needs = frozenset(output.need for output in self.scored)
         sets = sets.take(nonempty)
         lengths = sets.sizes if self.learner.lists_members else sets.n_listed
-        for chunk in sets.chunks(lengths, self.learner.bytes_per_set, self.learner.bytes_per_row):
+        for chunk in sets.chunks(lengths, *self.learner.memory):
             try:
                 predictions = self.learner.predict(sets.take(chunk), needs)
                 if not predictions.fitted.any():

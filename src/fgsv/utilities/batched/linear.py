@@ -40,14 +40,10 @@ class Linear:
     lists_members: ClassVar[bool] = False
 
     @property
-    def bytes_per_set(self) -> int:
-        """Memory for each set, whatever its length."""
-        return 8 * (4 * int(self.design.shape[1]) ** 2 + 2 * len(self.X_test))
-
-    @property
-    def bytes_per_row(self) -> int:
-        """Memory for each listed row of a set."""
-        return 8 * (2 * int(self.design.shape[1]) + 2)
+    def memory(self) -> tuple[int, int]:
+        """Bytes for each set, whatever its length, and for each listed row of a set."""
+        width = int(self.design.shape[1])
+        return 8 * (4 * width**2 + 2 * len(self.X_test)), 8 * (2 * width + 2)
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit every set and predict the test points: (m, t)."""

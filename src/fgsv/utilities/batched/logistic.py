@@ -49,15 +49,12 @@ class Logistic:
     lists_members: ClassVar[bool] = True
 
     @property
-    def bytes_per_set(self) -> int:
-        """Memory for each set, whatever its length."""
-        unknowns = int(self.design.shape[1]) * (self.n_classes if self.n_classes > 2 else 1)
-        return 8 * (3 * unknowns**2 + 3 * self.n_classes * len(self.X_test))
-
-    @property
-    def bytes_per_row(self) -> int:
-        """Memory for each row of a set."""
-        return 8 * (2 * int(self.design.shape[1]) + 5 * max(self.n_classes - 1, 1))
+    def memory(self) -> tuple[int, int]:
+        """Bytes for each set, whatever its length, and for each row of a set."""
+        width = int(self.design.shape[1])
+        unknowns = width * (self.n_classes if self.n_classes > 2 else 1)
+        per_set = 8 * (3 * unknowns**2 + 3 * self.n_classes * len(self.X_test))
+        return per_set, 8 * (2 * width + 5 * max(self.n_classes - 1, 1))
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit every set that has at least two classes, and predict the test points."""
