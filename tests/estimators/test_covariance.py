@@ -61,7 +61,7 @@ def test_semivalues_against_enumeration(semivalue, surrogate):
     game = fgsv.Game(lambda masks: np.sqrt(masks @ np.arange(1.0, 13)) + masks[:, 0] * masks[:, 5], 12)
     truth = fgsv.exact(game, semivalue=semivalue).values
     runs = [
-        fgsv.value(game, semivalue=semivalue, budget=600, seed=seed, surrogate=surrogate).values for seed in range(60)
+        fgsv.value(game, semivalue=semivalue, budget=300, seed=seed, surrogate=surrogate).values for seed in range(60)
     ]
     z = (np.mean(runs, axis=0) - truth) / (np.std(runs, axis=0, ddof=1) / np.sqrt(60))
     assert np.abs(z).max() < 4
