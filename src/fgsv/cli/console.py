@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +18,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from fgsv.audit import Audit
+from fgsv.environment import printable
 from fgsv.planning import PILOT, Limits, Plan
 from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
@@ -31,16 +31,22 @@ COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
 
 
-def show(frame: pd.DataFrame, title: str | None = None) -> None:
+def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, str] | None = None) -> None:
     """Print a table; text is shown literally, without markup or control characters.
 
-    Columns NAME_low and NAME_high become one, "from ... to"; only names are wrapped, never numbers.
+    Columns NAME_low and NAME_high become one, "from ... to"; only names are wrapped, never numbers. `headers` are
+    shown in place of columns' names.
     """
+    shown_as = HEADERS | dict(headers or {})
     table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     shown = [name for name in frame.columns if not name.endswith("_high")]
     for number, name in enumerate(shown):
         table.add_column(
-            HEADERS.get(name, name.replace("_low", ", from ... to") if name.endswith("_low") else name),
+            Text(
+                printable(
+                    shown_as.get(name, name.replace("_low", ", from ... to") if name.endswith("_low") else name)
+                )
+            ),
             justify="left" if number == 0 else "right",
             no_wrap=number > 0,
             overflow="fold",
@@ -71,7 +77,7 @@ def show_result(result: Result) -> None:
     valuation, payout, audit = result.valuation, result.payout, result.audit
     for column, each in result.groupings.items():
         frame = table_of(each, payout if each is valuation else None, result.confidence)
-        show(frame.rename(columns={"group": column}))
+        show(frame, headers={"group": column})
     if audit is not None:
         show_audit(audit)
     say_all(f"warning: {warning}" for warning in result.warnings)
@@ -94,11 +100,6 @@ def show_audit(audit: Audit) -> None:
         say_all(section.words)
         if section.rows:
             show(pd.DataFrame(list(section.rows), columns=list(section.columns)), section.title)
-
-
-def printable(words: Any) -> str:
-    """Return text without the characters that move a terminal's cursor or change its colours."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", str(words))
 
 
 def duration(seconds: float) -> str:

@@ -64,7 +64,7 @@ def statement(document: Mapping[str, Any]) -> dict[str, str]:
 
     A ledger records it for the results of its runs, so that `fgsv verify` can name a field that was altered.
     """
-    fields = {name: part for name, part in document.items() if name not in ("settings", "info")}
+    fields = {name: part for name, part in document.items() if name not in ("settings", "info", "files")}
     for section in ("settings", "info"):
         fields |= {f"{section}.{name}": part for name, part in document[section].items()}
     return {name: _digest(part) for name, part in fields.items()}
