@@ -173,6 +173,15 @@ def writable_folder(folder: str | Path) -> Path:
         raise ValueError(f"no file can be written in {folder} ({reason}): choose another --out") from None
 
 
+def most_expanded(size: int) -> int:
+    """Return the most bytes that a compressed part of a foreign file may expand to; tables take 3 to 30 times it.
+
+    >>> most_expanded(10_000)
+    268435456
+    """
+    return max(2**28, 200 * size)
+
+
 def to_csv(frame: pd.DataFrame, **options: Any) -> str:
     r"""Return a table as CSV in which no spreadsheet mistakes text for a formula.
 

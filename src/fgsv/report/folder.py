@@ -155,8 +155,9 @@ def _remove_earlier(folder: Path) -> None:
         stated = file.read(folder / RESULT).get("files", ())
     names = {PAGE, TABLE, *(name for name in stated if isinstance(name, str))} if isinstance(stated, list) else ()
     for name in names:
-        if name in (PAGE, TABLE) or fnmatchcase(name, "valuation-*.csv") or fnmatchcase(name, "valuation-*.json"):
-            (folder / Path(name).name).unlink(missing_ok=True)
+        ours = name in (PAGE, TABLE) or fnmatchcase(name, "valuation-*.csv") or fnmatchcase(name, "valuation-*.json")
+        if ours and Path(name).name == name:
+            (folder / name).unlink(missing_ok=True)
     for name in (RESULT, TABLE, PAGE, "valuation-*"):
         for part in folder.glob(f".{name}.{'[0-9a-f]' * 16}.part"):  # of a run that was killed while writing
             part.unlink(missing_ok=True)

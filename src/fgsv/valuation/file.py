@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.environment import write_whole
+from fgsv.environment import most_expanded, write_whole
 from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation import old_files
@@ -219,8 +219,10 @@ def _array(document: dict[str, Any]) -> NDArray[Any]:
     dtype, shape = np.dtype(document["dtype"]), tuple(map(int, document["shape"]))
     if dtype.kind not in "biuf" or min(shape, default=0) < 0:
         raise ValueError(f"an array of numbers was expected, got {dtype} of shape {shape}")
-    size = dtype.itemsize * prod(shape)
-    content = zlib.decompressobj().decompress(b64decode(document["zlib"]), size + 1)
+    size, compressed = dtype.itemsize * prod(shape), b64decode(document["zlib"])
+    if size > most_expanded(len(compressed)):
+        raise ValueError(f"an array of {size} bytes in {len(compressed)} expands to far more than arrays do")
+    content = zlib.decompressobj().decompress(compressed, size + 1)
     if len(content) != size:
         raise ValueError(
             f"an array of shape {shape} has {size} bytes, got {'more' if len(content) > size else 'fewer'}"
