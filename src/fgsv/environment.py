@@ -197,10 +197,14 @@ def to_csv(frame: pd.DataFrame, **options: Any) -> str:
 
 
 def harmless(cell: Any) -> Any:
-    """Put an apostrophe before text that a spreadsheet would run as a formula; return anything else unchanged."""
-    if isinstance(cell, str) and (cell.lstrip().startswith(FORMULA) or cell.startswith(("\t", "\r", "\n"))):
-        return "'" + cell
-    return cell
+    r"""Put an apostrophe before text that a spreadsheet would run as a formula; return anything but text unchanged.
+
+    A \r in text becomes \n: CSV writers do not quote it, and what follows would be a new row.
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text.lstrip().startswith(FORMULA) or text.startswith(("\t", "\n")) else text
 
 
 def printable(words: Any) -> str:
