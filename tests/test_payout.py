@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 import fgsv
 from fgsv import payout
 from fgsv.partition import Partition
+from fgsv.payout.policy import Policy, apply
 from fgsv.valuation import End, Reason, Valuation
 
 values_lists = st.lists(st.floats(-1, 10).map(lambda x: round(x, 6)), min_size=1, max_size=12)
@@ -237,8 +238,8 @@ def test_intervals_take_little_memory_and_have_the_same_bits(monkeypatch, policy
 
 
 def test_bounds_for_many_groups_are_found_at_once():
-    values = np.random.default_rng(0).random(3000) + 0.01
-    result = fgsv.value(fgsv.Game(lambda masks: masks @ values, 3000), budget=100)
-    paid = fgsv.payout.split(result, "100000", floor="5")
-    assert sum(paid.payments) == 100_000
-    assert min(paid.payments) == 5
+    values = np.random.default_rng(0).random((5000, 1)) + 0.01
+    total = sum(map(Fraction, values[:, 0].tolist()))
+    paid = apply(Policy(floor=Decimal(5), cap=Decimal(35)), values, [Decimal(100_000)], [total])
+    assert sum(paid) == 100_000
+    assert (min(paid), max(paid)) == (5, 35)

@@ -67,4 +67,4 @@ def test_a_long_table_is_printed_whole_and_at_once(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == n + 1
     assert lines[0].split() == ["group", "share", "share,", "from", "...", "to"]
-    assert lines[-1].split() == ["株19999", "99.99%", "0.00%", "to", "100.00%"]
+    assert lines[-1].split() == ["株19999", "100.00%", "0.00%", "to", "100.00%"]

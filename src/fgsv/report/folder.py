@@ -42,13 +42,20 @@ class UnwrittenError(RuntimeError):
 
 def check_folder(folder: Path, *, force: bool) -> None:
     """Raise an error if a folder contains a finished result; an interrupted one may be replaced."""
-    if folder.exists() and not folder.is_dir():
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise FileExistsError(f"{folder} is a file: --out must name a folder")
     saved = folder / RESULT
     for name in (RESULT, TABLE, PAGE):
-        if (folder / name).is_dir():
+        if os.path.isdir(folder / name):
             raise FileExistsError(f"{folder / name} is a folder, where a file is to be written: choose another --out")
-    if force or not saved.exists():
+    if force:
+        return
+    if not os.path.exists(saved):  # where Path.exists raises an error, a folder cannot be created either
+        for name in (TABLE, PAGE):
+            if os.path.exists(folder / name):
+                raise FileExistsError(
+                    f"{folder} has a file {name} of its own: add --force to replace it, or change --out"
+                )
         return
     try:
         valuation = file.from_document(file.read(saved), saved)
@@ -69,10 +76,11 @@ def folder_of_run(folder: Path | None, *, force: bool) -> Iterator[None]:
         yield
         return
     check_folder(folder, force=force)
-    created = not folder.exists()
+    created = not os.path.exists(folder)
     lock = os.open(writable_folder(folder), os.O_RDONLY)
     try:
         _lock(lock, folder)
+        check_folder(folder, force=force)  # once more: another run may have ended in between
         yield
     finally:
         os.close(lock)
@@ -101,7 +109,8 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
     be written is an `UnwrittenError`, raised when the others are written.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):  # each file will say so
+        folder.mkdir(parents=True, exist_ok=True)
     names = _file_names(result.others)
     has_page = all(map(find_spec, PACKAGES_OF_REPORT))
     steps: dict[str, Callable[[Path], Any]] = {}
@@ -110,20 +119,21 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
         steps[f"{names[column]}.csv"] = partial(_write_table, other)
     steps[TABLE] = partial(_write_table, result)
     first = {RESULT: partial(_save, result, [*steps, *([PAGE] if has_page else [])])}
-    written, failed = [], {}
-    with held_interrupts():
-        _remove_earlier(folder)
-        for name, write in (first | steps).items():
-            try:
-                write(folder / name)
-                written.append(folder / name)
-            except Exception as error:
-                failed[name] = error
-    if has_page:
-        try:
+    written: list[Path] = []
+    failed: dict[str, BaseException] = {}
+    try:
+        with held_interrupts():
+            _remove_earlier(folder)
+            for name, write in (first | steps).items():
+                try:
+                    write(folder / name)
+                    written.append(folder / name)
+                except Exception as error:
+                    failed[name] = error
+        if has_page:
             written.append(write_whole(folder / PAGE, render(result, aggregate_only=aggregate_only)))
-        except (Exception, KeyboardInterrupt) as error:  # without it, the result is complete
-            failed[PAGE] = error
+    except (Exception, KeyboardInterrupt) as error:  # without the page, the result is complete
+        failed[PAGE] = error
     if failed:
         raise UnwrittenError(folder, failed, written)
     return written
@@ -157,7 +167,8 @@ def _remove_earlier(folder: Path) -> None:
     for name in names:
         ours = name in (PAGE, TABLE) or fnmatchcase(name, "valuation-*.csv") or fnmatchcase(name, "valuation-*.json")
         if ours and Path(name).name == name:
-            (folder / name).unlink(missing_ok=True)
+            with suppress(OSError):
+                (folder / name).unlink(missing_ok=True)
     for name in (RESULT, TABLE, PAGE, "valuation-*"):
         for part in folder.glob(f".{name}.{'[0-9a-f]' * 16}.part"):  # of a run that was killed while writing
             part.unlink(missing_ok=True)

@@ -85,7 +85,7 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         schema = document["schema"]
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a saved valuation: {error!r}") from None
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
