@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 from fgsv.cli import main
+from fgsv.cli.command_line import ended_as_interrupted
 from fgsv.report import Result, write_result
 from fgsv.report.folder import _file_names, folder_of_run
-from fgsv.running.interrupts import ended_as_interrupted, held_interrupts
+from fgsv.running.interrupts import held_interrupts
 
 OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 200]
 FILES = ["report.html", "valuation.csv", "valuation.json"]
@@ -252,6 +253,13 @@ def test_a_request_to_end_keeps_the_valuation_so_far(fgsv_command, train, tmp_pa
     assert kept.valuation.n_evaluations > 30
     assert names(tmp_path / "o") == FILES
     assert signal.getsignal(number) is before
+
+
+def test_an_interrupt_before_the_first_estimate_says_so(fgsv_command, train, tmp_path, monkeypatch):
+    monkeypatch.setattr("fgsv.running.workers.attempt", lambda *_: signal.raise_signal(signal.SIGTERM))
+    code, text, notes = fgsv_command("value", train, *OPTIONS, "--out", tmp_path / "o")
+    assert (code, text, "interrupted before the first estimate" in notes) == (1, "", True), notes
+    assert not (tmp_path / "o").exists()
 
 
 def test_a_signal_that_is_ignored_stays_ignored(fgsv_command):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,10 +22,13 @@ import fgsv
 from fgsv.cli import bench, ledger, options, reproduce, results, tables
 from fgsv.cli.demo import demo
 from fgsv.cli.documents import echo, print_json
-from fgsv.running.interrupts import ended_as_interrupted
+from fgsv.running.interrupts import ENDINGS
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """What typer raises for an unknown command or option: its own class or click's, depending on the version."""
+
+INTERRUPTED = 130
+"""What typer returns in place of a KeyboardInterrupt."""
 
 app = typer.Typer(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
@@ -82,6 +87,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with _forgiving_output(), ended_as_interrupted():
             code = command.main([word for word in arguments if word != "--debug"], "fgsv", standalone_mode=False)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
         raise SystemExit(code)
     except BrokenPipeError:  # the reader, such as head, has read enough
         raise SystemExit(1) from None
@@ -123,6 +130,23 @@ def _forgiving_output() -> Iterator[None]:
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
+
+
+@contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """Treat a request to end the process as Ctrl-C, which keeps the valuation so far.
+
+    A signal that is ignored, as SIGHUP is under nohup, stays ignored.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    numbers = [number for number in ENDINGS if main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _one_line(error: Exception | str) -> str:

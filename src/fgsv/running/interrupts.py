@@ -26,20 +26,3 @@ def held_interrupts() -> Iterator[None]:
             signal.signal(number, handler)
     if waiting:
         signal.raise_signal(waiting[0])  # for the original handler: Python's or the user's own
-
-
-@contextmanager
-def ended_as_interrupted() -> Iterator[None]:
-    """Treat a request to end the process as Ctrl-C, which keeps the valuation so far; for a command, not a library.
-
-    A signal that is ignored, as SIGHUP is under nohup, stays ignored.
-    """
-    main = threading.current_thread() is threading.main_thread()
-    numbers = [number for number in ENDINGS if main and signal.getsignal(number) is signal.SIG_DFL]
-    for number in numbers:
-        signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
