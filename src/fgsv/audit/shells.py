@@ -199,7 +199,7 @@ def least_budget(
     rng = np.random.default_rng(0)
     dearest = 0
     divisible = np.flatnonzero(partition.sizes > 1)
-    for group in divisible.tolist():
+    for group in _one_of_each(partition, classes, divisible):
         splits = _Splits(partition.members(group), parts, classes, None, rng)
         measured = [labels for _, labels in splits.plain(ways)]
         searching = 0
@@ -208,6 +208,16 @@ def least_budget(
             searching = _cost(candidates, 1)
         dearest = max(dearest, FEWEST_SETS * (searching + _cost(measured, FEWEST_PAIRS)))
     return 2 + len(divisible) * dearest
+
+
+def _one_of_each(partition: Partition, classes: Any, groups: Ints) -> list[int]:
+    """Return one of the groups for each size and number of classes, which its splits cost the same."""
+    kinds = [partition.sizes]
+    if classes is not None:
+        held = np.unique(np.stack([partition.codes, np.unique(classes, return_inverse=True)[1]]), axis=1)
+        kinds.append(np.bincount(held[0], minlength=partition.n_groups))
+    first = np.unique(np.stack(kinds)[:, groups], axis=1, return_index=True)[1]
+    return list(groups[np.sort(first)].tolist())
 
 
 def _cost(splits: Sequence[Ints], pairs: int) -> int:

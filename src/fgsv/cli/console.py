@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from fgsv.audit import Audit
+from fgsv.environment import printable
 from fgsv.planning import PILOT, Limits, Plan
 from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
@@ -29,30 +30,48 @@ HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best s
 SHARES = {"share", "half_width", "gsv_share", "gsv_half_width", "gain", "share_a", "share_b", "difference"}
 COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
+MOST_ROWS = 1000
+"""A longer table is printed as plain lines."""
 
 
-def show(frame: pd.DataFrame, title: str | None = None) -> None:
+def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, str] | None = None) -> None:
     """Print a table; text is shown literally, without markup or control characters.
 
-    Columns NAME_low and NAME_high become one, "from ... to"; only names are wrapped, never numbers.
+    Columns NAME_low and NAME_high become one, "from ... to"; only names are wrapped, never numbers. `headers` are
+    shown in place of columns' names.
     """
-    table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    shown = [name for name in frame.columns if not name.endswith("_high")]
-    for number, name in enumerate(shown):
-        table.add_column(
-            HEADERS.get(name, name.replace("_low", ", from ... to") if name.endswith("_low") else name),
-            justify="left" if number == 0 else "right",
-            no_wrap=number > 0,
-            overflow="fold",
-        )
-    for row in frame.to_dict("records"):
-        table.add_row(*(Text(_cell(name, row)) for name in shown))
+    names = [name for name in frame.columns if not name.endswith("_high")]
+    own = {name: f"{name.removesuffix('_low')}, from ... to" for name in names if name.endswith("_low")}
+    shown_as = own | HEADERS | dict(headers or {})
+    header = [printable(shown_as.get(name, name)) for name in names]
+    rows = [[_cell(name, row) for name in names] for row in frame.to_dict("records")]
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDE  # files and pipes have no width limit
     if title is not None:
         console.print(Text(printable(title), style="italic"))
+    if len(rows) > MOST_ROWS:
+        console.file.writelines(_aligned([header, *rows]))
+        return
+    table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for number, words in enumerate(header):
+        justify: Literal["left", "right"] = "right" if number else "left"
+        table.add_column(Text(words), justify=justify, no_wrap=number > 0, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
     console.print(table)
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
+    """Yield lines of cells in columns; rich would take minutes for a hundred thousand of them."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        blanks = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [
+            cell + blank if number == 0 else blank + cell
+            for number, (cell, blank) in enumerate(zip(row, blanks, strict=True))
+        ]
+        yield "  ".join(cells) + "\n"
 
 
 def say(words: str) -> None:
@@ -71,7 +90,7 @@ def show_result(result: Result) -> None:
     valuation, payout, audit = result.valuation, result.payout, result.audit
     for column, each in result.groupings.items():
         frame = table_of(each, payout if each is valuation else None, result.confidence)
-        show(frame.rename(columns={"group": column}))
+        show(frame, headers={"group": column})
     if audit is not None:
         show_audit(audit)
     say_all(f"warning: {warning}" for warning in result.warnings)
@@ -85,7 +104,7 @@ def show_audit(audit: Audit) -> None:
     """Print the tables of an audit."""
     attacks = audit.attacks
     # by the lower bound: the largest estimate may be luck
-    best = attacks.loc[attacks.groupby("group", sort=False)["gain_low"].idxmax()]
+    best = attacks.sort_values("gain_low", ascending=False, kind="stable").drop_duplicates("group")
     title = "faithful shares, the usual group values (GSV), and the gain of the best split found under GSV"
     if len(audit.gsv):
         show(audit.gsv.merge(best, on="group", how="left"), f"{title}; under FGSV it gains nothing")
@@ -94,11 +113,6 @@ def show_audit(audit: Audit) -> None:
         say_all(section.words)
         if section.rows:
             show(pd.DataFrame(list(section.rows), columns=list(section.columns)), section.title)
-
-
-def printable(words: Any) -> str:
-    """Return text without the characters that move a terminal's cursor or change its colours."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", str(words))
 
 
 def duration(seconds: float) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fgsv.cli import options as option
-from fgsv.cli.documents import print_json
+from fgsv.cli.documents import echo, print_json
 
 app = typer.Typer(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
@@ -30,6 +30,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
 
     Example: fgsv ledger show run.db
     """
+    from fgsv.cli import console
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
     from fgsv.report.documents import records
@@ -43,7 +44,10 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
         listed = [run | {"game": fingerprints[run["game"]]} for run in runs]
         print_json({"games": records(games), "runs": listed})
         return
-    typer.echo(games.to_string(index=False, float_format="{:.3f}".format) if len(games) else "no games")
+    if len(games):
+        console.show(games)
+    else:
+        echo("no games")
     for run in runs:
         settings = run["settings"]
         end = (
@@ -51,7 +55,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
             if run["ended"]
             else "did not end: still running, or killed"
         )
-        typer.echo(
+        echo(
             f"run {run['id']} of {fingerprints[run['game']]}: {settings.get('method')}, "
             f"seed {settings.get('seed')}, began {run['started']}, {end}"
         )
@@ -109,9 +113,9 @@ def merge(
     if as_json:
         print_json(asdict(merged))
         return
-    typer.echo(f"{merged.added} batches added, {merged.known} already known")
+    echo(f"{merged.added} batches added, {merged.known} already known")
     if merged.different:
-        typer.echo(
+        echo(
             f"warning: {merged.different} batches have different values in {into}, by up to "
             f"{merged.largest_difference:.3g}: its own were kept"
         )
@@ -133,7 +137,7 @@ def export(
     if as_json:
         print_json({"lines": lines, "file": str(out)})
     else:
-        typer.echo(f"{lines} lines written to {out}")
+        echo(f"{lines} lines written to {out}")
 
 
 def report_differences(same: list[str], differences: list[Any], as_json: bool) -> None:
@@ -144,6 +148,6 @@ def report_differences(same: list[str], differences: list[Any], as_json: bool) -
         print_json({"same": not found, "checked": same, "differences": found})
     else:
         for line in [*differences, "not the same"] if differences else same:
-            typer.echo(str(line))
+            echo(line)
     if differences:
         raise typer.Exit(1)

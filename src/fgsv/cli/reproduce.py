@@ -11,6 +11,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
+from fgsv.environment import writable_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,6 +115,7 @@ def _run(name: str, out: Path, as_json: bool, experiment: Callable[[], pd.DataFr
     """Run an experiment; print the table rows that `shown` selects, or its record and all rows as JSON."""
     from fgsv.report.documents import records
 
+    writable_folder(out)
     with prose_aside(as_json):
         table = experiment()
     files = [f"{out / name}.{suffix}" for suffix in ("csv", "json", "png")]

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.coalitions import n_rows, unpack
+from fgsv.environment import to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
 from fgsv.ledger.schema import Promise
@@ -145,10 +146,11 @@ def _table(game: Game, batch: Batch) -> pd.DataFrame:
 
 def _write_csv(ledger: Ledger, path: Path) -> int:
     count = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with written_whole(path) as file:
         for number, table in enumerate(_tables(ledger)):
             # enough digits to read back bit for bit
-            table.to_csv(file, index=False, header=number == 0, float_format="%.17g")
+            text = to_csv(table, header=number == 0, float_format="%.17g")
+            file.write(text.encode("utf-8", errors="backslashreplace"))
             count += len(table)
     return count
 
@@ -167,7 +169,7 @@ def _write_parquet(ledger: Ledger, path: Path) -> int:
         + [("failure", pyarrow.string())]
     )
     count = 0
-    with ParquetWriter(path, schema) as writer:
+    with written_whole(path) as file, ParquetWriter(file, schema) as writer:
         for table in _tables(ledger):
             writer.write_table(pyarrow.Table.from_pandas(table, schema, preserve_index=False))
             count += len(table)

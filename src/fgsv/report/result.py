@@ -32,8 +32,8 @@ class Result:
     """Warnings besides those of the audit."""
     others: Mapping[str, Valuation] = field(default_factory=dict)
     """The same players under other groupings, by column."""
-    unpaid: ValueError | None = None
-    """Why the requested payout could not be made."""
+    errors: tuple[Exception, ...] = ()
+    """Why the requested payout or audit could not be made, or files could not be written; the rest stands."""
     files: tuple[Path, ...] = ()
     """Files written, if a folder was requested."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.environment import write_whole
+from fgsv.environment import most_expanded, write_whole
 from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation import old_files
@@ -64,7 +64,7 @@ def statement(document: Mapping[str, Any]) -> dict[str, str]:
 
     A ledger records it for the results of its runs, so that `fgsv verify` can name a field that was altered.
     """
-    fields = {name: part for name, part in document.items() if name not in ("settings", "info")}
+    fields = {name: part for name, part in document.items() if name not in ("settings", "info", "files")}
     for section in ("settings", "info"):
         fields |= {f"{section}.{name}": part for name, part in document[section].items()}
     return {name: _digest(part) for name, part in fields.items()}
@@ -85,7 +85,7 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         schema = document["schema"]
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a saved valuation: {error!r}") from None
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
@@ -219,8 +219,10 @@ def _array(document: dict[str, Any]) -> NDArray[Any]:
     dtype, shape = np.dtype(document["dtype"]), tuple(map(int, document["shape"]))
     if dtype.kind not in "biuf" or min(shape, default=0) < 0:
         raise ValueError(f"an array of numbers was expected, got {dtype} of shape {shape}")
-    size = dtype.itemsize * prod(shape)
-    content = zlib.decompressobj().decompress(b64decode(document["zlib"]), size + 1)
+    size, compressed = dtype.itemsize * prod(shape), b64decode(document["zlib"])
+    if size > most_expanded(len(compressed)):
+        raise ValueError(f"an array of {size} bytes in {len(compressed)} expands to far more than arrays do")
+    content = zlib.decompressobj().decompress(compressed, size + 1)
     if len(content) != size:
         raise ValueError(
             f"an array of shape {shape} has {size} bytes, got {'more' if len(content) > size else 'fewer'}"
