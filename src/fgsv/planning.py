@@ -14,6 +14,7 @@ import pandas as pd
 
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.run import iterate
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence
@@ -105,14 +106,55 @@ class Limits:
     max_seconds: float | None = None
 
 
+@dataclass(frozen=True)
+class FirstCost:
+    """What a run will cost, known before it begins, from the time that U(N) took."""
+
+    seconds_of_all: float
+    """One evaluation of the coalition of all players."""
+    n_evaluations: int | None
+    """Evaluations of the run; None where it stops at a target."""
+    n_workers: int = 1
+    advice: str = ""
+    """What would be cheaper, in words."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Expected seconds: a coalition has half of the players on average, and costs half of all, about."""
+        return None if self.n_evaluations is None else self.seconds_each * self.n_evaluations
+
+    @property
+    def seconds_each(self) -> float:
+        """Expected seconds for each evaluation, with all workers."""
+        return self.seconds_of_all / 2 / self.n_workers
+
+
+def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
+    """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost."""
+    start = time.monotonic()
+    evaluator.ends()
+    seconds = time.monotonic() - start
+    default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
+    return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
+
+
 class Watcher(Protocol):
-    """Follows a run: receives the plan once, and the progress after every round."""
+    """Follows a run: receives its cost and plan once, and the progress after every round; then those of the audit."""
+
+    def measured(self, cost: FirstCost) -> None:
+        """Receive what the run will cost, before it begins."""
 
     def planned(self, plan: Plan | None) -> None:
         """Receive the plan; None if there are no shares."""
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
         """Receive the valuation so far, the half-width of its widest share, and the evaluations expected in total."""
+
+    def audit_begins(self, n_evaluations: int, seconds: float) -> None:
+        """Receive how many evaluations the audit takes at most, and about how many seconds."""
+
+    def audited(self, n_evaluations: int) -> None:
+        """Receive how many evaluations the audit has made since the last call."""
 
 
 def plan(

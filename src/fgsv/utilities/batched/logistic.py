@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,10 +101,14 @@ class Logistic:
         dense = 2 * sets.sizes.mean() > n_total and 8 * n_total * width**2 < _SHARED_BYTES
         if dense:
             inside = sets.inside(n_total).astype(float)
-            return _Shared.of(self.design), inside, self.codes[None, :]
+            return self._shared, inside, self.codes[None, :]
         members = sets.explicit().table(n_total - 1)
         counted = (members < n_total - 1).astype(float)
         return _Gathered(np.take(self.design, members, axis=0)), counted, self.codes[members]
+
+    @cached_property
+    def _shared(self) -> _Shared:
+        return _Shared.of(self.design)
 
     def _start(self, sets: RowSets) -> Floats:
         """Return (m, C, d) initial weights: those of a typical set of about the same size."""
@@ -116,16 +121,26 @@ def _fit_two(rows: _Gathered | _Shared, counted: Floats, sign: Floats, penalty: 
     diagonal = np.arange(len(penalty))
     margins: Floats = rows.margins(w)
     active = np.arange(len(w))
+    whole = bool((counted == 1).all())  # then factors of one, and their passes over memory, are left out
     for _ in range(MAX_STEPS):
-        odds = np.tanh(0.5 * margins)  # 2 p - 1, for a probability p
-        gradient = 0.5 * rows.sums((odds - sign) * counted) + penalty * w
-        hessian = 0.25 * rows.products((1 - odds * odds) * counted)
+        odds = 0.5 * margins
+        np.tanh(odds, out=odds)  # 2 p - 1, for a probability p
+        errors = odds - sign
+        curvature = np.subtract(1, np.square(odds, out=odds), out=odds)
+        if not whole:
+            errors *= counted
+            curvature *= counted
+        gradient = 0.5 * rows.sums(errors) + penalty * w
+        hessian = 0.25 * rows.products(curvature)
         hessian[:, diagonal, diagonal] += penalty
         step = np.asarray(np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0], dtype=float)
         change = rows.margins(step)
-        length = _safe_length(np.abs(change * (counted > 0)).max(axis=1))[:, None]
+        largest = np.abs(change)
+        if not whole:
+            largest *= counted > 0
+        length = _safe_length(largest.max(axis=1))[:, None]
         w = w - length * step
-        margins -= length * change
+        margins -= np.multiply(length, change, out=change)
         weights[active] = w
         going = np.abs(step).max(axis=1) > TOLERANCE * (1 + np.abs(w).max(axis=1))
         if not going.any():
