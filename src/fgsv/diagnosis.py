@@ -331,7 +331,7 @@ def _exact_gains(position: int, sizes: Ints, nodes: Ints, curves: Floats) -> Flo
 def _sampled_gains(
     sizes: Ints, nodes: Ints, curves: Floats, rng: np.random.Generator
 ) -> dict[int, tuple[Floats, float]]:
-    """Return, by size of group, its gain by splitting into halves for each curve, and the sampling error of the first.
+    """Return, by size of group, what splitting into halves gains for each curve, and the first one's sampling error.
 
     With x uniform in (0, 1) and T the players of the other groups, each in with probability x, the gain of splitting
     size = a + b is the mean over x and T of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +18,7 @@ from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.run import iterate
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence
+from fgsv.valuation.settings import check_precision
 
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
@@ -44,19 +45,23 @@ class Plan:
     """The largest half-width of a share after the pilot."""
     confidence: float
     exact: bool = False
+    by_output: Mapping[str, float] = field(default_factory=dict)
+    """With several outputs, the largest half-width of a share for each; `half_width` is that of the widest."""
 
     @classmethod
     def of(cls, valuation: Valuation, seconds: float, confidence: float = 0.95) -> Plan:
         """Return the plan extrapolated from the first part of a run, which took `seconds`."""
         bounds = valuation.share_interval(confidence)
+        half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
         return cls(
             valuation.partition.n_players,
             valuation.partition.n_groups,
             valuation.n_evaluations,
             seconds,
-            float(np.max(bounds[..., 1] - bounds[..., 0])) / 2,
+            float(np.max(half_widths)),
             confidence,
-            exact=valuation.exact,
+            valuation.exact,
+            dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
         )
 
     def half_width_after(self, budget: int) -> float:
@@ -81,12 +86,14 @@ class Plan:
         return min(counts, default=None)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table of budgets against half-widths and minutes."""
+        """Return a table of budgets against half-widths and minutes; with several outputs, also of each of them."""
         budgets = [self.n_evaluations] if self.exact else [b for b in BUDGETS if b >= self.n_evaluations]
+        shrunk = np.sqrt(self.n_evaluations / np.array(budgets)).tolist()
         return pd.DataFrame(
             {
                 "evaluations": budgets,
                 "half_width": [self.half_width_after(budget) for budget in budgets],
+                **{f"half_width_{name}": [width * each for each in shrunk] for name, width in self.by_output.items()},
                 "minutes": [self.seconds_for(budget) / 60 for budget in budgets],
             }
         )
@@ -104,6 +111,9 @@ class Limits:
     budget: int | None = None
     precision: float | None = None
     max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        check_precision(self.precision)
 
 
 @dataclass(frozen=True)

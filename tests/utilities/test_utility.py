@@ -345,3 +345,21 @@ def test_padding_serves_algorithm_2_and_the_default_method():
     second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
     # it is biased, but close; without padding it could not use small coalitions
     assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()
+
+
+def test_labels_of_rows_are_those_of_their_units():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    units = np.repeat(np.arange(10), 4)[rng.permutation(40)]
+    of_unit = np.array(list("abc"))[np.arange(10) % 3]
+    game = fgsv.utility(Ridge(), X, X[:, 0], X, X[:, 0], units=units)
+    by_row = fgsv.value(game, of_unit[units], budget=100)
+    by_unit = fgsv.value(game, of_unit[list(dict.fromkeys(units.tolist()))], budget=100)
+    assert by_row.names == by_unit.names
+    np.testing.assert_array_equal(by_row.values, by_unit.values)
+    crossing = of_unit[units].copy()
+    crossing[np.flatnonzero(units == units[7])[-1]] = "z"
+    with pytest.raises(ValueError, match="a unit is one player, so all its rows must be in one group"):
+        fgsv.value(game, crossing, budget=100)
+    with pytest.raises(ValueError, match="describes 39 players"):
+        fgsv.value(game, crossing[:39], budget=100)

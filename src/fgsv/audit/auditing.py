@@ -112,8 +112,8 @@ def audit(
 
     Never uses more than `budget` evaluations (default: 4000, or the minimum it needs). GSV takes all coalitions of
     the groups if that is at most half the budget, else a quarter of it; the rest goes to the attacks, which are
-    those of `shell_companies`: with more than 24 groups, of a sample of them (`Audit.sample`). `n_jobs`, `ledger`, `on_error` and `timeout` are as for `fgsv.value`; with a ledger,
-    nothing is evaluated twice.
+    those of `shell_companies`: with more than 24 groups, of a sample of them (`Audit.sample`). `n_jobs`, `ledger`,
+    `on_error` and `timeout` are as for `fgsv.value`; with a ledger, nothing is evaluated twice.
     """
     check_confidence(confidence)
     if valuation.outputs is not None:

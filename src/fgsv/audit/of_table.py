@@ -236,7 +236,7 @@ def remedy_section(
 
 
 def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], seed: int) -> list[Section]:
-    """Return what splitting earns under the payout's policy, if it is not the faithful one; of many groups, a sample."""
+    """Return what splitting earns under a policy that is not faithful: each group, or a sample of many."""
     if not payout.clip and payout.floor is None and payout.cap is None:
         return []
     groups = sample_groups(valuation.partition, MOST_MEASURED, seed)

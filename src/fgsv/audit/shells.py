@@ -105,8 +105,8 @@ class Sample:
     def __str__(self) -> str:
         drawn = self.measured // 2
         return (
-            f"Splits were measured for {self.measured:,} of {self.of:,} providers: the {self.measured - drawn:,} with "
-            f"the most players and {drawn:,} drawn at random. A larger audit budget measures more"
+            f"Splits were measured for {self.measured:,} of {self.of:,} providers: the {self.measured - drawn:,} "
+            f"with the most players and {drawn:,} drawn at random. A larger audit budget measures more"
         )
 
 
@@ -227,7 +227,7 @@ def _measured(
 def least_budget(
     groups: Any, *, ways: Sequence[str] = WAYS, parts: Sequence[int] = PARTS, classes: Any = None
 ) -> int:
-    """Return the smallest budget for `shell_companies`: that of all groups, or of a sample of them if they are many."""
+    """Return the smallest budget for `shell_companies`: for all groups or, if they are many, for a sample of them."""
     if not parts or min(parts) < 2:
         raise ValueError(f"parts must be numbers of companies, 2 or more, got {list(parts)}")
     partition = Partition.of(groups)

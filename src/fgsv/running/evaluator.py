@@ -67,8 +67,7 @@ class Evaluator:
         self.timeout = timeout
         self.deadline: float | None = None
         """The time (on the clock `time.monotonic`) after which no call begins."""
-        self.watch: Callable[[int], object] | None = None
-        """Called with the number of evaluations after each request."""
+        self.watch: Callable[[int], object] | None = None  # called with the evaluations of each request
         self._n_jobs = n_jobs
         self.n_asked = 0
         """Evaluations requested, whether or not the ledger had them."""

@@ -21,6 +21,7 @@ from fgsv.running.views import View
 from fgsv.semivalue import Banzhaf, Beta, Semivalue, as_semivalue
 from fgsv.types import Floats, Ints
 from fgsv.valuation import RunSettings
+from fgsv.valuation.settings import check_precision
 
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
@@ -36,6 +37,8 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
     """Return the game (of an open evaluator, if given one) and the partition of its players."""
     if is_open(game):
         game = game.game
+    elif hasattr(game, "groups_of_players"):  # labels of rows, where players are units of several rows
+        groups = game.groups_of_players(groups)
     grouped_by = getattr(game, "grouped_by", None)
     if groups is None and grouped_by is not None:
         partition = Partition.of({name: [k] for k, name in enumerate(grouped_by.names)})
@@ -79,6 +82,7 @@ def prepare(
         if name != "covariance":
             raise ValueError(f"proxy works only with the method 'covariance', not with {name!r}")
         options = {**options, "proxy": proxy}
+    check_precision(precision)
     asked = as_method(method, options)
     weights = as_semivalue(semivalue, n)
     rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))

@@ -144,6 +144,10 @@ class Utility:
             values[nonempty[chunk[predictions.fitted]]] = scores[predictions.fitted]
         return values
 
+    def groups_of_players(self, groups: Any) -> Any:
+        """Return the groups of the units if `groups` are labels of the rows; otherwise `groups` as they are."""
+        return self.units.groups_of_units(groups)
+
     def describe(self) -> str:
         """Describe in words what is evaluated, and how."""
         rows = self.units.n_rows
