@@ -1,6 +1,8 @@
 """The loop: what it evaluates, what it refuses, and that it repeats."""
 
 import signal
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
@@ -48,6 +50,8 @@ _TWINS: dict[type, Callable[[Any, Data], Learner | str]] = {
     KNeighborsRegressor: neighbours.twin,
     GaussianNB: naive_bayes.twin,
 }
+_SCALED_TWINS: dict[type, Callable[..., Learner | str]] = {Ridge: linear.twin, LogisticRegression: logistic.twin}
+"""Models that, after a StandardScaler refitted for each coalition, are the same model with another penalty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +194,9 @@ def utility(
     [-1.25, -0.167]
 
     `model`: any scikit-learn classifier, regressor or pipeline. Ridge, LinearRegression, LogisticRegression
-    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once; any other model is
-    cloned and fitted for each coalition. `game.describe()` says which.
+    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once, and so are Ridge and
+    LogisticRegression after a StandardScaler; any other model is cloned and fitted for each coalition.
+    `game.describe()` says which.
 
     `X`, `X_test`: numpy, pandas or sparse. `units`: one label for each row; the rows of a unit are one player.
 
@@ -279,7 +284,15 @@ def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tup
 
 
 def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
-    """Return the batched twin of a model, or the reason why there is none."""
+    """Return the batched twin of a model, or of a scaler and a model, or the reason why there is none."""
+    standardised = False
+    if type(model) is Pipeline:
+        scaler, model = _scaler_and_model(model)
+        if scaler is None:
+            return "a pipeline has a batched twin only if it is a StandardScaler and a model"
+        if type(model) not in _SCALED_TWINS or not model.fit_intercept:
+            return f"a StandardScaler and {type(model).__name__} have no batched twin"
+        standardised = scaler.with_std
     twin_of = _TWINS.get(type(model))
     if twin_of is None:
         return f"{type(model).__name__} has no batched twin"
@@ -288,4 +301,12 @@ def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
     for output in scored:
         if output.score is None:
             return f"{output.name} is not among the batched scores"
-    return twin_of(model, data)
+    return _SCALED_TWINS[type(model)](model, data, standardised=True) if standardised else twin_of(model, data)
+
+
+def _scaler_and_model(pipeline: Pipeline) -> tuple[StandardScaler | None, Any]:
+    """Return the StandardScaler and the model of a pipeline of these two; None if it is anything else."""
+    steps = [step for _, step in pipeline.steps]
+    if len(steps) != 2 or type(steps[0]) is not StandardScaler:
+        return None, steps[-1]
+    return steps[0], steps[1]
