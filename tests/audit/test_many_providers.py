@@ -1,4 +1,4 @@
-"""An audit of many providers ends: it measures a sample of them and says so."""
+"""An audit of many providers ends, says what it measured, and tells equal copies from near ones."""
 
 import json
 
@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.audit import Audit, audit, least_budget, shell_companies
+from fgsv.audit import Audit, AuditPlan, audit, least_budget, shell_companies
+from fgsv.audit.of_table import copies_section
 from fgsv.audit.shells import MOST_MEASURED, Sample
 from fgsv.payout import Terms
 from fgsv.report import make_result
@@ -84,3 +85,26 @@ def test_an_audit_of_a_table_is_announced_and_followed(tmp_path):
     policy = next(each for each in made.audit.tables if "policy" in each.title)
     assert len(policy.rows) <= MOST_MEASURED
     assert f"24 of {n_divisible} providers" in policy.words[0]
+
+
+@pytest.mark.parametrize(
+    ("noise", "words"),
+    [
+        ([0.0] * 8, "8 rows are equal to rows of a provider"),
+        ([1e-6] * 8, "8 rows are nearly equal to rows, none is equal to a row of a provider"),
+        ([0.0] * 5 + [1e-6] * 3, "5 rows are equal to rows, and 3 more nearly equal to rows, of a provider"),
+    ],
+)
+def test_near_copies_are_not_called_equal(tmp_path, noise, words):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 5)), columns=list("abcde"))
+    frame.iloc[-8:] = frame.iloc[:8].to_numpy() + np.array(noise)[:, None]
+    frame["y"] = (frame["a"] > 0).astype(int)
+    frame["owner"] = ["first"] * 30 + ["second"] * 30
+    frame["part"] = "train"
+    test = frame.iloc[20:30].assign(part="test", a=lambda each: each["a"] + 0.3)
+    pd.concat([frame, test]).to_csv(tmp_path / "t.csv", index=False)
+    table = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", test_by="part")
+    copies = AuditPlan.of(table).copies
+    assert (copies.n_exact, copies.n_near) == (noise.count(0.0), 8 - noise.count(0.0))
+    assert copies_section(table, copies).words[0].startswith(words)

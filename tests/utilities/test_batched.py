@@ -105,8 +105,8 @@ def test_lists_masks_and_chunks_give_the_same(model, converged, n_classes, monke
     ("model", "reason"),
     [
         (LogisticRegression(class_weight="balanced"), "class_weight"),
-        (LogisticRegression(solver="liblinear"), "liblinear"),
-        (LogisticRegression(l1_ratio=1, solver="saga"), "not l2"),
+        (LogisticRegression(solver="liblinear", random_state=0), "liblinear"),
+        (LogisticRegression(l1_ratio=1, solver="saga", random_state=0), "not l2"),
     ],
 )
 def test_parameters_without_a_twin_fall_back(model, reason):

@@ -190,15 +190,25 @@ def copies_section(table: Table, copies: Copies) -> Section:
     if not copies.n_copies:
         return Section("Copies", ("No provider has another's rows, exactly or nearly.",))
     words = [
-        f"{copies.n_copies} rows also belong to a provider that comes earlier in the file. The faithful "
+        f"{_counted(copies)} of a provider that comes earlier in the file. The faithful "
         "value alone does not prevent copying: a copied row is a new row, and earns."
     ]
     if table.dataset.units is not None:
         whole, partly = copies.units_hit(table.dataset.units)
         words.append(f"{whole} units are copies in all their rows, {partly} in some of them.")
     rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
-    columns = ("provider", "also holds rows of", "equal", "nearly equal")
+    columns = ("provider", "has copies of rows of", "equal", "nearly equal")
     return Section("Copies: who has whose rows", tuple(words), columns, rows)
+
+
+def _counted(copies: Copies) -> str:
+    """Return how many rows are copies, the equal ones apart from the nearly equal ones."""
+    exact, near = copies.n_exact, copies.n_near
+    if not near:
+        return f"{exact:,} rows are equal to rows"
+    if not exact:
+        return f"{near:,} rows are nearly equal to rows, none is equal to a row"
+    return f"{exact:,} rows are equal to rows, and {near:,} more nearly equal to rows,"
 
 
 def remedy_section(

@@ -15,6 +15,7 @@ from fgsv.planning import FirstCost, Limits, Plan, Watcher, first_cost, value_wi
 from fgsv.report.folder import check_folder, write_result
 from fgsv.report.result import Result
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.preparation import worth_of_failure
 from fgsv.running.views import weighted
 from fgsv.tables.folds import error_of_test_rows
 from fgsv.tables.opening import Table
@@ -80,6 +81,7 @@ def make_result(
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
     run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
     limits, watcher = Limits(budget, precision, run_seconds), watcher or Silent()
+    on_error = worth_of_failure(table.game, on_error)
     with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error) as evaluator:
         cost = first_cost(evaluator, limits, cheaper(table))
         watcher.measured(cost)

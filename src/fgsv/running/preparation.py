@@ -50,12 +50,26 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
 def door_to(given: Any, game: Game, **options: Any) -> tuple[Door, AbstractContextManager[object]]:
     """Return a door to the game and the context that opens it; a door that is already open stays open."""
     if not is_open(given):
+        if "on_error" in options:
+            options["on_error"] = worth_of_failure(given, options["on_error"])
         evaluator = Evaluator(game, **options)
         return evaluator, evaluator
     settled = sorted(name for name, option in options.items() if option not in (None, "raise"))
     if settled:
         raise ValueError(f"{', '.join(settled)} cannot be set here: the open evaluator has set it")
     return given, nullcontext()
+
+
+def worth_of_failure(game: Any, on_error: str | float) -> str | float:
+    """Return `on_error`, with "empty" as a number: what the game gives where the model cannot be fitted."""
+    if on_error != "empty":
+        return on_error
+    defaults = getattr(game, "defaults", None)
+    if defaults is None:
+        raise ValueError('on_error="empty" is for games made by fgsv.utility: give the number a failure counts as')
+    if len(defaults) > 1:
+        raise ValueError(f'on_error="empty" is for one output, but the game has {len(defaults)}: give a number')
+    return float(defaults[0])
 
 
 def prepare(

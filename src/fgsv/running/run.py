@@ -130,8 +130,9 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     sampled: a game that is worth something in rare coalitions only may meet its target before the first of them.
 
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
-    a file that records every evaluation, `on_error` ("raise", or a number that a failure counts as), `timeout`
-    seconds for each batch. Same seed, same bits, however it runs. An interrupt returns the valuation so far.
+    a file that records every evaluation, `on_error` ("raise", a number that a failure counts as, or "empty" for the
+    worth of a coalition that the model cannot be fitted to; `failures` counts them), `timeout` seconds for each
+    batch. Same seed, same bits, however it runs. An interrupt returns the valuation so far.
     """
     with _start(*args, **kwargs) as run_rounds:
         [valuation] = run_rounds(every=False)

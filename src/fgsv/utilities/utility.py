@@ -206,13 +206,14 @@ def utility(
 
     `empty`: the worth of a coalition that the model cannot be fitted to, one number or one for each output. These
     are the empty coalition and, for models that need two classes, coalitions of one. Default: the score of the
-    best constant.
+    best constant. A fit that fails for another reason ends a run with an error that names the coalition, or is worth
+    the same and counted in the result's `failures` if the run says `on_error="empty"`.
 
     `min_size`, `null`: coalitions of fewer rows are padded with uninformative rows, drawn once: rows of the data
     with shuffled labels, or what a callable (X, y, size, rng) -> (X, y) returns.
 
-    `seed`: of that draw, and of models whose `random_state` is not set. It is the same for all coalitions, so that
-    U is a function of the coalition.
+    `seed`: of that draw, and of models whose `random_state` is not set, which a warning names. It is the same for all
+    coalitions, so that U is a function of the coalition.
     """
     given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
     return build(Kind.of(model), _learner, *given)

@@ -140,8 +140,6 @@ class Linear:
 
 def twin(model: Any, data: Data, *, standardised: bool = False) -> Linear | str:
     """Return the batched twin of a Ridge or LinearRegression, or the reason why there is none."""
-    if standardised and not (hasattr(model, "alpha") and model.fit_intercept):
-        return "only with a penalty and an intercept is there a batched form of a scaler refitted for each coalition"
     if model.positive:
         return "positive=True has no closed form"
     penalty = getattr(model, "alpha", 0.0)

@@ -315,8 +315,6 @@ def _not_converged(n_left: int) -> str:
 
 def twin(model: Any, data: Data, *, standardised: bool = False) -> Logistic | str:
     """Return the batched twin of a LogisticRegression, or the reason why there is none."""
-    if standardised and not model.fit_intercept:
-        return "without an intercept, a scaler refitted for each coalition has no batched form"
     penalty = getattr(model, "penalty", "l2")
     if penalty not in ("l2", "deprecated") or (getattr(model, "l1_ratio", None) or 0) != 0:
         return "the penalty is not l2"
