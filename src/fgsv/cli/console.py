@@ -20,7 +20,7 @@ from rich.text import Text
 
 from fgsv.audit import Audit
 from fgsv.environment import printable
-from fgsv.planning import PILOT, Limits, Plan
+from fgsv.planning import PILOT, FirstCost, Limits, Plan
 from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.valuation import Valuation
@@ -32,6 +32,10 @@ COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
 MOST_ROWS = 1000
 """A longer table is printed as plain lines."""
+WORTH_SAYING = 0.5
+"""Seconds of one evaluation from which on the cost of a run is announced before its pilot."""
+TOO_LONG = 3600.0
+"""Seconds from which on a cheaper way is suggested."""
 
 
 def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, str] | None = None) -> None:
@@ -107,7 +111,9 @@ def show_audit(audit: Audit) -> None:
     best = attacks.sort_values("gain_low", ascending=False, kind="stable").drop_duplicates("group")
     title = "faithful shares, the usual group values (GSV), and the gain of the best split found under GSV"
     if len(audit.gsv):
-        show(audit.gsv.merge(best, on="group", how="left"), f"{title}; under FGSV it gains nothing")
+        # of many providers only those that were measured: the report has the others
+        how: Literal["left", "inner"] = "left" if audit.sample is None else "inner"
+        show(audit.gsv.merge(best, on="group", how=how), f"{title}; under FGSV it gains nothing")
     say(audit.spent_in_words)
     for section in audit.tables:
         say_all(section.words)
@@ -162,16 +168,44 @@ class Bar:
         if not self._quiet:
             self._bar.stop()
 
+    def measured(self, cost: FirstCost) -> None:
+        """Print what the run will cost, where it takes a while."""
+        if not self._quiet and cost.seconds_of_all >= WORTH_SAYING:
+            self._print(describe_cost(cost))
+
     def planned(self, plan: Plan | None) -> None:
         """Print the plan."""
         if not self._quiet:
-            self._bar.console.print(Text(describe(plan, self._limits)), soft_wrap=True)
+            self._print(describe(plan, self._limits))
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
         """Move the bar."""
         words = f"widest share ± {half_width:.2%}" if math.isfinite(half_width) else "no shares"
         done = valuation.n_evaluations
         self._bar.update(self._task, description=words, completed=done, total=expected or done)
+
+    def audit_begins(self, n_evaluations: int, seconds: float) -> None:
+        """Print what the audit will cost, and begin the bar anew."""
+        if not self._quiet:
+            self._print(f"audit: at most {n_evaluations:,} more evaluations, about {duration(seconds)}")
+        self._bar.reset(self._task, description="audit", total=n_evaluations)
+
+    def audited(self, n_evaluations: int) -> None:
+        """Move the bar."""
+        self._bar.advance(self._task, n_evaluations)
+
+    def _print(self, words: str) -> None:
+        self._bar.console.print(Text(words), soft_wrap=True)
+
+
+def describe_cost(cost: FirstCost) -> str:
+    """Describe in one line what a run will cost, before it begins."""
+    seconds = PILOT * cost.seconds_each if cost.seconds is None else cost.seconds
+    what = f"the pilot of up to {PILOT:,}" if cost.seconds is None else f"this run of {cost.n_evaluations:,}"
+    words = (
+        f"one evaluation of all rows takes about {duration(cost.seconds_of_all)}, {what} about {duration(seconds)}"
+    )
+    return words if seconds < TOO_LONG or not cost.advice else f"{words}. Cheaper: {cost.advice}"
 
 
 def describe(plan: Plan | None, limits: Limits) -> str:

@@ -12,10 +12,11 @@ from fgsv.audit.shells import PARTS
 from fgsv.game import as_game
 from fgsv.ledger import LedgerError
 from fgsv.payout import Terms
-from fgsv.planning import Limits, Plan, Watcher, value_with_plan
+from fgsv.planning import FirstCost, Limits, Plan, Watcher, first_cost, value_with_plan
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.result import Result
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.preparation import worth_of_failure
 from fgsv.running.views import weighted
 from fgsv.tables.folds import error_of_test_rows
 from fgsv.tables.opening import Table
@@ -28,10 +29,19 @@ TIME_OF_AUDIT = 0.5
 class Silent:
     """A watcher that prints nothing."""
 
+    def measured(self, cost: FirstCost) -> None:
+        """Print nothing."""
+
     def planned(self, plan: Plan | None) -> None:
         """Print nothing."""
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
+        """Print nothing."""
+
+    def audit_begins(self, n_evaluations: int, seconds: float) -> None:
+        """Print nothing."""
+
+    def audited(self, n_evaluations: int) -> None:
         """Print nothing."""
 
 
@@ -70,19 +80,25 @@ def make_result(
         raise ValueError("--precision cannot be used with --test-error, which values each fold apart: use --budget")
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
     run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
+    limits, watcher = Limits(budget, precision, run_seconds), watcher or Silent()
+    on_error = worth_of_failure(table.game, on_error)
     evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error)
     with folder_of_run(folder, force=force), evaluator:
+        cost = first_cost(evaluator, limits, cheaper(table))
+        watcher.measured(cost)
         if payout is not None or audit:
             _check_something_to_share(table, evaluator)
+        began = time.monotonic()
         raw, history = value_with_plan(
             evaluator,
             table.partition,
-            Limits(budget, precision, run_seconds),
-            watcher or Silent(),
+            limits,
+            watcher,
             confidence=confidence,
             shown_as=table.on_all_test_rows,
             seed=seed,
         )
+        each = (time.monotonic() - began) / raw.n_evaluations
         valuation = table.on_all_test_rows(raw)
         regrouped = {column: valuation.regroup(groups) for column, groups in table.dataset.groupings.items()}
         first = next(iter(regrouped))
@@ -100,6 +116,9 @@ def make_result(
             result = _with_payout(result, payout)
         if plan is not None and valuation.end.reason is not Reason.INTERRUPTED:
             left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
+            most = plan.most(valuation)
+            watcher.audit_begins(most, each * most if left is None else min(each * most, left))
+            evaluator.watch = watcher.audited
             result = _with_audit(result, table, plan, evaluator, payout, left, seed)
         try:
             for stated in (result, *result.of_others().values()):
@@ -112,6 +131,18 @@ def make_result(
             return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
         except UnwrittenError as error:
             return replace(result, files=error.files, errors=(*result.errors, error))
+
+
+def cheaper(table: Table) -> str:
+    """Return what would make evaluations of a table cheaper, in words; empty where nothing would."""
+    models = "logistic, knn or sklearn.naive_bayes:GaussianNB"
+    ways = []
+    if table.game.independent_rows:
+        models = models if table.dataset.task == "classification" else "ridge or knn"
+        ways.append(f"--model {models}, which are fitted in batches")
+    if table.dataset.units is None:
+        ways.append("larger players (--unit COLUMN), which need fewer evaluations")
+    return " or ".join(ways)
 
 
 def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:

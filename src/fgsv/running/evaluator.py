@@ -8,7 +8,7 @@ evaluated twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -67,6 +67,7 @@ class Evaluator:
         self.timeout = timeout
         self.deadline: float | None = None
         """The time (on the clock `time.monotonic`) after which no call begins."""
+        self.watch: Callable[[int], object] | None = None  # called with the evaluations of each request
         self._n_jobs = n_jobs
         self.n_asked = 0
         """Evaluations requested, whether or not the ledger had them."""
@@ -82,6 +83,11 @@ class Evaluator:
         self._calls = Calls(game, self._workers, None, raises=self._raises)
 
     @property
+    def n_workers(self) -> int:
+        """Number of workers."""
+        return self._workers.count
+
+    @property
     def evaluator(self) -> Evaluator:
         """Itself: the evaluator behind a door."""
         return self
@@ -91,7 +97,7 @@ class Evaluator:
         other = Evaluator(
             game, n_jobs=self._n_jobs, on_error=self.on_error, timeout=self.timeout, ledger=self._ledger
         )
-        other.deadline = self.deadline
+        other.deadline, other.watch = self.deadline, self.watch
         return other
 
     def __enter__(self) -> Evaluator:
@@ -151,6 +157,8 @@ class Evaluator:
             raise
         values = np.concatenate([self._failures.values(outcome) for outcome in outcomes])
         self.n_asked += len(coalitions)
+        if self.watch is not None:
+            self.watch(len(coalitions))
         return values
 
     def _evaluate(self, batches: list[PackedBatch]) -> list[Outcome]:

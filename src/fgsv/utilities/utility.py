@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
@@ -46,6 +48,8 @@ _TWINS: dict[type, Callable[[Any, Data], Learner | str]] = {
     KNeighborsRegressor: neighbours.twin,
     GaussianNB: naive_bayes.twin,
 }
+_SCALED_TWINS: dict[type, Callable[..., Learner | str]] = {Ridge: linear.twin, LogisticRegression: logistic.twin}
+"""Models that, after a StandardScaler refitted for each coalition, are the same model with another penalty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +146,10 @@ class Utility:
             values[nonempty[chunk[predictions.fitted]]] = scores[predictions.fitted]
         return values
 
+    def groups_of_players(self, groups: Any) -> Any:
+        """Return the groups of the units if `groups` are labels of the rows; otherwise `groups` as they are."""
+        return self.units.groups_of_units(groups)
+
     def describe(self) -> str:
         """Describe in words what is evaluated, and how."""
         rows = self.units.n_rows
@@ -184,8 +192,9 @@ def utility(
     [-1.25, -0.167]
 
     `model`: any scikit-learn classifier, regressor or pipeline. Ridge, LinearRegression, LogisticRegression
-    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once; any other model is
-    cloned and fitted for each coalition. `game.describe()` says which.
+    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once, and so are Ridge and
+    LogisticRegression after a StandardScaler; any other model is cloned and fitted for each coalition.
+    `game.describe()` says which.
 
     `X`, `X_test`: numpy, pandas or sparse. `units`: one label for each row; the rows of a unit are one player.
 
@@ -195,13 +204,14 @@ def utility(
 
     `empty`: the worth of a coalition that the model cannot be fitted to, one number or one for each output. These
     are the empty coalition and, for models that need two classes, coalitions of one. Default: the score of the
-    best constant.
+    best constant. A fit that fails for another reason ends a run with an error that names the coalition, or is worth
+    the same and counted in the result's `failures` if the run says `on_error="empty"`.
 
     `min_size`, `null`: coalitions of fewer rows are padded with uninformative rows, drawn once: rows of the data
     with shuffled labels, or what a callable (X, y, size, rng) -> (X, y) returns.
 
-    `seed`: of that draw, and of models whose `random_state` is not set. It is the same for all coalitions, so that
-    U is a function of the coalition.
+    `seed`: of that draw, and of models whose `random_state` is not set, which a warning names. It is the same for all
+    coalitions, so that U is a function of the coalition.
     """
     given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
     return build(Kind.of(model), _learner, *given)
@@ -273,7 +283,15 @@ def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tup
 
 
 def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
-    """Return the batched twin of a model, or the reason why there is none."""
+    """Return the batched twin of a model, or of a scaler and a model, or the reason why there is none."""
+    standardised = False
+    if type(model) is Pipeline:
+        scaler, model = _scaler_and_model(model)
+        if scaler is None:
+            return "a pipeline has a batched twin only if it is a StandardScaler and a model"
+        if type(model) not in _SCALED_TWINS or not model.fit_intercept:
+            return f"a StandardScaler and {type(model).__name__} have no batched twin"
+        standardised = scaler.with_std
     twin_of = _TWINS.get(type(model))
     if twin_of is None:
         return f"{type(model).__name__} has no batched twin"
@@ -282,4 +300,12 @@ def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
     for output in scored:
         if output.score is None:
             return f"{output.name} is not among the batched scores"
-    return twin_of(model, data)
+    return _SCALED_TWINS[type(model)](model, data, standardised=True) if standardised else twin_of(model, data)
+
+
+def _scaler_and_model(pipeline: Pipeline) -> tuple[StandardScaler | None, Any]:
+    """Return the StandardScaler and the model of a pipeline of these two; None if it is anything else."""
+    steps = [step for _, step in pipeline.steps]
+    if len(steps) != 2 or type(steps[0]) is not StandardScaler:
+        return None, steps[-1]
+    return steps[0], steps[1]
