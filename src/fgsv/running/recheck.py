@@ -6,6 +6,7 @@ from fgsv.coalitions import Coalitions, join, split, unpack
 from fgsv.environment import versions
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, LedgerError
+from fgsv.ledger.schema import Promise
 from fgsv.running.batches import PackedBatch
 from fgsv.running.workers import Workers
 
@@ -23,7 +24,7 @@ def recheck(ledger: Ledger, numbers: list[int], game: Game, workers: Workers) ->
     recorded = {run["id"]: run["versions"] for run in ledger.runs()}
     now = versions()
     for batch in [batch for number in numbers for batch in _ends(ledger, number)]:
-        if batch.run is not None and recorded.get(batch.run) == now:
+        if recorded.get(batch.run) == now:
             continue
         some = split(batch.coalitions)[-COALITIONS:]
         coalitions = unpack(game.n_players, join(some))
@@ -38,10 +39,14 @@ def recheck(ledger: Ledger, numbers: list[int], game: Game, workers: Workers) ->
 
 
 def _ends(ledger: Ledger, number: int) -> list[Batch]:
-    """Return the first and the last batch of a game without failures."""
+    """Return the first and the last batch of a game without failures, of those whose versions a run recorded.
+
+    Records of 0.1.0 do not say which run asked for them: they all count.
+    """
+    says_run = ledger.promises()[number] is Promise.CODE
     first = last = None
     for batch in ledger.batches(number):
-        if not batch.outcome.failures:
+        if not batch.outcome.failures and not (says_run and batch.run is None):
             first, last = first or batch, batch
     return [batch for batch in dict.fromkeys((first, last)) if batch is not None]
 
