@@ -10,9 +10,11 @@ import typer
 from fgsv.cli import parsers
 
 File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet file", show_default=False)]
-Group = Annotated[str, typer.Option(help="Provider column; several separated by commas")]
+Group = Annotated[list[str], typer.Option(help="Provider column; several separated by commas, or repeat the option")]
 Target = Annotated[str, typer.Option(help="Column to predict")]
-Regroup = Annotated[str, typer.Option(help="More columns to group by, separated by commas; they remain features")]
+Regroup = Annotated[
+    list[str] | None, typer.Option(help="More columns to group by, separated by commas; they remain features")
+]
 Unit = Annotated[str | None, typer.Option(help="Column that combines rows into one player, such as a patient")]
 Test = Annotated[Path | None, typer.Option(help="File of test rows")]
 TestFraction = Annotated[float, typer.Option(help="Fraction of rows held out for testing")]
@@ -24,11 +26,11 @@ Model = Annotated[
     str | None,
     typer.Option(help="logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object"),
 ]
-Metric = Annotated[str | None, typer.Option(help="scikit-learn scorer; several separated by commas")]
+Metric = Annotated[list[str] | None, typer.Option(help="scikit-learn scorer; several separated by commas")]
 TaskName = Annotated[
     Literal["classification", "regression"] | None, typer.Option(help="Default: inferred from the target")
 ]
-Ignore = Annotated[str, typer.Option(help="Columns that are not features, separated by commas")]
+Ignore = Annotated[list[str] | None, typer.Option(help="Columns that are not features, separated by commas")]
 GroupMissing = Annotated[str | None, typer.Option(help="Provider name for rows without one")]
 Refit = Annotated[
     bool, typer.Option("--refit-preprocessing", help="Refit the preprocessing for each coalition (slow)")
@@ -55,10 +57,9 @@ OnError = Annotated[
     ),
 ]
 Amount = Annotated[
-    Any,
+    list[str] | None,
     typer.Option(
         help="Amount to split, such as 100000.00; with several outputs one each, separated by commas",
-        parser=parsers.amounts,
         metavar="AMOUNT",
     ),
 ]
@@ -77,11 +78,12 @@ AuditBudget = Annotated[
         show_default=False,
     ),
 ]
+PARTS = ["2,3,5"]
 Parts = Annotated[
-    Any,
+    list[str],
     typer.Option(
         help="Numbers of companies the audit splits each provider into, separated by commas",
-        parser=parsers.parts,
+        callback=parsers.parts,
         metavar="NUMBERS",
     ),
 ]

@@ -11,6 +11,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json
+from fgsv.cli.parsers import amounts
 
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
@@ -22,7 +23,7 @@ def open_table(
     file: option.File,
     group: option.Group,
     target: option.Target,
-    regroup: option.Regroup = "",
+    regroup: option.Regroup = None,
     unit: option.Unit = None,
     test: option.Test = None,
     test_fraction: option.TestFraction = 0.25,
@@ -31,7 +32,7 @@ def open_table(
     model: option.Model = None,
     metric: option.Metric = None,
     task: option.TaskName = None,
-    ignore: option.Ignore = "",
+    ignore: option.Ignore = None,
     group_missing: option.GroupMissing = None,
     refit_preprocessing: option.Refit = False,
     encoding: option.Encoding = "utf-8",
@@ -44,7 +45,7 @@ def open_table(
         file,
         group=group,
         target=target,
-        regroup=regroup,
+        regroup=regroup or (),
         unit=unit,
         test=test,
         test_fraction=test_fraction,
@@ -53,7 +54,7 @@ def open_table(
         model=model,
         metric=metric,
         task=task,
-        ignore=ignore,
+        ignore=ignore or (),
         group_missing=group_missing,
         refit_preprocessing=refit_preprocessing,
         encoding=encoding,
@@ -97,7 +98,7 @@ def value(
     cap: option.Cap = None,
     audit: option.Audit = False,
     audit_budget: option.AuditBudget = None,
-    parts: option.Parts = "2,3,5",
+    parts: option.Parts = option.PARTS,
     aggregate_only: option.AggregateOnly = False,
     out: option.Out = None,
     force: option.Force = False,
@@ -127,10 +128,10 @@ def value(
             n_jobs=jobs,
             ledger=ledger,
             on_error=on_error,
-            payout=None if payout is None else Terms(payout, currency, clip, floor, cap),
+            payout=Terms(amounts(payout), currency, clip, floor, cap) if payout else None,
             audit=audit or context.info_name == "audit",
             audit_budget=audit_budget,
-            parts=parts,
+            parts=[int(number) for number in parts],
             out=out,
             force=force,
             aggregate_only=aggregate_only,
