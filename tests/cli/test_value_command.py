@@ -104,7 +104,7 @@ def test_regression_units_and_refitted_preprocessing(fgsv_command, tmp_path):
     document = json.loads(text)
     assert any(note.startswith("regression") for note in document["notes"])
     assert any("anew for each coalition" in note for note in document["notes"])
-    assert sum(row["points"] for row in document["groupings"]["provider"]) == 15
+    assert sum(row["points"] for row in document["groupings"]["provider"]) == 17
 
 
 def test_a_model_of_ones_own(fgsv_command, train, tmp_path, monkeypatch):

@@ -17,7 +17,8 @@ Regroup = Annotated[
 ]
 Unit = Annotated[str | None, typer.Option(help="Column that combines rows into one player, such as a patient")]
 Test = Annotated[Path | None, typer.Option(help="File of test rows")]
-TestFraction = Annotated[float, typer.Option(help="Fraction of rows held out for testing")]
+TestFraction = Annotated[float, typer.Option(help="Fraction of rows held out for testing, about")]
+SplitSeed = Annotated[int, typer.Option(help="Another number holds out other test rows", min=0)]
 TestBy = Annotated[str | None, typer.Option(help="Column that says train or test")]
 TestError = Annotated[
     bool, typer.Option("--test-error", help="Report how much the shares depend on the choice of test rows")
@@ -32,6 +33,13 @@ TaskName = Annotated[
 ]
 Ignore = Annotated[list[str] | None, typer.Option(help="Columns that are not features, separated by commas")]
 GroupMissing = Annotated[str | None, typer.Option(help="Provider name for rows without one")]
+TargetMissing = Annotated[
+    str | None, typer.Option(help="Rows without a target: drop leaves them out, another word makes them a class")
+]
+SharedUnits = Annotated[
+    Literal["co-own", "split"] | None,
+    typer.Option(help="A unit with rows of several providers: one player that they own by rows, or a player of each"),
+]
 Refit = Annotated[
     bool, typer.Option("--refit-preprocessing", help="Refit the preprocessing for each coalition (slow)")
 ]

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.environment import versions
 from fgsv.partition import Partition
-from fgsv.tables.dataset import Dataset, Task, prepare
+from fgsv.tables.dataset import Dataset, SharedUnits, Task, prepare
 from fgsv.tables.folds import Folds, folds_of
 from fgsv.tables.models import model_of, task_of
 from fgsv.tables.preprocessing import recognise_columns, transformer
@@ -63,10 +63,13 @@ def open_table(
     test: str | Path | None = None,
     test_fraction: float = 0.25,
     test_by: str | None = None,
+    split_seed: int = 0,
     model: str | None = None,
     metric: str | Sequence[str] | None = None,
     task: Task | None = None,
     group_missing: str | None = None,
+    target_missing: str | None = None,
+    shared_units: SharedUnits | None = None,
     ignore: str | Sequence[str] = "",
     refit_preprocessing: bool = False,
     test_error: bool = False,
@@ -94,10 +97,12 @@ def open_table(
         test=tested,
         test_by=test_by,
         test_fraction=test_fraction,
+        split_seed=split_seed,
         group_missing=group_missing,
+        target_missing=target_missing,
+        shared_units=shared_units,
         ignore=ignored,
         task=task or task_of(model),
-        seed=seed,
     )
     metrics = _names(metric or ("accuracy" if dataset.task == "classification" else "r2"))
     folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
