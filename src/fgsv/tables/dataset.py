@@ -17,7 +17,7 @@ from fgsv.types import Masks
 
 Task = Literal["classification", "regression"]
 SharedUnits = Literal["co-own", "split"]
-"""A unit with rows of several providers: one player that they own in proportion to their rows, or a player of each."""
+"""A unit with rows of several providers: one player that they own by rows, or a player of each."""
 
 MOST_CLASSES = 10
 """A target of whole numbers with more distinct values than this is a quantity, not a class."""
