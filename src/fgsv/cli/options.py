@@ -27,7 +27,16 @@ Model = Annotated[
     str | None,
     typer.Option(help="logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object"),
 ]
-Metric = Annotated[list[str] | None, typer.Option(help="scikit-learn scorer; several separated by commas")]
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="scikit-learn scorer; several separated by commas (default: by the target)", show_default=False
+    ),
+]
+Empty = Annotated[
+    list[str] | None,
+    typer.Option(help="Score of no data, one for each metric (default: the best constant)", metavar="NUMBERS"),
+]
 TaskName = Annotated[
     Literal["classification", "regression"] | None, typer.Option(help="Default: inferred from the target")
 ]

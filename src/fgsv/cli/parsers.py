@@ -37,6 +37,18 @@ def amounts(texts: Sequence[str]) -> str | list[str]:
     return found[0] if len(found) == 1 else found
 
 
+def numbers(texts: Sequence[str]) -> list[float] | None:
+    """Return the numbers that an option lists; None if there are none.
+
+    >>> numbers(["0,0.5"]), numbers([])
+    ([0.0, 0.5], None)
+    """
+    try:
+        return [float(number) for number in listed(texts)] or None
+    except ValueError:
+        raise typer.BadParameter(f"--empty must be like 0 or 0,0.5, got {','.join(texts)!r}") from None
+
+
 def listed(texts: Sequence[str]) -> list[str]:
     """Return what an option lists: separated by commas, the option repeated, or both.
 

@@ -11,7 +11,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json
-from fgsv.cli.parsers import amounts
+from fgsv.cli.parsers import amounts, numbers
 
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
@@ -32,6 +32,7 @@ def open_table(
     test_error: option.TestError = False,
     model: option.Model = None,
     metric: option.Metric = None,
+    empty: option.Empty = None,
     task: option.TaskName = None,
     ignore: option.Ignore = None,
     group_missing: option.GroupMissing = None,
@@ -57,6 +58,7 @@ def open_table(
         test_error=test_error,
         model=model,
         metric=metric,
+        empty=numbers(empty or ()),
         task=task,
         ignore=ignore or (),
         group_missing=group_missing,

@@ -17,6 +17,7 @@ from fgsv.report.result import Result
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.views import weighted
 from fgsv.tables.folds import error_of_test_rows
+from fgsv.tables.metrics import alternatives, little_to_share
 from fgsv.tables.opening import Table
 from fgsv.valuation import Reason, Valuation
 
@@ -92,6 +93,7 @@ def make_result(
             test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, confidence),
             history=history,
             others=regrouped,
+            own_warnings=tuple(little_to_share(valuation, table.source.metric, table.source.task)),
         )
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -114,8 +116,8 @@ def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
     if everybody <= nobody:
         raise ValueError(
             f"with all the data the model scores {everybody:.4g}, with none {nobody:.4g}: there is "
-            "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
-            "--audit"
+            f"nothing to share. {alternatives(table.source.metric, table.source.task).capitalize()}. Or check the "
+            "model and the test rows, or value without --payout and --audit"
         )
 
 
@@ -125,7 +127,8 @@ def _with_payout(result: Result, payout: Terms) -> Result:
         paid = payout.split(result.valuation, result.confidence)
     except ValueError as error:
         return replace(result, unpaid=error)
-    return replace(result, payout=paid, own_warnings=tuple(close_calls(result.valuation, result.confidence)))
+    close = close_calls(result.valuation, result.confidence)
+    return replace(result, payout=paid, own_warnings=(*result.own_warnings, *close))
 
 
 def _with_audit(

@@ -14,6 +14,7 @@ from fgsv.environment import versions
 from fgsv.partition import Partition
 from fgsv.tables.dataset import Dataset, SharedUnits, Task, prepare
 from fgsv.tables.folds import Folds, folds_of
+from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
 from fgsv.tables.preprocessing import recognise_columns, transformer
 from fgsv.tables.reading import TableError, read
@@ -64,8 +65,9 @@ def open_table(
     test_fraction: float = 0.25,
     test_by: str | None = None,
     split_seed: int = 0,
-    model: str | None = None,
+    model: Any = None,
     metric: str | Sequence[str] | None = None,
+    empty: float | Sequence[float] | None = None,
     task: Task | None = None,
     group_missing: str | None = None,
     target_missing: str | None = None,
@@ -104,11 +106,17 @@ def open_table(
         ignore=ignored,
         task=task or task_of(model),
     )
-    metrics = _names(metric or ("accuracy" if dataset.task == "classification" else "r2"))
+    learner = model_of(model, dataset.task, seed)
+    metrics, why = _names(metric or ()), []
+    if not metrics:
+        default, reason = default_metric(dataset, learner, test_error=test_error)
+        metrics, why = [default], [reason]
     folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
     if test_error and folds is None:
         raise TableError(f"the error from the test rows takes one metric, got {', '.join(metrics)}")
-    inputs, notes = inputs_of(dataset, model, metrics, refit=refit_preprocessing, folds=folds, seed=seed)
+    inputs, notes = inputs_of(
+        dataset, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
+    )
     game = inputs.game()
     source = Source(
         file=file.name,
@@ -122,7 +130,7 @@ def open_table(
         model=repr(game.model),
         metric=",".join(metrics),
         game=game.fingerprint,
-        notes=(*dataset.notes, *notes, *_described(game, metrics[0], folds)),
+        notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds)),
         versions=versions(),
     )
     return Table(game, dataset, inputs, source, folds)
@@ -183,11 +191,12 @@ class Inputs:
 
 def inputs_of(
     dataset: Dataset,
-    model: str | None,
+    learner: Any,
     metrics: Sequence[str],
     *,
     refit: bool = False,
     folds: Folds | None = None,
+    empty: float | Sequence[float] | None = None,
     seed: int = 0,
 ) -> tuple[Inputs, tuple[str, ...]]:
     """Return what makes the utility of a data set, and what was decided on the way, in plain words.
@@ -195,7 +204,6 @@ def inputs_of(
     Columns become numbers once, from the features of all training rows, or for each coalition anew (`refit`).
     """
     columns = recognise_columns(dataset.features)
-    learner = model_of(model, dataset.task, seed)
     into_numbers = transformer(columns)
     numbers = into_numbers.fit_transform(dataset.features)
     if refit:
@@ -206,9 +214,9 @@ def inputs_of(
         X, X_test = numbers, into_numbers.transform(dataset.test_features)
         how = "preprocessing is fitted once, without labels, on all training rows"
     scoring: Any = metrics[0] if len(metrics) == 1 else list(metrics)
-    empty = None
+    worth: Any = empty
     if folds is not None:
-        scoring, empty = folds.scoring, folds.empty
+        scoring, worth = folds.scoring, folds.empty if empty is None else empty
     y, y_test = dataset.target, dataset.test_target
-    inputs = Inputs(learner, X, y, X_test, y_test, scoring, empty, dataset.units, seed, numbers)
+    inputs = Inputs(learner, X, y, X_test, y_test, scoring, worth, dataset.units, seed, numbers)
     return inputs, (f"features: {columns.describe()}", how)
