@@ -163,9 +163,7 @@ class Bar:
 def describe(plan: Plan | None, limits: Limits) -> str:
     """Describe in one line what a run will cost and how precise it will be."""
     if plan is None:
-        return (
-            "plan: U(N) - U(0) is not positive, so there are no shares, values only; another --metric may tell more"
-        )
+        return "plan: U(N) - U(0) is not positive, so there are no shares; another --metric may tell more"
     target = plan.expected(limits) or DEFAULT_BUDGET
     return (
         f"plan: about {target:,} evaluations, {duration(plan.seconds_for(target))}, every share within "

@@ -9,8 +9,19 @@ import typer
 
 from fgsv.cli import parsers
 
-File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet file", show_default=False)]
-Group = Annotated[list[str], typer.Option(help="Provider column; several separated by commas, or repeat the option")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        help="CSV, TSV, JSON lines, Excel or Parquet file, also gzipped or zipped; several, or - for stdin",
+        show_default=False,
+    ),
+]
+Group = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Provider column; several separated by commas, or repeat the option (default: the name of each file)",
+    ),
+]
 Target = Annotated[str, typer.Option(help="Column to predict")]
 Regroup = Annotated[
     list[str] | None, typer.Option(help="More columns to group by, separated by commas; they remain features")

@@ -20,9 +20,9 @@ else:
 
 
 def open_table(
-    file: option.File,
-    group: option.Group,
+    file: option.Files,
     target: option.Target,
+    group: option.Group = None,
     regroup: option.Regroup = None,
     unit: option.Unit = None,
     test: option.Test = None,
@@ -47,7 +47,7 @@ def open_table(
 
     return fgsv.open_table(
         file,
-        group=group,
+        group=group or (),
         target=target,
         regroup=regroup or (),
         unit=unit,

@@ -77,7 +77,7 @@ def prepare(
     what `recognise` infers from the target.
     """
     if not group:
-        raise TableError("no provider column: name the column that says which provider each row comes from")
+        raise TableError("no provider column: name it with --group, or give a file for each provider")
     if target in group:
         raise TableError(f"column {target!r} is both the provider and the target: choose another for one of them")
     table = _with_targets(table, target, target_missing)

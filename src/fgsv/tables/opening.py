@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -14,10 +13,11 @@ from fgsv.environment import versions
 from fgsv.partition import Partition
 from fgsv.tables.dataset import Dataset, SharedUnits, Task, prepare
 from fgsv.tables.folds import Folds, folds_of
+from fgsv.tables.inputs import read_all
 from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
 from fgsv.tables.preprocessing import recognise_columns, transformer
-from fgsv.tables.reading import TableError, read
+from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
@@ -55,13 +55,13 @@ class Table:
 
 
 def open_table(
-    path: str | Path,
+    path: Any,
     *,
-    group: str | Sequence[str],
     target: str,
+    group: str | Sequence[str] = (),
     regroup: str | Sequence[str] = "",
     unit: str | None = None,
-    test: str | Path | None = None,
+    test: Any = None,
     test_fraction: float = 0.25,
     test_by: str | None = None,
     split_seed: int = 0,
@@ -78,7 +78,17 @@ def open_table(
     encoding: str = "utf-8",
     seed: int = 0,
 ) -> Table:
-    """Read a file and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
+    """Read a table and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
+
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["north", "south"] * 20})
+    >>> table = open_table(rows, group="provider", target="y")
+    >>> table.partition.names, table.source.metric
+    (('north', 'south'), 'accuracy')
+
+    `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (of
+    pandas, or with a method `to_pandas`, as those of polars and Hugging Face have), or a list of these with the same
+    columns. Where a file of several lacks the provider column, or none is named, the provider is the file's name.
 
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
     are no features; those of `regroup` are, and group the same players once more. `test_error` makes the folds of the
@@ -88,8 +98,9 @@ def open_table(
     if test is not None and test_by is not None:
         raise TableError("the test rows come from --test or from --test-by, not from both")
     text = [*groups, *([unit] if unit else [])]
-    file = read(path, text=text, encoding=encoding)
-    tested = None if test is None else read(test, text=text, encoding=encoding)
+    file = read_all(path, group=groups, ignore=ignored, text=text, encoding=encoding)
+    tested = None if test is None else read_all(test, group=groups, ignore=ignored, text=text, encoding=encoding)
+    groups = groups or ([] if file.by_file is None else [file.by_file])
     dataset = prepare(
         file,
         group=groups,
