@@ -203,3 +203,15 @@ def test_a_finished_valuation_is_not_replaced_in_silence(fgsv_command, train, tm
     assert not list((tmp_path / "o").glob("*.part"))
     code, _, notes = fgsv_command(*command[:-1], train)
     assert (code, "is a file" in notes) == (2, True)
+
+
+def test_the_test_error_is_printed(fgsv_command, tmp_path):
+    providers(200).to_csv(tmp_path / "more.csv", index=False)
+    command = ["value", tmp_path / "more.csv", *COLUMNS, "--test-error", "--budget", 200]
+    rows = json.loads(fgsv_command(*command, "--json")[1])["test_error"]["rows"]
+    code, text, _ = fgsv_command(*command)
+    assert code == 0
+    assert "± test rows" in text
+    for row in rows:
+        assert f"{row['monte_carlo']:.2%}" in text
+        assert f"{row['test']:.2%}" in text

@@ -22,11 +22,24 @@ from fgsv.audit import Audit
 from fgsv.planning import PILOT, Limits, Plan
 from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
+from fgsv.tables.folds import TestError
 from fgsv.valuation import Valuation
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
-SHARES = {"share", "half_width", "gsv_share", "gsv_half_width", "gain", "share_a", "share_b", "difference"}
+HEADERS |= {"monte_carlo": "± run", "test": "± test rows"}
+SHARES = {
+    "monte_carlo",
+    "test",
+    "share",
+    "half_width",
+    "gsv_share",
+    "gsv_half_width",
+    "gain",
+    "share_a",
+    "share_b",
+    "difference",
+}
 COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
 
@@ -72,6 +85,8 @@ def show_result(result: Result) -> None:
     for column, each in result.groupings.items():
         frame = table_of(each, payout if each is valuation else None, result.confidence)
         show(frame.rename(columns={"group": column}))
+    if result.test_error is not None:
+        show_test_error(result.test_error, result.confidence)
     if audit is not None:
         show_audit(audit)
     say_all(f"warning: {warning}" for warning in result.warnings)
@@ -79,6 +94,15 @@ def show_result(result: Result) -> None:
     if valuation.failures is not None:
         say(f"warning: {valuation.failures}")
     say_all(() if payout is None else payout.notes)
+
+
+def show_test_error(error: TestError, confidence: float) -> None:
+    """Print both half-widths of each share: the run's, and that of the choice of test rows."""
+    if not error.rows:
+        say("test error: there are no shares, so their dependence on the test rows is not known")
+        return
+    title = f"how far shares may be off at {confidence:.0%} confidence, by the run and by the choice of test rows"
+    show(pd.DataFrame(list(error.rows)), f"{title} ({error.n_folds} folds)")
 
 
 def show_audit(audit: Audit) -> None:

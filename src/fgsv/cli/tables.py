@@ -183,9 +183,11 @@ def plan(
     limits = Limits(budget, precision, max_time)
     evaluations = found.expected(limits)
     if as_json:
-        print_json({"plan": records(found.to_frame()), "evaluations": evaluations, "notes": table.notes})
+        document = {"plan": records(found.to_frame()), "evaluations": evaluations, "notes": table.notes}
+        print_json(document | {"warnings": list(table.warnings)})
         return
     console.say_all(table.notes)
+    console.say_all(f"warning: {warning}" for warning in table.warnings)
     console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
     if evaluations is not None:
         console.say(console.describe(found, limits))

@@ -93,7 +93,7 @@ def make_result(
             test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, confidence),
             history=history,
             others=regrouped,
-            own_warnings=tuple(little_to_share(valuation, table.source.metric, table.source.task)),
+            own_warnings=(*table.warnings, *little_to_share(valuation, table.source.metric, table.source.task)),
         )
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,10 @@ from fgsv.partition import Partition
 from fgsv.tables.dataset import Dataset, SharedUnits, Task, prepare
 from fgsv.tables.folds import Folds, folds_of
 from fgsv.tables.inputs import read_all
+from fgsv.tables.leaks import warnings_of_features
 from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
-from fgsv.tables.preprocessing import recognise_columns, transformer
+from fgsv.tables.preprocessing import Columns, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
@@ -33,6 +34,8 @@ class Table:
     source: Source
     folds: Folds | None = None
     """How the test rows are cut, where the error from their choice is asked for."""
+    warnings: tuple[str, ...] = ()
+    """Features that look like ids, or that predict the target almost alone."""
 
     @property
     def partition(self) -> Partition:
@@ -125,8 +128,9 @@ def open_table(
     folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
     if test_error and folds is None:
         raise TableError(f"the error from the test rows takes one metric, got {', '.join(metrics)}")
+    columns = recognise_columns(dataset.features)
     inputs, notes = inputs_of(
-        dataset, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
+        dataset, columns, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
     )
     game = inputs.game()
     source = Source(
@@ -143,8 +147,9 @@ def open_table(
         game=game.fingerprint,
         notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds)),
         versions=versions(),
+        features=columns.used,
     )
-    return Table(game, dataset, inputs, source, folds)
+    return Table(game, dataset, inputs, source, folds, tuple(warnings_of_features(dataset, columns)))
 
 
 open_file = open_table
@@ -202,6 +207,7 @@ class Inputs:
 
 def inputs_of(
     dataset: Dataset,
+    columns: Columns,
     learner: Any,
     metrics: Sequence[str],
     *,
@@ -214,7 +220,6 @@ def inputs_of(
 
     Columns become numbers once, from the features of all training rows, or for each coalition anew (`refit`).
     """
-    columns = recognise_columns(dataset.features)
     into_numbers = transformer(columns)
     numbers = into_numbers.fit_transform(dataset.features)
     if refit:
