@@ -19,6 +19,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from fgsv.audit import Audit
+from fgsv.environment import how_to_install
 from fgsv.planning import PILOT, Limits, Plan
 from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
@@ -202,7 +203,7 @@ def say_written(folder: Path | None, written: Sequence[Path]) -> None:
         return
     say(f"written to {folder}: {', '.join(path.name for path in written)}")
     if not any(path.suffix == ".html" for path in written):
-        say("report.html was not written: install its packages with pip install 'fgsv[report]'")
+        say(f"report.html was not written, because its packages are missing: {how_to_install('report')}")
 
 
 def _cell(name: Hashable, row: dict[Hashable, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,8 @@ MOST_ROWS = 1_000
 """Rows that a tree of one feature is fitted to, and tested on: those that come first."""
 ALMOST_ALONE = 0.99
 """A feature predicts the target almost alone if a tree of it has this balanced accuracy, or this R²."""
-NAMES_OF_IDS = re.compile(r"(?i)(^|[_\s.-])(id|idx|index|rownames|row|row[_\s]?(nr|no|number)|unnamed: \d+)$")
+NAMES_OF_IDS = {"id", "idx", "index", "row", "rownames", "rownumber", "unnamed: 0"}
+"""Last words of columns that name rows; the last one is what pandas calls a column without a name."""
 
 
 def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
@@ -52,7 +52,8 @@ def _is_id(column: pd.Series[Any]) -> bool:
     numbers = present.to_numpy(dtype=float)
     if np.any(np.mod(numbers, 1) != 0):
         return False
-    return len(np.unique(numbers)) == len(numbers) or NAMES_OF_IDS.search(str(column.name)) is not None
+    last_word = str(column.name).lower().replace("-", "_").replace(".", "_").rpartition("_")[2]
+    return len(np.unique(numbers)) == len(numbers) or last_word in NAMES_OF_IDS
 
 
 def _score_alone(dataset: Dataset, columns: Columns, name: str) -> float:
