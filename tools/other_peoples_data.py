@@ -151,23 +151,23 @@ def examine(case: Case, folder: Path) -> Found:
         found.failures.append(f"value: {code} {' '.join(notes.split())[-300:]}")
         return found
     document = json.loads(text)
-    found.score = next(
-        (note.split()[2].strip(",;") for note in document["notes"] if note.startswith("scored by")), ""
-    )
+    scored = next(note for note in document["notes"] if note.startswith("scored by "))
+    found.score = scored.split()[2].strip(",;")
     shares = [row.get("share") for row in next(iter(document["groupings"].values()))]
     known = [share for share in shares if share is not None]
     found.shares = f"{min(known):.0%} to {max(known):.0%}" if known else "nothing to share"
     found.warnings = len(document["warnings"])
-    saved = out / "valuation.json"
-    expect(
-        "value again", "value", path, *options, "--budget", BUDGET, "--seed", 1, "--out", folder / f"{case.name}-1"
-    )
-    expect("plan", "plan", path, *options, "--pilot", 200)
-    worth = 2 if not known else 0
-    expect("audit", "audit", path, *options, "--budget", BUDGET, "--max-time", "20s", "--json", fine=(worth,))
+    saved, other = out / "valuation.json", folder / f"{case.name}-1"
+    expect("value again", "value", path, *options, "--budget", BUDGET, "--seed", 1, "--out", other)
+    worth = 2 if not known else 0  # without anything to share, these say so
+    expect("plan", "plan", path, *options, "--pilot", 200, fine=(worth,))
+    audit = ["audit", path, *options, "--budget", BUDGET, "--max-time", "20s", "--json"]
+    if "--shared-units" in options:  # an audit needs one provider for each player
+        audit += ["--shared-units", "split"]
+    expect("audit", *audit, fine=(worth,))
     expect("payout", "payout", saved, "--amount", "1000", fine=(worth,))
     expect("report", "report", saved, "--out", folder / f"{case.name}.html", "--force")
-    expect("compare", "compare", saved, folder / f"{case.name}-1" / "valuation.json", fine=(worth,))
+    expect("compare", "compare", saved, other / "valuation.json", fine=(worth,))
     expect("verify", "verify", saved, "--ledger", ledger)
     expect("ledger", "ledger", "show", ledger)
     expect("test error", "value", path, *options, "--test-error", "--budget", BUDGET)
