@@ -73,7 +73,6 @@ def test_what_other_commands_print(frame, tmp_path, capsys):
     check(printed(capsys, "payout", saved, "--amount", 50, "--clip"), "payout")
     check(printed(capsys, "compare", saved, OLD / "precise" / "valuation.json"), "compare")
     check(printed(capsys, "verify", saved, "--ledger", OLD / "run.db"), "verify")
-    check(printed(capsys, "report", saved, "--out", tmp_path / "page.html"), "report")
 
 
 def test_valuations_of_games_and_files_of_0_1_0(tmp_path):

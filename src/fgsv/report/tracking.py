@@ -22,8 +22,8 @@ def log_to_mlflow(result: Result | Valuation, *, aggregate_only: bool = False) -
 
     Parameters: method, seed, budget and, from a table, file, hash, target, model and metric. Metrics: evaluations,
     `total` (what all data adds), and `value/NAME`, `stderr/NAME` and `share/NAME` for each provider; characters of a
-    name that MLflow does not take become `_`. Artefacts, in the folder `fgsv`: the files of `fgsv.report.write_result`.
-    A valuation of several outputs has the metrics of each, as `value/NAME/OUTPUT`.
+    name that MLflow does not take become `_`. Artefacts, in the folder `fgsv`: the files that
+    `fgsv.report.write_result` writes. A valuation of several outputs has the metrics of each, as `value/NAME/OUTPUT`.
     """
     mlflow: Any = optional("mlflow", "runs in MLflow", "mlflow")
     result = as_result(result)
