@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import secrets
+import shlex
 import sys
 import tempfile
 import warnings
@@ -63,13 +64,29 @@ def optional(module: str, purpose: str, extra: str) -> ModuleType:
 
     >>> optional("not_there", "figures", "plots")
     Traceback (most recent call last):
-    ImportError: figures need the package not_there: pip install 'fgsv[plots]'
+    ImportError: figures need the package not_there: pip install 'matplotlib>=3.8'
     """
     try:
         return importlib.import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise ImportError(f"{purpose} need the package {package}: pip install 'fgsv[{extra}]'") from None
+        raise ImportError(f"{purpose} need the package {package}: {how_to_install(extra)}") from None
+
+
+def how_to_install(*extras: str) -> str:
+    """Return the command that installs the packages of extras: from an index, which need not have fgsv itself.
+
+    >>> how_to_install("plots")
+    "pip install 'matplotlib>=3.8'"
+    """
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        listed = [line.partition(";") for line in requires("fgsv") or []]
+    except PackageNotFoundError:  # run from its source without having been installed
+        listed = []
+    wanted = [name.strip() for name, _, marker in listed for extra in extras if f"extra == '{extra}'" in marker]
+    return f"pip install {shlex.join(wanted)}" if wanted else f"install the extra {', '.join(extras)} of fgsv"
 
 
 def load_object(name: str) -> Any:

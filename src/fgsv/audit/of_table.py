@@ -164,6 +164,11 @@ def row_owners(table: Table) -> Partition:
     partition, units = table.dataset.partition, table.dataset.units
     if units is None:
         return partition
+    if not partition.is_disjoint:
+        raise ValueError(
+            "an audit needs one provider for each unit, but some have several: use --shared-units split, or value "
+            "without --audit"
+        )
     return Partition(partition.names, None, partition.codes[pd.factorize(units)[0]])
 
 

@@ -19,15 +19,28 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from fgsv.audit import Audit
-from fgsv.environment import printable
+from fgsv.environment import how_to_install, printable
 from fgsv.planning import PILOT, FirstCost, Limits, Plan
 from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
+from fgsv.tables.folds import TestError
 from fgsv.valuation import Valuation
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
-SHARES = {"share", "half_width", "gsv_share", "gsv_half_width", "gain", "share_a", "share_b", "difference"}
+HEADERS |= {"monte_carlo": "± run", "test": "± test rows"}
+SHARES = {
+    "monte_carlo",
+    "test",
+    "share",
+    "half_width",
+    "gsv_share",
+    "gsv_half_width",
+    "gain",
+    "share_a",
+    "share_b",
+    "difference",
+}
 COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
 MOST_ROWS = 1000
@@ -95,6 +108,8 @@ def show_result(result: Result) -> None:
     for column, each in result.groupings.items():
         frame = table_of(each, payout if each is valuation else None, result.confidence)
         show(frame, headers={"group": column})
+    if result.test_error is not None:
+        show_test_error(result.test_error, result.confidence)
     if audit is not None:
         show_audit(audit)
     say_all(f"warning: {warning}" for warning in result.warnings)
@@ -102,6 +117,15 @@ def show_result(result: Result) -> None:
     if valuation.failures is not None:
         say(f"warning: {valuation.failures}")
     say_all(() if payout is None else payout.notes)
+
+
+def show_test_error(error: TestError, confidence: float) -> None:
+    """Print both half-widths of each share: the run's, and that of the choice of test rows."""
+    if not error.rows:
+        say("test error: there are no shares, so their dependence on the test rows is not known")
+        return
+    title = f"how far shares may be off at {confidence:.0%} confidence, by the run and by the choice of test rows"
+    show(pd.DataFrame(list(error.rows)), f"{title} ({error.n_folds} folds)")
 
 
 def show_audit(audit: Audit) -> None:
@@ -211,7 +235,7 @@ def describe_cost(cost: FirstCost) -> str:
 def describe(plan: Plan | None, limits: Limits) -> str:
     """Describe in one line what a run will cost and how precise it will be."""
     if plan is None:
-        return "plan: U(N) - U(0) is not positive, so there are no shares; values only"
+        return "plan: U(N) - U(0) is not positive, so there are no shares; another --metric may tell more"
     target = plan.expected(limits) or DEFAULT_BUDGET
     return (
         f"plan: about {target:,} evaluations, {duration(plan.seconds_for(target))}, every share within "
@@ -226,7 +250,7 @@ def say_written(folder: Path | None, written: Sequence[Path]) -> None:
         return
     say(f"written to {folder}: {', '.join(path.name for path in written)}")
     if not any(path.suffix == ".html" for path in written):
-        say("report.html was not written: install its packages with pip install 'fgsv[report]'")
+        say(f"report.html was not written, because its packages are missing: {how_to_install('report')}")
 
 
 def _cell(name: Hashable, row: dict[Hashable, Any]) -> str:

@@ -10,6 +10,7 @@ import typer
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json
 from fgsv.cli.ledger import report_differences
+from fgsv.cli.parsers import amounts
 
 
 def report(
@@ -83,7 +84,8 @@ def payout(
     from fgsv.cli import console
 
     valuation = fgsv.Valuation.load(saved)
-    paid = fgsv.payout.split(valuation, amount, currency, clip=clip, floor=floor, cap=cap, confidence=confidence)
+    terms = fgsv.payout.Terms(amounts(amount or ()), currency, clip, floor, cap)
+    paid = terms.split(valuation, confidence)
     if as_json:
         print_json(paid.to_dict())
         return

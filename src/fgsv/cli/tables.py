@@ -11,6 +11,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json
+from fgsv.cli.parsers import amounts, numbers
 
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
@@ -19,20 +20,24 @@ else:
 
 
 def open_table(
-    file: option.File,
-    group: option.Group,
+    file: option.Files,
     target: option.Target,
-    regroup: option.Regroup = "",
+    group: option.Group = None,
+    regroup: option.Regroup = None,
     unit: option.Unit = None,
     test: option.Test = None,
     test_fraction: option.TestFraction = 0.25,
     test_by: option.TestBy = None,
+    split_seed: option.SplitSeed = 0,
     test_error: option.TestError = False,
     model: option.Model = None,
     metric: option.Metric = None,
+    empty: option.Empty = None,
     task: option.TaskName = None,
-    ignore: option.Ignore = "",
+    ignore: option.Ignore = None,
     group_missing: option.GroupMissing = None,
+    target_missing: option.TargetMissing = None,
+    shared_units: option.SharedUnits = None,
     refit_preprocessing: option.Refit = False,
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
@@ -42,19 +47,23 @@ def open_table(
 
     return fgsv.open_table(
         file,
-        group=group,
+        group=group or (),
         target=target,
-        regroup=regroup,
+        regroup=regroup or (),
         unit=unit,
         test=test,
         test_fraction=test_fraction,
         test_by=test_by,
+        split_seed=split_seed,
         test_error=test_error,
         model=model,
         metric=metric,
+        empty=numbers(empty or ()),
         task=task,
-        ignore=ignore,
+        ignore=ignore or (),
         group_missing=group_missing,
+        target_missing=target_missing,
+        shared_units=shared_units,
         refit_preprocessing=refit_preprocessing,
         encoding=encoding,
         seed=seed,
@@ -97,7 +106,7 @@ def value(
     cap: option.Cap = None,
     audit: option.Audit = False,
     audit_budget: option.AuditBudget = None,
-    parts: option.Parts = "2,3,5",
+    parts: option.Parts = option.PARTS,
     aggregate_only: option.AggregateOnly = False,
     out: option.Out = None,
     force: option.Force = False,
@@ -127,10 +136,10 @@ def value(
             n_jobs=jobs,
             ledger=ledger,
             on_error=on_error,
-            payout=None if payout is None else Terms(payout, currency, clip, floor, cap),
+            payout=Terms(amounts(payout), currency, clip, floor, cap) if payout else None,
             audit=audit or context.info_name == "audit",
             audit_budget=audit_budget,
-            parts=parts,
+            parts=[int(number) for number in parts],
             out=out,
             force=force,
             aggregate_only=aggregate_only,
@@ -176,9 +185,11 @@ def plan(
     limits = Limits(budget, precision, max_time)
     evaluations = found.expected(limits)
     if as_json:
-        print_json({"plan": records(found.to_frame()), "evaluations": evaluations, "notes": table.notes})
+        document = {"plan": records(found.to_frame()), "evaluations": evaluations, "notes": table.notes}
+        print_json(document | {"warnings": list(table.warnings)})
         return
     console.say_all(table.notes)
+    console.say_all(f"warning: {warning}" for warning in table.warnings)
     console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
     if evaluations is not None:
         console.say(console.describe(found, limits))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.coalitions import n_rows, unpack
-from fgsv.environment import to_csv, written_whole
+from fgsv.environment import how_to_install, to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
 from fgsv.ledger.schema import Promise
@@ -160,7 +160,7 @@ def _write_parquet(ledger: Ledger, path: Path) -> int:
         import pyarrow
         from pyarrow.parquet import ParquetWriter
     except ImportError as error:
-        raise ImportError("Parquet needs pyarrow: pip install 'fgsv[parquet]'") from error
+        raise ImportError(f"Parquet needs pyarrow: {how_to_install('parquet')}") from error
     schema = pyarrow.schema(
         [(name, pyarrow.string()) for name in ("game",)]
         + [(name, pyarrow.int64()) for name in ("replicate", "batch", "row", "size")]

@@ -5,5 +5,14 @@ from fgsv.report.folder import check_folder, write_result
 from fgsv.report.making import make_result
 from fgsv.report.page import render
 from fgsv.report.result import Result
+from fgsv.report.tracking import log_to_mlflow
 
-__all__ = ["Result", "check_folder", "make_result", "render", "verify_result", "write_result"]
+__all__ = [
+    "Result",
+    "check_folder",
+    "log_to_mlflow",
+    "make_result",
+    "render",
+    "verify_result",
+    "write_result",
+]

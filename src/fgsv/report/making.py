@@ -19,6 +19,7 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.views import weighted
 from fgsv.tables.folds import error_of_test_rows
+from fgsv.tables.metrics import alternatives, little_to_share
 from fgsv.tables.opening import Table
 from fgsv.valuation import Reason, Valuation
 
@@ -109,6 +110,7 @@ def make_result(
             test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, confidence),
             history=history,
             others=regrouped,
+            own_warnings=(*table.warnings, *little_to_share(valuation, table.source.metric, table.source.task)),
         )
         if folder is not None:
             save_unfinished(folder, result)
@@ -153,8 +155,8 @@ def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
     if everybody <= nobody:
         raise ValueError(
             f"with all the data the model scores {everybody:.4g}, with none {nobody:.4g}: there is "
-            "nothing to share. Check the metric, the model and the test rows, or value without --payout and "
-            "--audit"
+            f"nothing to share. {alternatives(table.source.metric, table.source.task).capitalize()}. Or check the "
+            "model and the test rows, or value without --payout and --audit"
         )
 
 
@@ -164,7 +166,8 @@ def _with_payout(result: Result, payout: Terms) -> Result:
         paid = payout.split(result.valuation, result.confidence)
     except ValueError as error:
         return replace(result, errors=(*result.errors, error))
-    return replace(result, payout=paid, own_warnings=tuple(close_calls(result.valuation, result.confidence)))
+    close = close_calls(result.valuation, result.confidence)
+    return replace(result, payout=paid, own_warnings=(*result.own_warnings, *close))
 
 
 def _with_audit(

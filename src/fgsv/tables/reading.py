@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import re
+import sys
 import warnings
 import zlib
 from collections.abc import Sequence
@@ -38,6 +39,8 @@ class TableFile:
     sha256: str
     notes: tuple[str, ...] = ()
     """Decisions made while reading, in plain words."""
+    by_file: str | None = None
+    """The column with the name of each row's file, if that is the provider."""
 
     def column(self, name: str, role: str) -> pd.Series[Any]:
         """Return a column, or raise an error that suggests the closest name."""
@@ -47,7 +50,7 @@ class TableFile:
 
 
 def read(path: str | Path, *, text: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
-    r"""Read a CSV, TSV (either may be gzipped) or Parquet file; the columns in `text` are kept as written.
+    r"""Read a CSV, TSV, JSON (each may be gzipped), Excel or Parquet file; columns in `text` are kept as written.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp(), "small.csv")
@@ -59,21 +62,38 @@ def read(path: str | Path, *, text: Sequence[str] = (), encoding: str = "utf-8")
     semicolon, columns written with decimal commas become numbers, and a note names them.
     """
     path = Path(path)
-    content = _content(path)
+    return parse(path, content_of(path), text=text, encoding=encoding)
+
+
+def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
+    """Return the rows of a file's content; the path says which kind of file it is, where the content does not."""
+    from fgsv.tables import formats
+
     notes: list[str] = []
-    if {".parquet", ".pq"} & set(path.suffixes):
+    if {".parquet", ".pq"} & set(path.suffixes) or content.startswith(formats.PARQUET):
         frame = _read_parquet(path, content, text)
+    elif content.startswith((formats.ZIP, formats.OLD_EXCEL)):
+        frame, notes = formats.read_excel(path, content, text)
     else:
-        frame, notes = _read_text(path, content, text, encoding)
+        decoded = _decode(path, content, encoding)
+        if formats.is_json(path, decoded):
+            frame = formats.read_json(path, decoded, text)
+        else:
+            frame, notes = _read_text(path, decoded, text)
     if not len(frame):
         raise TableError(f"{path} has a header but no rows")
     return TableFile(frame, path.name, hashlib.sha256(content).hexdigest(), tuple(notes))
 
 
-def _content(path: Path) -> bytes:
-    """Return the bytes of a file that may be a table."""
+def content_of(path: Path) -> bytes:
+    """Return the bytes of a file that may be a table; of the path -, those of stdin."""
+    if str(path) == "-":
+        content = sys.stdin.buffer.read()
+        if not content:
+            raise _empty(path)
+        return content
     if path.is_dir():
-        raise TableError(f"{path} is a directory: expected a CSV, TSV or Parquet file")
+        raise TableError(f"{path} is a directory: expected a CSV, TSV, JSON lines, Excel or Parquet file, or several")
     if not path.exists():
         near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
         raise TableError(f"there is no file {path}" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
@@ -87,9 +107,8 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _read_text(path: Path, content: bytes, text: Sequence[str], encoding: str) -> tuple[pd.DataFrame, list[str]]:
+def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a text file, and notes on how they were read."""
-    decoded = _decode(path, content, encoding)
     if not decoded.strip():
         raise _empty(path)
     header = _header(decoded)
@@ -199,9 +218,13 @@ def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFra
         frame = pd.read_parquet(io.BytesIO(content))
     except Exception as error:
         raise TableError(f"{path} is not a Parquet file: {error}") from None
-    for name in set(text) & set(frame.columns):
-        frame[name] = frame[name].astype("string").astype(object)
-    return frame
+    return with_text(frame, text)
+
+
+def with_text(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return a frame whose columns of these names are text, as a file of text would have them."""
+    named = {name: frame[name].astype("string").astype(object) for name in names if name in frame.columns}
+    return frame.assign(**named)
 
 
 def _empty(path: Path) -> TableError:

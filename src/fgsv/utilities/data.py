@@ -136,6 +136,29 @@ def _check_model(model: Any) -> None:
         raise TypeError(f"model must be a classifier or a regressor; {type(model).__name__} is neither")
 
 
+def with_all_classes(model: Any, classes: NDArray[Any]) -> Any:
+    """Return a fitted classifier that knows all classes, with probability 0 for those it was not trained on."""
+    return model if len(model.classes_) == len(classes) else _Completed(model, classes)
+
+
+class _Completed:
+    """A fitted classifier with probabilities of all classes; everything else is its own."""
+
+    def __init__(self, model: Any, classes: NDArray[Any]) -> None:
+        self._model, self.classes_ = model, classes
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_model", "decision_function"):  # a column of it for an absent class would be made up
+            raise AttributeError(name)
+        return getattr(self._model, name)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return (t, C) probabilities."""
+        probabilities = np.zeros((X.shape[0], len(self.classes_)))
+        probabilities[:, np.searchsorted(self.classes_, self._model.classes_)] = self._model.predict_proba(X)
+        return probabilities
+
+
 def take_rows(X: Any, rows: NDArray[np.integer]) -> Any:
     """Return some rows of an array, data frame or sparse matrix."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from fgsv.types import Floats, Ints
-from fgsv.utilities.data import Data, take_rows
+from fgsv.utilities.data import Data, take_rows, with_all_classes
 from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
 from fgsv.utilities.scores import Need, Predictions
 
@@ -45,7 +45,7 @@ class OneByOne:
             labels=self._labels(model) if "labels" in needs else None,
             probabilities=self._probabilities(model) if "probabilities" in needs else None,
             ranks=self._ranks(model) if "ranks" in needs else None,
-            estimators=(model,),
+            estimators=(model if self.data.classes is None else with_all_classes(model, self.data.classes),),
         )
 
     def _values(self, model: Any) -> Floats:
@@ -58,10 +58,9 @@ class OneByOne:
 
     def _probabilities(self, model: Any) -> Floats:
         assert self.data.classes is not None
-        known = np.searchsorted(self.data.classes, model.classes_)
-        probabilities = np.zeros((1, len(self.data.y_test), self.data.n_classes))
-        probabilities[0][:, known] = model.predict_proba(self.data.X_test)
-        return probabilities
+        return np.asarray(with_all_classes(model, self.data.classes).predict_proba(self.data.X_test), dtype=float)[
+            None
+        ]
 
     def _ranks(self, model: Any) -> Floats:
         if hasattr(model, "decision_function") and len(model.classes_) == 2:

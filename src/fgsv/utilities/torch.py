@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
+from fgsv.environment import how_to_install
 from fgsv.game import GameError
 from fgsv.types import Floats
 from fgsv.utilities.batched.logistic import softmax
@@ -26,7 +27,7 @@ try:
     from torch.func import functional_call, vmap
     from torch.nn.functional import cross_entropy, mse_loss
 except ImportError:
-    raise ImportError("fgsv.utilities.torch needs torch: pip install 'fgsv[torch]'") from None
+    raise ImportError(f"fgsv.utilities.torch needs torch: {how_to_install('torch')}") from None
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(b, C) outputs and (b,) targets -> (b,) losses, one for each row."""

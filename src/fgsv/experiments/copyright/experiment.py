@@ -16,13 +16,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fgsv.environment import how_to_install
+
 try:
     import diffusers
     import matplotlib  # noqa: F401  for the figures: a missing package is reported before anything is trained
     import torch
     import transformers
 except ImportError as error:
-    raise ImportError(f"{error}: pip install 'fgsv[diffusion,plots]'") from error
+    raise ImportError(f"{error}: {how_to_install('diffusion', 'plots')}") from error
 
 import fgsv
 from fgsv.coalitions import Coalitions
