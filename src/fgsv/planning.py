@@ -139,13 +139,13 @@ class FirstCost:
         return self.seconds_of_all / 2 / self.n_workers
 
 
-def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
+def first_cost(evaluator: Evaluator, limits: Limits, n_workers: int = 1, advice: str = "") -> FirstCost:
     """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost."""
     start = time.monotonic()
     evaluator.ends()
     seconds = time.monotonic() - start
     default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
-    return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
+    return FirstCost(seconds, limits.budget or default, n_workers, advice)
 
 
 class Watcher(Protocol):

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from joblib import effective_n_jobs
+
 from fgsv.audit import AuditPlan, audit_table, close_calls
 from fgsv.audit.shells import PARTS
 from fgsv.game import as_game
@@ -85,7 +87,7 @@ def make_result(
     on_error = worth_of_failure(table.game, on_error)
     evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error)
     with folder_of_run(folder, force=force), evaluator:
-        cost = first_cost(evaluator, limits, cheaper(table))
+        cost = first_cost(evaluator, limits, effective_n_jobs(n_jobs), cheaper(table))
         watcher.measured(cost)
         if payout is not None or audit:
             _check_something_to_share(table, evaluator)

@@ -83,11 +83,6 @@ class Evaluator:
         self._calls = Calls(game, self._workers, None, raises=self._raises)
 
     @property
-    def n_workers(self) -> int:
-        """Number of workers."""
-        return self._workers.count
-
-    @property
     def evaluator(self) -> Evaluator:
         """Itself: the evaluator behind a door."""
         return self
