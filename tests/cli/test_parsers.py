@@ -11,8 +11,9 @@ def test_durations():
 
 
 def test_what_else_is_parsed():
-    assert [parsers.parts(text) for text in ("2", "2,3,5")] == [(2,), (2, 3, 5)]
-    assert [parsers.amounts(text) for text in ("1000.00", "600,400")] == ["1000.00", ["600", "400"]]
+    assert [parsers.parts(texts) for texts in (["2"], ["2,3,5"], ["2", "3,5"])] == [(2,), (2, 3, 5), (2, 3, 5)]
+    amounts = [parsers.amounts(texts) for texts in (["1000.00"], ["600,400"], ["600", "400"])]
+    assert amounts == ["1000.00", ["600", "400"], ["600", "400"]]
     assert [parsers.on_error(text) for text in ("raise", "0.5", "-1")] == ["raise", 0.5, -1.0]
     assert parsers.a_confidence(0.9) == 0.9
 
@@ -23,9 +24,9 @@ def test_what_else_is_parsed():
         (parsers.duration, "soon", "90s, 10m or 2h"),
         (parsers.duration, "0", "90s, 10m or 2h"),
         (parsers.duration, "-5m", "90s, 10m or 2h"),
-        (parsers.parts, "two", "2,3,5"),
-        (parsers.parts, "2,,3", "2,3,5"),
-        (parsers.on_error, "ignore", "raise or a number"),
+        (parsers.parts, ["two"], "2,3,5"),
+        (parsers.parts, ["2,,3"], "2,3,5"),
+        (parsers.on_error, "ignore", "raise, empty or a number"),
         (parsers.a_confidence, 1.0, "between 0 and 1"),
         (parsers.a_confidence, 0.0, "between 0 and 1"),
     ],

@@ -110,7 +110,7 @@ def test_regression_units_and_refitted_preprocessing(fgsv_command, tmp_path):
     document = json.loads(text)
     assert any(note.startswith("regression") for note in document["notes"])
     assert any("anew for each coalition" in note for note in document["notes"])
-    assert sum(row["points"] for row in document["groupings"]["provider"]) == 15
+    assert sum(row["points"] for row in document["groupings"]["provider"]) == 17
 
 
 def test_a_model_of_ones_own(fgsv_command, train, tmp_path, monkeypatch):
@@ -192,7 +192,8 @@ def test_without_the_packages_of_the_report_there_is_none_and_it_says_so(fgsv_co
     monkeypatch.setattr(folder, "find_spec", lambda name: None)
     code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o")
     assert code == 0
-    assert "pip install 'fgsv[report]'" in notes
+    assert "report.html was not written" in notes
+    assert "pip install 'altair>=5.4' 'jinja2>=3.1' 'vl-convert-python>=1.6'" in notes
     assert not (tmp_path / "o" / "report.html").exists()
 
 
@@ -209,3 +210,15 @@ def test_a_finished_valuation_is_not_replaced_in_silence(fgsv_command, train, tm
     assert not list((tmp_path / "o").glob("*.part"))
     code, _, notes = fgsv_command(*command[:-1], train)
     assert (code, "is a file" in notes) == (2, True)
+
+
+def test_the_test_error_is_printed(fgsv_command, tmp_path):
+    providers(200).to_csv(tmp_path / "more.csv", index=False)
+    command = ["value", tmp_path / "more.csv", *COLUMNS, "--test-error", "--budget", 200]
+    rows = json.loads(fgsv_command(*command, "--json")[1])["test_error"]["rows"]
+    code, text, _ = fgsv_command(*command)
+    assert code == 0
+    assert "± test rows" in text
+    for row in rows:
+        assert f"{row['monte_carlo']:.2%}" in text
+        assert f"{row['test']:.2%}" in text

@@ -81,3 +81,16 @@ def test_a_payout_that_fails_loses_no_valuation(fgsv_command, train, tmp_path, m
     assert "cannot be paid" in notes
     assert "north" in text
     assert fgsv.Valuation.load(tmp_path / "out" / "valuation.json").n_evaluations > 100
+
+
+def test_nothing_to_share_names_other_scores_and_a_score_may_need_its_empty_set(fgsv_command, tmp_path):
+    path = tmp_path / "noise.csv"
+    frame = providers(80)
+    frame.assign(y=np.where(np.arange(80) % 10 == 0, "rare", "common"), a=0.0, b=frame["b"]).to_csv(path, index=False)
+    code, _, notes = fgsv_command("value", path, *COLUMNS, "--metric", "accuracy", "--budget", 100, "--payout", 10)
+    assert (code, "another --metric may tell more: roc_auc" in notes.lower()) == (2, True)
+    command = ["value", path, *COLUMNS, "--metric", "f1", "--budget", 60, "--json"]
+    code, _, notes = fgsv_command(*command)
+    assert code == 0, notes
+    code, text, notes = fgsv_command(*command, "--empty", "-1")
+    assert (code, "worth of a set the model cannot be fitted to: -1" in text) == (0, True), notes

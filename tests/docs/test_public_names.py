@@ -21,7 +21,7 @@ import fgsv
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = sorted((ROOT / "src" / "fgsv" / "cli").glob("*.py"))
-DOCUMENTED = re.compile(r"^::: (\S+)$", re.MULTILINE)
+DOCUMENTED = re.compile(r"^<!-- ::: (\S+) -->$", re.MULTILINE)
 HELPERS = ("fgsv.cli", "fgsv.environment", "fgsv.report.documents", "fgsv.report.result")
 ROOMS = [name for name in fgsv.__all__ if isinstance(getattr(fgsv, name), ModuleType)]
 

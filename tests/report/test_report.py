@@ -122,8 +122,8 @@ def test_a_negative_value_is_explained_as_an_average_beside_the_score_without_it
 def test_the_first_page_is_dated_and_has_the_command_the_features_and_sorted_payments(monkeypatch):
     valuation = fgsv.value(lambda masks: masks @ [1.0, 5.0, 2.0], ["low", "high", "<b>mid</b>"])
     source = Source(
-        "t.csv", "aa", None, None, 3, 9, {"group": ["owner"], "target": "y", "features": ["age", "<i>dose</i>"]},
-        "regression", "Ridge()", "r2", None, (), {},
+        "t.csv", "aa", None, None, 3, 9, {"group": ["owner"], "target": "y"},
+        "regression", "Ridge()", "r2", None, (), {}, ("age", "<i>dose</i>"),
     )  # fmt: skip
     made = Result(valuation, source, made="2026-01-31T12:00:00Z", command="fgsv value 't <1>.csv'")
     html = render(made.paid_by(Terms("1000.00")))

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import ShuffleSplit
 
 from fgsv.tables.dataset import prepare, recognise
 from fgsv.tables.reading import TableError, TableFile
@@ -42,16 +41,6 @@ def test_an_infinite_target_is_named():
         prepared(frame)
 
 
-def test_the_test_rows_do_not_depend_on_the_groups():
-    frame = small(200)
-    first = prepared(frame)
-    frame["provider"] = frame["provider"] + frame.index.astype(str)
-    second = prepared(frame)
-    pd.testing.assert_frame_equal(first.test_features, second.test_features)
-    assert abs(first.test_target.mean() - frame["y"].mean()) < 0.02
-    assert len(first.test_target) == 50
-
-
 def test_test_rows_by_column_and_by_file(tmp_path):
     frame = small()
     frame["fold"] = np.where(frame.index < 10, "Test", "train")
@@ -74,9 +63,10 @@ def test_units_are_players_and_stay_whole():
     owner = frame.groupby("patient")["provider"].first()
     names = [owner[unit] for unit in dict.fromkeys(data.units.tolist())]
     assert [data.partition.names[code] for code in data.partition.codes] == names
-    frame["provider"] = np.arange(60)
+    frame["provider"] = np.arange(60) % 4
     with pytest.raises(
-        TableError, match=r"unit \d+ is in more than one group of column 'provider' \(22 such units\)"
+        TableError,
+        match=r"unit \d+ is in more than one group of column 'provider' \(\d+ such units\).*--shared-units",
     ):
         prepared(frame, unit="patient")
 
@@ -133,73 +123,12 @@ def test_classes_that_only_the_test_rows_have():
         prepared(small(), test=other)
 
 
-def test_classes_keep_their_proportions_among_the_test_rows():
-    frame = small(200).assign(y=np.repeat(["a", "b", "c"], [120, 60, 20]))
-    data = prepared(frame, test_fraction=0.2)
-    assert dict(zip(*np.unique(data.test_target, return_counts=True), strict=True)) == {"a": 24, "b": 12, "c": 4}
-
-
-def test_a_class_of_one_row_is_drawn_like_any_row():
-    """It cannot be on both sides: among the training rows it is kept, among the test rows it is refused."""
-    frame = small(40).assign(y=["rare"] + ["a", "b", "c"] * 13)
-    refused = 0
-    for seed in range(12):
-        rows = next(ShuffleSplit(1, test_size=10, random_state=seed).split(frame))[1]
-        if 0 in rows:
-            refused += 1
-            with pytest.raises(TableError, match=r"classes that no training row has: \['rare'\].*--seed"):
-                prepared(frame, seed=seed)
-        else:
-            data = prepared(frame, seed=seed)
-            assert data.test_features.index.tolist() == sorted(rows)
-            assert (data.target == "rare").sum() == 1
-    assert 0 < refused < 12
-
-
-def test_more_classes_than_test_rows():
-    frame = small(40).assign(y=np.repeat([f"class {i}" for i in range(10)], 4))
-    data = prepared(frame, test_fraction=0.1, task="classification")
-    assert len(data.test_target) == 4
-
-
-@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.25, 1 / 3, 0.5, 0.9])
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_the_number_of_test_rows_and_units_is_exact(fraction, task):
-    frame = small(97).assign(y=np.arange(97) % 2)
-    expected = max(1, round(fraction * 97))
-    assert len(prepared(frame, test_fraction=fraction, task=task).test_target) == expected
-    n_units = frame["patient"].nunique()
-    data = prepared(frame, test_fraction=fraction, task=task, unit="patient")
-    tested = frame.loc[data.test_features.index, "patient"]
-    assert tested.nunique() == max(1, round(fraction * n_units))
-    assert any(f"({tested.nunique()} units) drawn at random, seed 0" in note for note in data.notes)
-
-
-def test_units_are_drawn_by_unit_and_not_by_size():
-    """Every unit is equally likely to be tested, and its rows go together."""
-    units = ["large"] * 40 + [f"small {i // 2}" for i in range(20)]
-    frame = small(60).assign(unit=units, provider=["a"] * 40 + ["b"] * 20, y=np.arange(60) % 2)
-    sizes = [
-        int((frame.loc[prepared(frame, unit="unit", seed=seed).test_features.index, "unit"] == "large").sum())
-        for seed in range(60)
-    ]
-    assert set(sizes) == {0, 40}
-    assert 5 <= sizes.count(40) <= 30  # 3 of 11 units in 60 draws: 16 expected, standard deviation 3.4
-
-
-def test_the_seed_decides_which_rows_are_tested():
-    frame = small(80)
-    rows = [prepared(frame, seed=seed).test_features.index.tolist() for seed in (0, 0, 1)]
-    assert rows[0] == rows[1] != rows[2]
-
-
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
         (lambda f: f.assign(fold="train"), {"test_by": "fold"}, "there are no test rows.*--test-by"),
         (lambda f: f.assign(fold="test"), {"test_by": "fold"}, "there are no training rows"),
-        (lambda f: f.head(3), {"test_fraction": 0.9}, "leaves none of 3 rows for training"),
-        (lambda f: f.assign(u=f.index % 3), {"test_fraction": 0.9, "unit": "u"}, "leaves none of 3 units"),
+        (lambda f: f.head(3), {"test_fraction": 0.99}, "there are no training rows.*--test-by"),
     ],
 )
 def test_nothing_to_train_or_test_on(change, options, words):
@@ -225,4 +154,40 @@ def test_numbers_are_regrouped_into_three_bands_and_stay_features():
 def test_notes_say_what_was_inferred_and_what_was_requested():
     assert "classification (inferred: 'y' has 2 distinct values)" in prepared(small()).notes
     assert "regression (as requested)" in prepared(small(), task="regression").notes
-    assert "tested on 10 rows drawn at random, seed 0" in prepared(small()).notes
+    assert "tested on 13 of 40 rows chosen by a hash of their content, split seed 0" in prepared(small()).notes
+
+
+def test_rows_without_a_target_are_dropped_or_a_class():
+    frame = small()
+    frame["y"] = frame["y"].where(frame.index > 3)
+    other = TableFile(frame.head(12), "test.csv", "1")
+    dropped = prepared(frame, test=other, target_missing="drop")
+    assert (len(dropped.target), len(dropped.test_target)) == (36, 8)
+    np.testing.assert_array_equal(dropped.target, frame["y"].dropna())
+    assert "left out 4 of 40 rows of train.csv without a target" in dropped.notes
+    named = prepared(frame, test=other, target_missing="unknown")
+    assert (len(named.target), set(named.target)) == (40, {"0", "1", "unknown"})
+    assert named.task == "classification"
+    with pytest.raises(TableError, match="regression needs finite numbers"):
+        prepared(frame, target_missing="unknown", task="regression")
+    with pytest.raises(TableError, match=r"missing values in 4 of 40 rows.*--target-missing drop"):
+        prepared(frame)
+
+
+def test_a_unit_of_several_providers_is_owned_by_rows_or_split():
+    """Co-owning leaves the game as it is, so nobody gains by how units are spread over companies."""
+    frame = small(60).assign(patient=np.arange(60) // 4)
+    with pytest.raises(TableError, match=r"--shared-units co-own .* --shared-units split"):
+        prepared(frame, unit="patient")
+    owned = prepared(frame, unit="patient", shared_units="co-own")
+    training = frame.loc[owned.features.index]
+    expected = pd.crosstab(training["patient"], training["provider"], normalize="index")[list(owned.partition.names)]
+    np.testing.assert_allclose(owned.partition.ownership, expected)
+    split = prepared(frame, unit="patient", shared_units="split")
+    assert split.partition.is_disjoint
+    assert split.partition.n_players == len(training.groupby(["patient", "provider"]))
+    pd.testing.assert_frame_equal(split.test_features, owned.test_features)
+    assert len(set(zip(split.units, training["patient"], strict=True))) == split.partition.n_players
+    whole = frame.assign(provider=np.where(frame["patient"] < 8, "a", "b"))
+    for choice in (None, "co-own", "split"):
+        assert prepared(whole, unit="patient", shared_units=choice).partition.n_players == owned.partition.n_players

@@ -38,8 +38,9 @@ def test_columns_of_all_kinds_become_finite_numbers():
     unseen = mixed().assign(kind="new", seen="not a date")
     assert np.isfinite(fitted.transform(unseen)).all()
     assert columns.describe() == (
-        "2 numeric columns (missing values get the median, then scaled); dates as days: seen; one column for each "
-        "category, at most 20 of each: kind; left out (empty, or different in almost every row): note, nothing"
+        "2 numeric columns (missing values get the median, then scaled): age, member; dates as days: seen; "
+        "one column for each category, at most 20 of each: kind; "
+        "left out (empty, or different in almost every row): note, nothing"
     )
 
 

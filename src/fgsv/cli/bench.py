@@ -9,7 +9,8 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
-from fgsv.environment import optional
+from fgsv.cli.parsers import listed
+from fgsv.environment import optional, writable_folder
 
 app = typer.Typer(help="Reproduce the paper's benchmarks.", no_args_is_help=True)
 
@@ -22,8 +23,10 @@ def _root() -> None:
 @app.command()
 def sou(
     out: Annotated[Path, typer.Option(help="Folder for tables and figures.")],
-    n: Annotated[list[int] | None, typer.Option(help="Numbers of players; several allowed.")] = None,
-    more: Annotated[list[int] | None, typer.Argument(hidden=True)] = None,  # the rest of --n 64 128 256
+    n: Annotated[
+        list[str] | None, typer.Option(help="Numbers of players; several allowed.", metavar="NUMBERS")
+    ] = None,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,  # the rest of --n 64 128 256
     budget: Annotated[int, typer.Option(help="Evaluations in total, for all groups.")] = 20_000,
     repeats: Annotated[int, typer.Option(help="Runs of each method on each game.")] = 30,
     seed: Annotated[int, typer.Option(help="Seed of the games.")] = 0,
@@ -37,12 +40,13 @@ def sou(
     from fgsv.experiments import sou as experiment
     from fgsv.report.documents import records
 
-    sizes = tuple((n or []) + (more or [])) or (64, 128, 256)
     try:
+        sizes = tuple(int(size) for size in listed((n or []) + (more or []))) or (64, 128, 256)
         settings = experiment.Settings(sizes, budget, repeats, seed=seed, jobs=jobs)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     optional("matplotlib", "figures", "plots")  # fail now rather than after an hour of work
+    writable_folder(out)
     with prose_aside(as_json):
         report = experiment.run(settings)
         folder = experiment.write(report, settings, out)

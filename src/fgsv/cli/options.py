@@ -9,13 +9,27 @@ import typer
 
 from fgsv.cli import parsers
 
-File = Annotated[Path, typer.Argument(help="CSV, TSV (also gzipped) or Parquet file", show_default=False)]
-Group = Annotated[str, typer.Option(help="Provider column; several separated by commas")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        help="CSV, TSV, JSON lines, Excel or Parquet file, also gzipped or zipped; several, or - for stdin",
+        show_default=False,
+    ),
+]
+Group = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Provider column; several separated by commas, or repeat the option (default: the name of each file)",
+    ),
+]
 Target = Annotated[str, typer.Option(help="Column to predict")]
-Regroup = Annotated[str, typer.Option(help="More columns to group by, separated by commas; they remain features")]
+Regroup = Annotated[
+    list[str] | None, typer.Option(help="More columns to group by, separated by commas; they remain features")
+]
 Unit = Annotated[str | None, typer.Option(help="Column that combines rows into one player, such as a patient")]
 Test = Annotated[Path | None, typer.Option(help="File of test rows")]
-TestFraction = Annotated[float, typer.Option(help="Fraction of rows held out for testing")]
+TestFraction = Annotated[float, typer.Option(help="Fraction of rows held out for testing, about")]
+SplitSeed = Annotated[int, typer.Option(help="Another number holds out other test rows", min=0)]
 TestBy = Annotated[str | None, typer.Option(help="Column that says train or test")]
 TestError = Annotated[
     bool, typer.Option("--test-error", help="Report how much the shares depend on the choice of test rows")
@@ -24,12 +38,28 @@ Model = Annotated[
     str | None,
     typer.Option(help="logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object"),
 ]
-Metric = Annotated[str | None, typer.Option(help="scikit-learn scorer; several separated by commas")]
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="scikit-learn scorer; several separated by commas (default: by the target)", show_default=False
+    ),
+]
+Empty = Annotated[
+    list[str] | None,
+    typer.Option(help="Score of no data, one for each metric (default: the best constant)", metavar="NUMBERS"),
+]
 TaskName = Annotated[
     Literal["classification", "regression"] | None, typer.Option(help="Default: inferred from the target")
 ]
-Ignore = Annotated[str, typer.Option(help="Columns that are not features, separated by commas")]
+Ignore = Annotated[list[str] | None, typer.Option(help="Columns that are not features, separated by commas")]
 GroupMissing = Annotated[str | None, typer.Option(help="Provider name for rows without one")]
+TargetMissing = Annotated[
+    str | None, typer.Option(help="Rows without a target: drop leaves them out, another word makes them a class")
+]
+SharedUnits = Annotated[
+    Literal["co-own", "split"] | None,
+    typer.Option(help="A unit with rows of several providers: one player that they own by rows, or a player of each"),
+]
 Refit = Annotated[
     bool, typer.Option("--refit-preprocessing", help="Refit the preprocessing for each coalition (slow)")
 ]
@@ -51,14 +81,15 @@ Ledger = Annotated[Path | None, typer.Option(help="File that records every evalu
 OnError = Annotated[
     Any,
     typer.Option(
-        help="raise, or the number that a failed evaluation counts as", parser=parsers.on_error, metavar="TEXT"
+        help="raise, the number that a failed evaluation counts as, or empty: as much as no data",
+        parser=parsers.on_error,
+        metavar="TEXT",
     ),
 ]
 Amount = Annotated[
-    Any,
+    list[str] | None,
     typer.Option(
         help="Amount to split, such as 100000.00; with several outputs one each, separated by commas",
-        parser=parsers.amounts,
         metavar="AMOUNT",
     ),
 ]
@@ -87,11 +118,12 @@ AuditBudget = Annotated[
         show_default=False,
     ),
 ]
+PARTS = ["2,3,5"]
 Parts = Annotated[
-    Any,
+    list[str],
     typer.Option(
         help="Numbers of companies the audit splits each provider into, separated by commas",
-        parser=parsers.parts,
+        callback=parsers.parts,
         metavar="NUMBERS",
     ),
 ]

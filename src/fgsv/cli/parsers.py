@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import typer
 
@@ -14,26 +15,47 @@ def a_confidence(number: float) -> float:
     return number
 
 
-def parts(text: str) -> tuple[int, ...]:
-    """Return numbers of companies from text separated by commas.
+def parts(texts: list[str]) -> tuple[int, ...]:
+    """Return numbers of companies from texts, each with one or several separated by commas.
 
-    >>> parts("2,10")
-    (2, 10)
+    >>> parts(["2,10", "20"])
+    (2, 10, 20)
     """
     try:
-        return tuple(int(number) for number in text.split(","))
+        return tuple(int(number) for number in listed(texts))
     except ValueError:
-        raise typer.BadParameter(f"--parts must be like 2,3,5, got {text!r}") from None
+        raise typer.BadParameter(f"--parts must be like 2,3,5, got {','.join(texts)!r}") from None
 
 
-def amounts(text: str) -> str | list[str]:
-    """Return the amount, or one for each output if separated by commas.
+def amounts(texts: Sequence[str]) -> str | list[str]:
+    """Return the amount, or one for each output if there are several.
 
-    >>> amounts("1000"), amounts("600,400")
-    ('1000', ['600', '400'])
+    >>> amounts(["1000"]), amounts(["600,400"]), amounts(["600", "400"])
+    ('1000', ['600', '400'], ['600', '400'])
     """
-    found = text.split(",")
-    return text if len(found) == 1 else found
+    found = listed(texts)
+    return found[0] if len(found) == 1 else found
+
+
+def numbers(texts: Sequence[str]) -> list[float] | None:
+    """Return the numbers that an option lists; None if there are none.
+
+    >>> numbers(["0,0.5"]), numbers([])
+    ([0.0, 0.5], None)
+    """
+    try:
+        return [float(number) for number in listed(texts)] or None
+    except ValueError:
+        raise typer.BadParameter(f"--empty must be like 0 or 0,0.5, got {','.join(texts)!r}") from None
+
+
+def listed(texts: Sequence[str]) -> list[str]:
+    """Return what an option lists: separated by commas, the option repeated, or both.
+
+    >>> listed(["a, b", "c"])
+    ['a', 'b', 'c']
+    """
+    return [part.strip() for text in texts for part in text.split(",")]
 
 
 def duration(text: str) -> float:
@@ -49,12 +71,12 @@ def duration(text: str) -> float:
 
 
 def on_error(text: str) -> str | float:
-    """Return `raise`, or the number that a failed evaluation counts as.
+    """Return `raise`, `empty`, or the number that a failed evaluation counts as.
 
     >>> on_error("raise"), on_error("0.5")
     ('raise', 0.5)
     """
     try:
-        return text if text == "raise" else float(text)
+        return text if text in ("raise", "empty") else float(text)
     except ValueError:
-        raise typer.BadParameter(f"--on-error must be raise or a number, got {text!r}") from None
+        raise typer.BadParameter(f"--on-error must be raise, empty or a number, got {text!r}") from None

@@ -10,6 +10,7 @@ import typer
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json
 from fgsv.cli.ledger import report_differences
+from fgsv.cli.parsers import amounts
 
 
 def report(
@@ -41,14 +42,16 @@ def report(
     page = out or saved.with_name("report.html")
     check_file(page, force=force)
     result = Result.load(saved)
-    if payout is not None:
-        result = result.paid_by(Terms(payout, currency, clip, floor, cap, pay_anyway))
+    if payout:
+        result = result.paid_by(Terms(amounts(payout), currency, clip, floor, cap, pay_anyway))
+        if result.errors:
+            raise result.errors[-1]
     write_whole(page, render(result, aggregate_only=aggregate_only))
     if as_json:
         print_json({"report": str(page)})
     else:
         console.say(f"written: {page}")
-    raise typer.Exit(0 if payout is None else console.code_of_payout(result.unpaid, quiet=as_json))
+    raise typer.Exit(0 if not payout else console.code_of_payout(result.unpaid, quiet=as_json))
 
 
 def compare(
@@ -105,8 +108,10 @@ def payout(
 
     if out is not None:
         check_file(out, force=force, kinds=(".csv", ".json"))
-    terms = Terms(amount, currency, clip, floor, cap, pay_anyway)
+    terms = Terms(amounts(amount or ()), currency, clip, floor, cap, pay_anyway)
     result = replace(Result.load(saved), confidence=confidence).paid_by(terms)
+    if result.errors:
+        raise result.errors[-1]
     paid = result.payout
     if as_json:
         print_json(document_of(result)["unpaid"] if paid is None else paid.to_dict())
@@ -127,15 +132,12 @@ def verify(
 
     Example: fgsv verify valuation.json --ledger run.db
     """
-    import fgsv
-    from fgsv.report import Result
-    from fgsv.running.verification import TAKEN_FROM_FILE
+    from fgsv.report import verify_result
 
-    result = Result.load(valuation)
+    result, found = verify_result(valuation, ledger)
     stated = result.valuation
-    differences = fgsv.verify(stated, ledger)
-    if result.payout is not None:
-        differences += fgsv.payout.differences(result.payout, stated)
-    words = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
-    taken = f"not checked, because the ledger does not record them: {TAKEN_FROM_FILE}"
-    report_differences([words, taken], differences, as_json)
+    same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
+    words = [same, *found.notes]
+    if found.on_trust:
+        words.append(f"taken on trust, because the ledger does not record it: {', '.join(found.on_trust)}")
+    report_differences(words, found, as_json)

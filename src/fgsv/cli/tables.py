@@ -11,6 +11,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json
+from fgsv.cli.parsers import amounts, numbers
 
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
@@ -19,20 +20,24 @@ else:
 
 
 def open_table(
-    file: option.File,
-    group: option.Group,
+    file: option.Files,
     target: option.Target,
-    regroup: option.Regroup = "",
+    group: option.Group = None,
+    regroup: option.Regroup = None,
     unit: option.Unit = None,
     test: option.Test = None,
     test_fraction: option.TestFraction = 0.25,
     test_by: option.TestBy = None,
+    split_seed: option.SplitSeed = 0,
     test_error: option.TestError = False,
     model: option.Model = None,
     metric: option.Metric = None,
+    empty: option.Empty = None,
     task: option.TaskName = None,
-    ignore: option.Ignore = "",
+    ignore: option.Ignore = None,
     group_missing: option.GroupMissing = None,
+    target_missing: option.TargetMissing = None,
+    shared_units: option.SharedUnits = None,
     refit_preprocessing: option.Refit = False,
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
@@ -42,19 +47,23 @@ def open_table(
 
     return fgsv.open_table(
         file,
-        group=group,
+        group=group or (),
         target=target,
-        regroup=regroup,
+        regroup=regroup or (),
         unit=unit,
         test=test,
         test_fraction=test_fraction,
         test_by=test_by,
+        split_seed=split_seed,
         test_error=test_error,
         model=model,
         metric=metric,
+        empty=numbers(empty or ()),
         task=task,
-        ignore=ignore,
+        ignore=ignore or (),
         group_missing=group_missing,
+        target_missing=target_missing,
+        shared_units=shared_units,
         refit_preprocessing=refit_preprocessing,
         encoding=encoding,
         seed=seed,
@@ -99,7 +108,7 @@ def value(
     no_without: option.NoWithout = False,
     audit: option.Audit = False,
     audit_budget: option.AuditBudget = None,
-    parts: option.Parts = "2,3,5",
+    parts: option.Parts = option.PARTS,
     aggregate_only: option.AggregateOnly = False,
     out: option.Out = None,
     force: option.Force = False,
@@ -131,11 +140,11 @@ def value(
             n_jobs=jobs,
             ledger=ledger,
             on_error=on_error,
-            payout=None if payout is None else Terms(payout, currency, clip, floor, cap, pay_anyway),
+            payout=Terms(amounts(payout), currency, clip, floor, cap, pay_anyway) if payout else None,
             without=not no_without,
             audit=audit or context.info_name == "audit",
             audit_budget=audit_budget,
-            parts=parts,
+            parts=[int(number) for number in parts],
             out=out,
             force=force,
             aggregate_only=aggregate_only,
@@ -143,11 +152,15 @@ def value(
             command=context.find_root().obj,
         )
     if as_json:
-        print_json(document_of(result) | {"files": [str(path) for path in result.files]})
+        more = {"files": [str(path) for path in result.files], "errors": [str(error) for error in result.errors]}
+        print_json(document_of(result) | more)
     else:
         console.show_result(result)
         console.say_written(out, result.files)
     code = console.code_of_payout(result.unpaid, quiet=as_json)
+    if result.errors:
+        console.say_all(f"failed: {error}" for error in result.errors[:-1])
+        raise result.errors[-1]
     raise typer.Exit(1 if result.interrupted else code)
 
 
@@ -178,9 +191,11 @@ def plan(
     limits = Limits(budget, precision, max_time)
     evaluations = found.expected(limits)
     if as_json:
-        print_json({"plan": records(found.to_frame()), "evaluations": evaluations, "notes": table.notes})
+        document = {"plan": records(found.to_frame()), "evaluations": evaluations, "notes": table.notes}
+        print_json(document | {"warnings": list(table.warnings)})
         return
     console.say_all(table.notes)
+    console.say_all(f"warning: {warning}" for warning in table.warnings)
     console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
     if evaluations is not None:
         console.say(console.describe(found, limits))

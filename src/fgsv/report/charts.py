@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from fgsv.environment import optional
 from fgsv.plots import BLUE, GREY, ORANGE, SERIES
 
 MOST_GROUPS = 60
@@ -112,8 +113,4 @@ def _finished(chart: Any, height: Any) -> dict[str, Any]:
 
 
 def _altair() -> Any:
-    try:
-        import altair
-    except ImportError:
-        raise ImportError("the report needs altair: pip install 'fgsv[report]'") from None
-    return altair
+    return optional("altair", "reports", "report")

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.payout import PayoutRefused
 from fgsv.report.result import Result, table_of
 
 
@@ -50,7 +49,7 @@ def document_of(result: Result) -> dict[str, Any]:
         "notes": [] if result.source is None else list(result.source.notes),
         "groupings": tables,
         "payout": None if result.payout is None else result.payout.to_dict(),
-        "unpaid": result.unpaid.to_dict() if isinstance(result.unpaid, PayoutRefused) else None,
+        "unpaid": None if result.unpaid is None else result.unpaid.to_dict(),
         "without": None if result.without is None else result.without.to_dict(),
         "warnings": result.warnings,
         "failures": None if valuation.failures is None else asdict(valuation.failures),

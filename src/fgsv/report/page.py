@@ -16,7 +16,7 @@ import pandas as pd
 import fgsv
 from fgsv.audit import Audit
 from fgsv.environment import now, optional
-from fgsv.payout import Payout, PayoutRefused
+from fgsv.payout import Payout
 from fgsv.report.charts import MOST_GROUPS, convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
 from fgsv.report.result import Result, as_result, table_of
@@ -80,7 +80,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "payments": payments,
         "any_charged": any(row["payout"].startswith("-") for row in payments),
         "objections": () if result.payout is None else result.payout.objections,
-        "unpaid": result.unpaid if isinstance(result.unpaid, PayoutRefused) else None,
+        "unpaid": result.unpaid,
         "test_error": _test_error(result.test_error),
         "n_evaluations": f"{valuation.n_evaluations:,}",
         "stopped": f"The run ended because: {valuation.stopped}",
@@ -214,8 +214,9 @@ def _first_facts(result: Result) -> list[tuple[str, str]]:
     if source is None:
         return facts
     tested = f"{source.test_rows:,}" + ("" if source.test_file is None else f" of {source.test_file}")
-    named = {"provider": "group", "target": "target", "unit": "unit", "features": "features", "ignored": "ignored"}
+    named = {"provider": "group", "target": "target", "unit": "unit", "ignored": "ignored"}
     columns = {label: _listed(source.columns.get(role)) for label, role in named.items()}
+    columns["features"] = ", ".join(source.features)
     stated = {"file": source.file, **columns, "model": source.model, "score": source.metric, "test rows": tested}
     return [*facts, *((label, words) for label, words in stated.items() if words)]
 

@@ -33,8 +33,10 @@ class Result:
     """Warnings besides those of the audit."""
     others: Mapping[str, Valuation] = field(default_factory=dict)
     """The same players under other groupings, by column."""
-    unpaid: ValueError | None = None
-    """Why the requested payout was not made; `PayoutRefused` if it could have been."""
+    errors: tuple[Exception, ...] = ()
+    """Why the requested payout or audit could not be made, or files could not be written; the rest stands."""
+    unpaid: PayoutRefused | None = None
+    """Why the requested payout was refused."""
     without: Without | None = None
     """The score without each group of the main grouping, if it was computed."""
     made: str | None = None
@@ -67,8 +69,10 @@ class Result:
         terms.check(self.valuation.partition.n_groups, self.valuation.outputs)
         try:
             paid = terms.split(self.valuation, self.confidence, self.test_noise)
+        except PayoutRefused as refused:
+            return replace(self, payout=None, unpaid=refused)
         except ValueError as error:
-            return replace(self, payout=None, unpaid=error)
+            return replace(self, payout=None, errors=(*self.errors, error))
         return replace(self, payout=paid, unpaid=None)
 
     @property
@@ -86,6 +90,13 @@ class Result:
         """Return the table of the main grouping."""
         return table_of(self.valuation, self.payout, self.confidence, self.without)
 
+    def of_others(self) -> dict[str, Result]:
+        """Return the results of the other groupings, by column: the same run, without payout and audit."""
+        return {
+            column: Result(each, self.source, self.confidence, made=self.made, command=self.command)
+            for column, each in self.others.items()
+        }
+
     def to_document(self) -> dict[str, Any]:
         """Return the contents of valuation.json."""
         document = file.to_document(self.valuation)
@@ -101,7 +112,7 @@ class Result:
             info["warnings"] = list(self.own_warnings)
         parts = {"payout": self.payout, "audit": self.audit, "test_error": self.test_error, "without": self.without}
         info |= {name: part.to_dict() for name, part in parts.items() if part is not None}
-        if isinstance(self.unpaid, PayoutRefused):
+        if self.unpaid is not None:
             info["unpaid"] = self.unpaid.to_dict()
         info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
         info["verdict"] = self.verdict.to_dict()

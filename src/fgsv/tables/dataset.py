@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 
 from fgsv.partition import Partition
 from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.test_rows import TestRows, chosen, marked
 from fgsv.types import Masks
 
 Task = Literal["classification", "regression"]
+SharedUnits = Literal["co-own", "split"]
+"""A unit with rows of several providers: one player that they own by rows, or a player of each."""
 
 MOST_CLASSES = 10
 """A target of whole numbers with more distinct values than this is a quantity, not a class."""
-TEST_MARKS = {"test": True, "true": True, "1": True, "1.0": True, "yes": True} | {
-    "train": False, "false": False, "0": False, "0.0": False, "no": False
-}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,25 +58,31 @@ def prepare(
     test: TableFile | None = None,
     test_by: str | None = None,
     test_fraction: float = 0.25,
+    split_seed: int = 0,
     group_missing: str | None = None,
+    target_missing: str | None = None,
+    shared_units: SharedUnits | None = None,
     ignore: Sequence[str] = (),
     task: Task | None = None,
-    seed: int = 0,
 ) -> Dataset:
     """Make a data set of a table.
 
-    The test rows are the rows of `test`, the rows marked in column `test_by` ("test", true, 1), or a random fraction
-    of rows or units. The draw ignores the groups: splitting or renaming a provider must not change the test rows.
+    The test rows are the rows of `test`, the rows marked in column `test_by` ("test", true, 1), or about a fraction
+    of rows or units, chosen by a hash of their content (`fgsv.tables.test_rows`).
 
     `group` names the provider columns, which are not features. `regroup` names further columns to group the players
     by, which remain features; a numeric column with many distinct values is cut into three bands. Rows with the same
-    value in column `unit` are one player. `task` defaults to what `recognise` infers from the target.
+    value in column `unit` are one player; `shared_units` says what happens to a unit with rows of several providers.
+    Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
+    what `recognise` infers from the target.
     """
     if not group:
-        raise TableError("no provider column: name the column that says which provider each row comes from")
+        raise TableError("no provider column: name it with --group, or give a file for each provider")
     if target in group:
         raise TableError(f"column {target!r} is both the provider and the target: choose another for one of them")
-    values = _complete(table, target, "the target")
+    table = _with_targets(table, target, target_missing)
+    test = None if test is None else _with_targets(test, target, target_missing)
+    values = table.frame[target]
     labels = {name: _labels(table, name, group_missing) for name in group}
     players = None if unit is None else _complete(table, unit, "the unit")
     for name in ignore:
@@ -94,21 +99,33 @@ def prepare(
         is_test = np.zeros(len(y), dtype=bool)
     else:
         if test_by is not None:
-            is_test, note = _marked(table.column(test_by, "marks the test rows"))
+            is_test, note = marked(table.column(test_by, "marks the test rows"))
         else:
-            is_test, note = _drawn(y, task, players, test_fraction, seed)
+
+            def problem(is_test: Masks) -> str | None:
+                return _problem(y[~is_test], y[is_test], task) or _without_training_rows(labels, is_test)
+
+            content = table.frame[[*feature_names, target]]
+            is_test, note = chosen(content, players, test_fraction, split_seed, problem)
         features = table.frame.loc[is_test, feature_names]
-        rows = _TestRows(features, y[is_test], {name: labels[name][is_test] for name in group}, note)
+        rows = TestRows(features, y[is_test], {name: labels[name][is_test] for name in group}, note)
     _check_target(y[~is_test], rows.target, task, target)
     units = None if players is None else players.to_numpy()[~is_test]
     labels |= {name: _bands(table.column(name, "to group by")) for name in regroup if name not in labels}
-    groupings = {name: _partition(labels[name], is_test, units, name) for name in labels}
+    training = {name: each[~is_test] for name, each in labels.items()}
+    unit_notes = []
+    if units is not None and shared_units == "split":
+        units, unit_notes = _split_units(units, [training[name] for name in group])
+    names = {name: tuple(dict.fromkeys(each.tolist())) for name, each in labels.items()}
+    groupings = {name: _partition(training[name], names[name], units, name, shared_units) for name in labels}
     why = f"inferred: {target!r} has {values.nunique()} distinct values" if inferred else "as requested"
     notes = [
         *dict.fromkeys([*table.notes, *(() if test is None else test.notes)]),
         f"{task} ({why})",
         f"tested on {rows.note}",
+        *unit_notes,
         *(note for partition in groupings.values() for note in _groups_without_players(partition)),
+        *(note for name, partition in groupings.items() for note in _shared_players(partition, name)),
     ]
     return Dataset(
         features=table.frame.loc[~is_test, feature_names],
@@ -150,6 +167,29 @@ def _complete(table: TableFile, name: str, role: str) -> pd.Series[Any]:
     return column
 
 
+def _with_targets(table: TableFile, name: str, missing: str | None) -> TableFile:
+    """Return a table in which every row has a target: the rest is refused, dropped, or a class named `missing`."""
+    column = table.column(name, "the target")
+    absent = column.isna() | (column.astype(str).str.strip() == "")
+    count = f"{int(absent.sum())} of {len(column)} rows"
+    if not absent.any():
+        return table
+    if missing is None:
+        raise TableError(
+            f"column {name!r} (the target) of {table.name} has missing values in {count}: fill them in, leave these "
+            "rows out with --target-missing drop, or make them a class with --target-missing NAME"
+        )
+    if absent.all():
+        raise TableError(f"column {name!r} (the target) of {table.name} is empty: choose another --target")
+    if missing == "drop":
+        frame, note = table.frame[~absent], f"left out {count} of {table.name} without a target"
+    else:
+        words = column.convert_dtypes().astype(object)  # whole numbers beside missing ones are written as floats
+        frame = table.frame.assign(**{name: words.mask(absent, missing).astype(str)})
+        note = f"{count} of {table.name} without a target are the class {missing!r}"
+    return replace(table, frame=frame.reset_index(drop=True), notes=(*table.notes, note))
+
+
 def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
     """Return the target as an array: classes as they are, quantities as finite floats."""
     if task == "classification":
@@ -165,90 +205,51 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
     return np.asarray(numbers)
 
 
+def _problem(y: NDArray[Any], test_y: NDArray[Any], task: Task) -> str | None:
+    """Say why these rows cannot be trained and tested on; None if they can."""
+    if len(test_y) == 0:
+        return "there are no test rows"
+    if len(y) == 0:
+        return "there are no training rows: all are test rows"
+    if task == "classification":
+        unknown = sorted(set(np.unique(test_y).tolist()) - set(np.unique(y).tolist()), key=str)
+        if unknown:
+            return f"the test rows have classes that no training row has: {unknown[:5]}"
+    return None
+
+
+def _without_training_rows(labels: Mapping[str, NDArray[Any]], is_test: Masks) -> str | None:
+    """Name the providers all of whose rows are test rows; None if there are none."""
+    for name, each in labels.items():
+        trained = set(each[~is_test].tolist())
+        lost = [str(label) for label in dict.fromkeys(each.tolist()) if label not in trained]
+        if lost:
+            return (
+                f"the test rows are all the rows of {len(lost)} of the providers in column {name!r}: "
+                f"{', '.join(lost[:10])}{', ...' if len(lost) > 10 else ''}"
+            )
+    return None
+
+
 def _check_target(y: NDArray[Any], test_y: NDArray[Any], task: Task, name: str) -> None:
     """Check that something can be learned from the training rows and tested on the test rows."""
-    if len(test_y) == 0:
-        raise TableError("there are no test rows: mark some in the --test-by column, or name a --test file")
-    if len(y) == 0:
-        raise TableError("there are no training rows: the --test-by column marks all rows as test rows")
-    classes = np.unique(y)
-    if len(classes) < 2:
+    problem = _problem(y, test_y, task)
+    if problem is not None:
+        raise TableError(f"{problem}. Choose other test rows, in the --test-by column or the --test file")
+    if len(np.unique(y)) < 2:
         raise TableError(
             f"column {name!r} (the target) has only one value in the training rows, {y[0]}: there is nothing to learn"
         )
-    if task == "classification":
-        unknown = sorted(set(np.unique(test_y).tolist()) - set(classes.tolist()), key=str)
-        if unknown:
-            raise TableError(
-                f"the test rows have classes that no training row has: {unknown[:5]}. Remove these rows or choose "
-                "other test rows (--seed, --test-by or --test)"
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class _TestRows:
-    features: pd.DataFrame
-    target: NDArray[Any]
-    groups: dict[str, NDArray[Any]]
-    """Column -> the group of each test row."""
-    note: str
-    """Which rows these are, after "tested on"."""
 
 
 def _rows_of_file(
     test: TableFile, target: str, task: Task, feature_names: Sequence[str], group: Sequence[str]
-) -> _TestRows:
-    y = _target(_complete(test, target, "the target"), task)
+) -> TestRows:
+    y = _target(test.frame[target], task)
     for name in feature_names:
         test.column(name, "a feature")
     groups = {name: test.frame[name].to_numpy() for name in group if name in test.frame}
-    return _TestRows(test.frame[list(feature_names)], y, groups, f"{len(y)} rows of {test.name}")
-
-
-def _marked(column: pd.Series[Any]) -> tuple[Masks, str]:
-    """Return the test rows that a column marks, as a mask and in words."""
-    marks = column.astype(str).str.strip().str.lower()
-    unknown = sorted(set(marks) - set(TEST_MARKS))
-    if unknown:
-        raise TableError(f"column {column.name!r} must contain train or test (or 0 and 1); it has {unknown[0]!r}")
-    is_test = marks.map(TEST_MARKS).to_numpy(dtype=bool)
-    return is_test, f"{int(is_test.sum())} rows marked in column {column.name!r}"
-
-
-def _drawn(
-    y: NDArray[Any], task: Task, players: pd.Series[Any] | None, fraction: float, seed: int
-) -> tuple[Masks, str]:
-    """Draw test rows at random, or whole units, as a mask and in words.
-
-    Exactly max(1, round(fraction * count)) of them, with the classes in proportion where scikit-learn can do that.
-    """
-    if not 0 < fraction < 1:
-        raise TableError(f"--test-fraction must be between 0 and 1, got {fraction}")
-    units = None if players is None else pd.factorize(players)[0]
-    count, what = (len(y), "rows") if units is None else (int(units.max()) + 1, "units")
-    n_test = max(1, round(fraction * count))
-    if n_test == count:
-        raise TableError(
-            f"a --test-fraction of {fraction} leaves none of {count} {what} for training: choose a smaller one"
-        )
-    classes = np.unique(y, return_inverse=True)[1] if task == "classification" else None
-    if units is not None:
-        splitter = GroupShuffleSplit
-    elif classes is not None and _can_stratify(classes, n_test):
-        splitter = StratifiedShuffleSplit
-    else:
-        splitter = ShuffleSplit
-    split = splitter(n_splits=1, test_size=n_test, random_state=seed % 2**32)
-    is_test = np.zeros(len(y), dtype=bool)
-    is_test[next(split.split(y, classes, units))[1]] = True
-    drawn = f"{int(is_test.sum())} rows" + ("" if units is None else f" ({n_test} units)")
-    return is_test, f"{drawn} drawn at random, seed {seed}"
-
-
-def _can_stratify(classes: NDArray[np.intp], n_test: int) -> bool:
-    """Say whether StratifiedShuffleSplit accepts these classes: two rows of each, and room for each on both sides."""
-    counts = np.bincount(classes)
-    return bool(counts.min() >= 2 and len(counts) <= min(n_test, len(classes) - n_test))
+    return TestRows(test.frame[list(feature_names)], y, groups, f"{len(y)} rows of {test.name}")
 
 
 def _labels(table: TableFile, name: str, group_missing: str | None) -> NDArray[Any]:
@@ -277,23 +278,52 @@ def _bands(column: pd.Series[Any]) -> NDArray[Any]:
     return words.to_numpy(dtype=object)
 
 
-def _partition(labels: NDArray[Any], is_test: Masks, units: NDArray[Any] | None, name: str) -> Partition:
-    """Return the group of each player, in the order of the file; a group without training rows has no players."""
-    training = labels[~is_test]
-    if units is not None:
-        codes, _ = pd.factorize(units)  # players are numbered by the first appearance of their units
-        first = np.unique(codes, return_index=True)[1]
-        crossing = np.unique(codes[training != training[first][codes]])
-        if len(crossing):
-            raise TableError(
-                f"unit {_shown(units[first[crossing[0]]])} is in more than one group of column {name!r} "
-                f"({len(crossing)} such units): a unit is one player, so all its rows must be in one group"
-            )
-        training = training[first]
-    codes_of = {label: code for code, label in enumerate(dict.fromkeys(labels.tolist()))}
-    if len(codes_of) < 2:
-        raise TableError(f"column {name!r} has only one group, {labels[0]!r}: shares need at least two")
-    return Partition(tuple(codes_of), None, np.array([codes_of[label] for label in training], dtype=np.int64))
+def _split_units(units: NDArray[Any], labels: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], list[str]]:
+    """Return a unit for each unit and provider, and a note if that made more of them."""
+    keys = [pd.Series(part) for part in (units, *labels)]
+    split = pd.DataFrame(dict(enumerate(keys))).groupby(list(range(len(keys))), sort=False).ngroup().to_numpy()
+    before, after = len(pd.unique(pd.Series(units))), int(split.max()) + 1
+    return split, [f"{before} units are {after} players, one for each of their providers"] if after > before else []
+
+
+def _partition(
+    labels: NDArray[Any],
+    names: tuple[str, ...],
+    units: NDArray[Any] | None,
+    column: str,
+    shared_units: SharedUnits | None,
+) -> Partition:
+    """Return the group of each player, in the order of the file; a group without training rows has no players.
+
+    A unit with rows of several groups is owned by them in proportion to their rows, if that was chosen.
+    """
+    if len(names) < 2:
+        raise TableError(f"column {column!r} has only one group, {names[0]!r}: shares need at least two")
+    codes = pd.Index(names).get_indexer(labels)
+    if units is None:
+        return Partition(names, None, codes.astype(np.int64))
+    players, _ = pd.factorize(units)  # players are numbered by the first appearance of their units
+    first = np.unique(players, return_index=True)[1]
+    crossing = np.unique(players[codes != codes[first][players]])
+    if not len(crossing):
+        return Partition(names, None, codes[first].astype(np.int64))
+    if shared_units is None:
+        raise TableError(
+            f"unit {_shown(units[first[crossing[0]]])} is in more than one group of column {column!r} "
+            f"({len(crossing)} such units): --shared-units co-own makes it one player that they own in proportion to "
+            "their rows, --shared-units split a player of each"
+        )
+    rows = np.zeros((len(first), len(names)))
+    np.add.at(rows, (players, codes), 1.0)
+    return Partition(names, rows / rows.sum(axis=1, keepdims=True))
+
+
+def _shared_players(partition: Partition, column: str) -> list[str]:
+    if partition.is_disjoint:
+        return []
+    assert partition.ownership is not None
+    shared = int((partition.ownership.max(axis=1) < 1).sum())
+    return [f"{shared} units are owned by several groups of column {column!r}, in proportion to their rows"]
 
 
 def _groups_without_players(partition: Partition) -> list[str]:

@@ -14,13 +14,15 @@ NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
 """The models with a name of their own."""
 
 
-def task_of(name: str | None) -> Task | None:
-    """Return the task that a model's name implies, or None where it serves both."""
+def task_of(name: Any) -> Task | None:
+    """Return the task that a model or its name implies, or None where it serves both."""
+    if name is not None and not isinstance(name, str):
+        return "classification" if is_classifier(name) else "regression" if is_regressor(name) else None
     return {"logistic": "classification", "ridge": "regression"}.get(name or "")  # type: ignore[return-value]
 
 
-def model_of(name: str | None, task: Task, seed: int) -> Any:
-    """Return the model of this name: one of `NAMES`, `package.module:object` or `file.py:object`.
+def model_of(name: Any, task: Task, seed: int) -> Any:
+    """Return the model of this name: one of `NAMES`, `package.module:object` or `file.py:object`, or an estimator.
 
     >>> model_of("ridge", "regression", seed=0)
     Ridge()
@@ -31,7 +33,10 @@ def model_of(name: str | None, task: Task, seed: int) -> Any:
     or function that returns one when it is called without arguments.
     """
     name = name or ("logistic" if task == "classification" else "ridge")
-    model = _loaded(name) if ":" in name else _built_in(name, task, seed)
+    if not isinstance(name, str):
+        model, name = name, type(name).__name__
+    else:
+        model = _loaded(name) if ":" in name else _built_in(name, task, seed)
     serves, kind = (is_classifier, "classifier") if task == "classification" else (is_regressor, "regressor")
     if not serves(model):
         raise TableError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,11 +11,14 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.environment import versions
 from fgsv.partition import Partition
-from fgsv.tables.dataset import Dataset, Task, prepare
+from fgsv.tables.dataset import Dataset, SharedUnits, Task, prepare
 from fgsv.tables.folds import Folds, folds_of
+from fgsv.tables.inputs import read_all
+from fgsv.tables.leaks import warnings_of_features
+from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
-from fgsv.tables.preprocessing import recognise_columns, transformer
-from fgsv.tables.reading import TableError, read
+from fgsv.tables.preprocessing import Columns, recognise_columns, transformer
+from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
@@ -32,6 +34,8 @@ class Table:
     source: Source
     folds: Folds | None = None
     """How the test rows are cut, where the error from their choice is asked for."""
+    warnings: tuple[str, ...] = ()
+    """Features that look like ids, or that predict the target almost alone."""
 
     @property
     def partition(self) -> Partition:
@@ -54,26 +58,40 @@ class Table:
 
 
 def open_table(
-    path: str | Path,
+    path: Any,
     *,
-    group: str | Sequence[str],
     target: str,
+    group: str | Sequence[str] = (),
     regroup: str | Sequence[str] = "",
     unit: str | None = None,
-    test: str | Path | None = None,
+    test: Any = None,
     test_fraction: float = 0.25,
     test_by: str | None = None,
-    model: str | None = None,
+    split_seed: int = 0,
+    model: Any = None,
     metric: str | Sequence[str] | None = None,
+    empty: float | Sequence[float] | None = None,
     task: Task | None = None,
     group_missing: str | None = None,
+    target_missing: str | None = None,
+    shared_units: SharedUnits | None = None,
     ignore: str | Sequence[str] = "",
     refit_preprocessing: bool = False,
     test_error: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
 ) -> Table:
-    """Read a file and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
+    """Read a table and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
+
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["north", "south"] * 20})
+    >>> table = open_table(rows, group="provider", target="y")
+    >>> table.partition.names, table.source.metric
+    (('north', 'south'), 'accuracy')
+
+    `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (of
+    pandas, or with a method `to_pandas`, as those of polars and Hugging Face have), or a list of these with the same
+    columns. Where a file of several lacks the provider column, or none is named, the provider is the file's name.
 
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
     are no features; those of `regroup` are, and group the same players once more. `test_error` makes the folds of the
@@ -83,8 +101,9 @@ def open_table(
     if test is not None and test_by is not None:
         raise TableError("the test rows come from --test or from --test-by, not from both")
     text = [*groups, *([unit] if unit else [])]
-    file = read(path, text=text, encoding=encoding)
-    tested = None if test is None else read(test, text=text, encoding=encoding)
+    file = read_all(path, group=groups, ignore=ignored, text=text, encoding=encoding)
+    tested = None if test is None else read_all(test, group=groups, ignore=ignored, text=text, encoding=encoding)
+    groups = groups or ([] if file.by_file is None else [file.by_file])
     dataset = prepare(
         file,
         group=groups,
@@ -94,16 +113,25 @@ def open_table(
         test=tested,
         test_by=test_by,
         test_fraction=test_fraction,
+        split_seed=split_seed,
         group_missing=group_missing,
+        target_missing=target_missing,
+        shared_units=shared_units,
         ignore=ignored,
         task=task or task_of(model),
-        seed=seed,
     )
-    metrics = _names(metric or ("accuracy" if dataset.task == "classification" else "r2"))
+    learner = model_of(model, dataset.task, seed)
+    metrics, why = _names(metric or ()), []
+    if not metrics:
+        default, reason = default_metric(dataset, learner, test_error=test_error)
+        metrics, why = [default], [reason]
     folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
     if test_error and folds is None:
         raise TableError(f"the error from the test rows takes one metric, got {', '.join(metrics)}")
-    inputs, notes = inputs_of(dataset, model, metrics, refit=refit_preprocessing, folds=folds, seed=seed)
+    columns = recognise_columns(dataset.features)
+    inputs, notes = inputs_of(
+        dataset, columns, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
+    )
     game = inputs.game()
     source = Source(
         file=file.name,
@@ -112,21 +140,16 @@ def open_table(
         test_sha256=None if tested is None else tested.sha256,
         rows=len(dataset.features),
         test_rows=len(dataset.test_features),
-        columns={
-            "group": groups,
-            "target": target,
-            "unit": unit,
-            "ignored": ignored,
-            "features": list(map(str, dataset.features.columns)),
-        },
+        columns={"group": groups, "target": target, "unit": unit, "ignored": ignored},
         task=dataset.task,
         model=repr(game.model),
         metric=",".join(metrics),
         game=game.fingerprint,
-        notes=(*dataset.notes, *notes, *_described(game, metrics[0], folds)),
+        notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds)),
         versions=versions(),
+        features=columns.used,
     )
-    return Table(game, dataset, inputs, source, folds)
+    return Table(game, dataset, inputs, source, folds, tuple(warnings_of_features(dataset, columns)))
 
 
 open_file = open_table
@@ -184,19 +207,19 @@ class Inputs:
 
 def inputs_of(
     dataset: Dataset,
-    model: str | None,
+    columns: Columns,
+    learner: Any,
     metrics: Sequence[str],
     *,
     refit: bool = False,
     folds: Folds | None = None,
+    empty: float | Sequence[float] | None = None,
     seed: int = 0,
 ) -> tuple[Inputs, tuple[str, ...]]:
     """Return what makes the utility of a data set, and what was decided on the way, in plain words.
 
     Columns become numbers once, from the features of all training rows, or for each coalition anew (`refit`).
     """
-    columns = recognise_columns(dataset.features)
-    learner = model_of(model, dataset.task, seed)
     into_numbers = transformer(columns)
     numbers = into_numbers.fit_transform(dataset.features)
     if refit:
@@ -207,9 +230,9 @@ def inputs_of(
         X, X_test = numbers, into_numbers.transform(dataset.test_features)
         how = "preprocessing is fitted once, without labels, on all training rows"
     scoring: Any = metrics[0] if len(metrics) == 1 else list(metrics)
-    empty = None
+    worth: Any = empty
     if folds is not None:
-        scoring, empty = folds.scoring, folds.empty
+        scoring, worth = folds.scoring, folds.empty if empty is None else empty
     y, y_test = dataset.target, dataset.test_target
-    inputs = Inputs(learner, X, y, X_test, y_test, scoring, empty, dataset.units, seed, numbers)
+    inputs = Inputs(learner, X, y, X_test, y_test, scoring, worth, dataset.units, seed, numbers)
     return inputs, (f"features: {columns.describe()}", how)

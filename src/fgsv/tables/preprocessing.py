@@ -19,6 +19,8 @@ from fgsv.types import Floats
 
 MOST_CATEGORIES = 20
 """A column of categories becomes at most this many columns; the rarest categories share one."""
+MOST_NAMES = 12
+"""Numeric columns named in a description; the source of a result has all of them."""
 DATE_FRACTION = 0.95
 """A text column is a column of dates when at least this fraction of its cells look like dates."""
 DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*"
@@ -34,12 +36,20 @@ class Columns:
     left_out: tuple[str, ...]
     """Columns that are empty, or different in almost every row (names, free text)."""
 
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns that a model sees."""
+        return (*self.numbers, *self.dates, *self.categories)
+
     def describe(self) -> str:
         """Describe in words how the columns are used."""
         words = []
         if self.numbers:
             plural = "" if len(self.numbers) == 1 else "s"
-            words.append(f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled)")
+            shown = ", ".join(self.numbers[:MOST_NAMES]) + (", ..." if len(self.numbers) > MOST_NAMES else "")
+            words.append(
+                f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled): {shown}"
+            )
         if self.dates:
             words.append(f"dates as days: {', '.join(self.dates)}")
         if self.categories:
@@ -62,7 +72,7 @@ def recognise_columns(frame: pd.DataFrame) -> Columns:
     for name in frame.columns:
         kinds[_kind(frame[name])].append(name)
     columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()})
-    if not (columns.numbers or columns.dates or columns.categories):
+    if not columns.used:
         raise TableError(
             "none of the feature columns can be used, all are empty or different in almost every row: "
             f"{', '.join(map(str, frame.columns))}"
@@ -131,7 +141,7 @@ class ToDays(_Stateless):
 
     def transform(self, X: pd.DataFrame) -> Floats:
         """Return days, NaN where there is no date."""
-        return np.column_stack([_days(X[name]) for name in X])
+        return np.column_stack([days(X[name]) for name in X])
 
 
 class ToWords(_Stateless):
@@ -144,6 +154,7 @@ class ToWords(_Stateless):
         )
 
 
-def _days(column: pd.Series[Any]) -> Floats:
+def days(column: pd.Series[Any]) -> Floats:
+    """Return dates, as text or as dates, as days since 1970; NaN where there is none."""
     dates = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
     return np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=float)

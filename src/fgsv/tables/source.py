@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 
@@ -27,18 +27,20 @@ class Source:
     notes: tuple[str, ...]
     """What was decided on the way, in plain words."""
     versions: Mapping[str, str]
+    features: tuple[str, ...] = ()
+    """The columns that the model sees, by name; results of 0.1.0 do not list them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        return asdict(self) | {"notes": list(self.notes)}
+        return asdict(self) | {"notes": list(self.notes), "features": list(self.features)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Source | None:
         """Read what `to_dict` returned, among other keys; None where there is no file in it."""
         if "file" not in document:
             return None
-        lacking = [each.name for each in fields(cls) if each.name not in document]
+        lacking = [each.name for each in fields(cls) if each.name not in document and each.default is MISSING]
         if lacking:
             raise ValueError(f"the settings lack the field {lacking[0]!r}")
-        found = {each.name: document[each.name] for each in fields(cls)}
-        return cls(**found | {"notes": tuple(found["notes"])})
+        found = {each.name: document[each.name] for each in fields(cls) if each.name in document}
+        return cls(**found | {"notes": tuple(found["notes"]), "features": tuple(found.get("features", ()))})

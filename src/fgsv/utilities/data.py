@@ -136,6 +136,29 @@ def _check_model(model: Any) -> None:
         raise TypeError(f"model must be a classifier or a regressor; {type(model).__name__} is neither")
 
 
+def with_all_classes(model: Any, classes: NDArray[Any]) -> Any:
+    """Return a fitted classifier that knows all classes, with probability 0 for those it was not trained on."""
+    return model if len(model.classes_) == len(classes) else _Completed(model, classes)
+
+
+class _Completed:
+    """A fitted classifier with probabilities of all classes; everything else is its own."""
+
+    def __init__(self, model: Any, classes: NDArray[Any]) -> None:
+        self._model, self.classes_ = model, classes
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_model", "decision_function"):  # a column of it for an absent class would be made up
+            raise AttributeError(name)
+        return getattr(self._model, name)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return (t, C) probabilities."""
+        probabilities = np.zeros((X.shape[0], len(self.classes_)))
+        probabilities[:, np.searchsorted(self.classes_, self._model.classes_)] = self._model.predict_proba(X)
+        return probabilities
+
+
 def take_rows(X: Any, rows: NDArray[np.integer]) -> Any:
     """Return some rows of an array, data frame or sparse matrix."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
@@ -150,10 +173,10 @@ def non_numeric_columns(X: Any) -> list[str]:
 
 
 def _read_table(kind: Kind, X: Any, name: str) -> Any:
+    # copies, so that a table changed in place later changes nothing here
     if scipy.sparse.issparse(X):
-        return X.tocsr()
-    if not isinstance(X, pd.DataFrame):
-        X = np.asarray(X)
+        return X.tocsr(copy=True)
+    X = X.copy() if isinstance(X, pd.DataFrame) else np.array(X)
     if X.ndim < 2 or (X.ndim > 2 and not kind.takes_tensors):
         raise ValueError(f"{name} must have two dimensions, rows and columns, got shape {X.shape}")
     return X
@@ -167,7 +190,7 @@ def read_column(y: Any, name: str) -> NDArray[Any]:
     elif len(shape) != 1:
         raise ValueError(f"{name} must have one dimension, one label for each row, got shape {shape}")
     read_labels(y, name)  # before numpy turns a missing one among strings into the string "nan"
-    return np.asarray(y)
+    return np.array(y)
 
 
 def _read_numbers(column: NDArray[Any], name: str) -> Floats:

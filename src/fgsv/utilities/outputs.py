@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from fgsv.types import Floats, Ints
-from fgsv.utilities.data import Data, Kind, take_rows
+from fgsv.utilities.data import Data, Kind, take_rows, with_all_classes
 from fgsv.utilities.scores import SCORES, Need, Predictions, Score
 
 _METHODS: dict[str, Sequence[str]] = {
@@ -118,12 +122,14 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
     scorer: Any = asked
     if score is None:
         if isinstance(asked, str) and asked not in get_scorer_names():
+            near = get_close_matches(asked, get_scorer_names(), n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(
-                f"scoring={asked!r} is not a score of scikit-learn; batched scores are {', '.join(SCORES)}"
+                f"scoring={asked!r} is not a score of scikit-learn; {hint}batched scores are {', '.join(SCORES)}"
             )
         if not isinstance(asked, str) and not callable(asked):
             raise TypeError(f"scoring: {name!r} must be the name of a score or a scorer, got {type(asked).__name__}")
-        scorer = get_scorer(asked) if isinstance(asked, str) else asked
+        scorer = _named_scorer(asked, data) if isinstance(asked, str) else asked
         _check_methods(kind, name, getattr(scorer, "_response_method", "predict"))
         truth = truth if data.classes is None else data.classes[truth]
         X_test = data.X_test if rows is None else take_rows(data.X_test, rows)
@@ -133,6 +139,17 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
         pointwise = ", ".join(score.name for score in SCORES.values() if score.points)
         raise ValueError(f"per_test_point=True needs a score that is a mean over test points: {pointwise}")
     return Output(name, score, scorer, rows, truth, X_test, data.n_classes, each_point, np.empty(0))
+
+
+def _named_scorer(name: str, data: Data) -> Any:
+    """Return a scorer of scikit-learn; the positive one of two classes is 1, or else the second."""
+    scorer = get_scorer(name)  # a copy of its own
+    if data.classes is None or len(data.classes) != 2 or 1 in data.classes.tolist():
+        return scorer
+    of_one_class = scorer._kwargs.get("average", "binary") == "binary"
+    if of_one_class and "pos_label" in signature(scorer._score_func).parameters:
+        scorer._kwargs = {**scorer._kwargs, "pos_label": data.classes.tolist()[1]}
+    return scorer
 
 
 def _read_test_rows(rows: Any, name: str, n_test: int) -> Ints:
@@ -186,17 +203,37 @@ def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Ou
             raise ValueError(f"empty must be finite, got {empty!r}")
         cuts = np.split(numbers, np.cumsum(sizes)[:-1])
         return tuple(replace(output, default=cut) for output, cut in zip(scored, cuts, strict=True))
-    opaque = [output.name for output in scored if output.score is None]
-    if opaque:
-        raise ValueError(
-            f"the score {opaque[0]!r} has no default for coalitions that the model cannot be fitted to: set empty=..."
-        )
-    return tuple(replace(output, default=_constant_score(output, data.n_classes)) for output in scored)
+    return tuple(replace(output, default=_constant_score(output, data)) for output in scored)
 
 
-def _constant_score(output: Output, n_classes: int) -> Floats:
+def _constant_score(output: Output, data: Data) -> Floats:
+    if output.score is None:
+        return _constant_scored(output, data)
     whole = replace(output, rows=None)  # the truth is that of the slice already, and so are the predictions
-    return np.asarray(whole.measure(_constant_predictions(output.truth, n_classes))[0])
+    return np.asarray(whole.measure(_constant_predictions(output.truth, data.n_classes))[0])
+
+
+def _constant_scored(output: Output, data: Data) -> Floats:
+    """Return what a scorer of scikit-learn gives the best constant; of one's own, the worth of no data is unknown."""
+    unknown = (
+        f"the score {output.name!r} has no default for coalitions that the model cannot be fitted to, such as the "
+        "empty one: set empty=... (--empty NUMBER in commands)"
+    )
+    if not hasattr(output.scorer, "_score_func"):
+        raise ValueError(unknown)
+    constant: Any = DummyRegressor() if data.classes is None else DummyClassifier(strategy="prior")
+    constant.fit(output.truth[:, None], output.truth)
+    if data.classes is not None:
+        constant = with_all_classes(constant, data.classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # precision, say, is undefined where nothing is predicted, and counts as 0
+        try:
+            worth = float(output.scorer(constant, output.truth[:, None], output.truth))
+        except ValueError as error:
+            raise ValueError(f"scoring: {output.name} cannot be computed on these test rows: {error}") from None
+    if not np.isfinite(worth):
+        raise ValueError(unknown)
+    return np.array([worth])
 
 
 def _constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:

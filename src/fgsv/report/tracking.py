@@ -1,0 +1,68 @@
+"""MLflow: the settings, values and files of a result as parameters, metrics and artefacts of a run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from fgsv.environment import optional
+from fgsv.report.folder import write_result
+from fgsv.report.result import Result, as_result
+from fgsv.valuation import Valuation
+
+LONGEST = 500
+"""Characters of a parameter: what every version of MLflow takes."""
+
+
+def log_to_mlflow(result: Result | Valuation, *, aggregate_only: bool = False) -> None:
+    """Log a result to the active run of MLflow, or to a new one.
+
+    Parameters: method, seed, budget and, from a table, file, hash, target, model and metric. Metrics: evaluations,
+    `total` (what all data adds), and `value/NAME`, `stderr/NAME` and `share/NAME` for each provider; characters of a
+    name that MLflow does not take become `_`. Artefacts, in the folder `fgsv`: the files that
+    `fgsv.report.write_result` writes. A valuation of several outputs has the metrics of each, as `value/NAME/OUTPUT`.
+    """
+    mlflow: Any = optional("mlflow", "runs in MLflow", "mlflow")
+    result = as_result(result)
+    mlflow.log_params(_parameters(result))
+    mlflow.log_metrics(_metrics(result.valuation))
+    with tempfile.TemporaryDirectory() as folder:
+        write_result(folder, result, aggregate_only=aggregate_only)
+        mlflow.log_artifacts(folder, "fgsv")
+
+
+def _parameters(result: Result) -> dict[str, str]:
+    valuation, source = result.valuation, result.source
+    found: dict[str, Any] = {"method": valuation.method, "seed": valuation.seed, "end": valuation.end.reason.value}
+    if valuation.settings is not None:
+        found |= {"budget": valuation.settings.budget, "game": valuation.settings.fingerprint}
+    if source is not None:
+        found |= {name: getattr(source, name) for name in ("file", "sha256", "task", "model", "metric")}
+        found |= {"target": source.columns["target"], "group": ",".join(source.columns["group"])}
+    return {f"fgsv.{name}": str(value)[:LONGEST] for name, value in found.items()}
+
+
+def _metrics(valuation: Valuation) -> dict[str, float]:
+    metrics = {"evaluations": float(valuation.n_evaluations)}
+    names = _keys(valuation.names)
+    outputs = [""] if valuation.outputs is None else [f"/{name}" for name in _keys(valuation.outputs)]
+    total = np.atleast_1d(valuation.total)
+    columns = {"value": valuation.values, "stderr": valuation.stderr}
+    if np.all(total > 0):
+        columns["share"] = valuation.shares()
+    for number, output in enumerate(outputs):
+        metrics[f"total{output}"] = float(total[number])
+        for kind, column in columns.items():
+            cells = column.reshape(len(names), -1)[:, number]
+            metrics |= {f"{kind}/{name}{output}": float(cell) for name, cell in zip(names, cells, strict=True)}
+    return {f"fgsv/{name}": value for name, value in metrics.items() if np.isfinite(value)}
+
+
+def _keys(names: Any) -> list[str]:
+    """Return names in the letters that MLflow takes; equal ones are numbered."""
+    safe = ["".join(c if c.isascii() and (c.isalnum() or c in "-_. ") else "_" for c in str(name)) for name in names]
+    counts = Counter(safe)
+    return [name if counts[name] == 1 else f"{name}_{number}" for number, name in enumerate(safe)]

@@ -1,0 +1,97 @@
+"""Formats other than text in columns: JSON lines, Excel and zip."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pandas as pd
+
+from fgsv.environment import most_expanded, optional
+from fgsv.tables.reading import TableError, with_text
+
+PARQUET, ZIP, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+"""How files of these kinds begin."""
+EXCEL_BOOK = "xl/workbook.xml"
+
+
+def is_json(path: Path, text: str) -> bool:
+    """Say whether a text is JSON: by its first character, whatever the file's name."""
+    first = text.lstrip()[:1]
+    return first == "{" or (first == "[" and ".json" in path.suffixes)
+
+
+def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of JSON lines, or of one list of objects; an object in an object becomes columns `a.b`."""
+    try:
+        records = json.loads(text) if text.lstrip()[0] == "[" else list(_lines(text))
+    except json.JSONDecodeError as error:
+        raise TableError(f"{path} is not JSON lines, one object in each line: {error}") from None
+    wrong = next((number for number, record in enumerate(records, 1) if not isinstance(record, dict)), None)
+    if wrong is not None:
+        raise TableError(f"{path}: row {wrong} is not an object with a value for each column")
+    frame = pd.json_normalize(records)
+    kept = {name: pd.Series([record.get(name) for record in records], dtype=object) for name in names}
+    # as they were written: beside a missing value a provider 7 would become 7.0
+    frame = frame.assign(**{name: column for name, column in kept.items() if name in frame.columns})
+    listed = [name for name in frame.columns if frame[name].map(lambda cell: isinstance(cell, list)).any()]
+    return with_text(frame.assign(**{name: frame[name].map(_as_text) for name in listed}), names)
+
+
+def _lines(text: str) -> Any:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                raise json.JSONDecodeError(f"line {number}: {error.msg}", error.doc, error.pos) from None
+
+
+def _as_text(cell: Any) -> Any:
+    return json.dumps(cell) if isinstance(cell, list) else cell
+
+
+def read_excel(path: Path, content: bytes, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of the first sheet, and a note if there are more."""
+    if content.startswith(OLD_EXCEL):
+        raise TableError(f"{path} is an old Excel file (.xls): save it as .xlsx or CSV")
+    optional("openpyxl", "Excel files", extra="excel")
+    try:
+        with pd.ExcelFile(io.BytesIO(content), engine="openpyxl") as book:
+            sheets = [str(name) for name in book.sheet_names]
+            frame = pd.read_excel(book, sheet_name=sheets[0], dtype=dict.fromkeys(names, object))
+    except Exception as error:
+        raise TableError(f"{path} is not an Excel file that can be read: {error}") from None
+    frame.columns = frame.columns.astype(str)
+    notes = [f"read sheet {sheets[0]!r} of {path.name}, not {', '.join(sheets[1:])}"] if len(sheets) > 1 else []
+    return with_text(frame, names), notes
+
+
+def members(path: Path, content: bytes) -> list[tuple[Path, bytes]] | None:
+    """Return the files in a zip archive; None if this is not one, or an Excel file."""
+    if not content.startswith(ZIP):
+        return None
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            expanded, most = sum(each.file_size for each in archive.infolist()), most_expanded(len(content))
+            if expanded > most:
+                raise TableError(
+                    f"{path} expands to {expanded / 2**20:,.0f} MiB, far more than tables do: if you trust it, unpack it first"
+                )
+            if EXCEL_BOOK in archive.namelist():
+                return None
+            names = [each for each in archive.infolist() if not each.is_dir() and _is_data(each.filename)]
+            if not names:
+                raise TableError(f"{path} is an archive without files")
+            return [(path / PurePosixPath(each.filename).name, archive.read(each)) for each in names]
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise TableError(f"{path} cannot be unpacked: {error}") from None
+
+
+def _is_data(name: str) -> bool:
+    """Say whether a file of an archive was put there by a person and not by a file manager."""
+    return not any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(name).parts)

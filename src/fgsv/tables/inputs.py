@@ -1,0 +1,133 @@
+"""Inputs: files, archives of files and data frames of any library become one table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fgsv.tables import formats
+from fgsv.tables.reading import TableError, TableFile, content_of, parse, with_text
+
+FILE = "file"
+"""The column that says which file a row is from, where no column says whose it is."""
+
+
+def read_all(
+    given: Any,
+    *,
+    group: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    text: Sequence[str] = (),
+    encoding: str = "utf-8",
+) -> TableFile:
+    """Read what `given` is as one table: a path, a data frame, or a list of these.
+
+    A data frame is pandas', or has a method `to_pandas`, as those of polars and Hugging Face have. A zip archive is
+    the list of its files. Several files have the same columns. Where one lacks a column of `group`, its name stands
+    there, without suffixes; without any `group` the names are the column `file`.
+    """
+    listed = given if isinstance(given, (list, tuple)) else [given]
+    parts = [part for each in listed for part in _parts(each, text, encoding)]
+    if not parts:
+        raise TableError("there is no file: give at least one")
+    return parts[0] if len(parts) == 1 else _joined(parts, group, ignore, text)
+
+
+def _parts(given: Any, text: Sequence[str], encoding: str) -> list[TableFile]:
+    if not isinstance(given, (str, Path)):
+        return [_from_frame(given, text)]
+    path = Path(given)
+    content = content_of(path)
+    inside = formats.members(path, content)
+    return [parse(each, part, text=text, encoding=encoding) for each, part in inside or [(path, content)]]
+
+
+def _from_frame(given: Any, text: Sequence[str]) -> TableFile:
+    """Return a table of a data frame; its hash is that of its content."""
+    name = type(given).__name__
+    frame = given if isinstance(given, pd.DataFrame) else None
+    if frame is None and hasattr(given, "to_pandas"):
+        frame = given.to_pandas()
+    if not isinstance(frame, pd.DataFrame):
+        hint = ""
+        if hasattr(given, "collect"):
+            hint = ": collect it first"
+        elif hasattr(given, "keys"):
+            hint = f": choose one of {', '.join(map(str, given.keys()))}"
+        raise TableError(f"expected a path, a data frame, or a list of these, got {name}{hint}")
+    frame = frame.reset_index(drop=True)
+    frame.columns = frame.columns.map(str)
+    if frame.columns.has_duplicates:
+        repeated = frame.columns[frame.columns.duplicated()][0]
+        raise TableError(f"{name} has two columns named {repeated!r}: rename one of them")
+    if not len(frame):
+        raise TableError(f"{name} has no rows")
+    digest = hashlib.sha256("\0".join(frame.columns).encode())
+    words = frame.astype({column: str for column in frame.columns if frame[column].dtype == object})
+    digest.update(pd.util.hash_pandas_object(words, index=False).to_numpy().tobytes())
+    return TableFile(with_text(frame, text), name, digest.hexdigest())
+
+
+def _joined(
+    parts: Sequence[TableFile], group: Sequence[str], ignore: Sequence[str], text: Sequence[str]
+) -> TableFile:
+    columns = list(dict.fromkeys(name for part in parts for name in part.frame.columns))
+    labels = _labels(parts)
+    if not group and FILE in columns:
+        raise TableError(f"name the provider column with --group: is it {FILE!r}?")
+    name_of_all = ", ".join(part.name for part in parts)
+    for name in group:  # at least one of the files must have it
+        TableFile(pd.DataFrame(columns=columns), name_of_all, "").column(name, "the provider")
+    by_file = list(group) or [FILE]
+    notes = dict.fromkeys(note for part in parts for note in part.notes)
+    frames, named = [], []
+    for part, label in zip(parts, labels, strict=True):
+        lacking = [name for name in columns if name not in part.frame.columns]
+        wanted = [name for name in lacking if name not in {*by_file, *ignore}]
+        if wanted:
+            raise TableError(
+                f"{part.name} has no column {wanted[0]!r}, which another file has: add it, or leave it out of all of "
+                f"them with --ignore {wanted[0]}"
+            )
+        filled = [name for name in by_file if name not in part.frame.columns]
+        named += [label] if filled else []
+        frames.append(part.frame.assign(**dict.fromkeys(filled, label)))
+    _check_kinds(parts, columns, {*group, *ignore, *text})
+    if named:
+        shown = f"{', '.join(named[:10])}{', ...' if len(named) > 10 else ''}"
+        notes[f"the provider is the name of the file: {shown}"] = None
+    return TableFile(
+        pd.concat(frames, ignore_index=True),
+        name_of_all,
+        ", ".join(part.sha256 for part in parts),
+        tuple(notes),
+        None if group else FILE,
+    )
+
+
+def _labels(parts: Iterable[TableFile]) -> list[str]:
+    """Return a name for each file, without suffixes; those of equal names are numbered."""
+    stems = [part.name.partition(".")[0] or part.name for part in parts]
+    return [
+        stem if stems.count(stem) == 1 else f"{stem} ({stems[: number + 1].count(stem)})"
+        for number, stem in enumerate(stems)
+    ]
+
+
+def _check_kinds(parts: Sequence[TableFile], columns: Iterable[str], skipped: set[str]) -> None:
+    """Raise an error if a column has numbers in one file and text in another: it would be neither."""
+    for name in columns:
+        kinds = {
+            pd.api.types.is_numeric_dtype(part.frame[name]): part.name
+            for part in parts
+            if name not in skipped and name in part.frame.columns and part.frame[name].notna().any()
+        }
+        if len(kinds) > 1:
+            raise TableError(
+                f"column {name!r} has numbers in {kinds[True]} and text in {kinds[False]}: write it alike, or leave "
+                f"it out with --ignore {name}"
+            )

@@ -1,0 +1,84 @@
+"""Leaks: features that should perhaps not be features, such as row numbers, ids and what is known only afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from fgsv.tables.dataset import Dataset
+from fgsv.tables.preprocessing import Columns, days
+from fgsv.types import Floats
+
+FEWEST_ROWS = 20
+"""With fewer rows, numbers that are all different say nothing."""
+MOST_ROWS = 1_000
+"""Rows that a tree of one feature is fitted to, and tested on: those that come first."""
+ALMOST_ALONE = 0.99
+"""A feature predicts the target almost alone if a tree of it has this balanced accuracy, or this R²."""
+NAMES_OF_IDS = {"id", "idx", "index", "row", "rownames", "rownumber", "unnamed: 0"}
+"""Last words of columns that name rows; the last one is what pandas calls a column without a name."""
+
+
+def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
+    """Return warnings that name features which look like row numbers or ids, or which predict the target alone."""
+    ids = [name for name in columns.numbers if _is_id(dataset.features[name])]
+    warnings = []
+    if ids:
+        warnings.append(
+            f"these features look like row numbers or ids, from which a model learns by heart: {', '.join(ids)}; "
+            f"leave them out with --ignore {','.join(ids)}"
+        )
+    alone = {name: score for name in columns.used if (score := _score_alone(dataset, columns, name)) >= ALMOST_ALONE}
+    if alone:
+        what = "balanced accuracy" if dataset.task == "classification" else "R²"
+        words = ", ".join(f"{name} ({what} {score:.3f})" for name, score in alone.items())
+        warnings.append(
+            f"predicts the target almost alone: {words}; if it is known only after the target, leave it out with "
+            f"--ignore {','.join(alone)}"
+        )
+    return warnings
+
+
+def _is_id(column: pd.Series[Any]) -> bool:
+    """Say whether whole numbers name the rows: all are different, or the column is called an id."""
+    present = column.dropna()
+    if pd.api.types.is_bool_dtype(column) or len(present) < FEWEST_ROWS:
+        return False
+    numbers = present.to_numpy(dtype=float)
+    if np.any(np.mod(numbers, 1) != 0):
+        return False
+    last_word = str(column.name).lower().replace("-", "_").replace(".", "_").rpartition("_")[2]
+    return len(np.unique(numbers)) == len(numbers) or last_word in NAMES_OF_IDS
+
+
+def _score_alone(dataset: Dataset, columns: Columns, name: str) -> float:
+    """Return the score on test rows of a tree that sees this feature only; of a line, if that is better."""
+    X, X_test = _as_numbers(dataset, columns, name)
+    y, y_test = dataset.target[:MOST_ROWS], dataset.test_target[:MOST_ROWS]
+    if len(y) < FEWEST_ROWS or len(np.unique(y_test)) < 2:
+        return 0.0
+    if dataset.task == "classification":
+        tree = DecisionTreeClassifier(min_samples_leaf=2, random_state=0).fit(X, y)
+        predicted = tree.predict(X_test)
+        return float(np.mean([np.mean(predicted[y_test == each] == each) for each in np.unique(y_test)]))
+    models = (DecisionTreeRegressor(min_samples_leaf=2, random_state=0), LinearRegression())
+    return max(float(r2_score(y_test, model.fit(X, y).predict(X_test))) for model in models)
+
+
+def _as_numbers(dataset: Dataset, columns: Columns, name: str) -> tuple[Floats, Floats]:
+    """Return one feature of some training rows and of some test rows as (rows, 1) numbers; -1 if missing."""
+    parts = [dataset.features[name].iloc[:MOST_ROWS], dataset.test_features[name].iloc[:MOST_ROWS]]
+    if name in columns.categories:
+        codes, _ = pd.factorize(pd.concat([part.astype(object) for part in parts]).astype(str))
+        numbers = [codes[: len(parts[0])], codes[len(parts[0]) :]]
+    elif name in columns.dates:
+        numbers = [days(part) for part in parts]
+    else:
+        numbers = [pd.to_numeric(part, errors="coerce").to_numpy(dtype=float, na_value=np.nan) for part in parts]
+    first, second = (np.nan_to_num(np.asarray(each, dtype=float), nan=-1.0)[:, None] for each in numbers)
+    return first, second

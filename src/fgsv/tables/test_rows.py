@@ -1,0 +1,139 @@
+"""Test rows: a file of their own, rows that a column marks, or rows chosen by a hash of their content.
+
+A row that is chosen by its content is chosen whatever else is in the file, in whatever order and under whatever
+grouping: rows that come or go, new names of providers and the seed of a run move no test row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fgsv.tables.reading import TableError
+from fgsv.types import Floats, Masks
+
+TEST_MARKS = {"test": True, "true": True, "1": True, "1.0": True, "yes": True} | {
+    "train": False, "false": False, "0": False, "0.0": False, "no": False
+}  # fmt: skip
+MOST_SEEDS = 50
+"""Split seeds tried for a suggestion, if the rows of the present one cannot be used."""
+MOST_HASHES = 2_000_000
+"""Hashes computed for a suggestion: of a large table, fewer seeds are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class TestRows:
+    """The rows that models are tested on."""
+
+    __test__ = False  # not a test, whatever pytest thinks of the name
+
+    features: pd.DataFrame
+    target: NDArray[Any]
+    groups: dict[str, NDArray[Any]]
+    """Column -> the group of each test row."""
+    note: str
+    """Which rows these are, after "tested on"."""
+
+
+def marked(column: pd.Series[Any]) -> tuple[Masks, str]:
+    """Return the test rows that a column marks, as a mask and in words."""
+    marks = column.astype(str).str.strip().str.lower()
+    unknown = sorted(set(marks) - set(TEST_MARKS))
+    if unknown:
+        raise TableError(f"column {column.name!r} must contain train or test (or 0 and 1); it has {unknown[0]!r}")
+    is_test = marks.map(TEST_MARKS).to_numpy(dtype=bool)
+    return is_test, f"{int(is_test.sum())} rows marked in column {column.name!r}"
+
+
+def chosen(
+    rows: pd.DataFrame,
+    units: pd.Series[Any] | None,
+    fraction: float,
+    seed: int,
+    problem: Callable[[Masks], str | None],
+) -> tuple[Masks, str]:
+    """Choose test rows by a hash of their content, or whole units by a hash of their name: a mask and words.
+
+    Each row or unit is chosen with probability `fraction`, so its number, and that of each class, is about this
+    fraction. Equal rows are on the same side, so that no test row is also a training row. If most rows equal another
+    (features with few values), equal rows are told apart by their order in the file. `problem` says why a choice
+    cannot be used; the error then names a seed that can.
+    """
+    if not 0 < fraction < 1:
+        raise TableError(f"--test-fraction must be between 0 and 1, got {fraction}")
+    how = "a hash of their content"
+    if units is not None:
+        contents, how = [str(unit).encode() for unit in units], "a hash of the unit"
+    else:
+        contents = contents_of(rows)
+        if len(set(contents)) < len(contents) / 2:
+            contents, how = _numbered(contents), f"{how} and, as most rows equal another, of their order"
+
+    def choice(of_seed: int) -> Masks:
+        return _uniform(contents, of_seed) < fraction
+
+    is_test = choice(seed)
+    found = problem(is_test)
+    if found is not None:
+        others = range(seed + 1, seed + 1 + min(MOST_SEEDS, MOST_HASHES // len(contents)))
+        better = next((other for other in others if problem(choice(other)) is None), None)
+        advice = (
+            f"no --split-seed up to {others[-1] if others else seed} is better: bring test rows with --test, or "
+            "mark them in a column with --test-by, where a provider without training rows is worth zero"
+            if better is None
+            else f"--split-seed {better} chooses other rows, without this problem; --test and --test-by name your own"
+        )
+        raise TableError(f"{found}: {advice}")
+    count = "" if units is None else f" ({units[is_test].nunique()} of {units.nunique()} units)"
+    return is_test, f"{int(is_test.sum())} of {len(is_test)} rows{count} chosen by {how}, split seed {seed}"
+
+
+def contents_of(rows: pd.DataFrame) -> list[bytes]:
+    """Return the content of each row as bytes: the same however the other rows are written.
+
+    A whole number is the same with and without a point, because one missing value in a column turns all its numbers
+    into floats. The order of the columns does not matter.
+    """
+    names = sorted(rows.columns)
+    numbers = np.empty((len(rows), len(names)))
+    words: list[list[str]] = [[] for _ in range(len(rows))]
+    for position, name in enumerate(names):
+        numbers[:, position] = _numbers(rows[name]) + 0.0  # the zeros +0 and -0 are one number
+        text = np.isnan(numbers[:, position]) & rows[name].notna().to_numpy()
+        for row, cell in zip(np.flatnonzero(text), rows.loc[text, name].astype(str), strict=True):
+            words[row].append(f"{name}={cell}")
+    numbers[np.isnan(numbers)] = np.nan  # of all NaN the same one
+    return [each.tobytes() + "\0".join(text).encode() for each, text in zip(numbers, words, strict=True)]
+
+
+def _numbers(column: pd.Series[Any]) -> Floats:
+    """Return the cells of a column that are numbers, NaN for all others."""
+    if not pd.api.types.is_numeric_dtype(column):
+        if column.dtype.kind in "mM":  # dates are read from text, and compared as text
+            return np.full(len(column), np.nan)
+        column = column.astype(object)
+    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+
+
+def _numbered(contents: Iterable[bytes]) -> list[bytes]:
+    """Return contents with the number of equal ones that come before each."""
+    seen: Counter[bytes] = Counter()
+    numbered = []
+    for content in contents:
+        numbered.append(content + b"\0" + str(seen[content]).encode())
+        seen[content] += 1
+    return numbered
+
+
+def _uniform(contents: Sequence[bytes], seed: int) -> Floats:
+    """Return a number from 0 to 1 for each content, by a hash of it and the seed."""
+    key = str(seed).encode()
+    digests = b"".join(blake2b(content, digest_size=8, key=key).digest() for content in contents)
+    return np.frombuffer(digests, "<u8") / 2.0**64

@@ -1,0 +1,57 @@
+"""An option that lists things takes them separated by commas, repeated, or both: nothing is dropped."""
+
+import json
+
+import pytest
+from cli_cases import providers
+
+import fgsv
+
+ONCE = ["--group", "provider,site", "--target", "y", "--ignore", "id,b", "--regroup", "a,c"]
+REPEATED = ["--group", "provider", "--group", "site", "--target", "y"]
+REPEATED += ["--ignore", "id", "--ignore", "b", "--regroup", "a", "--regroup", "c"]
+
+
+@pytest.fixture
+def with_ids(tmp_path):
+    path = tmp_path / "ids.csv"
+    providers().assign(id=range(60)).to_csv(path, index=False)
+    return path
+
+
+def test_repeating_an_option_is_the_same_as_commas(fgsv_command, with_ids):
+    options = ["--budget", 100, "--json"]
+    metrics = {",": ["--metric", "accuracy,neg_log_loss"], "": ["--metric", "accuracy", "--metric", "neg_log_loss"]}
+    amounts = {",": ["--payout", "10,20"], "": ["--payout", "10", "--payout", "20"]}
+    documents = [
+        json.loads(fgsv_command("value", with_ids, *columns, *metrics[form], *amounts[form], *options)[1])
+        for columns, form in ((ONCE, ","), (REPEATED, ""))
+    ]
+    assert documents[0] == documents[1]
+    assert list(documents[1]["groupings"]) == ["provider", "site", "a", "c"]
+    assert documents[1]["payout"]["amount"] == "30.00"
+
+
+def test_every_ignored_column_is_left_out(fgsv_command, with_ids, tmp_path):
+    """An id that is not ignored after all would be a feature."""
+    out = tmp_path / "out"
+    assert fgsv_command("value", with_ids, *REPEATED, "--budget", 100, "--out", out)[0] == 0
+    assert fgsv.report.Result.load(out / "valuation.json").source.columns["ignored"] == ["id", "b"]
+
+
+def test_the_audit_splits_into_every_number_of_parts(fgsv_command, with_ids):
+    command = ["audit", with_ids, "--group", "site", "--target", "y", "--ignore", "id,provider", "--budget", 100]
+    command += ["--audit-budget", 3000, "--parts", "2", "--parts", "3", "--json"]
+    code, text, notes = fgsv_command(*command)
+    assert code == 0, notes
+    assert {row["parts"] for row in json.loads(text)["audit"]["attacks"]} == {2, 3}
+
+
+def test_a_payout_for_each_output_may_be_repeated(fgsv_command, with_ids, tmp_path):
+    out = tmp_path / "out"
+    command = ["value", with_ids, *ONCE, "--metric", "accuracy,neg_log_loss", "--budget", 100, "--out", out]
+    assert fgsv_command(*command)[0] == 0
+    pay = ["payout", out / "valuation.json", "--json"]
+    repeated = fgsv_command(*pay, "--amount", 30, "--amount", 20)
+    assert repeated == fgsv_command(*pay, "--amount", "30,20")
+    assert json.loads(repeated[1])["amount"] == "50.00"

@@ -1,0 +1,89 @@
+"""Real outputs meet the JSON schemas of the package, and damaged ones do not."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+from fgsv.cli import command_line
+from fgsv.payout import Terms
+from fgsv.report import make_result
+from fgsv.report.documents import document_of, plain
+
+SCHEMAS = files("fgsv.report") / "schemas"
+OLD = Path(__file__).parents[1] / "data" / "0.1.0"
+
+
+@cache
+def validator(command):
+    jsonschema = pytest.importorskip("jsonschema")
+    name = "valuation.schema.json" if command is None else "commands.schema.json"
+    schema = json.loads((SCHEMAS / name).read_text(encoding="utf-8"))
+    schema |= {} if command is None else {"$ref": f"#/$defs/{command}"}
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def check(document, command=None):
+    """Raise an error if a document does not meet the schema of valuation.json, or of what a command prints."""
+    validator(command).validate(json.loads(json.dumps(document)))
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(100, 3)), columns=["a", "b", "c"])
+    frame["y"] = (frame["a"] + 0.5 * rng.normal(size=100) > 0).astype(int)
+    return frame.assign(provider=rng.choice(["n", "s"], 100))
+
+
+@pytest.mark.parametrize(
+    ("of_table", "of_run"),
+    [
+        ({}, {"audit": True, "parts": (2,), "audit_budget": 1200, "payout": Terms("100")}),
+        ({"test_error": True}, {}),
+        ({"metric": "accuracy,neg_log_loss"}, {"payout": Terms(["1", "2"])}),
+    ],
+)
+def test_what_value_and_audit_print_and_write(frame, of_table, of_run):
+    result = make_result(fgsv.open_table(frame, group="provider", target="y", **of_table), budget=60, **of_run)
+    check(plain(document_of(result) | {"files": []}), "value")
+    check(result.to_document())
+
+
+def printed(capsys, *arguments):
+    with pytest.raises(SystemExit) as end:
+        command_line.main([*map(str, arguments), "--json"])
+    assert not end.value.code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_what_other_commands_print(frame, tmp_path, capsys):
+    path = tmp_path / "train.csv"
+    frame.to_csv(path, index=False)
+    table = [path, "--group", "provider", "--target", "y"]
+    saved = OLD / "paid" / "valuation.json"
+    check(printed(capsys, "value", *table, "--budget", 60), "value")
+    check(printed(capsys, "plan", *table, "--pilot", 100), "plan")
+    check(printed(capsys, "payout", saved, "--amount", 50, "--clip"), "payout")
+    check(printed(capsys, "compare", saved, OLD / "precise" / "valuation.json"), "compare")
+    check(printed(capsys, "verify", saved, "--ledger", OLD / "run.db"), "verify")
+
+
+def test_valuations_of_games_and_files_of_0_1_0(tmp_path):
+    fgsv.exact(fgsv.games.Airport([1, 2, 3]), [("a", 1), ("a", 1), "b"]).save(tmp_path / "v.json")
+    for path in [tmp_path / "v.json", *OLD.rglob("*.json")]:
+        check(json.loads(path.read_text(encoding="utf-8")))
+
+
+def test_a_damaged_document_is_refused():
+    jsonschema = pytest.importorskip("jsonschema")
+    document = json.loads((OLD / "paid" / "valuation.json").read_text(encoding="utf-8"))
+    for key, wrong in (("names", "north"), ("schema", 2), ("values", None), ("exact", "yes")):
+        with pytest.raises(jsonschema.ValidationError):
+            check(document | {key: wrong})

@@ -1,0 +1,161 @@
+"""Files of every kind, several at once, stdin and data frames of every library give the same table."""
+
+import io
+import sys
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+from fgsv.tables.inputs import read_all
+from fgsv.tables.reading import TableError
+
+
+def small(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n).round(6)
+    return pd.DataFrame(
+        {
+            "provider": np.array(["007", "south", "east"])[np.arange(n) % 3],
+            "age": rng.integers(20, 90, n),
+            "kind": rng.choice(["a", "b"], n),
+            "x": x,
+            "y": (x + rng.normal(size=n) > 0).astype(int),
+        }
+    )
+
+
+def as_jsonl(frame, path):
+    frame.to_json(path, orient="records", lines=True, double_precision=15)
+
+
+def as_json(frame, path):
+    frame.to_json(path, orient="records", double_precision=15)
+
+
+def as_excel(frame, path):
+    frame.to_excel(path, index=False)
+
+
+def as_zip(frame, path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("folder/rows.csv", frame.to_csv(index=False))
+        archive.writestr("__MACOSX/._rows.csv", b"\0")
+
+
+def as_gzip(frame, path):
+    frame.to_json(path, orient="records", lines=True, double_precision=15, compression="gzip")
+
+
+WRITERS = {"a.jsonl": as_jsonl, "a.json": as_json, "a.xlsx": as_excel, "a.zip": as_zip, "a.jsonl.gz": as_gzip}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_formats_read_the_same(tmp_path, name):
+    if name == "a.xlsx":
+        pytest.importorskip("openpyxl")
+    WRITERS[name](small(), tmp_path / name)
+    found = read_all(tmp_path / name, text=["provider"]).frame
+    pd.testing.assert_frame_equal(found, small(), check_dtype=False)
+    assert found["provider"][0] == "007"
+
+
+def test_stdin_is_read_whatever_it_contains(monkeypatch):
+    for content in (small().to_csv(index=False), small().to_json(orient="records", lines=True, double_precision=15)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        pd.testing.assert_frame_equal(read_all("-", text=["provider"]).frame, small(), check_dtype=False)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "datasets"])
+def test_a_data_frame_is_the_same_game_as_its_file(tmp_path, library):
+    package = pytest.importorskip(library)
+    frame = small().set_index(np.arange(60) // 2)  # labels of rows do not matter, even if they repeat
+    small().to_csv(tmp_path / "a.csv", index=False)
+    given = {
+        "pandas": lambda: frame,
+        "polars": lambda: package.from_pandas(frame),
+        "datasets": lambda: package.Dataset.from_pandas(frame, preserve_index=False),
+    }[library]()
+    options = {"group": "provider", "target": "y"}
+    of_file, of_frame = (fgsv.open_table(each, **options) for each in (tmp_path / "a.csv", given))
+    assert of_frame.game.fingerprint == of_file.game.fingerprint
+    assert of_frame.partition.names == ("007", "south", "east")
+    assert len(of_frame.source.sha256) == 64
+    assert fgsv.value(of_frame.game, of_frame.partition, budget=60).names == of_frame.partition.names
+    tested = fgsv.open_table(given, **options, test=given)
+    assert tested.source.test_rows == 60
+
+
+def test_several_files_are_one_table_and_their_names_are_the_providers(tmp_path):
+    paths = []
+    for number, name in enumerate(["north.csv", "south.csv.gz", "east.jsonl"]):
+        part = small().iloc[number * 20 : number * 20 + 20].drop(columns="provider")
+        paths.append(tmp_path / name)
+        as_jsonl(part, paths[-1]) if name.endswith("jsonl") else part.to_csv(paths[-1], index=False)
+    table = fgsv.open_table(paths, target="y")
+    assert table.partition.names == ("north", "south", "east")
+    assert table.source.columns["group"] == ["file"]
+    assert table.source.file == "north.csv, south.csv.gz, east.jsonl"
+    assert "the provider is the name of the file: north, south, east" in table.notes
+    whole = small().assign(provider=np.repeat(["north", "south", "east"], 20))
+    assert fgsv.open_table(whole, group="provider", target="y").game.fingerprint == table.game.fingerprint
+    archive = tmp_path / "all.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in paths:
+            packed.write(path, path.name)
+    assert fgsv.open_table(archive, target="y").partition.names == table.partition.names
+
+
+def test_a_file_that_lacks_the_provider_column_is_a_provider(tmp_path):
+    small(30).to_csv(tmp_path / "market.csv", index=False)
+    small(30, seed=1).drop(columns="provider").to_csv(tmp_path / "newcomer.csv", index=False)
+    files = [tmp_path / "market.csv", tmp_path / "newcomer.csv"]
+    assert fgsv.open_table(files, group="provider", target="y").partition.names[-1] == "newcomer"
+    with pytest.raises(TableError, match="did you mean 'provider'"):
+        fgsv.open_table(files, group="providr", target="y")
+    with pytest.raises(TableError, match=r"newcomer\.csv has no column 'provider'.*--ignore provider"):
+        fgsv.open_table(files, target="y")
+
+
+def test_files_of_one_name_are_told_apart(tmp_path):
+    paths = [tmp_path / year / "rows.csv" for year in ("2023", "2024")]
+    for number, path in enumerate(paths):
+        path.parent.mkdir()
+        small(40, number).drop(columns="provider").to_csv(path, index=False)
+    assert fgsv.open_table(paths, target="y").partition.names == ("rows (1)", "rows (2)")
+
+
+def test_what_cannot_be_joined_or_read_is_named(tmp_path):
+    small().to_csv(tmp_path / "a.csv", index=False)
+    small().assign(age="old").to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(TableError, match=r"'age' has numbers in a\.csv and text in b\.csv.*--ignore age"):
+        read_all([tmp_path / "a.csv", tmp_path / "b.csv"], group=["provider"], text=["provider"])
+    (tmp_path / "c.jsonl").write_text('{"a": 1}\n{"a": \n')
+    with pytest.raises(TableError, match="line 2"):
+        read_all(tmp_path / "c.jsonl")
+    (tmp_path / "d.json").write_text("[1, 2]")
+    with pytest.raises(TableError, match="row 1 is not an object"):
+        read_all(tmp_path / "d.json")
+    with zipfile.ZipFile(tmp_path / "e.zip", "w"):
+        pass
+    for name, content, words in [
+        ("f.xlsx", b"PK\x03\x04 not an archive", "cannot be unpacked"),
+        ("g.xls", b"\xd0\xcf\x11\xe0 old", "save it as .xlsx"),
+    ]:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(TableError, match=words):
+            read_all(tmp_path / name)
+    with pytest.raises(TableError, match="got dict: choose one of train, test"):
+        read_all({"train": small(), "test": small()})
+    with pytest.raises(TableError, match="expected a path, a data frame"):
+        read_all(7)
+
+
+def test_objects_and_lists_in_json_become_columns_and_words(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"p": 7, "q": {"r": 1}, "t": [1, 2]}\n{"p": null, "q": {"r": 2}, "t": []}\n')
+    found = read_all(tmp_path / "a.jsonl", text=["p"]).frame
+    assert found["p"].tolist()[0] == "7"
+    assert found["q.r"].tolist() == [1, 2]
+    assert found["t"].tolist() == ["[1, 2]", "[]"]

@@ -1,0 +1,71 @@
+"""Features that name rows, or that give the target away, are warned of by name; others are not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+
+import fgsv
+from fgsv.report import Result, make_result
+
+
+def table(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    frame = pd.DataFrame(x, columns=["a", "b"]).assign(year=2000 + np.arange(n) // 20, flag=x[:, 1] > 0)
+    frame["y"] = (x[:, 0] + 0.5 * rng.normal(size=n) > 0).astype(int)
+    return frame.assign(provider=rng.choice(["n", "s"], n))
+
+
+def opened(frame, **options):
+    return fgsv.open_table(frame, **{"group": "provider", "target": "y"} | options)
+
+
+def test_ordinary_features_are_no_leaks_and_are_listed():
+    found = opened(table())
+    assert found.warnings == ()
+    assert found.source.features == ("a", "b", "year", "flag")
+    assert any("4 numeric columns" in note and "a, b, year, flag" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        {"Unnamed: 0": np.arange(200)},
+        {"number": np.random.default_rng(0).permutation(200)},
+        {"number": 1000 + 7 * np.arange(200.0)},
+        {"patient_id": np.arange(200) // 4},
+    ],
+)
+def test_row_numbers_and_ids_are_named(ids):
+    (warning,) = opened(table().assign(**ids)).warnings
+    assert f"--ignore {next(iter(ids))}" in warning
+    assert opened(table().assign(**ids), ignore=list(ids)).warnings == ()
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_what_gives_the_target_away_is_named(task):
+    frame = table()
+    if task == "regression":
+        frame["y"] = frame["a"] + 0.3 * np.random.default_rng(1).normal(size=200)
+    words = np.where(frame["y"] > 0, "ill", "well")
+    for leak in (frame["y"] * 2 + 1, -frame["y"], *([words] if task == "classification" else [])):
+        warnings = opened(frame.assign(leak=leak), task=task).warnings
+        assert len(warnings) == 1, leak
+        assert "predicts the target almost alone: leak (" in warnings[0]
+    assert opened(frame, task=task).warnings == ()
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_wine, load_diabetes])
+def test_real_data_raise_no_false_alarm(load):
+    data = load(as_frame=True).frame.assign(provider=np.arange(load().data.shape[0]) % 3)
+    assert opened(data, target="target").warnings == ()
+
+
+def test_warnings_and_features_are_in_the_result(tmp_path):
+    found = opened(table().assign(row_id=np.arange(200)))
+    result = make_result(found, budget=60, out=tmp_path)
+    assert result.warnings[: len(found.warnings)] == list(found.warnings)
+    again = Result.load(tmp_path / "valuation.json")
+    assert again.source.features == ("a", "b", "year", "flag", "row_id")
+    assert again.warnings == result.warnings

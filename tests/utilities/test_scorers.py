@@ -1,0 +1,80 @@
+"""Every scorer of scikit-learn can be used, and no data is worth what the scorer gives the best constant."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.tree import DecisionTreeClassifier
+
+import fgsv
+
+OF_ONE_CLASS = {"f1", "precision", "recall", "jaccard", "average_precision", "neg_brier_score", "d2_brier_score"}
+"""Scores of one class, the positive one."""
+OF_SAMPLES = {name for name in get_scorer_names() if name.endswith("_samples")}
+"""Scores of several labels for each row, which no table here has."""
+
+
+def make_data(n_classes, n=60):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    codes = np.digitize(X[:, 0] + 0.3 * rng.normal(size=n), [-0.5, 0.5] if n_classes == 3 else [0.0])
+    y = np.array(["no", "yes", "maybe"])[codes] if n_classes else 5 + X[:, 0] + 0.1 * rng.normal(size=n)
+    return X[:40], y[:40], X[40:], y[40:]
+
+
+def worth(model, name, data, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn's, of scores that are undefined for some predictions
+        return fgsv.utility(model, *data, name, **options)(np.array([np.zeros(40, bool), np.ones(40, bool)]))
+
+
+def oracle(name, data, positive=None):
+    """Return what scikit-learn gives a constant fitted to the test rows, and a model of all training rows."""
+    X, y, X_test, y_test = data
+    scorer = get_scorer(name)
+    if positive is not None and name in OF_ONE_CLASS:
+        scorer._kwargs = {**scorer._kwargs, "pos_label": positive}
+    kind, constant = (Ridge(), DummyRegressor()) if y.dtype.kind == "f" else (LogisticRegression(), DummyClassifier())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return scorer(constant.fit(X_test, y_test), X_test, y_test), scorer(kind.fit(X, y), X_test, y_test)
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+def test_every_scorer_of_scikit_learn(n_classes):
+    data = make_data(n_classes)
+    model = LogisticRegression() if n_classes else Ridge()
+    used = 0
+    for name in sorted(set(get_scorer_names()) - OF_SAMPLES):
+        try:
+            expected = oracle(name, data, "yes" if n_classes == 2 else None)
+        except (ValueError, AttributeError):  # not a score of this kind of target
+            with pytest.raises(ValueError, match=r"scoring|score"):
+                worth(model, name, data)
+            continue
+        used += 1
+        options = {}
+        if not np.isfinite(expected[0]):
+            with pytest.raises(ValueError, match="--empty NUMBER"):
+                worth(model, name, data)
+            expected, options = (0.0, expected[1]), {"empty": 0.0}
+        found = worth(model, name, data, **options)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6, err_msg=name)
+    assert used > 10
+
+
+def test_a_coalition_without_some_class_has_a_score():
+    """A tree fitted to one class of three has probabilities of that one only."""
+    data = make_data(3)
+    lone = data[1] == "no"
+    for name in ("roc_auc_ovo", "neg_brier_score", "f1_macro"):
+        found = fgsv.utility(DecisionTreeClassifier(), *data, name)(lone[None])
+        assert np.isfinite(found).all(), name
+
+
+def test_a_score_that_does_not_exist_is_corrected():
+    with pytest.raises(ValueError, match="did you mean accuracy"):
+        fgsv.utility(LogisticRegression(), *make_data(2), "acuracy")

