@@ -1,7 +1,7 @@
 """The references of commands and of Python: generated text, in the repository for readers of a clone.
 
-`python docs/hooks.py` writes it into docs/cli.md and docs/api.md; `tests/docs/test_reference.py` checks that it is up to
-date. As a hook of mkdocs, this file puts the full reference there instead.
+`python docs/hooks.py` writes it into docs/cli.md and docs/api.md; `tests/docs/test_reference.py` checks that it is
+up to date. As a hook of mkdocs, this file puts the full reference there instead.
 """
 
 from __future__ import annotations
