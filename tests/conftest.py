@@ -12,6 +12,28 @@ collect_ignore_glob = ["*conftest.py"]  # several modules of one name: none of t
 settings.register_profile("fgsv", deadline=None, derandomize=True)
 settings.load_profile("fgsv")
 
+SLOW = {
+    "test_audit_running.py",
+    "test_baselines.py",
+    "test_bench.py",
+    "test_copyright_experiment.py",
+    "test_covariance.py",
+    "test_demo_command.py",
+    "test_diabetes.py",
+    "test_docs.py",
+    "test_door.py",
+    "test_faults.py",
+    "test_page_in_browser.py",
+    "test_proxy.py",
+    "test_torture.py",
+    "test_workers.py",
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Start the slow files first, so that the workers of pytest-xdist end together."""
+    items.sort(key=lambda item: item.path.name not in SLOW)
+
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):

@@ -1,5 +1,7 @@
 """Diagnostics against games whose behaviour by size is known."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,25 @@ def test_too_little():
         fgsv.diagnose(fgsv.Game(root, 5))
     with pytest.raises(ValueError, match="budget of at least"):
         fgsv.diagnose(fgsv.Game(root, 50), budget=50)
+
+
+def test_sampled_split_gains_of_many_groups_are_the_exact_ones_within_their_error(monkeypatch):
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(12), rng.integers(1, 9, size=12)).tolist()
+    game = fgsv.Game(root, len(groups))
+    exact = fgsv.diagnose(game, groups, budget=1_000)
+    monkeypatch.setattr("fgsv.diagnosis.MOST_EXACT", 11)
+    sampled = fgsv.diagnose(game, groups, budget=1_000)
+    assert exact.split_gains_stderr == 0 < sampled.split_gains_stderr
+    assert sampled.split_gains["group"].tolist() == exact.split_gains["group"].tolist()
+    assert (np.abs(sampled.split_gains.gain - exact.split_gains.gain) < 4 * sampled.split_gains_stderr).all()
+    # an error that says something: a fraction of the gains
+    assert sampled.split_gains_stderr < 0.1 * exact.split_gains.gain.max()
+
+
+def test_many_groups_are_diagnosed_at_once():
+    groups = (np.arange(8_000) % 1_618).tolist()
+    start = time.process_time()
+    found = fgsv.diagnose(fgsv.Game(root, 8_000), groups, budget=400)
+    assert len(found.split_gains) == 1_618
+    assert time.process_time() - start < 20  # by integration it would take hours

@@ -102,7 +102,7 @@ def test_no_settings_are_parsed_but_those_of_old_files():
         path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(ast.parse(path.read_text())))
     }
     # the others read what users type, cells of tables, and characters of a terminal
-    assert importers == {"valuation/old_files.py", "cli/parsers.py", "cli/console.py", "tables/reading.py"}
+    assert importers == {"valuation/old_files.py", "cli/parsers.py", "environment.py", "tables/reading.py"}
 
 
 def test_importing_fgsv_loads_no_optional_package():

@@ -1,5 +1,6 @@
 """Money: it adds up, it is exact, and under the default policy splitting earns nothing."""
 
+import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
 
@@ -11,6 +12,7 @@ from hypothesis import assume, given, settings
 import fgsv
 from fgsv import payout
 from fgsv.partition import Partition
+from fgsv.payout.policy import Policy, apply
 from fgsv.valuation import End, Reason, Valuation
 
 values_lists = st.lists(st.floats(-1, 10).map(lambda x: round(x, 6)), min_size=1, max_size=12)
@@ -219,3 +221,25 @@ def test_frame_and_words():
     assert list(frame["payout"]) == [Decimal("33.33"), Decimal("66.67")]
     assert "not faithful" in repr(result)
     assert result.to_dict()["payments"][0]["payout"] == "33.33"
+
+
+@pytest.mark.parametrize("policy", [{"clip": True}, {"floor": "1"}, {"clip": True, "cap": "90"}])
+def test_intervals_take_little_memory_and_have_the_same_bits(monkeypatch, policy):
+    weights = np.random.default_rng(0).normal(size=400) + 0.5
+    result = fgsv.value(fgsv.Game(lambda masks: masks @ weights, 400), budget=100)
+    whole = fgsv.payout.split(result, "10000", **policy)
+    monkeypatch.setattr("fgsv.payout.splitting.BLOCK", 2**16)
+    tracemalloc.start()
+    blocks = fgsv.payout.split(result, "10000", **policy)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert blocks.to_dict() == whole.to_dict()
+    assert peak < 400 * 2000 * 8  # not even one array of all scenarios
+
+
+def test_bounds_for_many_groups_are_found_at_once():
+    values = np.random.default_rng(0).random((5000, 1)) + 0.01
+    total = sum(map(Fraction, values[:, 0].tolist()))
+    paid = apply(Policy(floor=Decimal(5), cap=Decimal(35)), values, [Decimal(100_000)], [total])
+    assert sum(paid) == 100_000
+    assert (min(paid), max(paid)) == (5, 35)

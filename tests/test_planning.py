@@ -66,3 +66,28 @@ def test_the_first_rounds_of_an_enumeration_are_no_estimates():
     rounds = list(fgsv.iterate(fgsv.games.Airport(np.arange(1.0, 14)), budget=2**13))
     assert [each.is_estimate for each in rounds] == [False, False, False, True]
     assert {each.method for each in rounds} == {"exact"}
+
+
+def test_a_plan_of_several_outputs_speaks_of_each():
+    weights = np.random.default_rng(0).normal(size=(40, 2)) + np.array([2, 1])
+
+    def game(masks):
+        return np.sqrt(np.maximum(masks @ weights, 0))
+
+    labels = [i % 4 for i in range(40)]
+    both = fgsv.plan(fgsv.Game(game, 40, outputs=("a", "b")), labels, pilot=200)
+    for column, name in enumerate(("a", "b")):
+        alone = fgsv.plan(lambda masks, column=column: game(masks)[:, column], labels, pilot=200)
+        assert both.by_output[name] == pytest.approx(alone.half_width, rel=0.5)
+        assert both.to_frame()[f"half_width_{name}"][0] == pytest.approx(
+            both.by_output[name] * np.sqrt(both.n_evaluations / 1000)
+        )
+    assert both.half_width == max(both.by_output.values())
+    assert fgsv.plan(lambda masks: masks.sum(axis=1), labels, pilot=200).by_output == {}
+
+
+def test_a_precision_in_percent_is_refused():
+    with pytest.raises(ValueError, match=r"below 1, got 5: 5 percentage points are 0\.05"):
+        Limits(precision=5)
+    with pytest.raises(ValueError, match=r"below 1, got 100$"):
+        fgsv.value(lambda masks: masks.sum(axis=1), [0, 1, 1], precision=100)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.coalitions import Coalitions
-from fgsv.ledger import Ledger
+from fgsv.ledger import Ledger, Purpose
 from fgsv.running.preparation import door_to, read_players
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
@@ -19,6 +19,10 @@ from fgsv.valuation import End, Failures, Reason
 N_SIZES = 16
 N_RESAMPLES = 200
 EVALUATIONS_PER_DRAW = 6
+MOST_EXACT = 32
+"""Up to this many groups, predicted gains are integrated exactly, at a cost of K^3; above it, they are sampled."""
+DRAWS_OF_GROUPS = 2048
+"""Sets of other groups drawn for a predicted gain; even."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +64,9 @@ class Diagnosis:
     seed: int
     failures: Failures | None = None
     """Evaluations that failed; None where none did."""
+    split_gains_stderr: float = 0.0
+    """The largest standard error of a predicted gain from sampling sets of groups, part of the intervals; 0 up to
+    `MOST_EXACT` groups, where the prediction is exact for the fitted curve."""
 
     @property
     def assumption_met(self) -> str:
@@ -150,7 +157,8 @@ def diagnose(
 
     (the paper's definition 3 and assumption 2): six evaluations a draw. The mean utility by size predicts what
     a group gains under GSV by splitting into halves, as if all players were alike (proposition 1); where
-    `groups` is None, for four groups of equal size. `output` selects one of several outputs. `n_jobs`,
+    `groups` is None, for four groups of equal size. Above 32 groups these predictions are sampled, and
+    `split_gains_stderr` is their error. `output` selects one of several outputs. `n_jobs`,
     `ledger`, `on_error` and `timeout` are as for `fgsv.value`.
     """
     read, partition = read_players(game, groups)
@@ -166,7 +174,7 @@ def diagnose(
     coalitions = Coalitions.concatenate([Coalitions.ends(n), *_draws(n, sizes, n_draws, rng)])
     door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     settings = {"method": "diagnose", "budget": budget, "seed": seed, "fingerprint": read.fingerprint}
-    with opened, door.evaluator.recorded(settings) as record:
+    with opened, door.evaluator.recorded(settings, Purpose.DIAGNOSIS) as record:
         n_outputs = door.ends().shape[1]
         if not 0 <= output < n_outputs:
             raise ValueError(f"output must be a position from 0 to {n_outputs - 1}, got {output}")
@@ -199,15 +207,17 @@ def diagnose(
     group_names, group_sizes = [str(name) for name in partition.names], partition.sizes.astype(np.int64)
     if groups is None:
         group_names, group_sizes = ["one of four equal groups"], _four_equal_groups(n)
+    split_gains, sampling_error = _split_gains(group_names, group_sizes, nodes, curves, seed)
     return Diagnosis(
         by_size,
-        _split_gains(group_names, group_sizes, nodes, curves),
+        split_gains,
         _slope(sizes, np.einsum("rsd,sd->rs", weights, deletion), deletion),
         _slope(sizes, np.einsum("rsd,sd->rs", weights, second), second),
         _slope(sizes, _resampled_quantiles(second, weights), second),
         len(coalitions),
         seed,
         failures,
+        sampling_error,
     )
 
 
@@ -289,22 +299,67 @@ def _resampled_quantiles(differences: Floats, weights: Floats) -> Floats:
     )
 
 
-def _split_gains(names: Sequence[str], sizes: Ints, nodes: Ints, curves: Floats) -> pd.DataFrame:
-    """Return the predicted gain of splitting each named group into halves, from the curves of mean utility."""
-    rows = []
-    for position, name in enumerate(names):
+def _split_gains(
+    names: Sequence[str], sizes: Ints, nodes: Ints, curves: Floats, seed: int
+) -> tuple[pd.DataFrame, float]:
+    """Return the predicted gain of splitting each named group into halves, and its largest sampling error."""
+    exact = len(sizes) <= MOST_EXACT
+    sampled = {} if exact else _sampled_gains(sizes, nodes, curves, np.random.default_rng([seed, 1]))
+    rows, largest = [], 0.0
+    for position, name in enumerate(names):  # without groups, the first of four
         size = int(sizes[position])
         if size < 2:
             continue
-        others = np.delete(sizes, position)
-        halves = (size // 2, size - size // 2)
-        gains = -_expected_gsv(size, others, nodes, curves)
-        for half, rest in (halves, halves[::-1]):
-            gains = gains + _expected_gsv(half, np.append(others, rest), nodes, curves)
-        error = gains[1:].std(ddof=1)
+        gains, stderr = (_exact_gains(position, sizes, nodes, curves), 0.0) if exact else sampled[size]
+        largest = max(largest, stderr)
+        error = float(np.hypot(gains[1:].std(ddof=1), stderr))
         row = {"group": name, "players": size, "gain": gains[0], "low": gains[0] - 1.96 * error}
         rows.append({**row, "high": gains[0] + 1.96 * error})
-    return pd.DataFrame(rows, columns=["group", "players", "gain", "low", "high"])
+    return pd.DataFrame(rows, columns=["group", "players", "gain", "low", "high"]), largest
+
+
+def _exact_gains(position: int, sizes: Ints, nodes: Ints, curves: Floats) -> Floats:
+    """Return the gain of one group by splitting into halves, for each curve."""
+    size, others = int(sizes[position]), np.delete(sizes, position)
+    halves = (size // 2, size - size // 2)
+    gains = -_expected_gsv(size, others, nodes, curves)
+    for half, rest in (halves, halves[::-1]):
+        gains = gains + _expected_gsv(half, np.append(others, rest), nodes, curves)
+    return gains
+
+
+def _sampled_gains(
+    sizes: Ints, nodes: Ints, curves: Floats, rng: np.random.Generator
+) -> dict[int, tuple[Floats, float]]:
+    """Return, by size of group, what splitting into halves gains for each curve, and the first one's sampling error.
+
+    With x uniform in (0, 1) and T the players of the other groups, each in with probability x, the gain of splitting
+    size = a + b is the mean over x and T of
+
+        (1 - x) [f(T + a) + f(T + b) - 2 f(T)] + x [2 f(T + size) - f(T + a) - f(T + b)] - [f(T + size) - f(T)].
+
+    It comes from small x, where f bends: x is drawn with a density in proportion to 1 / (1 + K x), in strata. Groups
+    of one size gain the same, so this costs draws for each pair of distinct sizes, whatever the number of groups.
+    """
+    distinct, counts = np.unique(sizes, return_counts=True)
+    place, scale, m = np.log1p(nodes), np.log1p(len(sizes)), DRAWS_OF_GROUPS
+    gains = {}
+    for size in distinct[distinct > 1].tolist():
+        x = np.expm1(scale * (np.arange(m) + rng.random(m)) / m) / len(sizes)
+        totals = rng.binomial(counts - (distinct == size), x[:, None]) @ distinct
+        weight = (1 + len(sizes) * x) * scale / len(sizes) / m  # one over the density, and over the draws
+        a = size // 2
+        ends = np.stack([totals, totals + a, totals + size - a, totals + size])
+        factors = weight * np.stack([2 * x - 1, 1 - 2 * x, 1 - 2 * x, 2 * x - 1])
+        at = np.log1p(ends)
+        left = np.clip(np.searchsorted(place, at, side="right") - 1, 0, len(place) - 2)
+        share = (at - place[left]) / (place[left + 1] - place[left])
+        on_nodes = np.bincount(left.ravel(), (factors * (1 - share)).ravel(), len(place))
+        on_nodes += np.bincount(left.ravel() + 1, (factors * share).ravel(), len(place))
+        terms = (factors * np.interp(at, place, curves[0])).sum(axis=0)
+        # neighbouring strata in pairs: their difference overstates the spread within each, if anything
+        gains[size] = curves @ on_nodes, float(np.sqrt(((terms[::2] - terms[1::2]) ** 2).sum()))
+    return gains
 
 
 def _expected_gsv(size: int, others: Ints, nodes: Ints, curves: Floats) -> Floats:

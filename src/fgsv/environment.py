@@ -1,4 +1,4 @@
-"""The environment of a run: package versions, optional packages, objects named by users, atomic file writes."""
+"""The environment of a run: package versions, optional packages, objects named by users, files written whole."""
 
 from __future__ import annotations
 
@@ -7,24 +7,38 @@ import importlib.util
 import inspect
 import os
 import platform
+import re
+import secrets
 import shlex
 import sys
+import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar
 
 import fgsv
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOT_PRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Control characters, invisible ones, those that turn the direction of text, and halves of characters."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "pandas", "torch")
 """Packages whose versions may affect a result."""
+FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+"""What a spreadsheet takes for the beginning of a formula; some take the wide forms, too."""
 
 
 def versions() -> dict[str, str]:
@@ -103,22 +117,120 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _from_path(module: str, name: str) -> ModuleType:
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)
+    """Import a module from the usual places, or else from the current folder, which is a place only meanwhile."""
     try:
-        return importlib.import_module(module)
-    except ImportError as error:
+        if importlib.util.find_spec(module.partition(".")[0]) is not None:
+            return importlib.import_module(module)
+        with _current_folder():
+            return importlib.import_module(module)
+    except (ImportError, ValueError) as error:
         raise ValueError(f"{name!r} cannot be imported: {error}") from None
 
 
-def write_whole(path: str | Path, text: str) -> Path:
-    """Write a text file by renaming a complete one: readers see all of it or nothing."""
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Look for modules in the current folder too, but last; those found there go to workers by value.
+
+    Afterwards the folder is no place for modules again: a file named like a package that is not installed must not
+    be imported in its place.
+    """
+    import cloudpickle
+
+    here, known = os.getcwd(), set(sys.modules)
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+    for name in set(sys.modules) - known:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(here):
+            cloudpickle.register_pickle_by_value(sys.modules[name])
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to write that takes its name when the block is done: readers see all of it or nothing.
+
+    Until then it has a random name that nothing has: a link that somebody laid there is never followed.
+    """
     path = Path(path)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8", newline="")
-    part.replace(path)
-    return path
+    part = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: str | Path, text: str) -> Path:
+    r"""Write a text file by renaming a complete one: readers see all of it or nothing.
+
+    Text that UTF-8 lacks, such as the parts of file names that are no UTF-8, is written as \udcff, which JSON reads.
+    """
+    with written_whole(path) as file:
+        file.write(text.encode("utf-8", errors="backslashreplace"))
+    return Path(path)
+
+
+def writable_folder(folder: str | Path) -> Path:
+    """Return a folder, created if need be, in which files can be written; raise an error if they cannot."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except (FileExistsError, NotADirectoryError):
+        raise FileExistsError(f"{folder} is not a folder, or is inside a file: choose another --out") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise ValueError(f"no file can be written in {folder} ({reason}): choose another --out") from None
+
+
+def most_expanded(size: int) -> int:
+    """Return the most bytes that a compressed part of a foreign file may expand to; tables take 3 to 30 times it.
+
+    >>> most_expanded(10_000)
+    268435456
+    """
+    return max(2**28, 200 * size)
+
+
+def to_csv(frame: pd.DataFrame, **options: Any) -> str:
+    r"""Return a table as CSV in which no spreadsheet mistakes text for a formula.
+
+    >>> import pandas as pd
+    >>> to_csv(pd.DataFrame({"group": ["=cmd()", "north"], "value": [-1.0, 2.0]}))
+    "group,value\n'=cmd(),-1.0\nnorth,2.0\n"
+    """
+    safe = frame.rename(columns=harmless)
+    for number, kind in enumerate(frame.dtypes):
+        if kind.kind not in "biufcmM":
+            safe.isetitem(number, frame.iloc[:, number].map(harmless))
+    return str(safe.to_csv(index=False, lineterminator="\n", **options))
+
+
+def harmless(cell: Any) -> Any:
+    r"""Put an apostrophe before text that a spreadsheet would run as a formula; return anything but text unchanged.
+
+    A \r in text becomes \n: CSV writers do not quote it, and what follows would be a new row.
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text.lstrip().startswith(FORMULA) or text.startswith(("\t", "\n")) else text
+
+
+def printable(words: Any) -> str:
+    r"""Return text for a terminal: without what moves its cursor, changes its colours or the direction of text.
+
+    >>> printable("north\x1b[31m") == "north\N{REPLACEMENT CHARACTER}[31m"
+    True
+    """
+    return NOT_PRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(words))
 
 
 def same_arguments(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,19 +49,56 @@ class Game:
     """A function that takes `Coalitions` directly, for games that can avoid n booleans per coalition."""
     grouped_by: Partition | None = None
     """If the players are themselves groups (`grouped`), the partition into these groups."""
+    frame: str | Mapping[str, str] | None = None
+    """What a coalition's value depends on besides its players (model, score, test rows), by name or part by part."""
+    players: Sequence[Any] | bytes | Callable[[], bytes] | None = None
+    """An id for each player, by which another game of the same frame knows it again; or 16 bytes for each, which a
+    function may return. With `frame`, it makes the fingerprint."""
+    old_fingerprint: str | None = None
+    """The fingerprint that 0.1.0 gave this game, where it was another."""
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"a game needs a callable, got {type(self.function).__name__}")
         if self.n_players < 1:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
+        if self.fingerprint is None and self.frame is not None and self.players is not None:
+            content = json.dumps(self.frame, sort_keys=True).encode() + (self.player_digests() or b"")
+            object.__setattr__(self, "fingerprint", hashlib.sha256(content).hexdigest())
+
+    def player_digests(self) -> bytes | None:
+        """Return 16 bytes for each player that identify it in any game of its frame; None if nothing does."""
+        given = self.players() if callable(self.players) else self.players
+        if given is None:
+            return None
+        if not isinstance(given, bytes):
+            ids = [str(each) for each in given]
+            if len(set(ids)) < len(ids):
+                twice = next(each for each in ids if ids.count(each) > 1)
+                raise ValueError(f"players must have different ids, but {twice!r} is given twice")
+            given = b"".join(hashlib.sha256(each.encode()).digest()[:16] for each in ids)
+        if len(given) != 16 * self.n_players:
+            raise ValueError(
+                f"players must have an id for each of the {self.n_players} players, got {len(given) // 16}"
+            )
+        return given
 
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions given by the rows of an (m, n) boolean array."""
         return np.asarray(self.function(np.asarray(masks, dtype=bool)), dtype=float)
 
 
-_OPTIONAL = ("outputs", "fingerprint", "independent_rows", "cost", "batch_size", "evaluate_lists")
+_OPTIONAL = (
+    "outputs",
+    "fingerprint",
+    "independent_rows",
+    "cost",
+    "batch_size",
+    "evaluate_lists",
+    "frame",
+    "players",
+    "old_fingerprint",
+)
 
 
 def as_game(game: Any, n_players: int | None = None) -> Game:
@@ -78,6 +117,8 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
     if isinstance(game, Game):
         return game
     said = {name: getattr(game, name) for name in _OPTIONAL if hasattr(game, name)}
+    if said.get("frame") is None:
+        said.pop("players", None)  # an attribute of that name may mean anything
     n = own if own is not None else n_players
     assert n is not None
     return Game(game, int(n), **said)

@@ -131,7 +131,13 @@ def called(argument: str, labels: Any) -> str:
 def read_labels(labels: Any, argument: str) -> list[Any]:
     """Return labels as a list; raise an error that counts the missing ones."""
     listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-    missing = [i for i, label in enumerate(listed) if label is None or _is_nan(label)]
+    kind = labels.dtype.kind if isinstance(getattr(labels, "dtype", None), np.dtype) else "O"
+    if kind in "biuSU":
+        missing = []
+    elif kind == "f":
+        missing = np.flatnonzero(np.isnan(labels)).tolist()
+    else:
+        missing = [i for i, label in enumerate(listed) if label is None or _is_nan(label)]
     if missing:
         raise ValueError(
             f"{called(argument, labels)} has {len(missing)} missing labels, the first in row {missing[0]}"

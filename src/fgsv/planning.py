@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,9 +14,11 @@ import pandas as pd
 
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.run import iterate
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence
+from fgsv.valuation.settings import check_precision
 
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
@@ -43,19 +45,23 @@ class Plan:
     """The largest half-width of a share after the pilot."""
     confidence: float
     exact: bool = False
+    by_output: Mapping[str, float] = field(default_factory=dict)
+    """With several outputs, the largest half-width of a share for each; `half_width` is that of the widest."""
 
     @classmethod
     def of(cls, valuation: Valuation, seconds: float, confidence: float = 0.95) -> Plan:
         """Return the plan extrapolated from the first part of a run, which took `seconds`."""
         bounds = valuation.share_interval(confidence)
+        half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
         return cls(
             valuation.partition.n_players,
             valuation.partition.n_groups,
             valuation.n_evaluations,
             seconds,
-            float(np.max(bounds[..., 1] - bounds[..., 0])) / 2,
+            float(np.max(half_widths)),
             confidence,
-            exact=valuation.exact,
+            valuation.exact,
+            dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
         )
 
     def half_width_after(self, budget: int) -> float:
@@ -80,12 +86,14 @@ class Plan:
         return min(counts, default=None)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table of budgets against half-widths and minutes."""
+        """Return a table of budgets against half-widths and minutes; with several outputs, also of each of them."""
         budgets = [self.n_evaluations] if self.exact else [b for b in BUDGETS if b >= self.n_evaluations]
+        shrunk = np.sqrt(self.n_evaluations / np.array(budgets)).tolist()
         return pd.DataFrame(
             {
                 "evaluations": budgets,
                 "half_width": [self.half_width_after(budget) for budget in budgets],
+                **{f"half_width_{name}": [width * each for each in shrunk] for name, width in self.by_output.items()},
                 "minutes": [self.seconds_for(budget) / 60 for budget in budgets],
             }
         )
@@ -104,15 +112,59 @@ class Limits:
     precision: float | None = None
     max_seconds: float | None = None
 
+    def __post_init__(self) -> None:
+        check_precision(self.precision)
+
+
+@dataclass(frozen=True)
+class FirstCost:
+    """What a run will cost, known before it begins, from the time that U(N) took."""
+
+    seconds_of_all: float
+    """One evaluation of the coalition of all players."""
+    n_evaluations: int | None
+    """Evaluations of the run; None where it stops at a target."""
+    n_workers: int = 1
+    advice: str = ""
+    """What would be cheaper, in words."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Expected seconds: a coalition has half of the players on average, and costs half of all, about."""
+        return None if self.n_evaluations is None else self.seconds_each * self.n_evaluations
+
+    @property
+    def seconds_each(self) -> float:
+        """Expected seconds for each evaluation, with all workers."""
+        return self.seconds_of_all / 2 / self.n_workers
+
+
+def first_cost(evaluator: Evaluator, limits: Limits, n_workers: int = 1, advice: str = "") -> FirstCost:
+    """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost."""
+    start = time.monotonic()
+    evaluator.ends()
+    seconds = time.monotonic() - start
+    default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
+    return FirstCost(seconds, limits.budget or default, n_workers, advice)
+
 
 class Watcher(Protocol):
-    """Follows a run: receives the plan once, and the progress after every round."""
+    """Follows a run: receives its cost and plan once, and the progress after every round; then those of the audit."""
+
+    def measured(self, cost: FirstCost) -> None:
+        """Receive what the run will cost, before it begins."""
 
     def planned(self, plan: Plan | None) -> None:
         """Receive the plan; None if there are no shares."""
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
         """Receive the valuation so far, the half-width of its widest share, and the evaluations expected in total."""
+
+    def audit_begins(self, n_evaluations: int, seconds: float) -> None:
+        """Receive how many evaluations the audit takes at most, and about how many seconds."""
+
+    def audited(self, n_evaluations: int) -> None:
+        """Receive how many evaluations the audit has made since the last call."""
 
 
 def plan(

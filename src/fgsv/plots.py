@@ -26,7 +26,7 @@ MOST_GROUPS = 40
 def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
     """Draw each group's value with its interval; negative values have another colour."""
     ax = _axes(ax, valuation.partition.n_groups)
-    _dots(ax, valuation, valuation.values, valuation.half_width(confidence), negative=True)
+    _dots(ax, valuation, valuation.values, valuation.half_width(confidence))
     ax.set_xlabel(f"faithful value, with {confidence:.0%} intervals")
     return ax
 
@@ -35,7 +35,7 @@ def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
     """Draw each group's share of U(N) - U(0) in percent, with its interval."""
     ax = _axes(ax, valuation.partition.n_groups)
     bounds = 100 * valuation.share_interval(confidence)
-    _dots(ax, valuation, 100 * valuation.shares(), (bounds[..., 1] - bounds[..., 0]) / 2, negative=True)
+    _dots(ax, valuation, 100 * valuation.shares(), (bounds[..., 1] - bounds[..., 0]) / 2)
     ax.set_xlabel(f"share in percent, with {confidence:.0%} intervals")
     return ax
 
@@ -106,7 +106,7 @@ def prudence(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any, *, negative: bool) -> None:
+def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any) -> None:
     """Draw a dot with an interval for each group; several outputs are side by side."""
     names = [str(name) for name in valuation.names]
     columns = np.asarray(centres).reshape(len(names), -1)
@@ -116,14 +116,11 @@ def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any, *, negative:
     for number, output in enumerate(outputs):
         places = np.arange(shown) + (number - (len(outputs) - 1) / 2) * 0.6 / len(outputs)
         colours = [SERIES[number % len(SERIES)]] * shown
-        if negative and len(outputs) == 1:
+        if len(outputs) == 1:
             colours = [ORANGE if value < 0 else BLUE for value in columns[:shown, number]]
-        low, high = (
-            columns[:shown, number] - reaches[:shown, number],
-            columns[:shown, number] + reaches[:shown, number],
-        )
-        ax.hlines(places, low, high, colors=colours, linewidth=2)
-        ax.scatter(columns[:shown, number], places, c=colours, zorder=3, label=output or None)
+        centre, half = columns[:shown, number], reaches[:shown, number]
+        ax.hlines(places, centre - half, centre + half, colors=colours, linewidth=2)
+        ax.scatter(centre, places, c=colours, zorder=3, label=output or None)
     ax.axvline(0, color=GREY, linewidth=1)
     ax.set_yticks(range(shown), names[:shown])
     ax.invert_yaxis()

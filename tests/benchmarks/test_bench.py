@@ -20,8 +20,9 @@ TINY = sou.Settings(
 )
 
 
-def test_command_writes_tables_figures_and_settings(tmp_path):
+def test_command_writes_tables_figures_and_settings(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
+    monkeypatch.setattr(sou, "N_CHECKPOINTS", 20)
     arguments = ["bench", "sou", "--n", "8", "12", "--budget", "400", "--repeats", "2", "--jobs", "1"]
     done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "new")])
     assert done.exit_code == 0, done.output

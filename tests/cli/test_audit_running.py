@@ -46,7 +46,7 @@ def recorded(ledger):
 def test_an_audit_that_is_killed_resumes(fgsv_command, audited, learning, tmp_path):
     ledger, out = tmp_path / "run.db", tmp_path / "o"
     command = [str(word) for word in [*audited, "--ledger", ledger, "--out", out]]
-    learning.order(sleep=0.01)
+    learning.order(sleep=0.003)
     process = subprocess.Popen([sys.executable, "-m", "fgsv", *command], stdout=subprocess.DEVNULL)
     limit, at_shells = time.monotonic() + 120, None
     while True:

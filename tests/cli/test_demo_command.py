@@ -4,6 +4,7 @@ import shlex
 
 import pandas as pd
 
+from fgsv.audit import of_table
 from fgsv.experiments import hospitals as demo
 
 
@@ -17,8 +18,12 @@ def test_the_demo_has_what_it_promises():
     pd.testing.assert_frame_equal(demo.tables()[0], hospitals)
 
 
-def test_the_demo_runs(fgsv_command, tmp_path):
-    code, text, notes = fgsv_command("demo", "--out", tmp_path / "d", "--budget", 500)
+def test_the_demo_runs(fgsv_command, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "HOSPITALS", {"Aurora": 30, "Fjord": 10, "Harbor": 12, "Juniper": 5})
+    monkeypatch.setattr(demo, "N_COPIES", 10)
+    for setting in ("DEFAULT_BUDGET", "SPARE"):  # an audit as short as can be
+        monkeypatch.setattr(of_table, setting, 0)
+    code, text, notes = fgsv_command("demo", "--out", tmp_path / "d", "--budget", 300)
     assert code == 0, notes
     for word in ("Aurora", "Iris", "points", "value", "± stderr", "share", "payout"):
         assert word in text

@@ -26,7 +26,7 @@ def test_what_else_is_parsed():
         (parsers.duration, "-5m", "90s, 10m or 2h"),
         (parsers.parts, ["two"], "2,3,5"),
         (parsers.parts, ["2,,3"], "2,3,5"),
-        (parsers.on_error, "ignore", "raise or a number"),
+        (parsers.on_error, "ignore", "raise, empty or a number"),
         (parsers.a_confidence, 1.0, "between 0 and 1"),
         (parsers.a_confidence, 0.0, "between 0 and 1"),
     ],

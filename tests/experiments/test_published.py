@@ -160,7 +160,7 @@ def test_the_command_reads_the_published_file(file, tmp_path):
     import typer
     from typer.testing import CliRunner
 
-    from fgsv.cli.copyright import copyright
+    from fgsv.cli.reproduce import copyright
 
     app = typer.Typer()
     app.command()(copyright)

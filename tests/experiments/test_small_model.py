@@ -8,8 +8,14 @@ pytest.importorskip("PIL.Image")
 
 from fgsv.experiments.copyright.drawn_logos import MARKS, draw_logos
 from fgsv.experiments.copyright.logos import prompt
-from fgsv.experiments.copyright.pretraining import Pretraining, train_autoencoder, train_denoiser
-from fgsv.experiments.copyright.small_model import SmallModel, build_model, spelling_tokenizer
+from fgsv.experiments.copyright.small_model import (
+    Pretraining,
+    SmallModel,
+    build_model,
+    spelling_tokenizer,
+    train_autoencoder,
+    train_denoiser,
+)
 
 TINY = SmallModel(
     image_size=16,

@@ -2,14 +2,46 @@
 
 import os
 
+import numpy as np
+import pandas as pd
 import pytest
+
+from fgsv.cli import main
 
 
 @pytest.fixture
 def repeats():
-    """Return how often a campaign repeats its case: repeats(short, whole)."""
+    """Return a chooser of how often a campaign repeats its case, from the short and the whole number."""
 
     def choose(short, whole):
         return whole if os.environ.get("FGSV_HOSTILE") == "all" else short
 
     return choose
+
+
+@pytest.fixture
+def train(tmp_path):
+    """Write a small table of four providers and return its path."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    frame["y"] = 2 * frame["a"] + frame["b"]
+    frame["provider"] = np.array(["north", "south", "east", "west"])[np.arange(40) % 4]
+    frame["site"] = np.array(["old", "new"])[np.arange(40) % 2]
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    return tmp_path / "train.csv"
+
+
+@pytest.fixture
+def fgsv_command(capsys):
+    """Run a command and return its exit code, output and errors."""
+
+    def run(*arguments):
+        try:
+            main([str(argument) for argument in arguments])
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

@@ -52,8 +52,10 @@ ASKED = {
     "exact GSV": lambda game, **how: fgsv.exact(fgsv.grouped(game, GROUPS), **how),
     "plan": lambda game, **how: fgsv.plan(game, GROUPS, pilot=200, **how),
     "diagnose": lambda game, **how: fgsv.diagnose(game, GROUPS, budget=200, **how),
-    "shell companies": lambda game, **how: shell_companies(game, GROUPS, **how),
-    "audit": lambda game, **how: fgsv.audit.audit(game, fgsv.value(game, GROUPS, budget=100, **how), **how),
+    "shell companies": lambda game, **how: shell_companies(game, GROUPS, parts=[2], budget=1000, **how),
+    "audit": lambda game, **how: fgsv.audit.audit(
+        game, fgsv.value(game, GROUPS, budget=100, **how), parts=[2], budget=1200, **how
+    ),
 }
 
 
@@ -101,7 +103,7 @@ def test_the_ends_are_evaluated_once_for_a_run_and_its_audit():
     game = Watched()
     with Evaluator(fgsv.game.as_game(game)) as evaluator:
         valuation = fgsv.value(evaluator, GROUPS, budget=100)
-        fgsv.audit.audit(evaluator, valuation)
+        fgsv.audit.audit(evaluator, valuation, parts=[2], budget=1200)
     np.testing.assert_array_equal(valuation.ends, evaluator.ends()[:, 0])
     # sets of no or of all groups are asked for as part of the group values and the splits, never as ends of their own
     assert valuation.ends[1] - valuation.ends[0] == valuation.total

@@ -2,12 +2,11 @@
 
 import os
 import signal
-import time
-import zlib
 
 import joblib
 import numpy as np
 import pytest
+from faulty import FILLER, Bad, N, is_bad
 
 import fgsv
 from fgsv.game import GameError
@@ -15,69 +14,19 @@ from fgsv.ledger import Ledger
 from fgsv.running.verification import verify
 from fgsv.valuation import End, Reason
 
-N, FILLER, BUDGET, BATCH = 30, -1.5, 98, 8
+BUDGET, BATCH = 98, 8
 
 
-def is_bad(masks):
-    return np.array([zlib.crc32(bytes(row)) % 53 == 7 for row in np.packbits(masks, axis=1)])
-
-
-class Bad:
-    """A game that fails in one way whenever a coalition is among a few that nobody knows beforehand."""
-
-    n_players = N
-    fingerprint = "bad"
-
-    def __init__(self, fault, *, independent_rows=False):
-        self.fault = fault
-        self.independent_rows = independent_rows
-
-    def __call__(self, masks):
-        values = np.sqrt((masks * np.arange(1, N + 1)).sum(axis=1))
-        bad = is_bad(masks)
-        return getattr(self, self.fault)(values, bad) if bad.any() else values
-
-    def raises(self, values, bad):
-        raise ZeroDivisionError("no such model")
-
-    def nan(self, values, bad):
-        return np.where(bad, np.nan, values)
-
-    def wrong_shape(self, values, bad):
-        return values[:-1] if len(values) > 1 else np.empty((0, 2))
-
-    def words(self, values, bad):
-        return ["many"] * len(values)
-
-    def other_width(self, values, bad):
-        return np.stack([values, values], axis=1)
-
-    def hang(self, values, bad):
-        time.sleep(60)
-
-    def hang_deaf(self, values, bad):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
-        time.sleep(60)
-
-    def die(self, values, bad):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def fill(self, values, bad):
-        """Answer with what the policy would put in the place of a failure: the oracle of these tests."""
-        self.counted = getattr(self, "counted", 0) + (bad.sum() if self.row_by_row else len(bad))
-        return np.where(bad | (not self.row_by_row), FILLER, values)
-
-
-def expected(row_by_row):
+def expected(row_by_row, budget):
     oracle = Bad("fill")
     oracle.row_by_row = row_by_row
-    result = fgsv.value(oracle, budget=BUDGET, batch_size=BATCH)
+    result = fgsv.value(oracle, budget=budget, batch_size=BATCH)
     assert oracle.counted
     return result, oracle.counted
 
 
-def check(result, kind, row_by_row):
-    oracle, count = expected(row_by_row)
+def check(result, kind, row_by_row, budget=BUDGET):
+    oracle, count = expected(row_by_row, budget)
     np.testing.assert_array_equal(result.values, oracle.values)
     np.testing.assert_array_equal(result.stderr, oracle.stderr)
     assert result.info["failures"]["kinds"] == {kind: count}
@@ -160,9 +109,10 @@ def test_a_failure_is_tried_again_by_whoever_wants_a_value(tmp_path):
 @pytest.mark.parametrize(("fault", "kind"), [("hang", "timed out"), ("hang_deaf", "timed out"), ("die", "died")])
 def test_a_batch_that_hangs_or_kills_its_worker_fails_alone(fault, kind, independent_rows):
     game = Bad(fault, independent_rows=independent_rows)
-    timeout = {} if fault == "die" else {"timeout": 0.5}
-    result = fgsv.value(game, budget=BUDGET, batch_size=BATCH, n_jobs=2, on_error=FILLER, **timeout)
-    check(result, kind, independent_rows)
+    timeout = {} if fault == "die" else {"timeout": 0.3}
+    budget = 66  # one coalition is bad: each costs several starts of workers
+    result = fgsv.value(game, budget=budget, batch_size=BATCH, n_jobs=2, on_error=FILLER, **timeout)
+    check(result, kind, independent_rows, budget)
 
 
 def test_a_worker_that_dies_once_is_replaced(tmp_path):

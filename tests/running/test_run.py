@@ -159,7 +159,35 @@ def test_the_number_of_players_must_be_known():
 
 def test_exact_says_what_it_would_take():
     with pytest.raises(ValueError, match=r"2\^30 = 1.07e\+09 evaluations.*fgsv.value"):
-        fgsv.exact(SumOfUnanimity(30))
+        fgsv.exact(fgsv.Game(SumOfUnanimity(30), 30))
+
+
+def test_exact_takes_a_closed_form_beyond_enumeration():
+    game = fgsv.games.SumOfUnanimity(200)
+    labels = [i % 3 for i in range(200)]
+    found = fgsv.exact(game, labels)
+    np.testing.assert_allclose(found.values, [game.shapley[k::3].sum() for k in range(3)], rtol=1e-12)
+    assert (found.exact, found.method, found.n_evaluations) == (True, "closed form", 2)
+    assert found.end.reason == "exhausted"
+    assert (found.half_width() == 0).all()
+    assert found.values.sum() == pytest.approx(found.total, rel=1e-12)
+    for semivalue in ("banzhaf", "beta(4, 1)"):
+        with pytest.raises(ValueError, match="the limit is 24 players"):
+            fgsv.exact(game, labels, semivalue=semivalue)
+
+
+@pytest.mark.parametrize(
+    ("shapley", "message"), [(np.ones(29), "for each of the 30 players"), (np.ones(30), "are not its Shapley values")]
+)
+def test_a_closed_form_that_is_none_is_refused(shapley, message):
+    game = fgsv.games.Airport(np.arange(30.0))
+
+    def claims(masks):
+        return game(masks)
+
+    claims.n_players, claims.shapley = 30, shapley
+    with pytest.raises(ValueError, match=message):
+        fgsv.exact(claims)
 
 
 def test_an_interrupted_run_returns_what_it_has():

@@ -155,8 +155,9 @@ def test_row_names_as_r_writes_them(tmp_path):
     """R gives the column of row names no header; decimal commas must not move the others."""
     path = tmp_path / "a.csv"
     path.write_text("a;b\n1,5;2,5;x\n2,5;3,5;z\n")
-    found = read(path).frame
-    assert (found["a"].tolist(), found["b"].tolist()) == ([2.5, 3.5], ["x", "z"])
+    found = read(path)
+    assert (found.frame["a"].tolist(), found.frame["b"].tolist()) == ([2.5, 3.5], ["x", "z"])
+    assert "row's name" in found.notes[0]
 
 
 def test_a_column_that_is_not_there():

@@ -8,6 +8,8 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 import fgsv
 from fgsv.coalitions import Coalitions
@@ -43,6 +45,10 @@ def one_at_a_time(model, data, scoring, **settings):
     return replace(game, learner=OneByOne(model, read(Kind.of(model), *data, *padding)))
 
 
+def scaled(model, **settings):
+    return make_pipeline(StandardScaler(**settings), model)
+
+
 CASES = [
     (Ridge(), Ridge(), 0),
     (Ridge(alpha=0.01, fit_intercept=False), Ridge(alpha=0.01, fit_intercept=False), 0),
@@ -61,6 +67,10 @@ CASES = [
     (KNeighborsRegressor(2), KNeighborsRegressor(2), 0),
     (GaussianNB(), GaussianNB(), 2),
     (GaussianNB(), GaussianNB(), 3),
+    (scaled(Ridge(alpha=3)), scaled(Ridge(alpha=3)), 0),
+    (scaled(Ridge(), with_std=False), scaled(Ridge(), with_std=False), 0),
+    (scaled(LogisticRegression()), scaled(LogisticRegression(**CONVERGED)), 2),
+    (scaled(LogisticRegression(C=5), with_mean=False), scaled(LogisticRegression(C=5, **CONVERGED)), 3),
 ]
 
 
@@ -95,8 +105,8 @@ def test_lists_masks_and_chunks_give_the_same(model, converged, n_classes, monke
     ("model", "reason"),
     [
         (LogisticRegression(class_weight="balanced"), "class_weight"),
-        (LogisticRegression(solver="liblinear"), "liblinear"),
-        (LogisticRegression(l1_ratio=1, solver="saga"), "not l2"),
+        (LogisticRegression(solver="liblinear", random_state=0), "liblinear"),
+        (LogisticRegression(l1_ratio=1, solver="saga", random_state=0), "not l2"),
     ],
 )
 def test_parameters_without_a_twin_fall_back(model, reason):
@@ -184,3 +194,29 @@ def test_memory_is_bounded_by_the_chunk_and_not_by_the_number_of_coalitions():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 8e6
+
+
+def test_scaled_twins_take_features_that_do_not_vary_in_a_coalition():
+    X, y, X_test, y_test = make_data(0)
+    X[:, 1], X[:40, 3] = 1e3, 7.0  # constant everywhere, constant in many coalitions
+    masks = all_sizes(len(y), np.random.default_rng(2))
+    game = fgsv.utility(scaled(Ridge()), X, y, X_test, y_test)
+    expected = one_at_a_time(scaled(Ridge()), (X, y, X_test, y_test), None)(masks)
+    np.testing.assert_allclose(game(masks), expected, rtol=1e-7, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_pipeline(MinMaxScaler(), Ridge()),
+        make_pipeline(StandardScaler(), StandardScaler(), Ridge()),
+        scaled(LinearRegression()),
+        scaled(KNeighborsRegressor()),
+        scaled(Ridge(fit_intercept=False)),
+    ],
+    ids=str,
+)
+def test_other_pipelines_are_fitted_one_by_one_and_say_so(model):
+    game = fgsv.utility(model, *make_data(0))
+    assert game.independent_rows
+    assert "batched twin" in game.describe()

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from fgsv.utilities.diffusion.plan import training_plan
+from fgsv.utilities.diffusion.game import training_plan
 
 
 def test_a_plan_visits_every_member_once_an_epoch_in_one_order():

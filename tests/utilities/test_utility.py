@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
@@ -63,7 +64,7 @@ def test_sparse_and_frames_agree_with_arrays():
     np.testing.assert_array_equal(game(masks), expected)
 
 
-@pytest.mark.parametrize("model", [LogisticRegression(), DecisionTreeClassifier()])
+@pytest.mark.parametrize("model", [LogisticRegression(), DecisionTreeClassifier(random_state=0)])
 def test_units_are_players(model):
     X, y, X_test, y_test = make_data()
     units = np.array(["ann", "bob", "cem", "dee"])[np.arange(40) % 4]
@@ -121,8 +122,13 @@ def test_defaults_apply_only_where_the_model_cannot_be_fitted():
     X, y, X_test, y_test = make_data()
     mask = (y == "no")[None]
     share = np.mean(y_test == "no")
-    assert fgsv.utility(DecisionTreeClassifier(), X, y, X_test, y_test, empty=0.25)(mask)[0] == share
-    for model in (LogisticRegression(), LogisticRegression(solver="liblinear"), SVC(), Perceptron()):
+    assert fgsv.utility(DecisionTreeClassifier(random_state=0), X, y, X_test, y_test, empty=0.25)(mask)[0] == share
+    for model in (
+        LogisticRegression(),
+        LogisticRegression(solver="liblinear", random_state=0),
+        SVC(),
+        Perceptron(random_state=0),
+    ):
         assert fgsv.utility(model, X, y, X_test, y_test, empty=0.25)(mask)[0] == 0.25
 
 
@@ -179,10 +185,15 @@ def test_shuffled_padding_depends_on_the_seed_alone():
 
 def test_random_models_are_functions_of_the_coalition():
     X, y, X_test, y_test = make_data()
-    game = fgsv.utility(RandomForestClassifier(5), X, y, X_test, y_test, "neg_log_loss", seed=3)
+    with pytest.warns(UserWarning, match="random_state of RandomForestClassifier is not set.*seed 3"):
+        game = fgsv.utility(RandomForestClassifier(5), X, y, X_test, y_test, "neg_log_loss", seed=3)
     masks = random_masks(40, m=3)
     np.testing.assert_array_equal(game(masks), game(masks[::-1])[::-1])
-    other = fgsv.utility(RandomForestClassifier(5), X, y, X_test, y_test, "neg_log_loss", seed=4)
+    nested = make_pipeline(StandardScaler(), RandomForestClassifier(5))
+    with pytest.warns(UserWarning, match="randomforestclassifier__random_state of Pipeline is not set"):
+        fgsv.utility(nested, X, y, X_test, y_test, "neg_log_loss", seed=3)
+    with pytest.warns(UserWarning, match="is not set"):
+        other = fgsv.utility(RandomForestClassifier(5), X, y, X_test, y_test, "neg_log_loss", seed=4)
     assert (game(masks) != other(masks)).any()
     assert game.fingerprint != other.fingerprint
 
@@ -345,3 +356,42 @@ def test_padding_serves_algorithm_2_and_the_default_method():
     second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
     # it is biased, but close; without padding it could not use small coalitions
     assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()
+
+
+def test_labels_of_rows_are_those_of_their_units():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    units = np.repeat(np.arange(10), 4)[rng.permutation(40)]
+    of_unit = np.array(list("abc"))[np.arange(10) % 3]
+    game = fgsv.utility(Ridge(), X, X[:, 0], X, X[:, 0], units=units)
+    by_row = fgsv.value(game, of_unit[units], budget=100)
+    by_unit = fgsv.value(game, of_unit[list(dict.fromkeys(units.tolist()))], budget=100)
+    assert by_row.names == by_unit.names
+    np.testing.assert_array_equal(by_row.values, by_unit.values)
+    crossing = of_unit[units].copy()
+    crossing[np.flatnonzero(units == units[7])[-1]] = "z"
+    with pytest.raises(ValueError, match="a unit is one player, so all its rows must be in one group"):
+        fgsv.value(game, crossing, budget=100)
+    with pytest.raises(ValueError, match="describes 39 players"):
+        fgsv.value(game, crossing[:39], budget=100)
+
+
+def test_a_fit_that_fails_counts_as_no_data_if_the_run_says_so():
+    X, y, X_test, y_test = make_data()
+    model = make_pipeline(PCA(3, random_state=0), LogisticRegression())  # three components need three rows
+    game = fgsv.utility(model, X, y, X_test, y_test, units=np.arange(40) % 8, empty=0.3)
+    alone = fgsv.utility(model, X, y, X_test, y_test, units=np.repeat(np.arange(20), 2), empty=0.3)
+    assert fgsv.value(game, budget=2**8).failures is None
+    with pytest.raises(GameError, match="Pipeline failed on the coalition of size 1"):
+        fgsv.value(alone, budget=60)
+    found = fgsv.value(alone, budget=60, on_error="empty")
+    as_number = fgsv.value(alone, budget=60, on_error=0.3)
+    np.testing.assert_array_equal(found.values, as_number.values)
+    assert found.failures == as_number.failures
+    assert found.failures.coalitions > 0
+    assert (found.failures.counted_as, found.settings.on_error) == (0.3, 0.3)
+    with pytest.raises(ValueError, match=r"for games made by fgsv\.utility"):
+        fgsv.value(lambda masks: masks.sum(axis=1), [0, 1], on_error="empty")
+    two = fgsv.utility(Ridge(), X, X[:, 0], X, X[:, 0], ["r2", "neg_mean_squared_error"])
+    with pytest.raises(ValueError, match="for one output, but the game has 2"):
+        fgsv.value(two, on_error="empty")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.ledger import Ledger
+from fgsv.ledger import Ledger, WrongLedger
+from fgsv.ledger.tools import merge
 from fgsv.report import Result, check_folder, render
 from fgsv.valuation import End, Reason
 
@@ -82,9 +83,17 @@ def test_runs_of_an_old_ledger_show_their_ends_and_the_ledger_goes_on(tmp_path):
 
     game = fgsv.Game(airport, 8, fingerprint="airport 8")
     saved = fgsv.Valuation.load(OLD / "enumerated.json")
-    again = fgsv.value(game, saved.partition, precision=1e-6, budget=600, ledger=path)
+    with pytest.raises(WrongLedger, match="is only read"):
+        fgsv.value(game, saved.partition, ledger=path)
+    assert merge(tmp_path / "new.db", [path]).added > 0
+    assert fgsv.verify(saved, tmp_path / "new.db") == []
+    options = {"precision": 1e-6, "budget": 600}
+    merge(tmp_path / "trusted.db", [path], trust_old=True)
+    again = fgsv.value(game, saved.partition, **options, ledger=tmp_path / "trusted.db")
     assert again.values.tobytes() == saved.values.tobytes()
     assert not asked
+    fgsv.value(game, saved.partition, **options, ledger=tmp_path / "new.db")
+    assert sum(asked) >= 2**8
 
 
 def test_a_folder_of_0_1_0_is_finished_unless_it_was_interrupted(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pandas as pd
 
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import COLUMNS as COLUMNS_OF_ATTACKS
-from fgsv.audit.shells import PARTS, Shells, measure_shells
+from fgsv.audit.shells import PARTS, Sample, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
 from fgsv.ledger import Ledger
 from fgsv.running.calls import OutOfTime
@@ -46,6 +46,8 @@ class Audit:
     """The budget of the audit, if one was set."""
     tables: tuple[Section, ...] = ()
     """Further sections."""
+    sample: Sample | None = None
+    """The part of the groups whose splits were measured; None where it was all of them."""
 
     @property
     def n_evaluations(self) -> int:
@@ -57,7 +59,8 @@ class Audit:
         """The evaluations of the audit by purpose, and its budget."""
         spent = ", ".join(f"{count:,} for {purpose}" for purpose, count in self.spent.items()) or "none"
         limit = "" if self.budget is None else f" of its budget of {self.budget:,}"
-        return f"The audit used {self.n_evaluations:,} more evaluations{limit}: {spent}."
+        sampled = "" if self.sample is None else f" {self.sample}."
+        return f"The audit used {self.n_evaluations:,} more evaluations{limit}: {spent}.{sampled}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
@@ -69,6 +72,7 @@ class Audit:
             "budget": self.budget,
             "spent": dict(self.spent),
             "tables": [section.to_dict() for section in self.tables],
+            "sample": None if self.sample is None else asdict(self.sample),
         }
 
     @classmethod
@@ -81,6 +85,7 @@ class Audit:
             dict(document["spent"]),
             document["budget"],
             tuple(map(Section.from_dict, document["tables"])),
+            None if document.get("sample") is None else Sample(**document["sample"]),
         )
 
 
@@ -107,8 +112,8 @@ def audit(
 
     Never uses more than `budget` evaluations (default: 4000, or the minimum it needs). GSV takes all coalitions of
     the groups if that is at most half the budget, else a quarter of it; the rest goes to the attacks, which are
-    those of `shell_companies`. `n_jobs`, `ledger`, `on_error` and `timeout` are as for `fgsv.value`; with a ledger,
-    nothing is evaluated twice.
+    those of `shell_companies`: with more than 24 groups, of a sample of them (`Audit.sample`). `n_jobs`, `ledger`,
+    `on_error` and `timeout` are as for `fgsv.value`; with a ledger, nothing is evaluated twice.
     """
     check_confidence(confidence)
     if valuation.outputs is not None:
@@ -178,7 +183,7 @@ def audit_through(
         warnings.append(f"time ran out before the splits of {missing} were measured: allow more time to measure them")
     if failures := evaluator.failures_since(mark):
         warnings.append(f"in the audit {failures}")
-    return Audit(frame, shells.table, tuple(warnings), spent)
+    return Audit(frame, shells.table, tuple(warnings), spent, sample=shells.sample)
 
 
 @contextmanager

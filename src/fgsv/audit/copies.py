@@ -48,6 +48,16 @@ class Copies:
         """How many rows are copies of another provider's."""
         return int((~self.kept).sum())
 
+    @property
+    def n_exact(self) -> int:
+        """How many of the copies are equal to the row they copy, in every feature and the target."""
+        return int(self.table["exact"].sum())
+
+    @property
+    def n_near(self) -> int:
+        """How many of the copies are only nearly equal."""
+        return self.n_copies - self.n_exact
+
     def units_hit(self, units: ArrayLike) -> tuple[int, int]:
         """Return how many units are copies in all their rows, and how many in some of them."""
         kept = pd.Series(self.kept).groupby(np.asarray(units)).agg(["any", "all"])

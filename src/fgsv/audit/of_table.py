@@ -13,7 +13,7 @@ from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, l
 from fgsv.audit.copies import Copies, find_copies, rows_in_both
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
-from fgsv.audit.shells import PARTS
+from fgsv.audit.shells import MOST_MEASURED, PARTS, Sample, sample_groups
 from fgsv.diagnosis import Diagnosis, diagnose
 from fgsv.game import as_game
 from fgsv.partition import Partition
@@ -62,6 +62,12 @@ class AuditPlan:
                 f"an audit of {n_groups} groups needs an --audit-budget of at least {least}, got {budget}"
             )
         return cls(copies, tuple(parts), classes, least, budget)
+
+    def most(self, valuation: Valuation) -> int:
+        """Return the most evaluations that the audit of a valuation takes."""
+        if self.budget is not None:
+            return self.budget
+        return max(DEFAULT_BUDGET, self.least + SPARE) + self.of_remedy(valuation)
 
     def of_remedy(self, valuation: Valuation) -> int:
         """Return the budget for the valuation without copies: at most what this one took."""
@@ -125,7 +131,7 @@ def audit_table(
                 spent["the valuation without copies"] = taken
                 left -= LEAST_OF_REMEDY if plan.budget is None else taken
         if payout is not None and valuation.outputs is None:
-            sections += policy_sections(valuation, payout, plan.parts)
+            sections += policy_sections(valuation, payout, plan.parts, seed)
         if table.game.n_players >= FEWEST_DIAGNOSED:
             with in_time("prudence and stability"), counted(spent, "prudence and stability", evaluator):
                 part = LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4
@@ -189,15 +195,25 @@ def copies_section(table: Table, copies: Copies) -> Section:
     if not copies.n_copies:
         return Section("Copies", ("No provider has another's rows, exactly or nearly.",))
     words = [
-        f"{copies.n_copies} rows also belong to a provider that comes earlier in the file. The faithful "
+        f"{_counted(copies)} of a provider that comes earlier in the file. The faithful "
         "value alone does not prevent copying: a copied row is a new row, and earns."
     ]
     if table.dataset.units is not None:
         whole, partly = copies.units_hit(table.dataset.units)
         words.append(f"{whole} units are copies in all their rows, {partly} in some of them.")
     rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
-    columns = ("provider", "also holds rows of", "equal", "nearly equal")
+    columns = ("provider", "has copies of rows of", "equal", "nearly equal")
     return Section("Copies: who has whose rows", tuple(words), columns, rows)
+
+
+def _counted(copies: Copies) -> str:
+    """Return how many rows are copies, the equal ones apart from the nearly equal ones."""
+    exact, near = copies.n_exact, copies.n_near
+    if not near:
+        return f"{exact:,} rows are equal to rows"
+    if not exact:
+        return f"{near:,} rows are nearly equal to rows, none is equal to a row"
+    return f"{exact:,} rows are equal to rows, and {near:,} more nearly equal to rows,"
 
 
 def remedy_section(
@@ -234,11 +250,13 @@ def remedy_section(
     return section, remedied.n_evaluations
 
 
-def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int]) -> list[Section]:
-    """Return what splitting earns under the payout's policy, if it is not the faithful one."""
+def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], seed: int) -> list[Section]:
+    """Return what splitting earns under a policy that is not faithful: each group, or a sample of many."""
     if not payout.clip and payout.floor is None and payout.cap is None:
         return []
-    gains = policy_gains(valuation, parts=parts, **vars(payout))
+    groups = sample_groups(valuation.partition, MOST_MEASURED, seed)
+    everybody = (valuation.partition.sizes > 1).sum() == len(groups)
+    gains = policy_gains(valuation, parts=parts, groups=groups.tolist(), **vars(payout))
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     words = (
         "The best split found, by the estimated values of the players. Splits for which the policy could not "
@@ -246,6 +264,8 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int]) -
         if len(gains)
         else "The policy leaves no money for another company: it could not be met for any split."
     )
+    if not everybody:
+        words += f" {Sample(len(groups), int((valuation.partition.sizes > 1).sum()))}."
     return [
         Section(
             "What splitting earns under this payout policy (not faithful)",
@@ -273,6 +293,8 @@ def stability_section(found: Diagnosis) -> Section:
         (name, f"{slope.exponent:.2f} ± {slope.stderr:.2f}", f"{needed:g} or less", slope.verdict(needed))
         for name, (slope, needed) in slopes.items()
     )
+    if found.split_gains_stderr:
+        words += f" (from sampled sets of groups, with a standard error of at most {found.split_gains_stderr:.2g})"
     words = f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"
     failed = () if found.failures is None else (f"{found.failures}.",)
     return Section("Prudence and stability", (*failed, words), ("quantity", "exponent", "needed", "met"), rows)

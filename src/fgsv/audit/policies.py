@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ def policy_gains(
     currency: str = "EUR",
     *,
     parts: Sequence[int] = PARTS,
+    groups: Iterable[int] | None = None,
     seed: int = 0,
     **policy: Any,
 ) -> pd.DataFrame:
@@ -28,7 +29,8 @@ def policy_gains(
     Columns: group, way, parts, gain (money). Ways: evenly and at random, into every number of `parts`, and `losses
     apart`, which puts the players of negative value into a shell company of their own. Under the linear policy gains
     are only rounding; under clipping, floors and caps they are not. Gains are based on the estimated values of the
-    players. A split for which the policy cannot be met (floors that exceed the amount) is left out.
+    players. `groups` are the positions of the groups that split (default: all). A split for which the policy cannot
+    be met (floors that exceed the amount) is left out.
     """
     values = valuation.player_values
     if values is None or values.ndim != 1:
@@ -37,7 +39,8 @@ def policy_gains(
     rng = np.random.default_rng(seed)
     codes, n_groups = valuation.partition.codes, valuation.partition.n_groups
     rows: list[tuple[str, str, int, Any]] = []
-    for group, name in enumerate(valuation.names):
+    for group in range(n_groups) if groups is None else groups:
+        name = valuation.names[group]
         members = valuation.partition.members(group)
         cuts = [("losses apart", (values[members] < 0).astype(np.int64))]
         for k in parts:

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import comb
 
 from fgsv.coalitions import Coalitions, log_choose
-from fgsv.ledger import Ledger
+from fgsv.ledger import Ledger, Purpose
 from fgsv.partition import Partition
 from fgsv.running.calls import OutOfTime
 from fgsv.running.door import Door
@@ -31,6 +31,8 @@ FEWEST_SETS = 8
 """Minimum number of sets of other groups at which a split is measured."""
 FEWEST_PAIRS = 3
 """Minimum number of pairs (a set of parts and its complement) at each of them."""
+MOST_MEASURED = 24
+"""Up to this many groups the smallest budget measures the splits of all; above it, of a sample of this many."""
 COLUMNS = ["group", "way", "parts", "gain", "gain_low", "gain_high"]
 
 
@@ -70,8 +72,9 @@ def shell_companies(
     one for each player), each into every number of `parts`; `one by one`, a company for every player of a group of up
     to twelve; and `worst found`, the most profitable of a dozen splits by value, class and chance, measured again on
     sets that the search has not seen. `player_values` are the values that the search sorts by. Never uses more than
-    `budget` evaluations; the default is 2000, or the minimum it needs. `n_jobs`, `ledger`, `on_error` and `timeout`
-    are as for `fgsv.value`.
+    `budget` evaluations; the default is 2000, or the minimum it needs. With more than 24 groups and a budget that is
+    too small for all, a sample of groups is measured: half the largest, half drawn at random. `n_jobs`, `ledger`,
+    `on_error` and `timeout` are as for `fgsv.value`.
     """
     check_confidence(confidence)
     read, partition = read_players(game, groups)
@@ -88,8 +91,23 @@ def shell_companies(
             confidence=confidence,
             seed=seed,
         )
-    found.table.attrs |= {"n_evaluations": found.n_evaluations, "failures": found.failures}
+    found.table.attrs |= {"n_evaluations": found.n_evaluations, "failures": found.failures, "sample": found.sample}
     return found.table
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How many groups the splits were measured of, among all that could split."""
+
+    measured: int
+    of: int
+
+    def __str__(self) -> str:
+        drawn = self.measured // 2
+        return (
+            f"Splits were measured for {self.measured:,} of {self.of:,} providers: the {self.measured - drawn:,} "
+            f"with the most players and {drawn:,} drawn at random. A larger audit budget measures more"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +120,8 @@ class Shells:
     """Groups whose splits there was no time for."""
     failures: Failures | None = None
     """Evaluations that failed; None where none did."""
+    sample: Sample | None = None
+    """Which part of the groups was measured; None where all were."""
 
     @classmethod
     def nothing(cls) -> Shells:
@@ -129,15 +149,17 @@ def measure_shells(
     budget = max(2000, least) if budget is None else budget
     if budget < least:
         raise ValueError(f"splits of {partition.n_groups} groups need a budget of at least {least}")
+    chosen = sample_groups(partition, (budget - 2) // _dearest(partition, ways, parts, classes), seed)
     nobody, everybody = door.ends()[:, 0]
     total = everybody - nobody
     if not total > 0:
         raise ValueError(f"gains are parts of U(N) - U(0), which must be positive; it is {total:.6g}")
     mark = door.evaluator.mark()
     settings = {"method": "shell companies", "budget": budget, "seed": seed, "fingerprint": door.game.fingerprint}
-    with door.evaluator.recorded(settings) as record:
+    with door.evaluator.recorded(settings, Purpose.AUDIT) as record:
         found = _measured(
             _Market(door, partition, np.random.default_rng([seed, 1])),
+            chosen,
             ways=ways,
             parts=parts,
             budget=budget,
@@ -147,11 +169,25 @@ def measure_shells(
             total=total,
         )
         record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
-    return replace(found, failures=door.evaluator.failures_since(mark))
+    n_divisible = int((partition.sizes > 1).sum())
+    sample = Sample(len(chosen), n_divisible) if len(chosen) < n_divisible else None
+    return replace(found, failures=door.evaluator.failures_since(mark), sample=sample)
+
+
+def sample_groups(partition: Partition, most: int, seed: int) -> Ints:
+    """Return the groups whose splits are measured: all, or half the largest and half drawn at random, in order."""
+    divisible = np.flatnonzero(partition.sizes > 1)
+    if len(divisible) <= most:
+        return divisible
+    by_size = divisible[np.argsort(-partition.sizes[divisible], kind="stable")]
+    n_drawn = most // 2
+    largest, rest = np.split(by_size, [most - n_drawn])
+    return np.sort(np.append(largest, np.random.default_rng([seed, 2]).choice(rest, n_drawn, replace=False)))
 
 
 def _measured(
     market: _Market,
+    chosen: Ints,
     *,
     ways: Sequence[str],
     parts: Sequence[int],
@@ -161,15 +197,14 @@ def _measured(
     confidence: float,
     total: float,
 ) -> Shells:
-    """Measure the splits of one group after the other; the two ends count as spent."""
+    """Measure the splits of one chosen group after the other; the two ends count as spent."""
     partition = market.partition
     rows: list[list[Any]] = []
     spent = 2
-    divisible = np.flatnonzero(partition.sizes > 1)
-    for number, group in enumerate(divisible.tolist()):
+    for number, group in enumerate(chosen.tolist()):
         splits = _Splits(partition.members(group), parts, classes, player_values, market.rng)
         named = splits.plain(ways)
-        left = (budget - spent) // (len(divisible) - number)
+        left = (budget - spent) // (len(chosen) - number)
         try:
             if "worst found" in ways and (candidates := splits.candidates()):
                 part = max(left // 3, FEWEST_SETS * _cost(candidates, 1))
@@ -180,7 +215,7 @@ def _measured(
                 continue
             found = market.measure(group, [labels for _, labels in named], left)
         except OutOfTime:
-            missing = tuple(str(partition.names[k]) for k in divisible[number:])
+            missing = tuple(str(partition.names[k]) for k in chosen[number:])
             return Shells(pd.DataFrame(rows, columns=COLUMNS), spent, missing)
         spent += found.n_evaluations
         gains, reach = found.gains / total, found.half_widths(confidence) / total
@@ -192,14 +227,22 @@ def _measured(
 def least_budget(
     groups: Any, *, ways: Sequence[str] = WAYS, parts: Sequence[int] = PARTS, classes: Any = None
 ) -> int:
-    """Return the smallest budget for `shell_companies`."""
+    """Return the smallest budget for `shell_companies`: for all groups or, if they are many, for a sample of them."""
     if not parts or min(parts) < 2:
         raise ValueError(f"parts must be numbers of companies, 2 or more, got {list(parts)}")
     partition = Partition.of(groups)
+    n_measured = min(int((partition.sizes > 1).sum()), MOST_MEASURED)
+    return 2 + n_measured * _dearest(partition, ways, parts, classes)
+
+
+def _dearest(partition: Partition, ways: Sequence[str], parts: Sequence[int], classes: Any) -> int:
+    """Return the evaluations that the most expensive group takes at least.
+
+    They depend on the number of its members and of its classes only.
+    """
     rng = np.random.default_rng(0)
-    dearest = 0
-    divisible = np.flatnonzero(partition.sizes > 1)
-    for group in divisible.tolist():
+    dearest = 1
+    for group in _one_of_each(partition, classes, np.flatnonzero(partition.sizes > 1)):
         splits = _Splits(partition.members(group), parts, classes, None, rng)
         measured = [labels for _, labels in splits.plain(ways)]
         searching = 0
@@ -207,7 +250,17 @@ def least_budget(
             measured.append(max(candidates, key=np.max))
             searching = _cost(candidates, 1)
         dearest = max(dearest, FEWEST_SETS * (searching + _cost(measured, FEWEST_PAIRS)))
-    return 2 + len(divisible) * dearest
+    return dearest
+
+
+def _one_of_each(partition: Partition, classes: Any, groups: Ints) -> list[int]:
+    """Return one of the groups for each size and number of classes, which its splits cost the same."""
+    kinds = [partition.sizes]
+    if classes is not None:
+        held = np.unique(np.stack([partition.codes, np.unique(classes, return_inverse=True)[1]]), axis=1)
+        kinds.append(np.bincount(held[0], minlength=partition.n_groups))
+    first = np.unique(np.stack(kinds)[:, groups], axis=1, return_index=True)[1]
+    return list(groups[np.sort(first)].tolist())
 
 
 def _cost(splits: Sequence[Ints], pairs: int) -> int:

@@ -10,7 +10,7 @@ import typer
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
 from fgsv.cli.parsers import listed
-from fgsv.environment import optional
+from fgsv.environment import optional, writable_folder
 
 app = typer.Typer(help="Reproduce the paper's benchmarks.", no_args_is_help=True)
 
@@ -46,6 +46,7 @@ def sou(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     optional("matplotlib", "figures", "plots")  # fail now rather than after an hour of work
+    writable_folder(out)
     with prose_aside(as_json):
         report = experiment.run(settings)
         folder = experiment.write(report, settings, out)

@@ -6,8 +6,14 @@ Each command is a thin layer over a public function. numpy and the rest are impo
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -15,10 +21,14 @@ import typer
 import fgsv
 from fgsv.cli import bench, ledger, options, reproduce, results, tables
 from fgsv.cli.demo import demo
-from fgsv.cli.documents import print_json
+from fgsv.cli.documents import echo, print_json
+from fgsv.running.interrupts import ENDINGS
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """What typer raises for an unknown command or option: its own class or click's, depending on the version."""
+
+INTERRUPTED = 130
+"""What typer returns in place of a KeyboardInterrupt."""
 
 app = typer.Typer(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
@@ -75,14 +85,19 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.filterwarnings("ignore", module="sklearn")  # a run prints each warning of its models once
     command = typer.main.get_command(app)
     try:
-        code = command.main([word for word in arguments if word != "--debug"], "fgsv", standalone_mode=False)
+        with _forgiving_output(), ended_as_interrupted():
+            code = command.main([word for word in arguments if word != "--debug"], "fgsv", standalone_mode=False)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
         raise SystemExit(code)
+    except BrokenPipeError:  # the reader, such as head, has read enough
+        raise SystemExit(1) from None
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
             error.show()
         else:
             path = "fgsv" if error.ctx is None else error.ctx.command_path
-            typer.echo(f"error: {_one_line(error.format_message())} (see {path} --help)", err=True)
+            echo(f"error: {_one_line(error.format_message())} (see {path} --help)", err=True)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         typer.echo("interrupted before the first estimate", err=True)
@@ -90,13 +105,48 @@ def main(arguments: list[str] | None = None) -> None:
     except (ValueError, TypeError, FileNotFoundError, FileExistsError) as error:
         if debug:
             raise
-        typer.echo(f"error: {_one_line(error)}", err=True)
+        echo(f"error: {_one_line(error)}", err=True)
         raise SystemExit(2) from None
     except Exception as error:
         if debug:
             raise
-        typer.echo(f"failed: {_one_line(error)} (--debug shows the traceback)", err=True)
+        echo(f"failed: {_one_line(error)} (--debug shows the traceback)", err=True)
         raise SystemExit(1) from None
+
+
+@contextmanager
+def _forgiving_output() -> Iterator[None]:
+    """Escape what the output has no letter for; an output that fails, fails once, not again when Python ends."""
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
+@contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """Treat a request to end the process as Ctrl-C, which keeps the valuation so far.
+
+    A signal that is ignored, as SIGHUP is under nohup, stays ignored.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    numbers = [number for number in ENDINGS if main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _one_line(error: Exception | str) -> str:

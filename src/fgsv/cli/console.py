@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from fgsv.audit import Audit
-from fgsv.environment import how_to_install
-from fgsv.planning import PILOT, Limits, Plan
+from fgsv.environment import how_to_install, printable
+from fgsv.planning import PILOT, FirstCost, Limits, Plan
 from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.tables.folds import TestError
@@ -43,30 +43,52 @@ SHARES = {
 }
 COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
+MOST_ROWS = 1000
+"""A longer table is printed as plain lines."""
+WORTH_SAYING = 0.5
+"""Seconds of one evaluation from which on the cost of a run is announced before its pilot."""
+TOO_LONG = 3600.0
+"""Seconds from which on a cheaper way is suggested."""
 
 
-def show(frame: pd.DataFrame, title: str | None = None) -> None:
+def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, str] | None = None) -> None:
     """Print a table; text is shown literally, without markup or control characters.
 
-    Columns NAME_low and NAME_high become one, "from ... to"; only names are wrapped, never numbers.
+    Columns NAME_low and NAME_high become one, "from ... to"; only names are wrapped, never numbers. `headers` are
+    shown in place of columns' names.
     """
-    table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    shown = [name for name in frame.columns if not name.endswith("_high")]
-    for number, name in enumerate(shown):
-        table.add_column(
-            HEADERS.get(name, name.replace("_low", ", from ... to") if name.endswith("_low") else name),
-            justify="left" if number == 0 else "right",
-            no_wrap=number > 0,
-            overflow="fold",
-        )
-    for row in frame.to_dict("records"):
-        table.add_row(*(Text(_cell(name, row)) for name in shown))
+    names = [name for name in frame.columns if not name.endswith("_high")]
+    own = {name: f"{name.removesuffix('_low')}, from ... to" for name in names if name.endswith("_low")}
+    shown_as = own | HEADERS | dict(headers or {})
+    header = [printable(shown_as.get(name, name)) for name in names]
+    rows = [[_cell(name, row) for name in names] for row in frame.to_dict("records")]
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDE  # files and pipes have no width limit
     if title is not None:
         console.print(Text(printable(title), style="italic"))
+    if len(rows) > MOST_ROWS:
+        console.file.writelines(_aligned([header, *rows]))
+        return
+    table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for number, words in enumerate(header):
+        justify: Literal["left", "right"] = "right" if number else "left"
+        table.add_column(Text(words), justify=justify, no_wrap=number > 0, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
     console.print(table)
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
+    """Yield lines of cells in columns; rich would take minutes for a hundred thousand of them."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        blanks = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [
+            cell + blank if number == 0 else blank + cell
+            for number, (cell, blank) in enumerate(zip(row, blanks, strict=True))
+        ]
+        yield "  ".join(cells) + "\n"
 
 
 def say(words: str) -> None:
@@ -85,7 +107,7 @@ def show_result(result: Result) -> None:
     valuation, payout, audit = result.valuation, result.payout, result.audit
     for column, each in result.groupings.items():
         frame = table_of(each, payout if each is valuation else None, result.confidence)
-        show(frame.rename(columns={"group": column}))
+        show(frame, headers={"group": column})
     if result.test_error is not None:
         show_test_error(result.test_error, result.confidence)
     if audit is not None:
@@ -110,20 +132,17 @@ def show_audit(audit: Audit) -> None:
     """Print the tables of an audit."""
     attacks = audit.attacks
     # by the lower bound: the largest estimate may be luck
-    best = attacks.loc[attacks.groupby("group", sort=False)["gain_low"].idxmax()]
+    best = attacks.sort_values("gain_low", ascending=False, kind="stable").drop_duplicates("group")
     title = "faithful shares, the usual group values (GSV), and the gain of the best split found under GSV"
     if len(audit.gsv):
-        show(audit.gsv.merge(best, on="group", how="left"), f"{title}; under FGSV it gains nothing")
+        # of many providers only those that were measured: the report has the others
+        how: Literal["left", "inner"] = "left" if audit.sample is None else "inner"
+        show(audit.gsv.merge(best, on="group", how=how), f"{title}; under FGSV it gains nothing")
     say(audit.spent_in_words)
     for section in audit.tables:
         say_all(section.words)
         if section.rows:
             show(pd.DataFrame(list(section.rows), columns=list(section.columns)), section.title)
-
-
-def printable(words: Any) -> str:
-    """Return text without the characters that move a terminal's cursor or change its colours."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", str(words))
 
 
 def duration(seconds: float) -> str:
@@ -173,16 +192,44 @@ class Bar:
         if not self._quiet:
             self._bar.stop()
 
+    def measured(self, cost: FirstCost) -> None:
+        """Print what the run will cost, where it takes a while."""
+        if not self._quiet and cost.seconds_of_all >= WORTH_SAYING:
+            self._print(describe_cost(cost))
+
     def planned(self, plan: Plan | None) -> None:
         """Print the plan."""
         if not self._quiet:
-            self._bar.console.print(Text(describe(plan, self._limits)), soft_wrap=True)
+            self._print(describe(plan, self._limits))
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
         """Move the bar."""
         words = f"widest share ± {half_width:.2%}" if math.isfinite(half_width) else "no shares"
         done = valuation.n_evaluations
         self._bar.update(self._task, description=words, completed=done, total=expected or done)
+
+    def audit_begins(self, n_evaluations: int, seconds: float) -> None:
+        """Print what the audit will cost, and begin the bar anew."""
+        if not self._quiet:
+            self._print(f"audit: at most {n_evaluations:,} more evaluations, about {duration(seconds)}")
+        self._bar.reset(self._task, description="audit", total=n_evaluations)
+
+    def audited(self, n_evaluations: int) -> None:
+        """Move the bar."""
+        self._bar.advance(self._task, n_evaluations)
+
+    def _print(self, words: str) -> None:
+        self._bar.console.print(Text(words), soft_wrap=True)
+
+
+def describe_cost(cost: FirstCost) -> str:
+    """Describe in one line what a run will cost, before it begins."""
+    seconds = PILOT * cost.seconds_each if cost.seconds is None else cost.seconds
+    what = f"the pilot of up to {PILOT:,}" if cost.seconds is None else f"this run of {cost.n_evaluations:,}"
+    words = (
+        f"one evaluation of all rows takes about {duration(cost.seconds_of_all)}, {what} about {duration(seconds)}"
+    )
+    return words if seconds < TOO_LONG or not cost.advice else f"{words}. Cheaper: {cost.advice}"
 
 
 def describe(plan: Plan | None, limits: Limits) -> str:

@@ -1,4 +1,4 @@
-"""JSON on stdout, for machines: one document and nothing else."""
+"""What commands print without tables: lines of text, or for machines one JSON document and nothing else."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
+
+import typer
+
+from fgsv.environment import printable
+
+
+def echo(words: Any, *, err: bool = False) -> None:
+    """Print a line to stdout or stderr, without control characters."""
+    typer.echo(printable(words), err=err)
 
 
 def print_json(document: Any) -> None:

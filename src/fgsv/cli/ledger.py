@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fgsv.cli import options as option
-from fgsv.cli.documents import print_json
+from fgsv.cli.documents import echo, print_json
 
 app = typer.Typer(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
@@ -17,9 +17,11 @@ LedgerFile = Annotated[Path, typer.Argument(help="Ledger file.", show_default=Fa
 GameName = Annotated[
     str | None, typer.Option(help="Game as package.module:object or file.py:object, to re-evaluate a sample.")
 ]
-Sample = Annotated[int, typer.Option(help="Number of batches to re-evaluate.", min=1)]
+Sample = Annotated[int, typer.Option(help="Number of batches to re-evaluate, drawn at random.", min=1)]
 Tolerance = Annotated[float, typer.Option(help="Largest allowed difference from a recorded value.", min=0)]
-Seed = Annotated[int, typer.Option(help="Random seed of the sample.", min=0)]
+Seed = Annotated[
+    int | None, typer.Option(help="Random seed, to repeat a sample (default: the system's entropy).", min=0)
+]
 
 
 @app.command()
@@ -28,6 +30,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
 
     Example: fgsv ledger show run.db
     """
+    from fgsv.cli import console
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
     from fgsv.report.documents import records
@@ -41,7 +44,10 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
         listed = [run | {"game": fingerprints[run["game"]]} for run in runs]
         print_json({"games": records(games), "runs": listed})
         return
-    typer.echo(games.to_string(index=False, float_format="{:.3f}".format) if len(games) else "no games")
+    if len(games):
+        console.show(games)
+    else:
+        echo("no games")
     for run in runs:
         settings = run["settings"]
         end = (
@@ -49,7 +55,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
             if run["ended"]
             else "did not end: still running, or killed"
         )
-        typer.echo(
+        echo(
             f"run {run['id']} of {fingerprints[run['game']]}: {settings.get('method')}, "
             f"seed {settings.get('seed')}, began {run['started']}, {end}"
         )
@@ -59,9 +65,9 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
 def verify_ledger(
     ledger: LedgerFile,
     game: GameName = None,
-    sample: Sample = 20,
+    sample: Sample = 60,
     tolerance: Tolerance = 0.0,
-    seed: Seed = 0,
+    seed: Seed = None,
     as_json: option.Json = False,
 ) -> None:
     """Check that a ledger is intact and, with --game, that the game still gives the recorded values.
@@ -71,14 +77,19 @@ def verify_ledger(
     from fgsv.environment import load_object
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
-    from fgsv.running.verification import verify_records
+    from fgsv.running.record_checks import odds_of_missing, verify_records
 
     with Ledger(ledger, read_only=True) as opened:  # opening checks every record against its checksum
         n_batches = int(summary(opened)["batches"].sum())
     words, found = [f"intact: {n_batches} batches"], []
     if game is not None:
         found = verify_records(ledger, load_object(game), sample=sample, seed=seed, tolerance=tolerance)
-        words.append(f"{min(sample, n_batches)} batches re-evaluated: same")
+        checked = min(sample, n_batches)
+        words.append(f"{checked} batches re-evaluated: same")
+        if checked < n_batches:
+            words.append(
+                f"had 5% of the batches been forged, this sample would miss it with {odds_of_missing(checked):.1%}"
+            )
     report_differences(words, found, as_json)
 
 
@@ -86,6 +97,10 @@ def verify_ledger(
 def merge(
     into: Annotated[Path, typer.Argument(help="Ledger to add to; created if it does not exist.")],
     sources: Annotated[list[Path], typer.Argument(help="Ledgers to add.")],
+    trust_old: Annotated[
+        bool,
+        typer.Option("--trust-old", help="Evaluations of 0.1.0 count for new runs: the code has not changed."),
+    ] = False,
     as_json: option.Json = False,
 ) -> None:
     """Add the evaluations and runs of several ledgers to one.
@@ -94,13 +109,13 @@ def merge(
     """
     from fgsv.ledger import tools
 
-    merged = tools.merge(into, sources)
+    merged = tools.merge(into, sources, trust_old=trust_old)
     if as_json:
         print_json(asdict(merged))
         return
-    typer.echo(f"{merged.added} batches added, {merged.known} already known")
+    echo(f"{merged.added} batches added, {merged.known} already known")
     if merged.different:
-        typer.echo(
+        echo(
             f"warning: {merged.different} batches have different values in {into}, by up to "
             f"{merged.largest_difference:.3g}: its own were kept"
         )
@@ -122,7 +137,7 @@ def export(
     if as_json:
         print_json({"lines": lines, "file": str(out)})
     else:
-        typer.echo(f"{lines} lines written to {out}")
+        echo(f"{lines} lines written to {out}")
 
 
 def report_differences(same: list[str], differences: list[Any], as_json: bool) -> None:
@@ -133,6 +148,6 @@ def report_differences(same: list[str], differences: list[Any], as_json: bool) -
         print_json({"same": not found, "checked": same, "differences": found})
     else:
         for line in [*differences, "not the same"] if differences else same:
-            typer.echo(str(line))
+            echo(line)
     if differences:
         raise typer.Exit(1)

@@ -81,7 +81,9 @@ Ledger = Annotated[Path | None, typer.Option(help="File that records every evalu
 OnError = Annotated[
     Any,
     typer.Option(
-        help="raise, or the number that a failed evaluation counts as", parser=parsers.on_error, metavar="TEXT"
+        help="raise, the number that a failed evaluation counts as, or empty: as much as no data",
+        parser=parsers.on_error,
+        metavar="TEXT",
     ),
 ]
 Amount = Annotated[

@@ -71,12 +71,12 @@ def duration(text: str) -> float:
 
 
 def on_error(text: str) -> str | float:
-    """Return `raise`, or the number that a failed evaluation counts as.
+    """Return `raise`, `empty`, or the number that a failed evaluation counts as.
 
     >>> on_error("raise"), on_error("0.5")
     ('raise', 0.5)
     """
     try:
-        return text if text == "raise" else float(text)
+        return text if text in ("raise", "empty") else float(text)
     except ValueError:
-        raise typer.BadParameter(f"--on-error must be raise or a number, got {text!r}") from None
+        raise typer.BadParameter(f"--on-error must be raise, empty or a number, got {text!r}") from None

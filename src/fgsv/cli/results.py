@@ -102,15 +102,12 @@ def verify(
 
     Example: fgsv verify valuation.json --ledger run.db
     """
-    import fgsv
-    from fgsv.report import Result
-    from fgsv.running.verification import TAKEN_FROM_FILE
+    from fgsv.report import verify_result
 
-    result = Result.load(valuation)
+    result, found = verify_result(valuation, ledger)
     stated = result.valuation
-    differences = fgsv.verify(stated, ledger)
-    if result.payout is not None:
-        differences += fgsv.payout.differences(result.payout, stated)
-    words = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
-    taken = f"not checked, because the ledger does not record them: {TAKEN_FROM_FILE}"
-    report_differences([words, taken], differences, as_json)
+    same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
+    words = [same, *found.notes]
+    if found.on_trust:
+        words.append(f"taken on trust, because the ledger does not record it: {', '.join(found.on_trust)}")
+    report_differences(words, found, as_json)

@@ -146,12 +146,14 @@ def value(
             watcher=watcher,
         )
     if as_json:
-        print_json(document_of(result) | {"files": [str(path) for path in result.files]})
+        more = {"files": [str(path) for path in result.files], "errors": [str(error) for error in result.errors]}
+        print_json(document_of(result) | more)
     else:
         console.show_result(result)
         console.say_written(out, result.files)
-    if result.unpaid is not None:
-        raise result.unpaid
+    if result.errors:
+        console.say_all(f"failed: {error}" for error in result.errors[:-1])
+        raise result.errors[-1]
     if result.interrupted:
         raise typer.Exit(1)
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from fgsv.estimators.baselines.complementary import Complementary
 from fgsv.estimators.baselines.group_testing import GroupTesting
-from fgsv.estimators.baselines.kernelshap import KernelSHAP
-from fgsv.estimators.baselines.leverageshap import LeverageSHAP
-from fgsv.estimators.baselines.one_for_all import OneForAll
+from fgsv.estimators.baselines.kernelshap import KernelSHAP, LeverageSHAP, UnbiasedKernelSHAP
 from fgsv.estimators.baselines.permutation import Permutation
-from fgsv.estimators.baselines.unbiased_kernelshap import UnbiasedKernelSHAP
+from fgsv.estimators.baselines.stratified import Complementary, OneForAll
 from fgsv.estimators.covariance import Covariance
 from fgsv.estimators.enumeration import Enumeration, SampleThenEnumerate
 from fgsv.estimators.finite_difference import FiniteDifference, theorem3

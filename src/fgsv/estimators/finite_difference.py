@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, inf, log
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from fgsv.coalitions import Coalitions, log_choose
+from fgsv.estimators.baselines.sampling import check_shapley
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
-from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
 
@@ -60,10 +60,7 @@ class FiniteDifference:
 
     def start(self, problem: Problem) -> FiniteDifferenceEstimator:
         """Return an estimator that knows only the ends."""
-        if problem.semivalue != SHAPLEY:
-            raise ValueError(
-                "method 'finite_difference' estimates only Shapley values: use the default method for others"
-            )
+        check_shapley(problem, self.name)
         return FiniteDifferenceEstimator(self, problem)
 
 
@@ -73,8 +70,7 @@ def _groups(partition: Partition) -> list[Ints]:
     return [partition.members(group) for group in range(partition.n_groups)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Samples:
+class _Samples(NamedTuple):
     """One pass for one group: a set, or a pair of sets, in each row."""
 
     size: Ints
@@ -118,10 +114,7 @@ class FiniteDifferenceEstimator:
         self._members = _groups(problem.partition)
         samples = [_samples(n, len(members), method.threshold) for members in self._members]
         self._group = np.repeat(np.arange(len(samples)), [len(sample.size) for sample in samples])
-        self._size = np.concatenate([sample.size for sample in samples])
-        self._overlap = np.concatenate([sample.overlap for sample in samples])
-        self._coefficient = np.concatenate([sample.coefficient for sample in samples])
-        self._paired = np.concatenate([sample.paired for sample in samples])
+        self._size, self._overlap, self._coefficient, self._paired = map(np.concatenate, zip(*samples, strict=True))
         self._wanted = np.where(self._paired, method.m2 or inf, method.m1 or inf)
         self._count = np.zeros(len(self._group))
         self._mean = np.zeros((len(self._group), q))

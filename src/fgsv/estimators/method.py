@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -46,6 +46,8 @@ class Draws:
 
     coalitions: Coalitions
     plan: Any = None
+    law: Mapping[str, Any] | None = None
+    """The law of this and the next rounds, where it is a new one; JSON can hold it, and a ledger records it."""
 
 
 class Estimator(Protocol):

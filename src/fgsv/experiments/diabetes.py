@@ -75,14 +75,9 @@ def run(
         "groups": {" x ".join(names): len(set(labels[names])) for names in GROUPINGS},
         "game": game.describe(),
     }
-    folder = records.save(
-        out,
-        "diabetes",
-        table,
-        settings=settings,
-        findings={**findings(table), "FGSV, leads": leads(runs, categories)},
-        seconds=time.monotonic() - start,
-    )
+    found = {**findings(table), "FGSV, leads": leads(runs, categories)}
+    seconds = time.monotonic() - start
+    folder = records.save(out, "diabetes", table, settings=settings, findings=found, seconds=seconds)
     draw(table, folder / "diabetes.png")
     return table
 

@@ -51,13 +51,9 @@ def run(out: str | Path, *, seed: int = 0, budget: int = 20_000) -> pd.DataFrame
     rows: list[dict[str, Any]] = []
     for n_groups in track(N_GROUPS, description="groupings"):
         groups = make_groups(n_groups)
-        for method, valued in (
-            ("GSV", fgsv.exact(fgsv.grouped(game, groups))),
-            ("FGSV", faithful.regroup(groups)),
-        ):
-            for name, size, value, stderr in zip(
-                valued.names, fgsv.Partition.of(groups).sizes, valued.values, valued.stderr, strict=True
-            ):
+        for method, valued in (("GSV", fgsv.exact(fgsv.grouped(game, groups))), ("FGSV", faithful.regroup(groups))):
+            sizes = fgsv.Partition.of(groups).sizes
+            for name, size, value, stderr in zip(valued.names, sizes, valued.values, valued.stderr, strict=True):
                 row = {"method": method, "groups": n_groups, "group": name, "points": int(size)}
                 rows.append({**row, "value": value, "stderr": stderr})
     table = pd.DataFrame(rows)
@@ -69,9 +65,8 @@ def run(out: str | Path, *, seed: int = 0, budget: int = 20_000) -> pd.DataFrame
         "FGSV of A moves by": float(of_a["FGSV"].max() - of_a["FGSV"].min()),
     }
     settings = {"seed": seed, "budget": budget, "n_train": N_TRAIN, "n_test": N_TEST, "game": game.describe()}
-    folder = records.save(
-        out, "motivation", table, settings=settings, findings=findings, seconds=time.monotonic() - start
-    )
+    seconds = time.monotonic() - start
+    folder = records.save(out, "motivation", table, settings=settings, findings=findings, seconds=seconds)
     draw(table, folder / "motivation.png")
     return table
 
@@ -87,15 +82,8 @@ def draw(table: pd.DataFrame, path: Path) -> None:
             bottom = 0.0
             for colour, (name, value) in zip(colours, zip(chosen.group, chosen.value, strict=True), strict=False):
                 panel.bar(n_groups, value, bottom=bottom, color=colour, edgecolor="white", width=0.75)
-                panel.text(
-                    n_groups,
-                    bottom + value * (0.3 if name == "A" else 0.5),
-                    name,
-                    ha="center",
-                    va="center",
-                    color="white",
-                    fontsize=8,
-                )
+                middle = bottom + value * (0.3 if name == "A" else 0.5)
+                panel.text(n_groups, middle, name, ha="center", va="center", color="white", fontsize=8)
                 bottom += value
         of_a = table[(table.method == method) & (table.group == "A")]
         panel.plot(of_a.groups, of_a.value, color="black", marker="o", markersize=4, linewidth=1)

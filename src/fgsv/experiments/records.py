@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.environment import versions, write_whole
+from fgsv.environment import to_csv, versions, write_whole
 
 
 def save(
@@ -33,6 +33,6 @@ def save(
         "versions": versions(),
         "platform": sys.platform,
     }
-    write_whole(folder / f"{name}.csv", table.to_csv(index=False))
+    write_whole(folder / f"{name}.csv", to_csv(table))
     write_whole(folder / f"{name}.json", json.dumps(record, indent=2, allow_nan=False) + "\n")
     return folder

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import fgsv
-from fgsv.environment import versions, write_whole
+from fgsv.environment import to_csv, versions, write_whole
 from fgsv.experiments.repeats import read_method, run_all
 from fgsv.games import SumOfUnanimity
 from fgsv.plots import new_figure
@@ -135,14 +135,7 @@ def converge(task: tuple[int, str, int, Settings]) -> Run:
     start = time.perf_counter()
     name, options = read_method(method)
     rounds = fgsv.iterate(
-        game,
-        groups,
-        method=name,
-        budget=settings.budget,
-        seed=run_seed,
-        batch_size=step,
-        round_size=step,
-        **options,
+        game, groups, method=name, budget=settings.budget, seed=run_seed, batch_size=step, round_size=step, **options
     )
     for number, valuation in enumerate(rounds):
         if number == 0:
@@ -286,7 +279,7 @@ def write(report: Report, settings: Settings, folder: str | Path) -> Path:
         "utility_seconds": report.utility,
     }
     for name, table in tables.items():
-        write_whole(folder / f"{name}.csv", table.to_csv(index=False))
+        write_whole(folder / f"{name}.csv", to_csv(table))
     document: dict[str, Any] = {
         "fgsv": fgsv.__version__,
         "settings": asdict(settings),

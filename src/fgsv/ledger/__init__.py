@@ -1,7 +1,7 @@
 """The ledger: a file that records every evaluation, and tools that read it."""
 
 from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger
-from fgsv.ledger.records import Batch, Outcome, Row, by_row, failed, joined
+from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row, failed, joined
 
 __all__ = [
     "Batch",
@@ -9,6 +9,7 @@ __all__ = [
     "LedgerError",
     "NotRecorded",
     "Outcome",
+    "Purpose",
     "Row",
     "WrongLedger",
     "by_row",

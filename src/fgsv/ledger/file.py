@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -18,36 +19,14 @@ import numpy as np
 from fgsv.coalitions import n_rows, split
 from fgsv.environment import versions
 from fgsv.game import Game
+from fgsv.ledger import schema
 from fgsv.ledger.index import Rows
-from fgsv.ledger.records import Batch, Outcome, Row, by_row
+from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row
+from fgsv.ledger.schema import APPLICATION, FORMAT, Promise
 from fgsv.valuation import End
 
-FORMAT = 1
-APPLICATION = 0x46475356  # "FGSV", where the command `file` looks for it
 SYNC_SECONDS = 1.0
 """Seconds of work that a power failure may lose; a killed process loses nothing that was committed."""
-
-_SCHEMA = """
-CREATE TABLE game (
-    id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, n_players INTEGER NOT NULL,
-    outputs TEXT, independent_rows INTEGER NOT NULL, checksum BLOB NOT NULL);
-CREATE TABLE batch (
-    id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, game INTEGER NOT NULL REFERENCES game,
-    replicate INTEGER NOT NULL, coalitions BLOB NOT NULL, "values" BLOB NOT NULL,
-    seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL);
-CREATE TABLE run (
-    id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, settings TEXT NOT NULL,
-    versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, stopped TEXT, n_evaluations INTEGER,
-    checksum BLOB NOT NULL);
-CREATE TABLE count (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO count VALUES ('batch', 0), ('game', 0), ('run', 0);
-"""
-
-_COLUMNS = {
-    "game": "id, fingerprint, n_players, outputs, independent_rows",
-    "batch": 'id, key, game, replicate, coalitions, "values", seconds, failures',
-    "run": "id, game, settings, versions, started, ended, stopped, n_evaluations",
-}
 
 
 class LedgerError(RuntimeError):
@@ -66,15 +45,16 @@ class Ledger:
     """An open ledger. Its driver is the only writer; others may read between two commits.
 
     One SQLite file, with a write-ahead log next to it while a driver is using it: commits are quick, and readers do
-    not disturb the run. A record is a batch of coalitions with its values; if rows are independent, an index in
-    memory finds them one by one. Each record has a checksum over its contents, checked when the file is opened and
-    again when the record is used.
+    not disturb the run. A record is a batch of coalitions with its values and the run that asked for it; if rows are
+    independent, an index in memory finds them one by one. Each record has a checksum over its contents, checked when
+    the file is opened and again when the record is used. Files with other tables, views or triggers are refused.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
         self.read_only = read_only
         self._rows: dict[tuple[int, int], Rows] = {}
+        self._lock = RLock()
         if read_only and not self.path.exists():
             raise WrongLedger(f"there is no ledger at {self.path}")
         if not self.path.parent.exists():
@@ -92,6 +72,7 @@ class Ledger:
             raise
 
     def _open(self) -> None:
+        schema.distrust(self._db)
         if self.read_only:
             self._db.execute("BEGIN")  # a snapshot: all reads see the same state of the file
         else:
@@ -100,11 +81,22 @@ class Ledger:
                 self._create()
         if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise WrongLedger(f"{self.path} is an SQLite file, but not a ledger; it was not changed")
-        found = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if found != FORMAT:
+        self.format = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if self.format not in schema.COLUMNS:
             raise LedgerError(
-                f"{self.path} has ledger format {found}; this version of fgsv reads format {FORMAT}. "
+                f"{self.path} has ledger format {self.format}; this version of fgsv reads formats up to {FORMAT}. "
                 "It was not changed: use the version that wrote it, or a newer one"
+            )
+        if not schema.is_known(self._db, self.format):
+            raise WrongLedger(
+                f"{self.path} has tables, views or triggers that no ledger has; it was not changed. "
+                "Do not trust where it comes from"
+            )
+        if self.format < FORMAT and not self.read_only:
+            raise WrongLedger(
+                f"{self.path} was written by fgsv 0.1.0 and is only read: it was not changed. Merge it into a new "
+                f"ledger, fgsv ledger merge NEW.db {self.path}, and use that. Its evaluations count for a new run if "
+                "you merge it with --trust-old: its fingerprints cover names, not code"
             )
         self.check()
         if not self.read_only:
@@ -113,6 +105,13 @@ class Ledger:
     def _begin_log(self) -> None:
         """Begin a write-ahead log, so that not every commit waits for the disk."""
         self._db.execute("COMMIT")
+        opened = os.stat(self.path)
+        if opened.st_nlink > 1:
+            raise LedgerError(
+                f"{self.path} has {opened.st_nlink} names (hard links), and a second run could write through another "
+                "one unnoticed: copy it, and use the copy"
+            )
+        self._inode = opened.st_dev, opened.st_ino
         self._db.execute("PRAGMA busy_timeout = 60000")  # from here on only readers can block, and briefly
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -125,10 +124,7 @@ class Ledger:
     def _create(self) -> None:
         if self.path.exists() and self.path.stat().st_size:
             raise WrongLedger(f"{self.path} is an SQLite file without tables, not a ledger; it was not changed")
-        for statement in _SCHEMA.split(";"):
-            self._db.execute(statement)
-        self._db.execute(f"PRAGMA application_id = {APPLICATION}")
-        self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        schema.create(self._db)
 
     def close(self) -> None:
         """Close the file; everything recorded is already in it."""
@@ -157,6 +153,7 @@ class Ledger:
 
     def _commit(self) -> None:
         """Commit, and take the writer's lock again at once: the driver keeps the file until it closes it."""
+        self._check_place()
         self._db.execute("COMMIT")
         self._db.execute("BEGIN IMMEDIATE")
         if time.monotonic() - self._synced > SYNC_SECONDS:
@@ -165,10 +162,22 @@ class Ledger:
             self._db.execute("BEGIN IMMEDIATE")
             self._synced = time.monotonic()
 
+    def _check_place(self) -> None:
+        """Raise an error if the file is no longer where it was opened: what is written would be lost."""
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._inode:
+            raise LedgerError(
+                f"the ledger {self.path} was deleted, moved or replaced during the run: restore it, or run the same "
+                "again with a new one"
+            )
+
     @contextmanager
     def _transaction(self, doing: str = "write to") -> Iterator[None]:
-        """Commit everything in the block, or nothing."""
-        with self._explained(doing):
+        """Commit everything in the block, or nothing; threads take turns."""
+        with self._lock, self._explained(doing):
             try:
                 yield
                 self._commit()
@@ -190,19 +199,24 @@ class Ledger:
     def _put(self, table: str, *columns: Any) -> None:
         marks = ", ".join("?" * (len(columns) + 1))
         self._db.execute(
-            f"INSERT OR REPLACE INTO {table} ({_COLUMNS[table]}, checksum) VALUES ({marks})",
-            (*columns, _checksum(columns)),
+            f"INSERT OR REPLACE INTO {table} ({schema.COLUMNS[FORMAT][table]}, checksum) VALUES ({marks})",
+            (*columns, schema.checksum(columns)),
         )
 
     def _read(self, table: str, where: str = "", *parameters: Any) -> Iterator[tuple[Any, ...]]:
-        query = f"SELECT {_COLUMNS[table]}, checksum FROM {table} {where}"
+        if table not in schema.COLUMNS[self.format]:
+            return
+        query = f"SELECT {schema.COLUMNS[self.format][table]}, checksum FROM {table} {where}"
         for *columns, checksum in self._db.execute(query, parameters):
-            if _checksum(columns) != checksum:
-                raise LedgerError(
-                    f"record {columns[0]} of table {table} of {self.path} is damaged: its checksum does not "
-                    "match. The file was not changed; restore a copy of it"
-                )
-            yield tuple(columns)
+            if schema.checksum(columns) != checksum:
+                raise self._damaged(table, columns[0], "its checksum does not match")
+            yield tuple(columns) if self.format == FORMAT else schema.upgraded(table, columns)
+
+    def _damaged(self, table: str, number: int, fault: str) -> LedgerError:
+        return LedgerError(
+            f"record {number} of table {table} of {self.path} is damaged: {fault}. The file was not changed; "
+            "restore a copy of it"
+        )
 
     def check(self) -> None:
         """Read the whole file and raise a `LedgerError` unless every record is intact and none is missing."""
@@ -211,7 +225,14 @@ class Ledger:
             if problems != ["ok"]:
                 raise LedgerError(f"{self.path} is damaged; it was not changed: {'; '.join(problems)}")
             written = dict(self._db.execute("SELECT name, number FROM count"))
-            found = {table: sum(1 for _ in self._read(table)) for table in _COLUMNS}
+            games = {columns[0]: columns for columns in self._read("game")}
+            found = dict.fromkeys(schema.COLUMNS[self.format], 0)
+            for table in found:
+                for columns in self._read(table):
+                    found[table] += 1
+                    fault = schema.fault(table, columns, games, self.format)
+                    if fault is not None:
+                        raise self._damaged(table, columns[0], fault)
             if found != written:
                 raise LedgerError(
                     f"{self.path} is damaged; it was not changed. Records written: {written}; found: {found}"
@@ -219,34 +240,58 @@ class Ledger:
 
     # Games and their evaluations
 
-    def game(self, game: Game) -> int:
-        """Return the number of a game in this ledger, adding the game if it is new."""
+    def game(self, game: Game, promises: Promise = Promise.CODE) -> int:
+        """Return the number of a game in this ledger, adding it if it is new; `promises` is what its name covers."""
         if game.fingerprint is None:
             raise LedgerError(
                 "this game has no fingerprint, so a ledger could not recognise it: name it with fgsv.Game(fn, "
                 'n_players, fingerprint="ridge on 2024 data"), and change the name whenever the data, the model '
                 "or the score changes"
             )
+        known = self._find_game(game.fingerprint, promises)
+        for promises in (Promise.TRUSTED_NAMES, Promise.NAMES) if self.read_only and known is None else ():
+            known = known or self._find_game(game.fingerprint, promises)  # to replay a run of 0.1.0
         outputs = None if game.outputs is None else json.dumps(game.outputs)
-        entered = (game.fingerprint, game.n_players, outputs, int(game.independent_rows))
-        with self._explained("read"):
-            known = list(self._read("game", "WHERE fingerprint = ?", game.fingerprint))
-        if known:
-            if known[0][1:] != entered:
+        entered = (game.fingerprint, int(promises), game.n_players, outputs, int(game.independent_rows))
+        if known is not None:
+            if known[3:6] != entered[2:]:
                 raise LedgerError(
                     f"in the ledger {self.path} the fingerprint {game.fingerprint!r} belongs to another game "
-                    f"(players, outputs, independent rows): {known[0][2:]}, now {entered[1:]}. "
+                    f"(players, outputs, independent rows): {known[3:6]}, now {entered[2:]}. "
                     "Two games need two names"
                 )
-            return int(known[0][0])
+            return int(known[0])
+        frame = None if game.frame is None else json.dumps(game.frame, sort_keys=True)
         with self._transaction():
-            return self._add("game", *entered)
+            return self._add("game", *entered, frame, game.player_digests())
+
+    def _find_game(self, fingerprint: str | None, promises: Promise) -> tuple[Any, ...] | None:
+        with self._explained("read"):
+            known = self._read("game", "WHERE fingerprint = ?", fingerprint)
+            return next((columns for columns in known if columns[2] == promises), None)
+
+    def old_game(self, game: Game) -> int | None:
+        """Return the number under which 0.1.0 recorded a game, if its records are to be trusted."""
+        found = self._find_game(game.old_fingerprint or game.fingerprint, Promise.TRUSTED_NAMES)
+        return None if found is None else int(found[0])
+
+    @cached_property
+    def _games(self) -> dict[int, tuple[Any, ...]]:
+        return {}
+
+    def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
+        if game not in self._games:
+            self._games[game] = next(self._read("game", "WHERE id = ?", game))
+        return schema.key_of(self._games[game], replicate, coalitions, self.format)
 
     def find(self, game: int, coalitions: bytes, replicate: int = 0) -> Outcome | None:
         """Return the outcome of a batch, or None if this exact batch was not evaluated."""
         with self._explained("read"):
             for columns in self._read("batch", "WHERE key = ?", self._key(game, replicate, coalitions)):
-                return _batch(columns).outcome
+                batch = _batch(columns)
+                if (batch.game, batch.replicate, batch.coalitions) != (game, replicate, coalitions):
+                    raise self._damaged("batch", batch.id, "it lies under the key of another batch")
+                return batch.outcome
         return None
 
     def find_rows(self, game: int, rows: Collection[bytes], replicate: int = 0) -> dict[bytes, Row]:
@@ -254,8 +299,8 @@ class Ledger:
         found: dict[bytes, Row] = {}
         with self._explained("read"):
             for batch, wanted in self._rows_of(game, replicate).find(rows).items():
-                columns = next(self._read("batch", "WHERE id = ?", batch))
-                recorded, outcomes = split(columns[4]), by_row(_batch(columns).outcome)
+                record = _batch(next(self._read("batch", "WHERE id = ?", batch)))
+                recorded, outcomes = split(record.coalitions), by_row(record.outcome)
                 found |= {coalition: outcomes[row] for coalition, row in wanted if recorded[row] == coalition}
         return found
 
@@ -263,11 +308,14 @@ class Ledger:
         if (game, replicate) not in self._rows:
             rows = self._rows[game, replicate] = Rows()
             for columns in self._read("batch", "WHERE game = ? AND replicate = ? ORDER BY id", game, replicate):
-                rows.add(columns[0], split(columns[4]), _batch(columns).outcome.failed)
+                batch = _batch(columns)
+                rows.add(batch.id, split(batch.coalitions), batch.outcome.failed)
         return self._rows[game, replicate]
 
-    def record(self, game: int, batches: Sequence[tuple[bytes, Outcome]], replicate: int = 0) -> None:
-        """Record batches with their outcomes, all or none."""
+    def record(
+        self, game: int, batches: Sequence[tuple[bytes, Outcome]], replicate: int = 0, run: int | None = None
+    ) -> None:
+        """Record batches with their outcomes and the run that asked for them, all or none."""
         numbers = []
         with self._transaction():
             for coalitions, outcome in batches:
@@ -276,6 +324,7 @@ class Ledger:
                     key,
                     game,
                     replicate,
+                    run,
                     coalitions,
                     outcome.values.astype("<f8").tobytes(),
                     outcome.seconds,
@@ -285,17 +334,19 @@ class Ledger:
                 if known:  # replaces a failure that was retried
                     self._put("batch", known[0], *columns)
                 numbers.append(known[0] if known else self._add("batch", *columns))
-        if (game, replicate) in self._rows:
-            for number, (coalitions, outcome) in zip(numbers, batches, strict=True):
-                self._rows[game, replicate].add(number, split(coalitions), outcome.failed)
-
-    def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
-        return hashlib.sha256(b"%d %d " % (game, replicate) + coalitions).digest()[:16]
+            if (game, replicate) in self._rows:
+                for number, (coalitions, outcome) in zip(numbers, batches, strict=True):
+                    self._rows[game, replicate].add(number, split(coalitions), outcome.failed)
 
     def games(self) -> list[tuple[int, Game]]:
         """Return the games of the ledger, by number; they cannot evaluate anything."""
         with self._explained("read"):
             return [(columns[0], _recorded(*columns[1:])) for columns in self._read("game")]
+
+    def promises(self) -> dict[int, Promise]:
+        """Return, for each game, what its fingerprint covers."""
+        with self._explained("read"):
+            return {columns[0]: Promise(columns[2]) for columns in self._read("game")}
 
     def batches(self, game: int | None = None) -> Iterator[Batch]:
         """Yield the records one by one."""
@@ -303,62 +354,94 @@ class Ledger:
             where = ("ORDER BY id",) if game is None else ("WHERE game = ? ORDER BY id", game)
             yield from map(_batch, self._read("batch", *where))
 
-    # Runs
+    # Runs, the laws of their draws, and what their results state
 
-    def begin_run(self, game: int, settings: dict[str, Any]) -> int:
+    def begin_run(self, game: int, settings: dict[str, Any], purpose: Purpose = Purpose.DRAWS) -> int:
         """Record the start of a run and return its number."""
+        made_with = json.dumps(versions())
         with self._transaction():
-            return self._add("run", game, json.dumps(settings), json.dumps(versions()), _now(), None, None, None)
+            return self._add("run", game, str(purpose), json.dumps(settings), made_with, _now(), None, None, None)
 
-    def add_run(self, game: int, run: dict[str, Any]) -> None:
-        """Add a run of another ledger, as its `runs` returned it, unless it is already here."""
-        columns = [game, json.dumps(run["settings"]), json.dumps(run["versions"])]
+    def add_run(self, game: int, run: Mapping[str, Any]) -> int:
+        """Add a run of another ledger, as its `runs` returned it, unless it is already here; return its number."""
+        columns = [game, run["purpose"], json.dumps(run["settings"]), json.dumps(run["versions"])]
         columns += [run[name] for name in ("started", "ended", "stopped", "n_evaluations")]
         with self._transaction():
-            if not any(list(known[1:]) == columns for known in self._read("run")):
-                self._add("run", *columns)
+            for known in self._read("run"):
+                if list(known[1:]) == columns:
+                    return int(known[0])
+            return self._add("run", *columns)
 
     def end_run(self, run: int, end: End, n_evaluations: int) -> None:
         """Record how a run ended. A killed run has no end."""
         with self._transaction():
-            number, game, settings, made_with, started, *_ = next(self._read("run", "WHERE id = ?", run))
-            self._put("run", number, game, settings, made_with, started, _now(), end.to_text(), n_evaluations)
+            *begun, _, _, _ = next(self._read("run", "WHERE id = ?", run))
+            self._put("run", *begun, _now(), end.to_text(), n_evaluations)
 
     def runs(self) -> list[dict[str, Any]]:
-        """Return the runs in order, with settings, versions, times and how they ended."""
-        names = _COLUMNS["run"].split(", ")
+        """Return the runs in order, with purpose, settings, versions, times and how they ended."""
+        names = schema.COLUMNS[FORMAT]["run"].split(", ")
         with self._explained("read"):
             runs = [dict(zip(names, columns, strict=True)) for columns in self._read("run", "ORDER BY id")]
         return [
             {**run, "settings": json.loads(run["settings"]), "versions": json.loads(run["versions"])} for run in runs
         ]
 
+    def add_law(self, run: int, round_number: int, law: Mapping[str, Any]) -> None:
+        """Record the law of a run's draws from a round on."""
+        with self._transaction():
+            if round_number not in self.laws(run):
+                self._add("law", run, round_number, json.dumps(law))
 
-def _checksum(columns: Sequence[Any]) -> bytes:
-    digest = hashlib.sha256()
-    for column in columns:
-        content = column if isinstance(column, bytes) else repr(column).encode()
-        digest.update(b"%d:" % len(content))
-        digest.update(content)
-    return digest.digest()[:16]
+    def laws(self, run: int) -> dict[int, dict[str, Any]]:
+        """Return the laws of a run's draws, by the round from which each holds."""
+        with self._explained("read"):
+            return {columns[2]: json.loads(columns[3]) for columns in self._read("law", "WHERE run = ?", run)}
+
+    def add_statement(self, run: int, statement: Mapping[str, str]) -> None:
+        """Record what a run's result states: field -> digest."""
+        content = json.dumps(statement, sort_keys=True)
+        with self._transaction():
+            if content not in (columns[2] for columns in self._read("statement", "WHERE run = ?", run)):
+                self._add("statement", run, content, _now())
+
+    def statements(self) -> list[tuple[int, dict[str, str]]]:
+        """Return what the results of each run state: the run's number, and field -> digest."""
+        with self._explained("read"):
+            return [(columns[1], json.loads(columns[2])) for columns in self._read("statement", "ORDER BY id")]
 
 
 def _batch(columns: tuple[Any, ...]) -> Batch:
-    number, _, game, replicate, coalitions, values, seconds, failures = columns
+    number, _, game, replicate, run, coalitions, values, seconds, failures = columns
     outcome = Outcome(
         np.frombuffer(values, "<f8").reshape(n_rows(coalitions), -1).astype(float),
         seconds,
         json.loads(failures) if failures else {},
     )
-    return Batch(number, game, replicate, coalitions, outcome)
+    return Batch(number, game, replicate, coalitions, outcome, run)
 
 
-def _recorded(fingerprint: str, n_players: int, outputs: str | None, independent_rows: int) -> Game:
+def _recorded(
+    fingerprint: str,
+    promises: int,
+    n_players: int,
+    outputs: str | None,
+    independent_rows: int,
+    frame: str | None,
+    players: bytes | None,
+) -> Game:
     def refuse(masks: object) -> Any:
         raise NotRecorded("this game replays a ledger, which does not contain the requested evaluation")
 
-    names = None if outputs is None else tuple(json.loads(outputs))
-    return Game(refuse, n_players, names, fingerprint, bool(independent_rows))
+    return Game(
+        refuse,
+        n_players,
+        None if outputs is None else tuple(json.loads(outputs)),
+        fingerprint,
+        bool(independent_rows),
+        frame=None if frame is None else json.loads(frame),
+        players=players,
+    )
 
 
 def _now() -> str:

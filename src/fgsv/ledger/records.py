@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 
 from fgsv.types import Floats
+
+
+class Purpose(StrEnum):
+    """Why coalitions were evaluated. Only draws are blind to the partition and follow a law."""
+
+    DRAWS = "draws"
+    ENUMERATION = "enumeration"
+    AUDIT = "audit"
+    DIAGNOSIS = "diagnosis"
+    UNKNOWN = "unknown"
+    """Recorded by 0.1.0, which did not say."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +59,8 @@ class Batch:
     replicate: int
     coalitions: bytes
     outcome: Outcome
+    run: int | None = None
+    """The run that had it evaluated; None in files of 0.1.0."""
 
 
 def failed(m: int, text: str, seconds: float, trace: str = "") -> Outcome:

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from fgsv.coalitions import n_rows, unpack
-from fgsv.environment import how_to_install
+from fgsv.environment import how_to_install, to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
+from fgsv.ledger.schema import Promise
 
 CHUNK = 64
 """Batches in memory at a time."""
@@ -48,11 +49,14 @@ class Merged:
     largest_difference: float
 
 
-def merge(into: str | Path, sources: list[Path]) -> Merged:
+def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> Merged:
     """Add the games, evaluations and runs of other ledgers to one, which is created if it does not exist.
 
     Existing records stay, except failures that succeeded elsewhere. A batch with values different from the existing
     ones (machines of two types differ in the last bits) is counted, never mixed in.
+
+    Ledgers of 0.1.0 knew functions and classes by name: their evaluations count for new runs only with `trust_old`,
+    which says that the code has not changed.
     """
     counts = Counter[str]()
     largest = 0.0
@@ -61,7 +65,11 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
             if Path(path).resolve() == Path(into).resolve():
                 raise WrongLedger(f"{path} cannot be merged into itself")
             with Ledger(path, read_only=True) as source:
-                numbers = {number: target.game(game) for number, game in source.games()}
+                promises = source.promises()
+                if trust_old:
+                    promises = {number: max(each, Promise.TRUSTED_NAMES) for number, each in promises.items()}
+                numbers = {number: target.game(game, promises[number]) for number, game in source.games()}
+                runs = {run["id"]: target.add_run(numbers[run["game"]], run) for run in source.runs()}
                 for number in numbers:
                     for batch in source.batches(number):
                         kind, difference = _classify(
@@ -70,9 +78,14 @@ def merge(into: str | Path, sources: list[Path]) -> Merged:
                         counts[kind] += 1
                         largest = max(largest, difference)
                         if kind == "added":
-                            target.record(numbers[number], [(batch.coalitions, batch.outcome)], batch.replicate)
-                for run in source.runs():
-                    target.add_run(numbers[run["game"]], run)
+                            record = [(batch.coalitions, batch.outcome)]
+                            run = None if batch.run is None else runs[batch.run]
+                            target.record(numbers[number], record, batch.replicate, run)
+                for run, content in source.statements():
+                    target.add_statement(runs[run], content)
+                for run, number in runs.items():
+                    for first, law in source.laws(run).items():
+                        target.add_law(number, first, law)
     return Merged(counts["added"], counts["known"], counts["different"], largest)
 
 
@@ -133,10 +146,11 @@ def _table(game: Game, batch: Batch) -> pd.DataFrame:
 
 def _write_csv(ledger: Ledger, path: Path) -> int:
     count = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with written_whole(path) as file:
         for number, table in enumerate(_tables(ledger)):
             # enough digits to read back bit for bit
-            table.to_csv(file, index=False, header=number == 0, float_format="%.17g")
+            text = to_csv(table, header=number == 0, float_format="%.17g")
+            file.write(text.encode("utf-8", errors="backslashreplace"))
             count += len(table)
     return count
 
@@ -155,7 +169,7 @@ def _write_parquet(ledger: Ledger, path: Path) -> int:
         + [("failure", pyarrow.string())]
     )
     count = 0
-    with ParquetWriter(path, schema) as writer:
+    with written_whole(path) as file, ParquetWriter(file, schema) as writer:
         for table in _tables(ledger):
             writer.write_table(pyarrow.Table.from_pandas(table, schema, preserve_index=False))
             count += len(table)

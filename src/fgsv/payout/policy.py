@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -85,37 +86,79 @@ def _bounded(parts: list[Fraction], policy: Policy, whole: Fraction) -> list[Fra
 
     bounds = [bound for bound in (floor, cap) if bound is not None]
     kinks = sorted({Fraction(0)} | {bound / part for part in parts if part > 0 for bound in bounds})
-    sums = [sum(at(kink), Fraction(0)) for kink in kinks]
-    above = next((k for k, reached in enumerate(sums) if reached >= whole), len(kinks))
+
+    def total(factor: Fraction) -> Fraction:
+        return sum(at(factor), Fraction(0))
+
+    above = bisect_left(kinks, whole, key=total)
     if above == 0:
         return at(kinks[0])
-    if above < len(kinks):
-        left, right, low, high = kinks[above - 1], kinks[above], sums[above - 1], sums[above]
-        return at(left + (right - left) * (whole - low) / (high - low))
-    further = sum(at(kinks[-1] + 1), Fraction(0))
-    if further == sums[-1]:
+    left, low = kinks[above - 1], total(kinks[above - 1])
+    right = kinks[above] if above < len(kinks) else left + 1
+    high = total(right)
+    if high == low:
         raise ValueError(
-            f"with at most {policy.cap} each only {float(sums[-1]):.2f} of {float(whole):.2f} can be paid: "
-            "raise the cap"
+            f"with at most {policy.cap} each only {float(low):.2f} of {float(whole):.2f} can be paid: raise the cap"
         )
-    return at(kinks[-1] + (whole - sums[-1]) / (further - sums[-1]))
+    return at(left + (right - left) * (whole - low) / (high - low))
 
 
-def apply_floats(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> Floats:
-    """Return (m, K) payments of (m, K, q) scenarios of the values; in floats, because they only make intervals."""
-    totals = np.array([float(total) for total in scale])
-    if policy.clip:
-        values = np.maximum(values, 0)
-        totals = np.maximum(values.sum(axis=1), 1e-300)[:, None, :]
-    parts = (values / totals) @ np.array([float(amount) for amount in amounts])
-    if policy.floor is None and policy.cap is None:
-        return np.asarray(parts)
-    floor = -np.inf if policy.floor is None else float(policy.floor)
-    cap = np.inf if policy.cap is None else float(policy.cap)
-    whole = float(sum(amounts, Decimal(0)))
-    low, high = np.zeros(len(parts)), np.full(len(parts), 1e6)
-    for _ in range(80):  # bisection in the common factor
-        middle = (low + high) / 2
-        reached = np.clip(np.where(parts > 0, parts * middle[:, None], parts), floor, cap).sum(axis=1)
-        low, high = np.where(reached < whole, middle, low), np.where(reached < whole, high, middle)
-    return np.clip(np.where(parts > 0, parts * high[:, None], parts), floor, cap)
+@dataclass(frozen=True, eq=False)
+class Scenarios:
+    """Payments for scenarios of the values, in floats, because they only make intervals.
+
+    What depends on all groups, the totals and the common factor, is settled first; then the payments of a few groups
+    can be had alone.
+    """
+
+    policy: Policy
+    amounts: Floats
+    """(q,)"""
+    totals: Floats
+    """(m, 1, q), or (q,) where they are the same in all scenarios."""
+    factors: Floats | None
+    """(m,) by which positive parts are scaled to meet floor and cap."""
+
+    @classmethod
+    def settle(
+        cls, policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]
+    ) -> Scenarios:
+        """Settle what depends on all groups, from (m, K, q) scenarios of the values."""
+        totals = np.array([float(total) for total in scale])
+        if policy.clip:
+            totals = np.maximum(np.maximum(values, 0).sum(axis=1), 1e-300)[:, None, :]
+        found = cls(policy, np.array([float(amount) for amount in amounts]), totals, None)
+        if policy.floor is None and policy.cap is None:
+            return found
+        parts, whole = found.parts(values), float(sum(amounts, Decimal(0)))
+        low, high = np.zeros(len(parts)), np.full(len(parts), 1e6)
+        for _ in range(80):  # bisection in the common factor
+            middle = (low + high) / 2
+            reached = found.bounded(parts, middle).sum(axis=1)
+            low, high = np.where(reached < whole, middle, low), np.where(reached < whole, high, middle)
+        return replace(found, factors=high)
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Scenarios]) -> Scenarios:
+        """Return scenarios that were settled in blocks as one."""
+        first = blocks[0]
+        totals = np.concatenate([block.totals for block in blocks]) if first.totals.ndim == 3 else first.totals
+        factors = [block.factors for block in blocks if block.factors is not None]
+        return replace(first, totals=totals, factors=np.concatenate(factors) if factors else None)
+
+    def parts(self, values: Floats) -> Floats:
+        """Return the (m, k) parts of (m, k, q) values, before floor and cap."""
+        if self.policy.clip:
+            values = np.maximum(values, 0)
+        return np.asarray((values / self.totals) @ self.amounts)
+
+    def bounded(self, parts: Floats, factors: Floats) -> Floats:
+        """Return (m, k) parts within floor and cap, the positive ones scaled by their scenario's factor."""
+        floor = -np.inf if self.policy.floor is None else float(self.policy.floor)
+        cap = np.inf if self.policy.cap is None else float(self.policy.cap)
+        return np.clip(np.where(parts > 0, parts * factors[:, None], parts), floor, cap)
+
+    def payments(self, values: Floats) -> Floats:
+        """Return the (m, k) payments of some groups, from their (m, k, q) values in all scenarios."""
+        parts = self.parts(values)
+        return parts if self.factors is None else self.bounded(parts, self.factors)

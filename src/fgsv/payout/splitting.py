@@ -12,13 +12,15 @@ import numpy as np
 import pandas as pd
 
 from fgsv.payout.money import Money, read_amounts, read_money, round_to, rounded_outward, smallest_unit
-from fgsv.payout.policy import Policy, apply, apply_floats, check_bounds
+from fgsv.payout.policy import Policy, Scenarios, apply, check_bounds
 from fgsv.running.verification import Difference
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, t_quantile
 
 N_SCENARIOS = 2000
 """Random scenarios of the values, for the intervals of a policy that is not linear."""
+BLOCK = 2**22
+"""Numbers of the scenarios in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -288,11 +290,33 @@ def _half_widths(
     if deviations is None:
         errors = rng.standard_normal((N_SCENARIOS, *values.shape)) * valuation.stderr.reshape(values.shape)
     else:
-        errors = np.einsum("sr,rkq->skq", rng.standard_normal((N_SCENARIOS, len(deviations))), deviations)
-    scenarios = apply_floats(policy, values + stretch[:, None, None] * errors, amounts, scale)
-    centre = apply_floats(policy, values[None], amounts, scale)[0]
-    low, high = np.quantile(scenarios, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+        normal = rng.standard_normal((N_SCENARIOS, len(deviations)))
+
+    def scenarios(rows: slice, groups: slice) -> Floats:
+        if deviations is None:
+            off = errors[rows, groups]
+        else:
+            off = np.einsum("sr,rkq->skq", normal[rows], deviations[:, groups])
+        return np.asarray(values[groups] + stretch[rows, None, None] * off)
+
+    everyone, always = slice(n_groups), slice(N_SCENARIOS)
+    settled = [
+        Scenarios.settle(policy, scenarios(rows, everyone), amounts, scale)
+        for rows in _blocks(N_SCENARIOS, values.size)
+    ]
+    whole = Scenarios.joined(settled)
+    low, high = np.empty(n_groups), np.empty(n_groups)
+    for groups in _blocks(n_groups, N_SCENARIOS * values.shape[1]):
+        paid = whole.payments(scenarios(always, groups))
+        low[groups], high[groups] = np.quantile(paid, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    centre = Scenarios.settle(policy, values[None], amounts, scale).payments(values[None])[0]
     return np.maximum(centre - low, 0), np.maximum(high - centre, 0)
+
+
+def _blocks(count: int, size: int) -> list[slice]:
+    """Return slices of `count` items with `size` numbers each: all in one, or at most some 32 MiB at a time."""
+    step = max(1, BLOCK // size)
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 def _scale(valuation: Valuation, values: Floats) -> tuple[list[Fraction], list[str]]:

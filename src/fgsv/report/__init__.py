@@ -1,9 +1,18 @@
 """The report: a result with its payout and audit, its page, and its folder."""
 
+from fgsv.report.checking import verify_result
 from fgsv.report.folder import check_folder, write_result
 from fgsv.report.making import make_result
 from fgsv.report.page import render
 from fgsv.report.result import Result
 from fgsv.report.tracking import log_to_mlflow
 
-__all__ = ["Result", "check_folder", "log_to_mlflow", "make_result", "render", "write_result"]
+__all__ = [
+    "Result",
+    "check_folder",
+    "log_to_mlflow",
+    "make_result",
+    "render",
+    "verify_result",
+    "write_result",
+]

@@ -1,28 +1,61 @@
-"""The folder of a result: files are written by rename and never silently replace a finished result."""
+"""The folder of a result: files of one run, written by rename, that never silently replace a finished result."""
 
 from __future__ import annotations
 
+import os
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from fgsv.environment import write_whole
+from fgsv.environment import to_csv, writable_folder, write_whole
 from fgsv.report.page import render
 from fgsv.report.result import Result, table_of
+from fgsv.running.interrupts import held_interrupts
 from fgsv.valuation import Reason, file
 
 PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
+RESULT, TABLE, PAGE = "valuation.json", "valuation.csv", "report.html"
+LONGEST_NAME = 100
+"""Bytes of a column's name in the name of its file."""
+
+
+class UnwrittenError(RuntimeError):
+    """Some files of a result could not be written; the others were."""
+
+    def __init__(self, folder: Path, failed: dict[str, BaseException], written: Iterable[Path]) -> None:
+        words = "; ".join(f"{name}: {error or type(error).__name__}" for name, error in failed.items())
+        if list(failed) == [PAGE]:
+            again = f"the rest is in {folder}, and fgsv report {folder / RESULT} tries again"
+        else:
+            again = (
+                "free some space, or choose another --out, and run it again; with a ledger nothing is evaluated twice"
+            )
+        super().__init__(f"not written to {folder}: {words}: {again}")
+        self.files = tuple(written)
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
     """Raise an error if a folder contains a finished result; an interrupted one may be replaced."""
-    if folder.exists() and not folder.is_dir():
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise FileExistsError(f"{folder} is a file: --out must name a folder")
-    saved = folder / "valuation.json"
-    if force or not saved.exists():
+    saved = folder / RESULT
+    for name in (RESULT, TABLE, PAGE):
+        if os.path.isdir(folder / name):
+            raise FileExistsError(f"{folder / name} is a folder, where a file is to be written: choose another --out")
+    if force:
+        return
+    if not os.path.exists(saved):  # where Path.exists raises an error, a folder cannot be created either
+        for name in (TABLE, PAGE):
+            if os.path.exists(folder / name):
+                raise FileExistsError(
+                    f"{folder} has a file {name} of its own: add --force to replace it, or change --out"
+                )
         return
     try:
         valuation = file.from_document(file.read(saved), saved)
@@ -33,50 +66,129 @@ def check_folder(folder: Path, *, force: bool) -> None:
         raise FileExistsError(f"{folder} has a finished valuation: add --force to replace it, or change --out")
 
 
-def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = False) -> list[Path]:
-    """Write report.html, valuation.csv and, last of all, valuation.json; return the paths.
+@contextmanager
+def folder_of_run(folder: Path | None, *, force: bool) -> Iterator[None]:
+    """Keep a folder for one run, checked and created before it; a run that writes nothing leaves no new folder.
 
-    These are the names for the first grouping; one by column C is saved as valuation-C.csv and valuation-C.json.
-    report.html is skipped if its packages are not installed.
+    The lock is on the folder itself and ends with the process, so nothing stale can block the next run.
+    """
+    if folder is None:
+        yield
+        return
+    check_folder(folder, force=force)
+    created = not os.path.exists(folder)
+    lock = os.open(writable_folder(folder), os.O_RDONLY)
+    try:
+        _lock(lock, folder)
+        check_folder(folder, force=force)  # once more: another run may have ended in between
+        yield
+    finally:
+        os.close(lock)
+        if created:
+            with suppress(OSError):  # it has files
+                folder.rmdir()
+
+
+def _lock(number: int, folder: Path) -> None:
+    """Lock an open folder, where the system can."""
+    try:
+        import fcntl
+
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FileExistsError(f"another run is writing to {folder}: wait for it, or choose another --out") from None
+    except (ImportError, OSError):
+        pass
+
+
+def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = False) -> list[Path]:
+    """Write valuation.json, valuation.csv and, last of all, report.html; return the paths.
+
+    These are the names for the first grouping; one by column C is saved as valuation-C.json and valuation-C.csv.
+    report.html is skipped if its packages are not installed. Files of an earlier run are removed. A file that cannot
+    be written is an `UnwrittenError`, raised when the others are written.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    unfinished = replace(result, valuation=replace(result.valuation, finished=False))
-    unfinished.save(folder / "valuation.json")  # with payout and audit, whatever happens to the page
-    if all(map(find_spec, PACKAGES_OF_REPORT)):
-        page = render(result, aggregate_only=aggregate_only)
-        written.append(write_whole(folder / "report.html", page))
-    for column, valuation in result.others.items():
-        stem = f"valuation-{_file_name(column)}"
-        written.append(write_whole(folder / f"{stem}.csv", to_csv(table_of(valuation, None, result.confidence))))
-        Result(valuation, result.source, result.confidence).save(folder / f"{stem}.json")
-        written.append(folder / f"{stem}.json")
-    frame = table_of(result.valuation, result.payout, result.confidence)
-    written.append(write_whole(folder / "valuation.csv", to_csv(frame)))
-    result.save(folder / "valuation.json")
-    return [*written, folder / "valuation.json"]
+    with suppress(OSError):  # each file will say so
+        folder.mkdir(parents=True, exist_ok=True)
+    names = _file_names(result.others)
+    has_page = all(map(find_spec, PACKAGES_OF_REPORT))
+    steps: dict[str, Callable[[Path], Any]] = {}
+    for column, other in result.of_others().items():
+        steps[f"{names[column]}.json"] = other.save
+        steps[f"{names[column]}.csv"] = partial(_write_table, other)
+    steps[TABLE] = partial(_write_table, result)
+    first = {RESULT: partial(_save, result, [*steps, *([PAGE] if has_page else [])])}
+    written: list[Path] = []
+    failed: dict[str, BaseException] = {}
+    try:
+        with held_interrupts():
+            _remove_earlier(folder)
+            for name, write in (first | steps).items():
+                try:
+                    write(folder / name)
+                    written.append(folder / name)
+                except Exception as error:
+                    failed[name] = error
+        if has_page:
+            written.append(write_whole(folder / PAGE, render(result, aggregate_only=aggregate_only)))
+    except (Exception, KeyboardInterrupt) as error:  # without the page, the result is complete
+        failed[PAGE] = error
+    if failed:
+        raise UnwrittenError(folder, failed, written)
+    return written
 
 
-def to_csv(frame: pd.DataFrame) -> str:
-    r"""Return a table as CSV in which no spreadsheet mistakes text for a formula.
+def save_unfinished(folder: Path, result: Result) -> None:
+    """Save what a run has found before its payout and audit, as unfinished; if it cannot be, the end will say so."""
+    with suppress(OSError), held_interrupts():
+        _remove_earlier(folder)
+        _save(replace(result, valuation=replace(result.valuation, finished=False)), [], folder / RESULT)
 
-    >>> to_csv(pd.DataFrame({"group": ["=cmd()", "north"], "value": [-1.0, 2.0]}))
-    "group,value\n'=cmd(),-1.0\nnorth,2.0\n"
+
+def _save(result: Result, names: list[str], path: Path) -> None:
+    """Write valuation.json with the names of the files beside it."""
+    file.write(path, result.to_document() | {"files": names})
+
+
+def _write_table(result: Result, path: Path) -> None:
+    write_whole(path, to_csv(table_of(result.valuation, result.payout, result.confidence)))
+
+
+def _remove_earlier(folder: Path) -> None:
+    """Remove the files of an earlier run but valuation.json, which is replaced: a folder never mixes two runs.
+
+    Only names that this module gives are removed, whatever valuation.json states.
     """
-    safe = frame.copy()
-    for name in frame.columns:
-        if frame[name].dtype == object or pd.api.types.is_string_dtype(frame[name]):
-            safe[name] = frame[name].map(harmless)
-    return str(safe.to_csv(index=False, lineterminator="\n"))
+    stated: Any = ()
+    with suppress(ValueError, OSError):
+        stated = file.read(folder / RESULT).get("files", ())
+    names = {PAGE, TABLE, *(name for name in stated if isinstance(name, str))} if isinstance(stated, list) else ()
+    for name in names:
+        ours = name in (PAGE, TABLE) or fnmatchcase(name, "valuation-*.csv") or fnmatchcase(name, "valuation-*.json")
+        if ours and Path(name).name == name:
+            with suppress(OSError):
+                (folder / name).unlink(missing_ok=True)
+    for name in (RESULT, TABLE, PAGE, "valuation-*"):
+        for part in folder.glob(f".{name}.{'[0-9a-f]' * 16}.part"):  # of a run that was killed while writing
+            part.unlink(missing_ok=True)
 
 
-def harmless(cell: Any) -> Any:
-    """Put an apostrophe before text that a spreadsheet would run as a formula; return anything else unchanged."""
-    if isinstance(cell, str) and cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
-        return "'" + cell
-    return cell
+def _file_names(columns: Iterable[str]) -> dict[str, str]:
+    """Return column -> file name without suffix; names that a file system may take for the same are numbered.
 
-
-def _file_name(column: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "_" for c in column)
+    >>> _file_names(["site", "Site", "a b", "a_b"])
+    {'site': 'valuation-site', 'Site': 'valuation-Site-2', 'a b': 'valuation-a_b', 'a_b': 'valuation-a_b-2'}
+    """
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for column in columns:
+        plain = unicodedata.normalize("NFC", "".join(c if c.isalnum() or c in "-_" else "_" for c in column))
+        stem = "valuation-" + plain.encode()[:LONGEST_NAME].decode(errors="ignore")
+        name, number = stem, 1
+        while unicodedata.normalize("NFC", name.casefold()) in taken:
+            number += 1
+            name = f"{stem}-{number}"
+        taken.add(unicodedata.normalize("NFC", name.casefold()))
+        found[column] = name
+    return found

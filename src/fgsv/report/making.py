@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from joblib import effective_n_jobs
+
 from fgsv.audit import AuditPlan, audit_table, close_calls
 from fgsv.audit.shells import PARTS
 from fgsv.game import as_game
+from fgsv.ledger import LedgerError
 from fgsv.payout import Terms
-from fgsv.planning import Limits, Plan, Watcher, value_with_plan
-from fgsv.report.folder import check_folder, write_result
+from fgsv.planning import FirstCost, Limits, Plan, Watcher, first_cost, value_with_plan
+from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.result import Result
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.preparation import worth_of_failure
 from fgsv.running.views import weighted
 from fgsv.tables.folds import error_of_test_rows
 from fgsv.tables.metrics import alternatives, little_to_share
@@ -28,10 +32,19 @@ TIME_OF_AUDIT = 0.5
 class Silent:
     """A watcher that prints nothing."""
 
+    def measured(self, cost: FirstCost) -> None:
+        """Print nothing."""
+
     def planned(self, plan: Plan | None) -> None:
         """Print nothing."""
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
+        """Print nothing."""
+
+    def audit_begins(self, n_evaluations: int, seconds: float) -> None:
+        """Print nothing."""
+
+    def audited(self, n_evaluations: int) -> None:
         """Print nothing."""
 
 
@@ -57,32 +70,38 @@ def make_result(
 ) -> Result:
     """Value a table and, if asked, split money, audit the valuation and write a folder, as `fgsv value` does.
 
-    Arguments are checked before the first evaluation. The valuation is saved before the payout and the audit, so it
-    survives a failure in either. With an audit, half of `max_seconds` is reserved for it. An interrupt ends the run,
-    or the audit, and returns the result so far.
+    Arguments and the folder are checked before the first evaluation. What happens after the run loses nothing of it:
+    the valuation is saved before the payout and the audit, and if one of them fails, or a file cannot be written, the
+    result has the rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An
+    interrupt ends the run, or the audit, and returns the result so far.
     """
     start = time.monotonic()
     folder = None if out is None else Path(out)
-    if folder is not None:
-        check_folder(folder, force=force)
     if payout is not None:
         payout.check(table.partition.n_groups, None if table.folds is not None else table.game.outputs)
     if precision is not None and table.folds is not None:
         raise ValueError("--precision cannot be used with --test-error, which values each fold apart: use --budget")
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
     run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
-    with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error) as evaluator:
+    limits, watcher = Limits(budget, precision, run_seconds), watcher or Silent()
+    on_error = worth_of_failure(table.game, on_error)
+    evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error)
+    with folder_of_run(folder, force=force), evaluator:
+        cost = first_cost(evaluator, limits, effective_n_jobs(n_jobs), cheaper(table))
+        watcher.measured(cost)
         if payout is not None or audit:
             _check_something_to_share(table, evaluator)
+        began = time.monotonic()
         raw, history = value_with_plan(
             evaluator,
             table.partition,
-            Limits(budget, precision, run_seconds),
-            watcher or Silent(),
+            limits,
+            watcher,
             confidence=confidence,
             shown_as=table.on_all_test_rows,
             seed=seed,
         )
+        each = (time.monotonic() - began) / raw.n_evaluations
         valuation = table.on_all_test_rows(raw)
         regrouped = {column: valuation.regroup(groups) for column, groups in table.dataset.groupings.items()}
         first = next(iter(regrouped))
@@ -96,16 +115,38 @@ def make_result(
             own_warnings=(*table.warnings, *little_to_share(valuation, table.source.metric, table.source.task)),
         )
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            replace(result, valuation=replace(valuation, finished=False)).save(folder / "valuation.json")
+            save_unfinished(folder, result)
         if payout is not None:
             result = _with_payout(result, payout)
         if plan is not None and valuation.end.reason is not Reason.INTERRUPTED:
             left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
+            most = plan.most(valuation)
+            watcher.audit_begins(most, each * most if left is None else min(each * most, left))
+            evaluator.watch = watcher.audited
             result = _with_audit(result, table, plan, evaluator, payout, left, seed)
-    if folder is None:
-        return result
-    return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
+        try:
+            for stated in (result, *result.of_others().values()):
+                evaluator.state(stated.to_document())
+        except LedgerError as error:
+            result = replace(result, errors=(*result.errors, error))
+        if folder is None:
+            return result
+        try:
+            return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
+        except UnwrittenError as error:
+            return replace(result, files=error.files, errors=(*result.errors, error))
+
+
+def cheaper(table: Table) -> str:
+    """Return what would make evaluations of a table cheaper, in words; empty where nothing would."""
+    models = "logistic, knn or sklearn.naive_bayes:GaussianNB"
+    ways = []
+    if table.game.independent_rows:
+        models = models if table.dataset.task == "classification" else "ridge or knn"
+        ways.append(f"--model {models}, which are fitted in batches")
+    if table.dataset.units is None:
+        ways.append("larger players (--unit COLUMN), which need fewer evaluations")
+    return " or ".join(ways)
 
 
 def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
@@ -126,7 +167,7 @@ def _with_payout(result: Result, payout: Terms) -> Result:
     try:
         paid = payout.split(result.valuation, result.confidence)
     except ValueError as error:
-        return replace(result, unpaid=error)
+        return replace(result, errors=(*result.errors, error))
     close = close_calls(result.valuation, result.confidence)
     return replace(result, payout=paid, own_warnings=(*result.own_warnings, *close))
 
@@ -140,7 +181,7 @@ def _with_audit(
     seconds: float | None,
     seed: int,
 ) -> Result:
-    """Return the result with its audit; an interrupted audit leaves the result unfinished."""
+    """Return the result with its audit; one that is interrupted or fails leaves the result unfinished."""
     try:
         audited = audit_table(
             table,
@@ -152,8 +193,14 @@ def _with_audit(
             confidence=result.confidence,
             seed=seed,
         )
-    except KeyboardInterrupt:
-        unfinished = replace(result.valuation, finished=False)
-        warning = "the audit was interrupted and is missing; run the same command again to continue it"
-        return replace(result, valuation=unfinished, own_warnings=(*result.own_warnings, warning))
+    except (Exception, KeyboardInterrupt) as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        words = "was interrupted" if interrupted else "failed"
+        warning = f"the audit {words} and is missing; run the same command again to continue it"
+        return replace(
+            result,
+            valuation=replace(result.valuation, finished=False),
+            own_warnings=(*result.own_warnings, warning),
+            errors=result.errors if interrupted else (*result.errors, error),
+        )
     return replace(result, audit=audited)

@@ -32,8 +32,8 @@ class Result:
     """Warnings besides those of the audit."""
     others: Mapping[str, Valuation] = field(default_factory=dict)
     """The same players under other groupings, by column."""
-    unpaid: ValueError | None = None
-    """Why the requested payout could not be made."""
+    errors: tuple[Exception, ...] = ()
+    """Why the requested payout or audit could not be made, or files could not be written; the rest stands."""
     files: tuple[Path, ...] = ()
     """Files written, if a folder was requested."""
 
@@ -53,6 +53,10 @@ class Result:
         """Column -> valuation, the main grouping first."""
         columns = {} if self.source is None else self.source.columns
         return {columns.get("group", ["group"])[0]: self.valuation, **self.others}
+
+    def of_others(self) -> dict[str, Result]:
+        """Return the results of the other groupings, by column: the same run, without payout and audit."""
+        return {column: Result(each, self.source, self.confidence) for column, each in self.others.items()}
 
     def to_document(self) -> dict[str, Any]:
         """Return the contents of valuation.json."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,6 +43,8 @@ class Recorded:
     """A run being recorded; its caller sets how it ended."""
 
     end: End = INTERRUPTED
+    document: Callable[[], Mapping[str, Any]] | None = None
+    """What the result of the run states, as `Valuation.save` would write it."""
 
 
 def end_by(error: BaseException) -> End:

@@ -8,9 +8,9 @@ evaluated twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ import numpy as np
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
 from fgsv.game import Game, as_game
-from fgsv.ledger import Ledger, LedgerError, Outcome
+from fgsv.ledger import Ledger, Outcome, Purpose
 from fgsv.running.batches import PackedBatch
 from fgsv.running.calls import Calls
-from fgsv.running.door import Recorded, end_by
+from fgsv.running.door import Recorded
 from fgsv.running.failures import FailureCounter, Mark
 from fgsv.running.memory import Memory
+from fgsv.running.recheck import recheck
+from fgsv.running.recording import Recorder
 from fgsv.running.workers import Workers
 from fgsv.types import Floats
 from fgsv.valuation import Failures
@@ -65,15 +67,18 @@ class Evaluator:
         self.timeout = timeout
         self.deadline: float | None = None
         """The time (on the clock `time.monotonic`) after which no call begins."""
+        self.watch: Callable[[int], object] | None = None  # called with the evaluations of each request
         self._n_jobs = n_jobs
         self.n_asked = 0
         """Evaluations requested, whether or not the ledger had them."""
+        self._checked = True
         self._raises = failure_value(on_error) is None
         self._failures = FailureCounter(game, failure_value(on_error))
         self._failures_of_ends: Failures | None = None
         self._given = ledger
         self._ledger: Ledger | None = None
         self._memory: Memory | None = None
+        self._recorder = Recorder()
         self._workers = Workers(game, n_jobs, timeout)
         self._calls = Calls(game, self._workers, None, raises=self._raises)
 
@@ -87,7 +92,7 @@ class Evaluator:
         other = Evaluator(
             game, n_jobs=self._n_jobs, on_error=self.on_error, timeout=self.timeout, ledger=self._ledger
         )
-        other.deadline = self.deadline
+        other.deadline, other.watch = self.deadline, self.watch
         return other
 
     def __enter__(self) -> Evaluator:
@@ -95,8 +100,10 @@ class Evaluator:
             if self._given is not None:
                 self._ledger = self._given if isinstance(self._given, Ledger) else Ledger(self._given)
                 self._memory = Memory(self._ledger, self.game, retries=self._raises)
-                record = None if self._ledger.read_only else self._record
+                self._recorder = Recorder(self._ledger, self._memory.number)
+                record = self._recorder.batches if self._recorder.is_open else None
                 self._calls = Calls(self.game, self._workers, record, raises=self._raises)
+                self._checked = not self._memory.holds_records
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -110,27 +117,19 @@ class Evaluator:
             if self._ledger is not None and self._ledger is not self._given:
                 self._ledger.close()
 
-    def _record(self, batches: list[tuple[bytes, Outcome]]) -> None:
-        assert self._ledger is not None
-        assert self._memory is not None
-        self._ledger.record(self._memory.number, batches)
-
-    @contextmanager
-    def recorded(self, settings: Mapping[str, Any]) -> Iterator[Recorded]:
+    def recorded(
+        self, settings: Mapping[str, Any], purpose: Purpose = Purpose.DRAWS
+    ) -> AbstractContextManager[Recorded]:
         """Record the block in the ledger as a run with these settings, and how it ended."""
-        run, before = Recorded(), self.n_asked
-        if self._ledger is None or self._memory is None or self._ledger.read_only:
-            yield run
-            return
-        number = self._ledger.begin_run(self._memory.number, dict(settings))
-        try:
-            yield run
-        except LedgerError:
-            raise
-        except BaseException as error:
-            self._ledger.end_run(number, end_by(error), self.n_asked - before)
-            raise
-        self._ledger.end_run(number, run.end, self.n_asked - before)
+        return self._recorder.run(settings, purpose, lambda: self.n_asked)
+
+    def record_law(self, round_number: int, law: Mapping[str, Any]) -> None:
+        """Record in the ledger the law of a run's draws from a round on."""
+        self._recorder.law(round_number, law)
+
+    def state(self, document: Mapping[str, Any]) -> None:
+        """Record in the ledger what the result of the last valuation states."""
+        self._recorder.state(document)
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
@@ -146,15 +145,25 @@ class Evaluator:
         size = self.batch_size
         batches = [PackedBatch(coalitions[i : i + size]) for i in range(0, len(coalitions), size)]
         known = self._memory
-        evaluated = partial(self._calls, deadline=self.deadline)
         try:
-            outcomes = evaluated(batches) if known is None else known.outcomes(batches, evaluated)
+            outcomes = self._evaluate(batches) if known is None else known.outcomes(batches, self._evaluate)
         except BaseException:
             self.n_asked += self._calls.n_done
             raise
         values = np.concatenate([self._failures.values(outcome) for outcome in outcomes])
         self.n_asked += len(coalitions)
+        if self.watch is not None:
+            self.watch(len(coalitions))
         return values
+
+    def _evaluate(self, batches: list[PackedBatch]) -> list[Outcome]:
+        """Evaluate what the ledger does not know, after checking that it still gives the values it recorded."""
+        if batches and not self._checked:
+            assert self._ledger is not None
+            assert self._memory is not None
+            recheck(self._ledger, self._memory.numbers, self.game, self._workers)
+            self._checked = True
+        return self._calls(batches, self.deadline)
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N), evaluated once, however often this is called."""

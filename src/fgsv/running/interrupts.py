@@ -7,20 +7,22 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Signals by which a scheduler, a container or a closed terminal ends a process."""
+
 
 @contextmanager
 def held_interrupts() -> Iterator[None]:
     """Delay an interrupt until the block is done: in the middle of an update an estimator has no estimate."""
-    before = signal.getsignal(signal.SIGINT)
     # only the main thread gets interrupts; a handler not set from Python cannot be restored
-    if threading.current_thread() is not threading.main_thread() or before is None:
-        yield
-        return
+    main = threading.current_thread() is threading.main_thread()
+    numbers = [number for number in (signal.SIGINT, *ENDINGS) if main and callable(signal.getsignal(number))]
     waiting: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: waiting.append(number))
+    before = {number: signal.signal(number, lambda number, frame: waiting.append(number)) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if waiting:
-        signal.raise_signal(signal.SIGINT)  # for the original handler: Python's, the user's own, or none
+        signal.raise_signal(waiting[0])  # for the original handler: Python's or the user's own

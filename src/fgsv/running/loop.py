@@ -111,6 +111,8 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
                 break
             if every and number > 0 and progress.valuation.n_evaluations == progress.n_evaluations:
                 yield progress.valuation
+            if draws.law is not None:
+                evaluate.evaluator.record_law(number, draws.law)
             values = evaluate(draws.coalitions)
             with held_interrupts():
                 with one_thread():

@@ -22,6 +22,10 @@ class Memory:
         self._ledger, self._game = ledger, game
         self.number = ledger.game(game)
         """The game's number in the ledger."""
+        self._old = ledger.old_game(game)
+        self.numbers = [self.number] if self._old is None else [self.number, self._old]
+        """The game's numbers, with that of 0.1.0 where its records are trusted."""
+        self.holds_records = any(next(ledger.batches(number), None) is not None for number in self.numbers)
         self._retries = retries
         self._recent: dict[bytes, Row] = {}
 
@@ -32,13 +36,22 @@ class Memory:
         known: dict[bytes, Outcome] = {}
         missing: dict[bytes, PackedBatch] = {}
         for batch in batches:
-            outcome = self._ledger.find(self.number, batch.packed)
+            outcome = self._find(batch.packed)
             if outcome is not None and not self._should_retry(outcome.failures):
                 known[batch.packed] = outcome
             else:
                 missing[batch.packed] = batch  # a batch that occurs twice in a round is evaluated once
         known |= zip(missing, evaluated(list(missing.values())), strict=True)
         return [known[batch.packed] for batch in batches]
+
+    def _find(self, packed: bytes) -> Outcome | None:
+        """Return the recorded outcome of a batch, or that of 0.1.0 where its records are trusted."""
+        found = self._ledger.find(self.number, packed)
+        return found if found is not None or self._old is None else self._ledger.find(self._old, packed)
+
+    def _find_rows(self, rows: set[bytes]) -> dict[bytes, Row]:
+        found = self._ledger.find_rows(self.number, rows)
+        return found if self._old is None else self._ledger.find_rows(self._old, rows - set(found)) | found
 
     def _by_row(self, batches: list[PackedBatch], evaluated: Evaluated) -> list[Outcome]:
         """Look up each row separately, and evaluate each missing row once."""
@@ -49,7 +62,7 @@ class Memory:
         claimed: set[bytes] = set()
         missing: list[list[bytes]] = []
         unknown = {row for batch in rows for row in batch if row not in known}
-        found = self._ledger.find_rows(self.number, unknown)
+        found = self._find_rows(unknown)
         known |= {row: seen for row, seen in found.items() if not self._should_retry(seen.failure)}
         for batch in rows:
             new = [row for row in dict.fromkeys(batch) if row not in known and row not in claimed]

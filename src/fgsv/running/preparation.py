@@ -21,6 +21,7 @@ from fgsv.running.views import View
 from fgsv.semivalue import Banzhaf, Beta, Semivalue, as_semivalue
 from fgsv.types import Floats, Ints
 from fgsv.valuation import RunSettings
+from fgsv.valuation.settings import check_precision
 
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
@@ -36,6 +37,8 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
     """Return the game (of an open evaluator, if given one) and the partition of its players."""
     if is_open(game):
         game = game.game
+    elif hasattr(game, "groups_of_players"):  # labels of rows, where players are units of several rows
+        groups = game.groups_of_players(groups)
     grouped_by = getattr(game, "grouped_by", None)
     if groups is None and grouped_by is not None:
         partition = Partition.of({name: [k] for k, name in enumerate(grouped_by.names)})
@@ -47,12 +50,26 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
 def door_to(given: Any, game: Game, **options: Any) -> tuple[Door, AbstractContextManager[object]]:
     """Return a door to the game and the context that opens it; a door that is already open stays open."""
     if not is_open(given):
+        if "on_error" in options:
+            options["on_error"] = worth_of_failure(given, options["on_error"])
         evaluator = Evaluator(game, **options)
         return evaluator, evaluator
     settled = sorted(name for name, option in options.items() if option not in (None, "raise"))
     if settled:
         raise ValueError(f"{', '.join(settled)} cannot be set here: the open evaluator has set it")
     return given, nullcontext()
+
+
+def worth_of_failure(game: Any, on_error: str | float) -> str | float:
+    """Return `on_error`, with "empty" as a number: what the game gives where the model cannot be fitted."""
+    if on_error != "empty":
+        return on_error
+    defaults = getattr(game, "defaults", None)
+    if defaults is None:
+        raise ValueError('on_error="empty" is for games made by fgsv.utility: give the number a failure counts as')
+    if len(defaults) > 1:
+        raise ValueError(f'on_error="empty" is for one output, but the game has {len(defaults)}: give a number')
+    return float(defaults[0])
 
 
 def prepare(
@@ -79,6 +96,7 @@ def prepare(
         if name != "covariance":
             raise ValueError(f"proxy works only with the method 'covariance', not with {name!r}")
         options = {**options, "proxy": proxy}
+    check_precision(precision)
     asked = as_method(method, options)
     weights = as_semivalue(semivalue, n)
     rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))

@@ -1,8 +1,8 @@
-"""Verification: recompute a valuation from its ledger, and a ledger's records from the game."""
+"""Verification: recompute a valuation from its ledger, and compare what it states with the run's own record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,34 @@ from typing import Any
 import numpy as np
 
 import fgsv
-from fgsv.coalitions import unpack
 from fgsv.estimators import Method
-from fgsv.game import Game, as_game
-from fgsv.ledger import Batch, Ledger, NotRecorded, WrongLedger
-from fgsv.running.batches import PackedBatch
+from fgsv.game import Game
+from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.running.run import iterate
-from fgsv.running.workers import Workers
+from fgsv.running.statements import compare, longer_runs
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, RunSettings, Valuation
+from fgsv.valuation.file import to_document
 
-TAKEN_FROM_FILE = (
-    "the groups' names and members, the amount and policy of a payout, an end by time limit or interrupt, the "
-    "error from the test rows, and the audit"
-)
-"""What a valuation states but no ledger records."""
+RECOMPUTED = {
+    "method": "method",
+    "seed": "seed",
+    "n_evaluations": "n_evaluations",
+    "outputs": "outputs",
+    "exact": "exact",
+    "efficient": "efficient",
+    "degrees_of_freedom": "degrees_of_freedom",
+    "info.failures": "failures",
+    "values": "values",
+    "stderr": "stderr",
+    "total": "total",
+    "ends": "ends",
+    "player_values": "player_values",
+    "deviations": "deviations",
+}
+"""Fields of a file -> fields of a valuation that follow from the recorded utilities."""
+_MAY_BE_MISSING = ("ends",)
+"""Fields that files of 0.1.0 need not have."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,14 @@ class Difference:
         return f"{self.where}: stated {self.stated}, derived {self.derived}"
 
 
+class Differences(list[Difference]):
+    """What differs between a stated result and its ledger; empty if nothing does."""
+
+    on_trust: tuple[str, ...] = ()
+    """Fields that neither follow from the recorded utilities nor were recorded when the result was made."""
+    notes: tuple[str, ...] = ()
+
+
 def verify(
     valuation: Valuation,
     ledger: str | Path,
@@ -47,14 +68,17 @@ def verify(
     semivalue: Semivalue | None = None,
     stop: Any = None,
     proxy: Any = None,
-) -> list[Difference]:
+    document: Mapping[str, Any] | None = None,
+) -> Differences:
     """Recompute every draw from the seed and every number from the recorded utilities; return what differs.
 
     This repeats the run with a game that only looks values up in the ledger: it needs neither data nor model, and
-    does not change the ledger. An empty list means that all values, errors and shares are the same, bit for bit.
+    does not change the ledger. What cannot be recomputed (names, groups, weights of test folds, model, metric, notes,
+    audit, an end by the clock) is compared with what the ledger recorded when the result was made: `document` is the
+    saved file as JSON, by default that of the valuation alone.
 
-    A run with your own method, semivalue, stopping rule or proxy needs that object again. The ledger knows players,
-    not providers: `TAKEN_FROM_FILE` lists what is not checked.
+    An empty list means that nothing differs; its `on_trust` names the fields about which the ledger records nothing.
+    A run with your own method, semivalue, stopping rule or proxy needs that object again.
     """
     settings = valuation.settings
     if settings is None:
@@ -81,8 +105,17 @@ def verify(
                 derived = derived.combined(valuation.weights)
         except NotRecorded:
             stated = f"{valuation.n_evaluations} evaluations from seed {settings.seed}"
-            return [Difference("draws", stated, "some of them are not in the ledger")]
-    return list(_differences(valuation, derived))
+            return Differences([Difference("draws", stated, "some of them are not in the ledger")])
+        recorded = [content for _, content in opened.statements()]
+        notes = longer_runs(opened, valuation)
+    found = Differences(_differences(valuation, derived))
+    checked = {*RECOMPUTED, *(() if _end_is_free(valuation) else ("end", "stopped"))}
+    altered, on_trust = compare(document or to_document(valuation), recorded, checked)
+    if _was_regrouped(valuation):  # after the run: the ledger knows players, not providers
+        on_trust += [name for name in ("names", "groups") if altered.pop(name, None) is not None]
+    found += [Difference(name, said, "something else was recorded") for name, said in altered.items()]
+    found.on_trust, found.notes = tuple(on_trust), tuple(notes)
+    return found
 
 
 def _was_regrouped(valuation: Valuation) -> bool:
@@ -114,7 +147,8 @@ def _arguments(settings: RunSettings) -> dict[str, Any]:
 
 def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
     """Return a game's number in the ledger, and the game, which can only replay recorded values."""
-    games = {game.fingerprint: (number, game) for number, game in ledger.games()}
+    old_first = sorted(ledger.games(), key=lambda each: ledger.promises()[each[0]])
+    games = {game.fingerprint: (number, game) for number, game in old_first}
     if fingerprint not in games:
         held = ", ".join(map(repr, games)) or "no game at all"
         raise WrongLedger(
@@ -124,19 +158,26 @@ def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
     return games[fingerprint]
 
 
-def _differences(stated: Valuation, derived: Valuation) -> Iterator[Difference]:
-    for name in ("method", "seed", "n_evaluations", "outputs", "efficient", "degrees_of_freedom", "failures"):
-        if getattr(stated, name) != getattr(derived, name):
-            yield Difference(name, getattr(stated, name), getattr(derived, name))
-    for name in ("values", "stderr", "total", "player_values", "deviations"):
-        yield from _different_entries(name, getattr(stated, name), getattr(derived, name), stated.names)
-    # an end by time limit or interrupt cannot be recomputed
+def _end_is_free(stated: Valuation) -> bool:
+    """Say whether the end cannot be recomputed: a clock, an interrupt or the errors of other groups set it."""
     clocked = stated.settings is not None and stated.settings.max_seconds is not None
-    if (
+    return (
         _was_regrouped(stated)
         or stated.end.reason is Reason.INTERRUPTED
         or (stated.end.reason is Reason.TIME and clocked)
-    ):
+    )
+
+
+def _differences(stated: Valuation, derived: Valuation) -> Iterator[Difference]:
+    for name in RECOMPUTED.values():
+        ours, theirs = getattr(stated, name), getattr(derived, name)
+        if isinstance(ours, np.ndarray | float) and name != "degrees_of_freedom":
+            yield from _different_entries(name, ours, theirs, stated.names)
+        elif name in _MAY_BE_MISSING and ours is None:
+            continue
+        elif ours != theirs:
+            yield Difference(name, ours, theirs)
+    if _end_is_free(stated):
         return
     same_words = stated.settings is not None and stated.settings.version == fgsv.__version__
     if stated.end != derived.end if same_words else stated.end.reason is not derived.end.reason:
@@ -156,44 +197,3 @@ def _different_entries(name: str, stated: Any, derived: Any, names: tuple[Any, .
         yield Difference(name + label, a[place].item(), b[place].item())
     if len(wrong) > 5:
         yield Difference(name, f"{len(wrong)} entries in total", "others")
-
-
-def verify_records(
-    ledger: str | Path, game: Any, *, sample: int = 20, seed: int = 0, tolerance: float = 0.0
-) -> list[Difference]:
-    """Evaluate a random sample of a game's recorded batches again; return where the values differ.
-
-    Values differ if they were tampered with, or if a library changed its arithmetic. `tolerance` is the largest
-    allowed absolute difference: for another type of machine, or a GPU.
-    """
-    with Ledger(ledger, read_only=True) as opened:
-        number, recorded = recorded_game(opened, getattr(game, "fingerprint", None))
-        # a batch that hung or killed its worker could do the same here
-        whole = (batch for batch in opened.batches(number) if not batch.outcome.failures)
-        records = _sampled(whole, sample, np.random.default_rng(seed))
-    game = as_game(game, recorded.n_players)
-    batches = [PackedBatch(unpack(game.n_players, record.coalitions)) for record in records]
-    answers = Workers(game, 1, None).attempt(batches)
-    found: list[Difference] = []
-    for record, answer in zip(records, answers, strict=True):
-        if answer.failures or answer.values.shape != record.outcome.values.shape:
-            words = ", ".join(answer.failures) or f"{answer.values.shape[1]} outputs"
-            found.append(Difference(f"batch {record.id}", f"{record.outcome.values.shape[1]} outputs", words))
-            continue
-        far = np.abs(answer.values - record.outcome.values) > tolerance
-        for row, output in np.argwhere(far)[:3]:
-            where = f"batch {record.id}, coalition {row}, output {output}"
-            found.append(Difference(where, record.outcome.values[row, output], answer.values[row, output]))
-    return found
-
-
-def _sampled(records: Iterator[Batch], count: int, rng: np.random.Generator) -> list[Batch]:
-    """Return a uniform sample of a stream, keeping only the sample in memory."""
-    kept: list[Batch] = []
-    for seen, record in enumerate(records):
-        place = int(rng.integers(0, seen + 1))
-        if len(kept) < count:
-            kept.append(record)
-        elif place < count:
-            kept[place] = record
-    return kept

@@ -13,6 +13,7 @@ from fgsv.coalitions import unpack
 from fgsv.game import Game, GameError
 from fgsv.ledger import Outcome
 from fgsv.running.batches import attempt
+from fgsv.running.interrupts import ENDINGS
 from fgsv.running.threads import one_thread
 
 _games: dict[str, Game] = {}
@@ -43,9 +44,11 @@ def attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickled
 def exit_with_driver(driver: int) -> None:
     """Exit soon after the driver, so that a killed driver leaves no workers behind.
 
-    An interrupt from the terminal reaches all processes; only the driver handles it.
+    An interrupt from the terminal, or a request to end from a scheduler, may reach all processes; only the driver
+    handles it.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, *ENDINGS):
+        signal.signal(number, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == driver:

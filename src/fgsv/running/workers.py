@@ -7,10 +7,12 @@ import secrets
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from joblib.externals.loky.backend import resource_tracker
 from joblib.parallel import (
     LokyBackend,
@@ -29,6 +31,8 @@ from fgsv.running.worker_process import attempt_in_worker, exit_with_driver
 
 TRIES = 3
 """Attempts at a batch whose worker dies."""
+MOST_WORKERS, MOST_WORKERS_PER_CORE = 256, 16
+"""Limit on the workers of one machine, whichever is more: each process takes some 100 MB, and a moment to start."""
 _OF_THIS_MACHINE = (LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend)
 
 
@@ -40,7 +44,7 @@ class Workers:
             raise ValueError("n_jobs (--jobs) must be a number of workers, or -1 for one per core; got 0")
         self._game = game
         self._timeout = timeout
-        self._parallel: Parallel | None = None
+        self._parallel: Parallel | DaskCalls | None = None
         self._folder: Path | None = None
         self._started = False
         backend, configured = get_active_backend()
@@ -49,6 +53,9 @@ class Workers:
             n_jobs = -1  # on a cluster, the default is all of it
         here = n_jobs == 1 or (effective_n_jobs(n_jobs) == 1 and not is_cluster)
         self.count = 1 if here else effective_n_jobs(n_jobs)
+        most = max(MOST_WORKERS, MOST_WORKERS_PER_CORE * cpu_count())
+        if not is_cluster and self.count > most:
+            raise ValueError(f"n_jobs (--jobs) is {self.count}, but this machine can run {most} workers at the most")
         self._shared = getattr(backend, "supports_sharedmem", False)
         if timeout is not None and (here or type(backend) is not LokyBackend):
             raise ValueError(
@@ -62,7 +69,11 @@ class Workers:
             following = (
                 {"initializer": exit_with_driver, "initargs": (os.getpid(),)} if type(backend) is LokyBackend else {}
             )
-            self._parallel = Parallel(n_jobs, batch_size=1, pre_dispatch="all", max_nbytes=None, **following)
+            self._parallel = (
+                DaskCalls(backend)
+                if type(backend).__name__ == "DaskDistributedBackend"
+                else Parallel(n_jobs, batch_size=1, pre_dispatch="all", max_nbytes=None, **following)
+            )
 
     def start(self) -> None:
         """Start the workers, and write the game to a file that each of them loads once."""
@@ -126,7 +137,8 @@ class Workers:
     def _attempt_alone(self, batch: PackedBatch) -> Outcome:
         """Evaluate a batch on its own, so that only it can kill its worker; one attempt is already spent."""
         assert self._parallel is not None
-        for _ in range(TRIES - 1):
+        tries = 2 if isinstance(self._parallel, DaskCalls) else TRIES  # Dask has tried more often by itself
+        for _ in range(tries - 1):
             self._parallel([delayed(int)()])  # wait for a worker, so that its start does not count
             start = time.monotonic()
             try:
@@ -138,13 +150,34 @@ class Workers:
                 self._restart()
             if self._timeout is not None and seconds > self._timeout:
                 return failed(len(batch), f"timed out: no answer after {self._timeout:g} s", seconds)
-        text = f"died: the worker died {TRIES} times ({reason}), for {describe(batch.coalitions, 0)}"
+        text = f"died: the worker died {tries} times ({reason}), for {describe(batch.coalitions, 0)}"
         return failed(len(batch), text, seconds)
 
     def _restart(self) -> None:
         assert self._parallel is not None
         self._parallel.__exit__(None, None, None)
         self._parallel.__enter__()
+
+
+class DaskCalls:
+    """Joblib's delayed calls on a Dask cluster; `Parallel` waits for ever for a call whose worker has died.
+
+    The scheduler gives such a call to another worker, three times by default, before it raises an error.
+    """
+
+    def __init__(self, backend: Any) -> None:
+        self._client, self._options = backend.client, backend.submit_kwargs
+
+    def __enter__(self) -> DaskCalls:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Leave the cluster as it is: it is the user's."""
+
+    def __call__(self, calls: Iterable[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
+        """Return what the calls return, in order."""
+        futures = [self._client.submit(call, *given, pure=False, **self._options) for call, given, _ in calls]
+        return list(self._client.gather(futures))
 
 
 def _attempt_in_thread(game: Game, coalitions: Coalitions) -> Outcome:

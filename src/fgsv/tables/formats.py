@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.environment import optional
+from fgsv.environment import most_expanded, optional
 from fgsv.tables.reading import TableError, with_text
 
 PARQUET, ZIP, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
@@ -77,6 +77,11 @@ def members(path: Path, content: bytes) -> list[tuple[Path, bytes]] | None:
         return None
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            expanded, most = sum(each.file_size for each in archive.infolist()), most_expanded(len(content))
+            if expanded > most:
+                raise TableError(
+                    f"{path} expands to {expanded / 2**20:,.0f} MiB, far more than tables do: if you trust it, unpack it first"
+                )
             if EXCEL_BOOK in archive.namelist():
                 return None
             names = [each for each in archive.infolist() if not each.is_dir() and _is_data(each.filename)]

@@ -9,15 +9,17 @@ import hashlib
 import io
 import re
 import sys
+import warnings
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
-from fgsv.environment import optional
+from fgsv.environment import most_expanded, optional
 
 SEPARATORS = ",\t;|"
 DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?\s*"
@@ -95,6 +97,8 @@ def content_of(path: Path) -> bytes:
     if not path.exists():
         near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
         raise TableError(f"there is no file {path}" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
+    if path.is_char_device() or path.is_block_device():
+        raise TableError(f"{path} is a device: expected a CSV, TSV or Parquet file")
     content = path.read_bytes()
     if not content:
         raise _empty(path)
@@ -107,35 +111,71 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
     """Return the rows of a text file, and notes on how they were read."""
     if not decoded.strip():
         raise _empty(path)
-    header = decoded.lstrip().splitlines()[0]
+    header = _header(decoded)
     separator = max(SEPARATORS, key=header.count)
-    names = next(csv.reader([header], delimiter=separator))
+    names = next(csv.reader(io.StringIO(header, newline=""), delimiter=separator))
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
         raise TableError(f"{path} has two columns named {repeated!r}: rename one of them")
 
+    notes = []
+    row_names: Literal[False] | None = False
+    """None lets pandas take the cell that rows have beyond the header for their name."""
+
     def parse(**options: Any) -> pd.DataFrame:
-        kept = dict.fromkeys(text, object)
-        return pd.read_csv(io.StringIO(decoded), sep=separator, dtype=kept, low_memory=False, **options)
+        options |= {"sep": separator, "dtype": dict.fromkeys(text, object), "index_col": row_names}
+        return pd.read_csv(io.StringIO(decoded), low_memory=False, **options)
 
     try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = parse()
+    except pd.errors.ParserWarning:  # more cells than names, and not all of the last ones are empty
+        row_names = None
         frame = parse()
+        if frame.index.nlevels > 1 or not frame.index.is_unique:
+            raise TableError(
+                f"{path} has rows with more cells than its header has names ({len(names)}): name every column, and "
+                "quote cells that contain the separator"
+            ) from None
+        notes.append("the first cell of each row, which has no column name, is its row's name")
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise TableError(f"{path} is not a table: {str(error).strip()}") from None
+    kept = [name for name in dict.fromkeys(text) if name in frame.columns]
+    if kept and frame[kept].isna().to_numpy().any():  # NA, None and null may be names: only empty cells are missing
+        frame[kept] = parse(keep_default_na=False, na_values=[""])[kept].to_numpy(object)
     commas = _columns_with_decimal_commas(frame, text) if separator == ";" else []
-    if not commas:
-        return frame, []
-    # only these columns: with the same options 1.5 in another one would become 15
-    frame[commas] = parse(decimal=",", thousands=".")[commas].to_numpy(float)
-    return frame, [f"read as numbers with decimal commas: {', '.join(commas)}"]
+    if commas:
+        # only these columns: with the same options 1.5 in another one would become 15
+        frame[commas] = parse(decimal=",", thousands=".")[commas].to_numpy(float)
+        notes.append(f"read as numbers with decimal commas: {', '.join(commas)}")
+    return frame, notes
+
+
+def _header(decoded: str) -> str:
+    """Return the first line that is not blank, with those that a quoted line break joins to it."""
+    lines = io.StringIO(decoded, newline="")
+    header = next(line for line in lines if line.strip())
+    for line in lines:
+        if header.count('"') % 2 == 0:
+            break
+        header += line
+    return header
 
 
 def _decode(path: Path, content: bytes, encoding: str) -> str:
     if content[:2] == b"\x1f\x8b":
+        most = most_expanded(len(content))
         try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError) as error:
+            with gzip.open(io.BytesIO(content)) as stream:
+                content = stream.read(most + 1)
+        except (OSError, EOFError, zlib.error) as error:
             raise TableError(f"{path} is not a complete gzip file: {error}") from None
+        if len(content) > most:
+            raise TableError(
+                f"{path} expands to more than {most / 2**20:,.0f} MiB, far more than tables do: if you trust it, "
+                "decompress it first (gunzip)"
+            )
     if encoding.lower().replace("_", "-") == "utf-8":
         encoding = "utf-8-sig"  # the same, without the byte order mark that spreadsheets write
     try:
@@ -163,7 +203,17 @@ def _columns_with_decimal_commas(frame: pd.DataFrame, text: Sequence[str]) -> li
 
 
 def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFrame:
-    optional("pyarrow", "Parquet files", extra="parquet")
+    parquet = optional("pyarrow.parquet", "Parquet files", extra="parquet")
+    try:
+        described = parquet.read_metadata(io.BytesIO(content))
+    except Exception as error:
+        raise TableError(f"{path} is not a Parquet file: {error}") from None
+    cells, most = described.num_rows * described.num_columns, most_expanded(len(content))
+    if 8 * cells > most:
+        raise TableError(
+            f"{path} has {cells:,} cells, which take more than {most / 2**20:,.0f} MiB, far more than its size: if "
+            "you trust it, save it as CSV first"
+        )
     try:
         frame = pd.read_parquet(io.BytesIO(content))
     except Exception as error:

@@ -173,10 +173,10 @@ def non_numeric_columns(X: Any) -> list[str]:
 
 
 def _read_table(kind: Kind, X: Any, name: str) -> Any:
+    # copies, so that a table changed in place later changes nothing here
     if scipy.sparse.issparse(X):
-        return X.tocsr()
-    if not isinstance(X, pd.DataFrame):
-        X = np.asarray(X)
+        return X.tocsr(copy=True)
+    X = X.copy() if isinstance(X, pd.DataFrame) else np.array(X)
     if X.ndim < 2 or (X.ndim > 2 and not kind.takes_tensors):
         raise ValueError(f"{name} must have two dimensions, rows and columns, got shape {X.shape}")
     return X
@@ -190,7 +190,7 @@ def read_column(y: Any, name: str) -> NDArray[Any]:
     elif len(shape) != 1:
         raise ValueError(f"{name} must have one dimension, one label for each row, got shape {shape}")
     read_labels(y, name)  # before numpy turns a missing one among strings into the string "nan"
-    return np.asarray(y)
+    return np.array(y)
 
 
 def _read_numbers(column: NDArray[Any], name: str) -> Floats:

@@ -56,14 +56,10 @@ class Influence:
     lists_members: ClassVar[bool] = False
 
     @property
-    def bytes_per_set(self) -> int:
-        """Memory for each set, whatever its length."""
-        return 8 * (4 * self.weights.size + 4 * len(self.X_test) * max(self.n_classes, 1))
-
-    @property
-    def bytes_per_row(self) -> int:
-        """Memory for each listed row of a set."""
-        return 8 * (int(self.gradients.shape[1]) + 2)
+    def memory(self) -> tuple[int, int]:
+        """Bytes for each set, whatever its length, and for each listed row of a set."""
+        per_set = 8 * (4 * self.weights.size + 4 * len(self.X_test) * max(self.n_classes, 1))
+        return per_set, 8 * (int(self.gradients.shape[1]) + 2)
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Approximate the weights of every set and predict the test points."""
@@ -122,14 +118,14 @@ def _expansion(model: Any, data: Data, scored: Sequence[Output], seed: int) -> t
     if not data.is_dense:
         raise TypeError("influence needs X to be a dense table of numbers")
     check_batched(scored)
-    if type(model) is Ridge:
-        return _of_ridge(linear.twin(model, data), data), "", model
-    return _of_logistic(logistic.twin(model, data), data), "", model
-
-
-def _of_ridge(fitted: linear.Linear | str, data: Data) -> Influence:
+    fitted = linear.twin(model, data) if type(model) is Ridge else logistic.twin(model, data)
     if isinstance(fitted, str):
-        raise ValueError(f"influence has no expansion for this Ridge: {fitted}")
+        raise ValueError(f"influence has no expansion for this {type(model).__name__}: {fitted}")
+    expansion = _of_ridge(fitted, data) if isinstance(fitted, linear.Linear) else _of_logistic(fitted, data)
+    return expansion, "", model
+
+
+def _of_ridge(fitted: linear.Linear, data: Data) -> Influence:
     first = 0 if fitted.intercept else 1
     rows, target = fitted.design[:, first:-1], fitted.design[:, -1]
     penalty = np.full(rows.shape[1], fitted.penalty)
@@ -142,9 +138,7 @@ def _of_ridge(fitted: linear.Linear | str, data: Data) -> Influence:
     return _assemble(gradients, hessian, penalty, weights[None], fitted.X_test[:, first:], codes, data, fitted.y_mean)
 
 
-def _of_logistic(fitted: logistic.Logistic | str, data: Data) -> Influence:
-    if isinstance(fitted, str):
-        raise ValueError(f"influence has no expansion for this LogisticRegression: {fitted}")
+def _of_logistic(fitted: logistic.Logistic, data: Data) -> Influence:
     everyone = RowSets(data.n_rows, np.empty(0, np.int64), np.zeros(2, np.int64), np.ones(1, dtype=bool))
     weights = fitted.fit(everyone)[0]
     rows, width = fitted.design, len(fitted.penalty)
@@ -163,9 +157,8 @@ def _of_logistic(fitted: logistic.Logistic | str, data: Data) -> Influence:
     if n_free > 1:  # adding a constant to all intercepts changes nothing, and no gradient points that way
         hessian += np.einsum("ab,ij->aibj", np.ones((n_free, n_free)), np.diag((fitted.penalty == 0).astype(float)))
     hessian = hessian.reshape(n_free * width, n_free * width)
-    return _assemble(
-        gradients, hessian, np.tile(fitted.penalty, n_free), weights, fitted.X_test, fitted.codes, data, 0.0
-    )
+    penalty = np.tile(fitted.penalty, n_free)
+    return _assemble(gradients, hessian, penalty, weights, fitted.X_test, fitted.codes, data, 0.0)
 
 
 def _assemble(

@@ -118,7 +118,7 @@ class KNNVote:
         sets = Units(self.n_players).row_sets(coalitions)
         nonempty = np.flatnonzero(sets.sizes > 0)
         sets, learner = sets.take(nonempty), self._neighbours
-        for chunk in sets.chunks(sets.sizes, learner.bytes_per_set, learner.bytes_per_row):
+        for chunk in sets.chunks(sets.sizes, *learner.memory):
             votes = np.take(learner.votes, learner.nearest(sets.take(chunk)))
             if self.regression:
                 worth = -((votes.sum(axis=2) / self.n_neighbors - y_test) ** 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,8 +25,7 @@ class OneByOne:
 
     name: ClassVar[str] = "one scikit-learn fit per coalition"
     lists_members: ClassVar[bool] = True
-    bytes_per_set: ClassVar[int] = CHUNK_BYTES  # so that a chunk is one set, and only one model is kept
-    bytes_per_row: ClassVar[int] = 0
+    memory: ClassVar[tuple[int, int]] = (CHUNK_BYTES, 0)  # so that a chunk is one set, and only one model is kept
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit the model to the one set of a chunk, rows in increasing order, and return what the scores need."""
@@ -77,11 +77,38 @@ def _with_neighbours(model: Any, size: int) -> Any:
 
 
 def with_seed(model: Any, seed: int) -> Any:
-    """Return a clone in which every random_state that is not an integer is this seed, for all coalitions."""
+    """Return a clone in which every random_state that is not an integer is this seed, for all coalitions.
+
+    A warning names those that are not set and matter: U must be a function of the coalition.
+    """
     model = clone(model)
+    parameters = model.get_params()
     unset = {
         name: seed
-        for name, value in model.get_params().items()
+        for name, value in parameters.items()
         if name.split("__")[-1] == "random_state" and not isinstance(value, int | np.integer)
     }
+    missed = [name for name in unset if parameters[name] is None and _is_random(_owner(model, name))]
+    if missed:
+        warnings.warn(
+            f"{', '.join(missed)} of {type(model).__name__} is not set: every coalition is trained with seed {seed}. "
+            "Set it to choose the seed",
+            stacklevel=6,
+        )
     return model.set_params(**unset)
+
+
+def _owner(model: Any, parameter: str) -> Any:
+    """Return the estimator, the model itself or one nested in it, that has a parameter."""
+    path = parameter.rpartition("__")[0]
+    return model.get_params()[path] if path else model
+
+
+def _is_random(estimator: Any) -> bool:
+    """Say whether the random_state of an estimator may matter; with some settings scikit-learn ignores it."""
+    parameters = estimator.get_params(deep=False)
+    if parameters.get("solver") in ("auto", "lbfgs", "newton-cg", "newton-cholesky", "svd", "cholesky", "lsqr"):
+        return "hidden_layer_sizes" in parameters  # a network starts at random whatever its solver
+    if "probability" in parameters:  # a support vector machine
+        return parameters["probability"] is True
+    return parameters.get("selection") != "cyclic"  # coordinate descent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,6 +138,26 @@ class Units:
     def n_players(self) -> int:
         """Number of players."""
         return self.n_rows if self.starts is None else len(self.starts) - 1
+
+    def groups_of_units(self, groups: Any) -> Any:
+        """Return labels of rows as the partition of the units; anything else as it is."""
+        if self.rows is None or self.starts is None:
+            return groups
+        if np.shape(groups) != (self.n_rows,) or self.n_rows == self.n_players:
+            return groups
+        by_row = Partition.of(groups)
+        codes = by_row.codes[self.rows]
+        first = codes[self.starts[:-1]]
+        crossing = np.flatnonzero(codes != np.repeat(first, np.diff(self.starts)))
+        if len(crossing):
+            unit = int(np.searchsorted(self.starts, crossing[0], side="right")) - 1
+            names = [repr(by_row.names[code]) for code in (first[unit], codes[crossing[0]])]
+            raise ValueError(
+                f"groups has a label for each of {self.n_rows} rows, and unit {unit} has rows of {names[0]} and of "
+                f"{names[1]} (row {self.rows[crossing[0]]}): a unit is one player, so all its rows must be in one "
+                "group"
+            )
+        return Partition(by_row.names, None, first)
 
     def row_sets(self, coalitions: Coalitions) -> RowSets:
         """Return the rows of each coalition; one stored by the players left out becomes the rows left out."""

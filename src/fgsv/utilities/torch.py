@@ -14,6 +14,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.environment import how_to_install
 from fgsv.game import GameError
 from fgsv.types import Floats
+from fgsv.utilities.batched.logistic import softmax
 from fgsv.utilities.data import Data, Kind, NullSampler
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.outputs import Output, check_batched
@@ -60,12 +61,17 @@ class Copies:
 
     name: ClassVar[str] = "copies of a torch module trained at once"
     lists_members: ClassVar[bool] = True
-    bytes_per_row: ClassVar[int] = 0
 
     @property
-    def bytes_per_set(self) -> int:
-        """Memory that is set aside for each set, so that a chunk has `n_copies` sets."""
-        return CHUNK_BYTES // self.n_copies
+    def own_code(self) -> list[type]:
+        """The classes whose code the training runs, for the fingerprint."""
+        modules = [*self.module.modules(), *(self.loss.modules() if isinstance(self.loss, torch.nn.Module) else ())]
+        return sorted({type(each) for each in modules}, key=lambda each: (each.__module__, each.__qualname__))
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Bytes that are set aside for each set, so that a chunk has `n_copies` sets, and none for their rows."""
+        return CHUNK_BYTES // self.n_copies, 0
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Train a copy on every set and predict the test points."""
@@ -84,11 +90,10 @@ class Copies:
         fitted = np.ones(len(sets), dtype=bool)
         if not self.n_classes:
             return Predictions(fitted, values=predicted.reshape(len(sets), -1))
-        exponents = np.exp(predicted - predicted.max(axis=2, keepdims=True))
         return Predictions(
             fitted,
             labels=predicted.argmax(axis=2),
-            probabilities=exponents / exponents.sum(axis=2, keepdims=True),
+            probabilities=softmax(predicted),
             ranks=predicted[:, :, 1] - predicted[:, :, 0] if "ranks" in needs else None,
         )
 
@@ -240,8 +245,15 @@ def torch_utility(
         def choose(
             start: torch.nn.Module, data: Data, scored: Sequence[Output], _: int, own_seed: int = own_seed
         ) -> tuple[Learner, str, Any]:
-            chosen_loss = loss or _default_loss(data.n_classes)
-            learner = _copies(start, data, chosen_loss, optimizer, where, n_steps, batch_size, n_copies, own_seed)
+            # Fingerprints contain these losses by module, name and code: to edit them is to lose existing ledgers.
+            chosen_loss = loss or (_cross_entropies if data.n_classes else _squares)
+            module = deepcopy(start).to(where).train()
+            dtype = next(start.parameters()).dtype
+            X, X_test = (torch.as_tensor(array, dtype=dtype, device=where) for array in data.features())
+            y = torch.as_tensor(data.y, dtype=torch.int64 if data.n_classes else dtype, device=where)
+            X, y = (torch.cat([rows, torch.zeros_like(rows[:1])]) for rows in (X, y))
+            tester, sizes = deepcopy(module).eval(), (data.n_classes, n_steps, batch_size, n_copies)
+            learner = Copies(module, tester, chosen_loss, optimizer, X, y, X_test, *sizes, own_seed)
             check_batched(scored)
             _try_out(learner)
             weights = {name: value.cpu().numpy() for name, value in start.state_dict().items()}
@@ -278,11 +290,6 @@ def _start(module: torch.nn.Module | Callable[[], torch.nn.Module], seed: int) -
     return start
 
 
-def _default_loss(n_classes: int) -> Loss:
-    # Fingerprints contain these losses by module, name and code: to edit them is to lose existing ledgers.
-    return _cross_entropies if n_classes else _squares
-
-
 def _cross_entropies(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return cross_entropy(outputs, targets, reduction="none")
 
@@ -294,37 +301,6 @@ def _squares(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 def _loss_content(loss: Loss) -> Any:
     """Return the content of a loss for the fingerprint; a loss that is a module is described by its repr."""
     return [type(loss), repr(loss)] if isinstance(loss, torch.nn.Module) else loss
-
-
-def _copies(
-    start: torch.nn.Module,
-    data: Data,
-    loss: Loss,
-    optimizer: Optimizer,
-    device: torch.device,
-    n_steps: int,
-    batch_size: int,
-    n_copies: int,
-    seed: int,
-) -> Copies:
-    dtype = next(start.parameters()).dtype
-    module = deepcopy(start).to(device).train()
-    X, X_test = (torch.as_tensor(array, dtype=dtype, device=device) for array in data.features())
-    y = torch.as_tensor(data.y, dtype=torch.int64 if data.n_classes else dtype, device=device)
-    return Copies(
-        module,
-        deepcopy(module).eval(),
-        loss,
-        optimizer,
-        torch.cat([X, torch.zeros_like(X[:1])]),
-        torch.cat([y, torch.zeros_like(y[:1])]),
-        X_test,
-        data.n_classes,
-        n_steps,
-        batch_size,
-        n_copies,
-        seed,
-    )
 
 
 def _try_out(learner: Copies) -> None:

@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
 from fgsv.types import Floats
 from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.data import Data, Kind, NullSampler, read
-from fgsv.utilities.fingerprint import fingerprint
+from fgsv.utilities.fingerprint import fingerprint, row_digests
 from fgsv.utilities.one_by_one import OneByOne, with_seed
 from fgsv.utilities.outputs import Output, read_scoring
 from fgsv.utilities.row_sets import RowSets, Units, pad, slices
@@ -34,9 +36,7 @@ class Learner(Protocol):
     """Whether a set costs its size; if not, it costs the shorter of members and rows left out."""
 
     @property
-    def bytes_per_set(self) -> int: ...  # noqa: D102
-    @property
-    def bytes_per_row(self) -> int: ...  # noqa: D102
+    def memory(self) -> tuple[int, int]: ...  # noqa: D102
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions: ...  # noqa: D102
 
 
@@ -48,6 +48,8 @@ _TWINS: dict[type, Callable[[Any, Data], Learner | str]] = {
     KNeighborsRegressor: neighbours.twin,
     GaussianNB: naive_bayes.twin,
 }
+_SCALED_TWINS: dict[type, Callable[..., Learner | str]] = {Ridge: linear.twin, LogisticRegression: logistic.twin}
+"""Models that, after a StandardScaler refitted for each coalition, are the same model with another penalty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,24 @@ class Utility:
     units: Units
     min_size: int
     outputs: tuple[str, ...] | None
+    data: Data | None
+    """The data as it was read; workers do without it."""
+    frame: dict[str, str] | None
+    """Hashes of what a value depends on besides the players; None where one cannot be hashed."""
     fingerprint: str | None
+    old_fingerprint: str | None
+    """The fingerprint that 0.1.0 gave, which saw names and not code."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the data, which the learner has in its own form and workers need not be sent twice."""
+        return {**vars(self), "data": None}
+
+    def players(self) -> bytes:
+        """Return 16 bytes for the content of each player: its rows, as the model sees them."""
+        assert self.data is not None
+        n, starts = self.data.n_rows, self.units.starts
+        units = None if starts is None or self.units.rows is None else np.split(self.units.rows, starts[1:-1])
+        return row_digests(self.data.X[:n], self.data.labels[:n], units)
 
     @property
     def n_players(self) -> int:
@@ -113,7 +132,7 @@ class Utility:
         needs = frozenset(output.need for output in self.scored)
         sets = sets.take(nonempty)
         lengths = sets.sizes if self.learner.lists_members else sets.n_listed
-        for chunk in sets.chunks(lengths, self.learner.bytes_per_set, self.learner.bytes_per_row):
+        for chunk in sets.chunks(lengths, *self.learner.memory):
             try:
                 predictions = self.learner.predict(sets.take(chunk), needs)
                 if not predictions.fitted.any():
@@ -126,6 +145,10 @@ class Utility:
                 raise GameError(f"{type(self.model).__name__} failed on {coalition}: {error}") from error
             values[nonempty[chunk[predictions.fitted]]] = scores[predictions.fitted]
         return values
+
+    def groups_of_players(self, groups: Any) -> Any:
+        """Return the groups of the units if `groups` are labels of the rows; otherwise `groups` as they are."""
+        return self.units.groups_of_units(groups)
 
     def describe(self) -> str:
         """Describe in words what is evaluated, and how."""
@@ -169,8 +192,9 @@ def utility(
     [-1.25, -0.167]
 
     `model`: any scikit-learn classifier, regressor or pipeline. Ridge, LinearRegression, LogisticRegression
-    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once; any other model is
-    cloned and fitted for each coalition. `game.describe()` says which.
+    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once, and so are Ridge and
+    LogisticRegression after a StandardScaler; any other model is cloned and fitted for each coalition.
+    `game.describe()` says which.
 
     `X`, `X_test`: numpy, pandas or sparse. `units`: one label for each row; the rows of a unit are one player.
 
@@ -180,13 +204,14 @@ def utility(
 
     `empty`: the worth of a coalition that the model cannot be fitted to, one number or one for each output. These
     are the empty coalition and, for models that need two classes, coalitions of one. Default: the score of the
-    best constant.
+    best constant. A fit that fails for another reason ends a run with an error that names the coalition, or is worth
+    the same and counted in the result's `failures` if the run says `on_error="empty"`.
 
     `min_size`, `null`: coalitions of fewer rows are padded with uninformative rows, drawn once: rows of the data
     with shuffled labels, or what a callable (X, y, size, rng) -> (X, y) returns.
 
-    `seed`: of that draw, and of models whose `random_state` is not set. It is the same for all coalitions, so that
-    U is a function of the coalition.
+    `seed`: of that draw, and of models whose `random_state` is not set, which a warning names. It is the same for all
+    coalitions, so that U is a function of the coalition.
     """
     given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
     return build(Kind.of(model), _learner, *given)
@@ -216,15 +241,36 @@ def build(
     players = Units.of(units, data.n_rows)
     scored, outputs = read_scoring(kind, data, scoring, per_test_point, empty)
     learner, reason, content = choose(model, data, scored, seed)
-    identity = fingerprint(
-        "utility 1",
-        learner.name,
-        content,
-        [data.X, data.y, data.X_test, data.y_test, data.classes],
-        [players.rows, players.starts, min_size],
-        [[output.name, output.scorer, output.rows, output.each_point, output.default] for output in scored],
+    frame = {
+        "model": fingerprint(learner.name, content, getattr(learner, "own_code", None)),
+        "score": fingerprint([[output.name, output.scorer, output.rows, output.each_point] for output in scored]),
+        "worth of nothing": fingerprint([output.default for output in scored]),
+        "test rows": fingerprint(data.X_test, data.y_test, data.classes),
+        "padding": fingerprint(min_size, data.X[data.n_rows :], data.y[data.n_rows :]),
+    }
+    known = {name: part for name, part in frame.items() if part is not None}
+    rows = [players.rows, players.starts]
+    return Utility(
+        model,
+        learner,
+        reason,
+        scored,
+        players,
+        min_size or 0,
+        outputs,
+        data,
+        known if len(known) == len(frame) else None,
+        fingerprint("utility 2", known, data.X, data.y, rows) if len(known) == len(frame) else None,
+        fingerprint(
+            "utility 1",
+            learner.name,
+            content,
+            [data.X, data.y, data.X_test, data.y_test, data.classes],
+            [*rows, min_size],
+            [[output.name, output.scorer, output.rows, output.each_point, output.default] for output in scored],
+            sees_code=False,
+        ),
     )
-    return Utility(model, learner, reason, scored, players, min_size or 0, outputs, identity)
 
 
 def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
@@ -237,7 +283,15 @@ def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tup
 
 
 def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
-    """Return the batched twin of a model, or the reason why there is none."""
+    """Return the batched twin of a model, or of a scaler and a model, or the reason why there is none."""
+    standardised = False
+    if type(model) is Pipeline:
+        scaler, model = _scaler_and_model(model)
+        if scaler is None:
+            return "a pipeline has a batched twin only if it is a StandardScaler and a model"
+        if type(model) not in _SCALED_TWINS or not model.fit_intercept:
+            return f"a StandardScaler and {type(model).__name__} have no batched twin"
+        standardised = scaler.with_std
     twin_of = _TWINS.get(type(model))
     if twin_of is None:
         return f"{type(model).__name__} has no batched twin"
@@ -246,4 +300,12 @@ def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
     for output in scored:
         if output.score is None:
             return f"{output.name} is not among the batched scores"
-    return twin_of(model, data)
+    return _SCALED_TWINS[type(model)](model, data, standardised=True) if standardised else twin_of(model, data)
+
+
+def _scaler_and_model(pipeline: Pipeline) -> tuple[StandardScaler | None, Any]:
+    """Return the StandardScaler and the model of a pipeline of these two; None if it is anything else."""
+    steps = [step for _, step in pipeline.steps]
+    if len(steps) != 2 or type(steps[0]) is not StandardScaler:
+        return None, steps[-1]
+    return steps[0], steps[1]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.environment import write_whole
+from fgsv.environment import most_expanded, write_whole
 from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation import old_files
@@ -23,6 +25,8 @@ from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.valuation import Valuation
 
 SCHEMA = 1
+_ROUNDING = 1e-6
+"""Relative error allowed in sums of a file, made on another machine; deviations are stored in single precision."""
 
 
 def to_document(valuation: Valuation) -> dict[str, Any]:
@@ -55,6 +59,22 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
     }
 
 
+def statement(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return a digest of each field of a document, and of each entry of its settings and info.
+
+    A ledger records it for the results of its runs, so that `fgsv verify` can name a field that was altered.
+    """
+    fields = {name: part for name, part in document.items() if name not in ("settings", "info", "files")}
+    for section in ("settings", "info"):
+        fields |= {f"{section}.{name}": part for name, part in document[section].items()}
+    return {name: _digest(part) for name, part in fields.items()}
+
+
+def _digest(part: Any) -> str:
+    content = json.dumps(part, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
 def write(path: str | Path, document: Mapping[str, Any]) -> None:
     """Write a document by rename: readers see all of it or nothing."""
     write_whole(path, json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
@@ -65,7 +85,7 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         schema = document["schema"]
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a saved valuation: {error!r}") from None
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
@@ -113,6 +133,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
     if field("stopped", str) != loaded.stopped:
         raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")
     _check_shapes(loaded, path)
+    _check_sums(loaded, path)
     return loaded
 
 
@@ -150,6 +171,26 @@ def _check_shapes(valuation: Valuation, path: str | Path) -> None:
         raise ValueError(f"{path}: the field 'groups' refers to a group that is not among 'names'")
 
 
+def _check_sums(valuation: Valuation, path: str | Path) -> None:
+    """Raise an error if the values of a file are not the sums of its player values, or do not add up."""
+    parts = {"total": (valuation.total, None if valuation.ends is None else valuation.ends[1] - valuation.ends[0])}
+    if valuation.player_values is not None:
+        again = replace(valuation, grouped=False).regroup(valuation.partition)
+        parts["values"] = valuation.values, again.values
+        parts["stderr"] = valuation.stderr, again.stderr
+        if valuation.efficient:
+            parts["player_values"] = valuation.player_values.sum(axis=0), valuation.total
+    scale = max(np.abs(valuation.values).max(initial=0), np.abs(np.atleast_1d(valuation.total)).max(initial=0))
+    for name, (stated, derived) in parts.items():
+        if derived is None:
+            continue
+        if not np.allclose(stated, derived, rtol=0, atol=_ROUNDING * scale, equal_nan=True):
+            raise ValueError(
+                f"{path}: the field {name!r} contradicts the others: it is not what follows from the player values "
+                "and U(N) - U(0). The file was altered after it was made: value it again"
+            )
+
+
 def _json_name(name: Hashable) -> Any:
     if isinstance(name, tuple):
         return [_json_name(part) for part in name]
@@ -174,8 +215,19 @@ def _json_array(array: NDArray[Any] | None) -> dict[str, Any]:
 
 
 def _array(document: dict[str, Any]) -> NDArray[Any]:
-    flat = np.frombuffer(zlib.decompress(b64decode(document["zlib"])), dtype=document["dtype"])
-    return flat.reshape(document["shape"]).copy()
+    """Read what `_json_array` returned; no more is decompressed than the shape says."""
+    dtype, shape = np.dtype(document["dtype"]), tuple(map(int, document["shape"]))
+    if dtype.kind not in "biuf" or min(shape, default=0) < 0:
+        raise ValueError(f"an array of numbers was expected, got {dtype} of shape {shape}")
+    size, compressed = dtype.itemsize * prod(shape), b64decode(document["zlib"])
+    if size > most_expanded(len(compressed)):
+        raise ValueError(f"an array of {size} bytes in {len(compressed)} expands to far more than arrays do")
+    content = zlib.decompressobj().decompress(compressed, size + 1)
+    if len(content) != size:
+        raise ValueError(
+            f"an array of shape {shape} has {size} bytes, got {'more' if len(content) > size else 'fewer'}"
+        )
+    return np.frombuffer(content, dtype=dtype).reshape(shape).copy()
 
 
 def _json_floats(array: Floats) -> Any:

@@ -120,6 +120,13 @@ class RunSettings:
         return cls(**known)
 
 
+def check_precision(precision: float | None) -> None:
+    """Raise an error for a precision that every share has from the start, such as 5 where 0.05 is meant."""
+    if precision is not None and not precision < 1:
+        meant = f": {precision:g} percentage points are {precision / 100:g}" if precision < 100 else ""
+        raise ValueError(f"precision is a fraction of all shares, below 1, got {precision:g}{meant}")
+
+
 def failure_value(on_error: str | float) -> float | None:
     """Return the number that a failed evaluation counts as, or None if it raises an error."""
     if on_error == "raise":

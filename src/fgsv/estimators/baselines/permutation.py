@@ -90,9 +90,4 @@ class PermutationEstimator:
             return Estimate(values, efficient=True)
         deviations = self._sums[:n_replicates] - self._counts[:n_replicates, None, None] * values
         deviations *= np.sqrt(n_replicates / (n_replicates - 1)) / n_orders
-        return Estimate(
-            values,
-            deviations.astype(np.float32),
-            degrees_of_freedom=n_replicates - 1,
-            efficient=True,
-        )
+        return Estimate(values, deviations.astype(np.float32), degrees_of_freedom=n_replicates - 1, efficient=True)

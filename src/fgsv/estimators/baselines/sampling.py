@@ -38,20 +38,6 @@ def draw_masks(n_players: int, sizes: Ints, rng: np.random.Generator) -> Masks:
     return rng.permuted(np.arange(n_players) < sizes[:, None], axis=1)
 
 
-def rows_per_round(round_size: int, paired: bool) -> int:
-    """Return how many coalitions `draw_paired` returns."""
-    return 2 * max(1, round_size // 2) if paired else round_size
-
-
-def draw_paired(weights: Floats, round_size: int, paired: bool, rng: np.random.Generator) -> Masks:
-    """Draw about `round_size` coalitions with weights for sizes 1..n-1; if paired, complements follow them."""
-    n = len(weights) + 1
-    if not paired:
-        return draw_masks(n, draw_sizes(weights, round_size, rng), rng)
-    masks = draw_masks(n, draw_sizes(weights, max(1, round_size // 2), rng), rng)
-    return np.concatenate([masks, ~masks])
-
-
 def kernel_weights(n_players: int) -> Floats:
     """Return 1 / (s (n - s)) for s = 1..n-1: how much the sizes count in the regression of KernelSHAP."""
     sizes = np.arange(1, n_players)

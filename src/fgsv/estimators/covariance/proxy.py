@@ -164,8 +164,8 @@ def check_proxy(proxy: object, n_players: int) -> None:
     closed_form_of(proxy, n_players)
 
 
-def closed_form_of(proxy: object, n_players: int) -> Floats | None:
-    """Return the Shapley values that a proxy states, (n, 1) or (n, q), or None."""
+def closed_form_of(proxy: object, n_players: int, called: str = "proxy") -> Floats | None:
+    """Return the Shapley values that a proxy (or game) states, (n, 1) or (n, q), or None."""
     claimed = getattr(proxy, "shapley", None)
     if claimed is None:
         return None
@@ -175,7 +175,7 @@ def closed_form_of(proxy: object, n_players: int) -> Floats | None:
         values = np.empty(())
     if values.ndim not in (1, 2) or len(values) != n_players or not np.isfinite(values).all():
         raise ValueError(
-            f"proxy.shapley must contain a finite number for each of the {n_players} players (and output), "
+            f"{called}.shapley must contain a finite number for each of the {n_players} players (and output), "
             f"got {type(claimed).__name__} of shape {values.shape}"
         )
     return values.reshape(n_players, -1)

@@ -12,8 +12,7 @@ import numpy as np
 import fgsv
 from fgsv.environment import optional
 from fgsv.experiments.copyright.royalties import Royalties, figure, shares_of, text, write_csv, write_json
-from fgsv.experiments.copyright.scale import Scale
-from fgsv.experiments.copyright.workspace import Workspace
+from fgsv.experiments.copyright.workspace import Scale, Workspace
 from fgsv.types import Images
 from fgsv.utilities.diffusion.game import DiffusionGame
 

@@ -57,10 +57,7 @@ class BatchedLinear(torch.nn.Module):
         n_adapters = self.down.shape[0]
         low = torch.bmm(inputs.reshape(n_adapters, -1, self.base.in_features), self.down.transpose(1, 2))
         summed = torch.baddbmm(
-            outputs.reshape(n_adapters, -1, self.base.out_features),
-            low,
-            self.up.transpose(1, 2),
-            alpha=self.scaling,
+            outputs.reshape(n_adapters, -1, self.base.out_features), low, self.up.transpose(1, 2), alpha=self.scaling
         )
         return summed.reshape(outputs.shape)
 

@@ -38,11 +38,7 @@ class Need:
 
 
 def room_for(
-    train: Callable[[int], object],
-    draw: Callable[[int], object],
-    device: torch.device,
-    asked: int | None,
-    most: Room,
+    train: Callable[[int], object], draw: Callable[[int], object], device: torch.device, asked: int | None, most: Room
 ) -> Room:
     """Return how many to handle at once: as many as asked for or, on a GPU, as many as fit; never more than `most`.
 

@@ -35,19 +35,17 @@ class Linear:
     intercept: bool
     cutoff: float
     """Without a penalty, singular values below this times the largest one count as zero."""
+    standardised: bool = False
+    """Whether features are divided by their standard deviation in the set, as StandardScaler does before the fit."""
 
     name: ClassVar[str] = "linear regression from sufficient statistics"
     lists_members: ClassVar[bool] = False
 
     @property
-    def bytes_per_set(self) -> int:
-        """Memory for each set, whatever its length."""
-        return 8 * (4 * int(self.design.shape[1]) ** 2 + 2 * len(self.X_test))
-
-    @property
-    def bytes_per_row(self) -> int:
-        """Memory for each listed row of a set."""
-        return 8 * (2 * int(self.design.shape[1]) + 2)
+    def memory(self) -> tuple[int, int]:
+        """Bytes for each set, whatever its length, and for each listed row of a set."""
+        width = int(self.design.shape[1])
+        return 8 * (4 * width**2 + 2 * len(self.X_test)), 8 * (2 * width + 2)
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit every set and predict the test points: (m, t)."""
@@ -73,12 +71,24 @@ class Linear:
     def _ridge(self, moments: Floats) -> Floats:
         left = moments[:, :-1, :-1].copy()
         diagonal = np.arange(1, left.shape[1])
-        left[:, diagonal, diagonal] += self.penalty
+        left[:, diagonal, diagonal] += self._penalties(moments) if self.standardised else self.penalty
         if not self.intercept:
             left[:, 0, :] = left[:, :, 0] = 0
             left[:, 0, 0] = 1
             moments[:, 0, -1] = 0
         return np.asarray(np.linalg.solve(left, moments[:, :-1, -1:])[:, :, 0])
+
+    def _penalties(self, moments: Floats) -> Floats:
+        """Return (m, p) penalties on the weights of features as they are, where those of scaled ones have one each.
+
+        A weight of x / d is d times the weight of x. The shift by the mean is the intercept's.
+        """
+        counts = moments[:, 0, :1]
+        squares = np.diagonal(moments[:, 1:-1, 1:-1], axis1=1, axis2=2) / counts
+        variances = squares - (moments[:, 0, 1:-1] / counts) ** 2
+        # a feature that does not vary has no weight; its variance is rounding error
+        nothing = 1e12 * (1 + squares * counts)
+        return self.penalty * np.where(variances > 1e-12 * squares, variances, nothing)
 
     def _least_squares(self, moments: Floats, sets: RowSets) -> Floats:
         """Return the least-squares coefficients of least norm: from the moments or, for small sets, from the rows.
@@ -124,7 +134,7 @@ class Linear:
         return np.asarray((inverse @ rows[:, :, -1:])[:, :, 0])
 
 
-def twin(model: Any, data: Data) -> Linear | str:
+def twin(model: Any, data: Data, *, standardised: bool = False) -> Linear | str:
     """Return the batched twin of a Ridge or LinearRegression, or the reason why there is none."""
     if model.positive:
         return "positive=True has no closed form"
@@ -146,4 +156,5 @@ def twin(model: Any, data: Data) -> Linear | str:
         float(penalty),
         bool(model.fit_intercept),
         float(getattr(model, "tol", np.finfo(float).eps)),
+        standardised,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,20 +45,19 @@ class Logistic:
     n_classes: int
     starts: Floats
     """(k, C, d), or (k, 1, d) for two classes: initial weights of sets of 2^k rows."""
+    standardised: bool = False
+    """Whether features are divided by their standard deviation in the set, as StandardScaler does before the fit."""
 
     name: ClassVar[str] = "logistic regression by batched Newton steps"
     lists_members: ClassVar[bool] = True
 
     @property
-    def bytes_per_set(self) -> int:
-        """Memory for each set, whatever its length."""
-        unknowns = int(self.design.shape[1]) * (self.n_classes if self.n_classes > 2 else 1)
-        return 8 * (3 * unknowns**2 + 3 * self.n_classes * len(self.X_test))
-
-    @property
-    def bytes_per_row(self) -> int:
-        """Memory for each row of a set."""
-        return 8 * (2 * int(self.design.shape[1]) + 5 * max(self.n_classes - 1, 1))
+    def memory(self) -> tuple[int, int]:
+        """Bytes for each set, whatever its length, and for each row of a set."""
+        width = int(self.design.shape[1])
+        unknowns = width * (self.n_classes if self.n_classes > 2 else 1)
+        per_set = 8 * (3 * unknowns**2 + 3 * self.n_classes * len(self.X_test))
+        return per_set, 8 * (2 * width + 5 * max(self.n_classes - 1, 1))
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit every set that has at least two classes, and predict the test points."""
@@ -86,12 +86,12 @@ class Logistic:
             rows, counted, codes = self._rows(sets.take(two))
             sign = np.where(codes == high[:, None], 1.0, -1.0)
             start = self._start(sets.take(two))[:, 0] if self.n_classes == 2 else np.zeros((len(high), width))
-            weights[two, high] = _fit_two(rows, counted, sign, self.penalty, start)
+            weights[two, high] = _fit_two(rows, counted, sign, self._penalties(rows, counted), start)
         if many.any():
             rows, counted, codes = self._rows(sets.take(many))
             target = codes[:, :, None] == np.arange(self.n_classes)
             start = self._start(sets.take(many)) * present[many][:, :, None]
-            weights[many] = _fit_many(rows, counted, target, present[many], self.penalty, start)
+            weights[many] = _fit_many(rows, counted, target, present[many], self._penalties(rows, counted), start)
         return weights
 
     def _rows(self, sets: RowSets) -> tuple[_Gathered | _Shared, Floats, Ints]:
@@ -100,10 +100,27 @@ class Logistic:
         dense = 2 * sets.sizes.mean() > n_total and 8 * n_total * width**2 < _SHARED_BYTES
         if dense:
             inside = sets.inside(n_total).astype(float)
-            return _Shared.of(self.design), inside, self.codes[None, :]
+            return self._shared, inside, self.codes[None, :]
         members = sets.explicit().table(n_total - 1)
         counted = (members < n_total - 1).astype(float)
         return _Gathered(np.take(self.design, members, axis=0)), counted, self.codes[members]
+
+    def _penalties(self, rows: _Gathered | _Shared, counted: Floats) -> Floats:
+        """Return the penalty on each weight: (d,), or (m, d) where it depends on the variances in each set.
+
+        A weight of x / d is d times the weight of x. The shift by the mean is the intercept's.
+        """
+        if not self.standardised:
+            return self.penalty
+        counts = counted.sum(axis=1)[:, None]
+        squares = rows.squared(counted) / counts
+        variances = squares - (rows.sums(counted) / counts) ** 2
+        # a feature that does not vary has no weight, for any penalty; its variance is rounding error
+        return self.penalty * np.where(variances > 1e-12 * squares, variances, 1.0)
+
+    @cached_property
+    def _shared(self) -> _Shared:
+        return _Shared.of(self.design)
 
     def _start(self, sets: RowSets) -> Floats:
         """Return (m, C, d) initial weights: those of a typical set of about the same size."""
@@ -113,19 +130,29 @@ class Logistic:
 def _fit_two(rows: _Gathered | _Shared, counted: Floats, sign: Floats, penalty: Floats, w: Floats) -> Floats:
     """Return (m, d) weights for sets of two classes, from (m, L) weights of rows, classes +-1, initial weights w."""
     weights: Floats = w.copy()
-    diagonal = np.arange(len(penalty))
+    diagonal = np.arange(penalty.shape[-1])
     margins: Floats = rows.margins(w)
     active = np.arange(len(w))
+    whole = bool((counted == 1).all())  # then factors of one, and their passes over memory, are left out
     for _ in range(MAX_STEPS):
-        odds = np.tanh(0.5 * margins)  # 2 p - 1, for a probability p
-        gradient = 0.5 * rows.sums((odds - sign) * counted) + penalty * w
-        hessian = 0.25 * rows.products((1 - odds * odds) * counted)
+        odds = 0.5 * margins
+        np.tanh(odds, out=odds)  # 2 p - 1, for a probability p
+        errors = odds - sign
+        curvature = np.subtract(1, np.square(odds, out=odds), out=odds)
+        if not whole:
+            errors *= counted
+            curvature *= counted
+        gradient = 0.5 * rows.sums(errors) + penalty * w
+        hessian = 0.25 * rows.products(curvature)
         hessian[:, diagonal, diagonal] += penalty
         step = np.asarray(np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0], dtype=float)
         change = rows.margins(step)
-        length = _safe_length(np.abs(change * (counted > 0)).max(axis=1))[:, None]
+        largest = np.abs(change)
+        if not whole:
+            largest *= counted > 0
+        length = _safe_length(largest.max(axis=1))[:, None]
         w = w - length * step
-        margins -= length * change
+        margins -= np.multiply(length, change, out=change)
         weights[active] = w
         going = np.abs(step).max(axis=1) > TOLERANCE * (1 + np.abs(w).max(axis=1))
         if not going.any():
@@ -134,6 +161,7 @@ def _fit_two(rows: _Gathered | _Shared, counted: Floats, sign: Floats, penalty: 
         if 4 * going.sum() < 3 * len(going):
             active, w, margins, counted = active[going], w[going], margins[going], counted[going]
             rows, sign = rows.take(going), sign[going]
+            penalty = penalty[going] if penalty.ndim == 2 else penalty
     raise GameError(_not_converged(len(going)))
 
 
@@ -146,22 +174,24 @@ def _fit_many(
     w: Floats,
 ) -> Floats:
     """Return (m, C, d) weights for sets of three classes or more, from initial weights w; absent classes keep 0."""
-    n_classes, width = present.shape[1], len(penalty)
+    n_classes, width = present.shape[1], penalty.shape[-1]
     unknowns = n_classes * width
     absent = np.where(present, 0.0, -np.inf)[:, None, :]
     # Adding a constant to all intercepts changes nothing, and those of absent classes are free: this term, which
     # does not affect the gradient, keeps the equations regular in these directions.
-    free = np.diag((penalty == 0).astype(float))
+    penalties = np.broadcast_to(penalty, (len(w), width))
+    free = np.diag((penalties[0] == 0).astype(float))
     regular = np.where(present[:, :, None] & present[:, None, :], 1.0, np.eye(n_classes))
     fixed = np.einsum("mab,ij->maibj", regular, free)
-    fixed += np.einsum("ab,ij->aibj", np.eye(n_classes), np.diag(penalty))
+    fixed += np.einsum("ab,mi,ij->maibj", np.eye(n_classes), penalties, np.eye(width))
     weights = w.copy()
     margins = np.stack([rows.margins(w[:, a]) for a in range(n_classes)], axis=2)
     active = np.arange(len(w))
     for _ in range(MAX_STEPS):
         probability = softmax(margins + absent)
         errors = (probability - target) * counted[:, :, None]
-        gradient = np.stack([rows.sums(errors[:, :, a]) for a in range(n_classes)], axis=1) + penalty * w
+        gradient = np.stack([rows.sums(errors[:, :, a]) for a in range(n_classes)], axis=1)
+        gradient += penalties[:, None, :] * w
         hessian = fixed.copy()
         for a in range(n_classes):
             for b in range(a + 1):
@@ -183,7 +213,7 @@ def _fit_many(
             return weights
         if 4 * going.sum() < 3 * len(going):
             active, w, margins, counted = active[going], w[going], margins[going], counted[going]
-            rows, absent, fixed = rows.take(going), absent[going], fixed[going]
+            rows, absent, fixed, penalties = rows.take(going), absent[going], fixed[going], penalties[going]
             target = target if len(target) == 1 else target[going]
     raise GameError(_not_converged(len(going)))
 
@@ -201,6 +231,10 @@ class _Gathered:
     def sums(self, factors: Floats) -> Floats:
         """(m, L) factors -> (m, d) sums of factor times x."""
         return np.asarray((factors[:, None, :] @ self.rows)[:, 0])
+
+    def squared(self, factors: Floats) -> Floats:
+        """(m, L) factors -> (m, d) sums of factor times x^2."""
+        return np.asarray((factors[:, None, :] @ self.rows**2)[:, 0])
 
     def products(self, factors: Floats) -> Floats:
         """(m, L) factors -> (m, d, d) sums of factor times x x'."""
@@ -229,6 +263,10 @@ class _Shared:
     def sums(self, factors: Floats) -> Floats:
         """(m, n) factors -> (m, d) sums of factor times x."""
         return factors @ self.rows
+
+    def squared(self, factors: Floats) -> Floats:
+        """(m, n) factors -> (m, d) sums of factor times x^2."""
+        return factors @ self.rows**2
 
     def products(self, factors: Floats) -> Floats:
         """(m, n) factors -> (m, d, d) sums of factor times x x'."""
@@ -272,7 +310,7 @@ def _not_converged(n_left: int) -> str:
     )
 
 
-def twin(model: Any, data: Data) -> Logistic | str:
+def twin(model: Any, data: Data, *, standardised: bool = False) -> Logistic | str:
     """Return the batched twin of a LogisticRegression, or the reason why there is none."""
     penalty = getattr(model, "penalty", "l2")
     if penalty not in ("l2", "deprecated") or (getattr(model, "l1_ratio", None) or 0) != 0:
@@ -297,7 +335,7 @@ def twin(model: Any, data: Data) -> Logistic | str:
     design = np.concatenate([*(a for a, _ in constant), (X - shift) / scale], axis=1)
     test = np.concatenate([*(b for _, b in constant), (X_test - shift) / scale], axis=1)
     free = [0.0] if model.fit_intercept else []
-    penalty = np.concatenate([free, 1 / (model.C * scale**2)])
+    penalty = np.concatenate([free, 1 / (model.C * (np.ones_like(scale) if standardised else scale**2))])
     return Logistic(
         np.concatenate([design, np.zeros((1, design.shape[1]))]),
         np.append(data.y, 0),
@@ -305,6 +343,7 @@ def twin(model: Any, data: Data) -> Logistic | str:
         penalty,
         data.n_classes,
         _starts(design, data.y, penalty, data.n_classes),
+        standardised,
     )
 
 

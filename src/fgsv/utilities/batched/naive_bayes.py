@@ -33,14 +33,10 @@ class NaiveBayes:
     lists_members: ClassVar[bool] = True
 
     @property
-    def bytes_per_set(self) -> int:
-        """Memory for each set, whatever its length."""
-        return 8 * len(self.X_test) * (3 * self.n_classes + 2 * int(self.X.shape[1]))
-
-    @property
-    def bytes_per_row(self) -> int:
-        """Memory for each row of a set."""
-        return 8 * (3 * int(self.X.shape[1]) + self.n_classes)
+    def memory(self) -> tuple[int, int]:
+        """Bytes for each set, whatever its length, and for each row of a set."""
+        width = int(self.X.shape[1])
+        return 8 * len(self.X_test) * (3 * self.n_classes + 2 * width), 8 * (3 * width + self.n_classes)
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit every set and predict the test points from the classes' likelihoods."""

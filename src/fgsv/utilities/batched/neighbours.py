@@ -40,15 +40,11 @@ class Neighbours:
     lists_members: ClassVar[bool] = True
 
     @property
-    def bytes_per_set(self) -> int:
-        """Memory for each set, whatever its length."""
+    def memory(self) -> tuple[int, int]:
+        """Bytes for each set, whatever its length, and for each row of a set."""
         per_point = 64 * self.n_neighbours + 16 * max(self.n_classes, 1)
-        return len(self.X) + len(self.X_test) * per_point
-
-    @property
-    def bytes_per_row(self) -> int:
-        """Memory for each row of a set."""
-        return (12 if self.order is not None else 24) * len(self.X_test)
+        n_test = len(self.X_test)
+        return len(self.X) + n_test * per_point, (12 if self.order is not None else 24) * n_test
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Let the nearest members of each set vote on every test point."""

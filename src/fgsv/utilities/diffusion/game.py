@@ -15,7 +15,6 @@ from fgsv.utilities.adapters.layers import AdamW, AdaptedUNet, Training, adapt
 from fgsv.utilities.adapters.memory import Room, room_for
 from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample
 from fgsv.utilities.diffusion.model import DiffusionModel
-from fgsv.utilities.diffusion.plan import n_steps, training_plan
 
 MOST_ADAPTERS = 2048
 """Trained at once."""
@@ -49,6 +48,60 @@ class Settings:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
         if self.schedule not in ("constant", "linear"):
             raise ValueError(f"schedule must be constant or linear, got {self.schedule!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingPlan:
+    """The mini-batches of B coalitions, in decreasing order of their number of steps, T for the first.
+
+    In an epoch, members come in the order of one permutation of all players. Coalitions that share members are thus
+    trained on them in the same order and, as noise depends on (epoch, player), with the same noise.
+    """
+
+    n_steps: Ints
+    """(B,): number of epochs times the mini-batches in a coalition."""
+    players: Ints
+    """(T, B, b): the player of each sample; any player where `valid` is False."""
+    epochs: Ints
+    """(T, B)."""
+    valid: Masks
+    """(T, B, b): whether a sample counts; the last mini-batch of an epoch may be short."""
+
+    def n_active(self, step: int) -> int:
+        """Return how many coalitions, counted from the first, are still in training at a step."""
+        return int((self.n_steps > step).sum())
+
+
+def n_steps(sizes: Ints, epochs: int, batch: int) -> Ints:
+    """Return the number of training steps of coalitions of these sizes.
+
+    >>> n_steps(np.array([0, 1, 4, 5, 120]), epochs=10, batch=4).tolist()
+    [0, 10, 10, 20, 300]
+    """
+    steps: Ints = epochs * -(-sizes // batch)
+    return steps
+
+
+def training_plan(masks: Masks, epochs: int, batch: int, seed: int) -> TrainingPlan:
+    """Plan the training of (B, n) coalitions, sorted by decreasing number of steps, in mini-batches of `batch`."""
+    sizes = masks.sum(axis=1)
+    steps = n_steps(sizes, epochs, batch)
+    if (np.diff(steps) > 0).any():
+        raise ValueError("coalitions must be sorted by decreasing number of steps, the largest first")
+    n_coalitions, n = masks.shape
+    rng = np.random.default_rng(seed)
+    orders = np.stack([rng.permutation(n) for _ in range(epochs)])
+    # members first, in the order of the epoch's permutation: (epochs, B, n)
+    outside = np.stack([~masks[:, order] for order in orders])
+    members = np.take_along_axis(orders[:, None, :], np.argsort(outside, axis=2, kind="stable"), axis=2)
+    per_epoch = np.maximum(1, -(-sizes // batch))
+    times = np.arange(steps.max(initial=0))[:, None]
+    epoch = np.minimum(times // per_epoch, epochs - 1)
+    places = (times % per_epoch * batch)[:, :, None] + np.arange(batch)
+    valid = (places < sizes[:, None]) & (times < steps)[:, :, None]
+    rows = np.arange(n_coalitions)[None, :, None]
+    players = members[epoch[:, :, None], rows, np.minimum(places, n - 1)]
+    return TrainingPlan(steps, players, epoch, valid)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +171,7 @@ def fine_tune(
         latents, noise, timesteps = data.latents[who], data.noise[epoch, who], data.timesteps[epoch, who]
         signal = products[timesteps].sqrt()[:, None, None, None]
         spread = (1 - products[timesteps]).sqrt()[:, None, None, None]
-        target = {
-            "epsilon": noise,
-            "v_prediction": signal * noise - spread * latents,
-            "sample": latents,
-        }[predicts]
+        target = {"epsilon": noise, "v_prediction": signal * noise - spread * latents, "sample": latents}[predicts]
         noisy = (signal * latents + spread * noise).to(adapted.dtype)
         pace = None if settings.schedule == "constant" else (1 - step / steps[:width].clamp(min=1)).clamp(min=0)
         training.step(noisy, timesteps, texts[data.text[who]], target, valid[step, :width], pace)
@@ -165,13 +214,7 @@ class DiffusionGame:
         self.generated = generated.to(model.device)
         self.process = ReverseProcess.of(model.scheduler, settings.denoising_steps)
         self._queries = model.embed([*queries.values(), ""])
-        self._noise = Noise.draw(
-            len(queries) * settings.trajectories,
-            settings.denoising_steps,
-            model.latent_shape,
-            settings.seed + 1,  # other numbers than those of the initial adapters
-            model.device,
-        )
+        self._noise = self._draw_noise(settings.trajectories, settings.seed + 1)  # not the initial adapters' numbers
         self._asked = adapters_at_once
 
     @cached_property
@@ -222,15 +265,14 @@ class DiffusionGame:
 
     def generate(self, weights: torch.Tensor | None, count: int, seed: int) -> torch.Tensor:
         """Return (q, count, C, H, W) latents of new images for each query, with one adapter, (P,), or none."""
-        noise = Noise.draw(
-            len(self.outputs) * count,
-            self.settings.denoising_steps,
-            self.model.latent_shape,
-            seed,
-            self.adapted.device,
-        )
+        noise = self._draw_noise(count, seed)
         means = self._trajectories(None if weights is None else weights[None], noise, count)
         return means[0]
+
+    def _draw_noise(self, count: int, seed: int) -> Noise:
+        """Draw the noise of `count` trajectories for each query."""
+        n, steps = len(self.outputs) * count, self.settings.denoising_steps
+        return Noise.draw(n, steps, self.model.latent_shape, seed, self.adapted.device)
 
     def _evaluate(self, masks: Masks) -> Floats:
         weights = self.adapters(masks)

@@ -1,0 +1,174 @@
+"""The schema of a ledger: its tables, what a record must look like, and how files of 0.1.0 are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from fgsv.coalitions import split
+
+FORMAT = 2
+APPLICATION = 0x46475356  # "FGSV", where the command `file` looks for it
+
+
+class Promise(IntEnum):
+    """What a fingerprint covers."""
+
+    NAMES = 0
+    """The names of functions and classes, as in 0.1.0: evaluations are kept, but do not count for new runs."""
+    TRUSTED_NAMES = 1
+    """The same, where the user said that the code did not change."""
+    CODE = 2
+
+
+_TABLES = {
+    2: (
+        "CREATE TABLE game (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL, promises INTEGER NOT NULL, "
+        "n_players INTEGER NOT NULL, outputs TEXT, independent_rows INTEGER NOT NULL, frame TEXT, players BLOB, "
+        "checksum BLOB NOT NULL, UNIQUE (fingerprint, promises))",
+        "CREATE TABLE batch (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
+        "game INTEGER NOT NULL REFERENCES game, "
+        'replicate INTEGER NOT NULL, run INTEGER REFERENCES run, coalitions BLOB NOT NULL, "values" BLOB NOT NULL, '
+        "seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL)",
+        "CREATE TABLE run (id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, purpose TEXT NOT NULL, "
+        "settings TEXT NOT NULL, versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, stopped TEXT, "
+        "n_evaluations INTEGER, checksum BLOB NOT NULL)",
+        "CREATE TABLE law (id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run, round INTEGER NOT NULL, "
+        "content TEXT NOT NULL, checksum BLOB NOT NULL)",
+        "CREATE TABLE statement (id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run, content TEXT NOT NULL, "
+        "made TEXT NOT NULL, checksum BLOB NOT NULL)",
+        "CREATE TABLE count (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID",
+    ),
+    1: (
+        "CREATE TABLE game (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, n_players INTEGER NOT NULL, "
+        "outputs TEXT, independent_rows INTEGER NOT NULL, checksum BLOB NOT NULL)",
+        "CREATE TABLE batch (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
+        "game INTEGER NOT NULL REFERENCES game, "
+        'replicate INTEGER NOT NULL, coalitions BLOB NOT NULL, "values" BLOB NOT NULL, '
+        "seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL)",
+        "CREATE TABLE run (id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, settings TEXT NOT NULL, "
+        "versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, stopped TEXT, n_evaluations INTEGER, "
+        "checksum BLOB NOT NULL)",
+        "CREATE TABLE count (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID",
+    ),
+}
+
+COLUMNS = {
+    2: {
+        "game": "id, fingerprint, promises, n_players, outputs, independent_rows, frame, players",
+        "batch": 'id, key, game, replicate, run, coalitions, "values", seconds, failures',
+        "run": "id, game, purpose, settings, versions, started, ended, stopped, n_evaluations",
+        "law": "id, run, round, content",
+        "statement": "id, run, content, made",
+    },
+    1: {
+        "game": "id, fingerprint, n_players, outputs, independent_rows",
+        "batch": 'id, key, game, replicate, coalitions, "values", seconds, failures',
+        "run": "id, game, settings, versions, started, ended, stopped, n_evaluations",
+    },
+}
+"""Columns in the order in which they are read, written and checksummed; `checksum` follows them."""
+
+
+def create(db: sqlite3.Connection) -> None:
+    """Create the tables of an empty ledger."""
+    for statement in _TABLES[FORMAT]:
+        db.execute(statement)
+    db.executemany("INSERT INTO count VALUES (?, 0)", [(table,) for table in COLUMNS[FORMAT]])
+    db.execute(f"PRAGMA application_id = {APPLICATION}")
+    db.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def distrust(db: sqlite3.Connection) -> None:
+    """Let nothing in a file of unknown origin run: no functions in its schema, no oversized cells."""
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA cell_size_check = ON")
+
+
+def is_known(db: sqlite3.Connection, version: int) -> bool:
+    """Say whether a file has the tables of its format, and no view, trigger, index or table besides."""
+    found = db.execute("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_autoindex_%'").fetchall()
+    return sorted(_plain(sql) for (sql,) in found) == sorted(map(_plain, _TABLES[version]))
+
+
+def _plain(sql: str | None) -> str:
+    return "".join((sql or "").split())
+
+
+def upgraded(table: str, columns: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a record of format 1 as one of format 2."""
+    if table == "game":
+        number, fingerprint, n_players, outputs, independent_rows = columns
+        return number, fingerprint, int(Promise.NAMES), n_players, outputs, independent_rows, None, None
+    number, *rest = columns
+    if table == "batch":
+        key, game, replicate, *rest = rest
+        return number, key, game, replicate, None, *rest
+    game, *rest = rest
+    return number, game, "unknown", *rest
+
+
+def key_of(game: tuple[Any, ...], replicate: int, coalitions: bytes, version: int) -> bytes:
+    """Return the key of a batch: by the content of its game, in files of 0.1.0 by the game's number."""
+    if version == 1:
+        return hashlib.sha256(b"%d %d " % (game[0], replicate) + coalitions).digest()[:16]
+    return checksum((game[1], game[2], replicate, coalitions))
+
+
+def checksum(columns: Sequence[Any]) -> bytes:
+    """Return 16 bytes that change with any column."""
+    digest = hashlib.sha256()
+    for column in columns:
+        content = column if isinstance(column, bytes) else repr(column).encode()
+        digest.update(b"%d:" % len(content))
+        digest.update(content)
+    return digest.digest()[:16]
+
+
+def fault(table: str, columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]], version: int) -> str | None:
+    """Say what is wrong with a record whose checksum holds, or None."""
+    if table == "batch":
+        return _fault_of_batch(columns, games, version)
+    if table == "run":
+        if columns[1] not in games:
+            return f"it belongs to game {columns[1]}, which is not in the file"
+        texts = {"settings": columns[3], "versions": columns[4]}
+    elif table == "game":
+        if columns[7] is not None and len(columns[7]) != 16 * columns[3]:
+            return f"it names {len(columns[7]) / 16:g} players, expected {columns[3]}"
+        texts = {"outputs": columns[4] or "[]", "frame": columns[6] or "{}"}
+    else:
+        texts = {"content": columns[3 if table == "law" else 2]}
+    for name, text in texts.items():
+        try:
+            json.loads(text)
+        except ValueError:
+            return f"its {name} are no JSON"
+    return None
+
+
+def _fault_of_batch(columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]], version: int) -> str | None:
+    _, key, game, replicate, _, coalitions, values, _, failures = columns
+    if game not in games:
+        return f"it belongs to game {game}, which is not in the file"
+    if key != key_of(games[game], replicate, coalitions, version):
+        return "its key is not that of its coalitions"
+    try:
+        m = len(split(coalitions))
+        table = np.frombuffer(values, "<f8").reshape(m, -1)
+        failed = sorted({int(row) for rows in json.loads(failures).values() for row in rows}) if failures else []
+    except (ValueError, TypeError, AttributeError, IndexError) as error:
+        return f"it cannot be read: {error}"
+    if failed and not 0 <= failed[0] <= failed[-1] < m:
+        return f"it names a failure of coalition {failed[-1]}, but has {m}"
+    valued = np.ones(m, dtype=bool)
+    valued[failed] = False
+    if not np.isfinite(table[valued]).all() or (valued.any() and not table.shape[1]):
+        return "it has a value that is not a finite number and not recorded as a failure"
+    return None

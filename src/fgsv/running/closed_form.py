@@ -1,0 +1,39 @@
+"""Exact values of games that state their own Shapley values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgsv.estimators.covariance.proxy import closed_form_of
+from fgsv.partition import Partition
+from fgsv.running.door import Door
+from fgsv.valuation import End, Estimate, Reason, Valuation
+
+NAME = "closed form"
+
+
+def by_closed_form(game: Any, door: Door, partition: Partition) -> Valuation:
+    """Return the valuation by the Shapley values that a game states, checked against U(N) - U(0)."""
+    values = closed_form_of(game, door.game.n_players, "game")
+    assert values is not None
+    ends = door.ends()
+    total = ends[1] - ends[0]
+    if values.shape[1] != len(total):
+        raise ValueError(f"game.shapley has {values.shape[1]} outputs, but the game has {len(total)}")
+    off = np.abs(values.sum(axis=0) - total)
+    if (off > 1e-6 * np.maximum(np.abs(values).sum(axis=0), np.abs(total))).any():
+        raise ValueError(
+            f"game.shapley sums to {values.sum(axis=0)}, but the game is worth {total} more with all players than "
+            "with none: these are not its Shapley values"
+        )
+    return Valuation.of(
+        Estimate(values, exact=True, efficient=True, method=NAME),
+        partition,
+        game=door.game,
+        method=NAME,
+        ends=ends,
+        n_evaluations=2,
+        end=End(Reason.EXHAUSTED, "the game states its Shapley values"),
+    )

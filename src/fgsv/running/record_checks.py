@@ -1,0 +1,71 @@
+"""Checking a ledger's records against the game: evaluate a random sample of them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fgsv.coalitions import unpack
+from fgsv.game import as_game
+from fgsv.ledger import Batch, Ledger
+from fgsv.running.batches import PackedBatch
+from fgsv.running.verification import Difference, recorded_game
+from fgsv.running.workers import Workers
+
+SAMPLE = 60
+"""Batches evaluated again by default: if 5% of all are forged, one of them is found with 95%."""
+
+
+def odds_of_missing(sample: int, forged: float = 0.05) -> float:
+    """Return the probability that a random sample of batches has none of a fraction that was forged.
+
+    >>> round(odds_of_missing(60), 3)
+    0.046
+    """
+    return float((1 - forged) ** sample)
+
+
+def verify_records(
+    ledger: str | Path, game: Any, *, sample: int = SAMPLE, seed: int | None = None, tolerance: float = 0.0
+) -> list[Difference]:
+    """Evaluate a random sample of a game's recorded batches again; return where the values differ.
+
+    The sample is drawn from the system's entropy, so that nobody can know it in advance (`seed` repeats one).
+
+    Values differ if they were tampered with, or if a library changed its arithmetic. `tolerance` is the largest
+    allowed absolute difference: for another type of machine, or a GPU.
+    """
+    with Ledger(ledger, read_only=True) as opened:
+        number, recorded = recorded_game(opened, getattr(game, "fingerprint", None))
+        # a batch that hung or killed its worker could do the same here
+        whole = (batch for batch in opened.batches(number) if not batch.outcome.failures)
+        records = _sampled(whole, sample, np.random.default_rng(seed))
+    game = as_game(game, recorded.n_players)
+    batches = [PackedBatch(unpack(game.n_players, record.coalitions)) for record in records]
+    answers = Workers(game, 1, None).attempt(batches)
+    found: list[Difference] = []
+    for record, answer in zip(records, answers, strict=True):
+        if answer.failures or answer.values.shape != record.outcome.values.shape:
+            words = ", ".join(answer.failures) or f"{answer.values.shape[1]} outputs"
+            found.append(Difference(f"batch {record.id}", f"{record.outcome.values.shape[1]} outputs", words))
+            continue
+        far = np.abs(answer.values - record.outcome.values) > tolerance
+        for row, output in np.argwhere(far)[:3]:
+            where = f"batch {record.id}, coalition {row}, output {output}"
+            found.append(Difference(where, record.outcome.values[row, output], answer.values[row, output]))
+    return found
+
+
+def _sampled(records: Iterator[Batch], count: int, rng: np.random.Generator) -> list[Batch]:
+    """Return a uniform sample of a stream, keeping only the sample in memory."""
+    kept: list[Batch] = []
+    for seen, record in enumerate(records):
+        place = int(rng.integers(0, seen + 1))
+        if len(kept) < count:
+            kept.append(record)
+        elif place < count:
+            kept[place] = record
+    return kept

@@ -1,0 +1,65 @@
+"""Recording: what an evaluator enters in its ledger besides looking values up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose
+from fgsv.running.door import Recorded, end_by
+from fgsv.valuation.file import statement
+
+
+class Recorder:
+    """Enters batches, runs, laws and statements of one game in a ledger; without one, or read-only, does nothing."""
+
+    def __init__(self, ledger: Ledger | None = None, game: int = 0) -> None:
+        self._ledger = None if ledger is None or ledger.read_only else ledger
+        self._game = game
+        self._run: int | None = None
+        self._stated: int | None = None
+        """The last run that was a valuation: what a result states is stated of it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is recorded."""
+        return self._ledger is not None
+
+    def batches(self, batches: list[tuple[bytes, Outcome]]) -> None:
+        """Record batches for the run that is under way."""
+        if self._ledger is not None:
+            self._ledger.record(self._game, batches, run=self._run)
+
+    @contextmanager
+    def run(self, settings: Mapping[str, Any], purpose: Purpose, n_asked: Callable[[], int]) -> Iterator[Recorded]:
+        """Record the block as a run with these settings, and how it ended."""
+        recorded, before, outer = Recorded(), n_asked(), self._run
+        if self._ledger is None:
+            yield recorded
+            return
+        number = self._run = self._ledger.begin_run(self._game, dict(settings), purpose)
+        if purpose in (Purpose.DRAWS, Purpose.ENUMERATION):
+            self._stated = number
+        try:
+            yield recorded
+        except LedgerError:
+            raise
+        except BaseException as error:
+            self._ledger.end_run(number, end_by(error), n_asked() - before)
+            raise
+        finally:
+            self._run = outer
+        self._ledger.end_run(number, recorded.end, n_asked() - before)
+        if recorded.document is not None:
+            self.state(recorded.document())
+
+    def law(self, round_number: int, law: Mapping[str, Any]) -> None:
+        """Record the law of the draws from a round on."""
+        if self._ledger is not None and self._run is not None:
+            self._ledger.add_law(self._run, round_number, law)
+
+    def state(self, document: Mapping[str, Any]) -> None:
+        """Record what a result states, so that a change to its file can be named."""
+        if self._ledger is not None and self._stated is not None:
+            self._ledger.add_statement(self._stated, statement(document))

@@ -1,0 +1,54 @@
+"""Statements: what the ledger recorded about the results of its runs, against what a file says now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from fgsv.ledger import Ledger
+from fgsv.valuation import Valuation
+from fgsv.valuation.file import statement
+
+
+def compare(
+    document: Mapping[str, Any], recorded: list[dict[str, str]], checked: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields that are not as recorded, with what they say, and those about which nothing is recorded.
+
+    A run may have several results (of other groupings, with a payout): the most similar statement counts. Fields in
+    `checked` are left out.
+    """
+    own = statement(document)
+    if not recorded:
+        return {}, sorted(set(own) - set(checked))
+    best = max(recorded, key=lambda each: sum(own.get(name) == digest for name, digest in each.items()))
+    fields = sorted((set(own) | set(best)) - set(checked))
+    altered = {name: _said(document, name) for name in fields if name in best and own.get(name) != best[name]}
+    return altered, [name for name in fields if name not in best]
+
+
+def _said(document: Mapping[str, Any], name: str) -> str:
+    section, _, entry = name.partition(".")
+    place = document.get(section, {}) if entry else document
+    key = entry or section
+    if key not in place:
+        return "nothing: it was removed"
+    text = repr(place[key])
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def longer_runs(ledger: Ledger, valuation: Valuation) -> list[str]:
+    """Return a note if the ledger records a run that went further than the one a valuation states."""
+    settings = valuation.settings
+    assert settings is not None
+    most = max(
+        (
+            run["n_evaluations"] or 0
+            for run in ledger.runs()
+            if all(run["settings"].get(name) == getattr(settings, name) for name in ("fingerprint", "method", "seed"))
+        ),
+        default=0,
+    )
+    if most <= valuation.n_evaluations:
+        return []
+    return [f"the ledger also records a run of this game and seed that went on to {most} evaluations"]

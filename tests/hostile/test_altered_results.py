@@ -1,0 +1,196 @@
+"""Results changed after they were made: found by verification against the ledger, or named as taken on trust."""
+
+import copy
+import json
+import zlib
+from base64 import b64encode
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.payout import Terms
+from fgsv.report import Result, make_result
+from fgsv.valuation import file
+
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Make a folder from a table, with folds of test rows, payout, audit and a second grouping; and its ledger."""
+    import pandas as pd
+
+    folder = tmp_path_factory.mktemp("made")
+    X = rng.normal(size=(96, 3))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=X[:, 0] + 0.2 * rng.normal(size=96))
+    frame["provider"] = np.array(["north", "south", "east", "west"])[np.arange(96) % 4]
+    frame["site"] = np.array(["old", "new"])[np.arange(96) // 48]
+    frame.to_csv(folder / "train.csv", index=False)
+    table = fgsv.open_table(
+        folder / "train.csv",
+        group="provider",
+        target="y",
+        regroup="site",
+        model="ridge",
+        metric="neg_mean_squared_error",
+        test_error=True,
+    )
+    make_result(
+        table,
+        budget=400,
+        ledger=folder / "run.db",
+        payout=Terms("1000.00", "EUR"),
+        audit=True,
+        out=folder / "result",
+    )
+    return folder
+
+
+def bits(document, name, change):
+    """Change an array that is stored as bytes."""
+    array = file._array(document[name])
+    change(array)
+    document[name] = file._json_array(array)
+
+
+def scale_one(array):
+    flat = array.reshape(-1)
+    flat[0] = flat[0] * 1.01 + 1e-3
+
+
+def swap(items):
+    items[0], items[1] = items[1], items[0]
+
+
+def shift_weights(document):
+    document["weights"][0] += 0.01
+
+
+def to_interrupted(document):
+    document["end"] = {"reason": "interrupted", "detail": "interrupted"}
+    document["stopped"] = "interrupted"
+
+
+ALTERED = {
+    "a value": lambda d: d["values"].__setitem__(0, d["values"][0] * 1.01),
+    "a standard error": lambda d: d["stderr"].__setitem__(0, d["stderr"][0] * 0.5),
+    "the total": lambda d: d.update(total=d["total"] * 1.1),
+    "the ends": lambda d: d["ends"].__setitem__(0, d["ends"][0] - 0.1),
+    "a player's value": lambda d: bits(d, "player_values", scale_one),
+    "a deviation": lambda d: bits(d, "deviations", scale_one),
+    "names swapped": lambda d: swap(d["names"]),
+    "a player moved": lambda d: bits(d, "groups", lambda a: a.__setitem__(0, 1 - a[0] % 2)),
+    "the seed": lambda d: (d.update(seed=d["seed"] + 1), d["settings"].update(seed=d["seed"])),
+    "the number of evaluations": lambda d: d.update(n_evaluations=d["n_evaluations"] + 32),
+    "weights of the test folds": shift_weights,
+    "GSV for FGSV": lambda d: d.update(grouped=True),
+    "exact": lambda d: d.update(exact=True),
+    "efficient": lambda d: d.update(efficient=False),
+    "the end": to_interrupted,
+    "degrees of freedom": lambda d: d.update(degrees_of_freedom=d["degrees_of_freedom"] + 50),
+    "the model": lambda d: d["settings"].update(model="Ridge(alpha=7)"),
+    "the metric": lambda d: d["settings"].update(metric="r3"),
+    "the columns": lambda d: d["settings"]["columns"].update(target="z"),
+    "the hash of the file": lambda d: d["settings"].update(sha256="0" * 64),
+    "the versions": lambda d: d["settings"]["versions"].update(numpy="0.1"),
+    "a note": lambda d: d["settings"]["notes"].append("checked by nobody"),
+    "the fingerprint": lambda d: d["settings"].update(game="0" * 64),
+    "the history": lambda d: d["info"]["history"][0].__setitem__(1, 0.0),
+    "warnings": lambda d: d["info"].update(warnings=["all is well"]),
+    "the audit": lambda d: d["info"]["audit"].update(warnings=[]) or d["info"]["audit"].update(extra=1),
+    "the audit removed": lambda d: d["info"].pop("audit"),
+    "the test error": lambda d: d["info"].pop("test_error"),
+    "a payment": lambda d: d["info"]["payout"]["payments"][0].update(payment="999.00"),
+    "the budget": lambda d: d["settings"].update(budget=d["settings"]["budget"] + 1),
+    "the options": lambda d: d["settings"]["options"].update(surrogate=False),
+    "confidence": lambda d: d["settings"].update(shown_confidence=0.5),
+    "unfinished": lambda d: d.update(finished=False),
+}
+
+
+def verdict(folder, document):
+    """Return how an altered document is found out; None where it is not."""
+    path = folder / "altered.json"
+    path.write_text(json.dumps(document))
+    try:
+        result = Result.load(path)
+    except ValueError:
+        return "refused when loaded"
+    try:
+        found = fgsv.verify(result.valuation, folder / "run.db", document=file.read(path))
+    except (ValueError, LookupError, RuntimeError) as error:
+        return f"refused: {error}"
+    if result.payout is not None:
+        found.extend(fgsv.payout.differences(result.payout, result.valuation))
+    return "found" if found else f"on trust: {found.on_trust}" if found.on_trust else None
+
+
+def test_a_result_as_it_was_made_is_bound_to_its_ledger_in_every_field(made):
+    for name in ("valuation.json", "valuation-site.json"):
+        path = made / "result" / name
+        found = fgsv.verify(Result.load(path).valuation, made / "run.db", document=file.read(path))
+        assert found == []
+        assert found.on_trust == ()
+
+
+@pytest.mark.parametrize("kind", ALTERED)
+def test_an_altered_field_is_found(made, kind):
+    document = file.read(made / "result" / "valuation.json")
+    altered = copy.deepcopy(document)
+    ALTERED[kind](altered)
+    assert json.dumps(altered) != json.dumps(document)
+    assert verdict(made, altered) in ("found", "refused when loaded") or kind in ("names swapped", "a player moved")
+    assert verdict(made, altered) is not None
+
+
+def test_any_number_or_text_of_a_result_may_be_altered(made, repeats):
+    """A campaign: change one leaf of the document at random."""
+    document = file.read(made / "result" / "valuation.json")
+    own = np.random.default_rng(1)
+    unnoticed = []
+    for _ in range(repeats(12, 1000)):
+        altered = copy.deepcopy(document)
+        where = change_a_leaf(altered, own)
+        if json.dumps(altered) != json.dumps(document) and verdict(made, altered) is None:
+            unnoticed.append(where)
+    assert unnoticed == []
+
+
+BOMBS = {
+    "more than its shape": {"zlib": b64encode(zlib.compress(bytes(2**26), 9)).decode()},
+    "objects": {"dtype": "|O"},
+    "a negative shape": {"shape": [-1, 2]},
+    "nothing": {"zlib": ""},
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_an_array_that_expands_beyond_its_shape_is_refused(made, kind):
+    document = file.read(made / "result" / "valuation.json")
+    document["player_values"] |= BOMBS[kind]
+    (made / "bomb.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="the field 'player_values' cannot be read"):
+        Result.load(made / "bomb.json")
+
+
+def change_a_leaf(document, own):
+    """Change one number, text or truth value of a document; return where it is."""
+    place, path = document, []
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = keys[int(own.integers(len(keys)))]
+        path.append(key)
+        inner = place[key]
+        if isinstance(inner, dict | list) and inner:
+            place = inner
+            continue
+        if isinstance(inner, bool):
+            place[key] = not inner
+        elif isinstance(inner, int | float):
+            place[key] = inner + 1
+        elif path[-1] == "zlib":
+            bits(document, path[0], scale_one)
+        else:
+            place[key] = f"{inner} and more" if isinstance(inner, str) else 1
+        return path

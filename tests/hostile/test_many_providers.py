@@ -1,0 +1,70 @@
+"""A hundred thousand providers, and providers with one row each."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+from fgsv.audit.shells import least_budget
+from fgsv.cli import console
+from fgsv.partition import Partition
+
+
+def one_row_each(path, n, rows=1):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n * rows, 2)), columns=["a", "b"])
+    frame["y"] = 2 * frame["a"] + frame["b"]
+    frame["provider"] = [f"p{i // rows}" for i in range(n * rows)]
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_an_audit_of_providers_with_one_row_each(fgsv_command, tmp_path):
+    path = one_row_each(tmp_path / "t.csv", 24)
+    code, text, notes = fgsv_command("audit", path, "--group", "provider", "--target", "y", "--budget", 100)
+    assert code == 0, notes
+    assert "GSV share" in text
+
+
+def test_a_hundred_thousand_groups_are_valued_at_once():
+    n = 100_000
+    start = time.monotonic()
+    result = fgsv.value(fgsv.Game(lambda masks: masks[:, :50].sum(axis=1) ** 0.5, n), np.arange(n), budget=34)
+    assert len(result.values) == n
+    assert time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize("classes", [None, "some"])
+def test_the_least_budget_of_an_audit_is_that_of_its_dearest_group(classes):
+    """One group of each kind has the cost of all: compared with every group alone."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 60, 400)
+    classes = None if classes is None else rng.integers(0, 4, 400)
+    partition = Partition.of(labels)
+    alone = []
+    for group in range(partition.n_groups):
+        members = partition.members(group)
+        if len(members) > 1:
+            alone.append(least_budget(np.zeros(len(members)), classes=None if classes is None else classes[members]))
+    assert least_budget(partition, classes=classes) - 2 == len(alone) * (max(alone) - 2)
+
+
+def test_the_least_budget_of_many_providers_is_found_at_once():
+    start = time.monotonic()
+    assert least_budget(np.arange(200_000) // 2) > 100_000
+    assert time.monotonic() - start < 10
+
+
+def test_a_long_table_is_printed_whole_and_at_once(capsys):
+    n = 20_000
+    frame = pd.DataFrame({"group": [f"株{i}" for i in range(n)], "share": np.arange(n) / n, "share_low": 0.0})
+    frame["share_high"] = 1.0
+    start = time.monotonic()
+    console.show(frame)
+    assert time.monotonic() - start < 10
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == n + 1
+    assert lines[0].split() == ["group", "share", "share,", "from", "...", "to"]
+    assert lines[-1].split() == ["株19999", "100.00%", "0.00%", "to", "100.00%"]
