@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.estimators import Draws, Estimator, Evaluate, Method, Problem
+from fgsv.estimators.units import InUnits
 from fgsv.game import Game
 from fgsv.partition import Partition
 from fgsv.running.door import Door
@@ -100,7 +101,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
         if check is not None:
             check(ends[1] - ends[0])
     with one_thread():
-        estimator = run.method.start(run.problem(ends, evaluate.other_game))
+        estimator = InUnits(run.method, run.problem(ends, evaluate.other_game))
     failures, repeats = evaluate.evaluator.failures_of_run, Repeats(run.game, ends, settings.on_error)
     progress = Progress(run, estimator, ends, 2, time.monotonic() - start, failures=failures(mark))
     end: End | None = None
