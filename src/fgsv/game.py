@@ -163,7 +163,7 @@ def _numbers(answer: Any) -> ArrayLike:
 def _array(answer: Any) -> Any:
     """Return a tensor of torch without its gradient, a masked array with NaN where masked, all else unchanged."""
     if isinstance(answer, np.ma.MaskedArray):
-        return answer.astype(object).filled(np.nan)
+        return np.ma.filled(answer.astype(object), np.nan)
     if hasattr(answer, "detach"):
         answer = answer.detach().cpu()
         return (answer if answer.is_complex() else answer.double()).numpy()

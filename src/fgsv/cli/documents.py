@@ -35,13 +35,12 @@ def prose_aside(as_json: bool) -> AbstractContextManager[None]:
 @contextmanager
 def results_only() -> Iterator[None]:
     """Send what is printed in the block to stderr: by models, also in C code, and by processes started in it."""
+    if sys.stdout is None:  # closed: another file may have its number by now
+        yield
+        return
     sys.stdout.flush()
+    kept = os.dup(1)
     with redirect_stdout(sys.stderr):
-        try:
-            kept = os.dup(1)
-        except OSError:  # there is no stdout to protect
-            yield
-            return
         try:
             with suppress(OSError):
                 os.dup2(2, 1)
