@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fgsv.types import Floats
 
@@ -10,7 +11,7 @@ ORDINARY = 64
 """Numbers between 2^-64 and 2^64 need no unit: their squares and their float32 have all digits."""
 
 
-def unit_of(numbers: Floats) -> Floats:
+def unit_of(numbers: NDArray[np.floating]) -> Floats:
     """Return (q,): a power of two near the largest of (..., q) numbers, or one if that is ordinary or zero.
 
     >>> unit_of(np.array([[3.0, 3e-200], [-5.0, 1e-201]])).tolist() == [1.0, 2.0**-663]

@@ -41,7 +41,7 @@ class Valuation:
     """U(N) - U(0): a float, or (q,)."""
     player_values: Floats | None
     """(n,) or (n, q); `values` are their sums. None for methods that value one group at a time."""
-    deviations: NDArray[np.float32] | Floats | None
+    deviations: NDArray[np.floating] | None
     """(R, n, q): the variance of any weighted sum of players is the sum over R of its squares."""
     degrees_of_freedom: float
     method: str
@@ -307,7 +307,7 @@ class Valuation:
 def _group_sums(
     partition: Partition,
     players: Floats,
-    deviations: NDArray[np.float32] | Floats | None,
+    deviations: NDArray[np.floating] | None,
     *,
     total: Floats | None,
     exact: bool,

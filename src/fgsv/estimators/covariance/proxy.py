@@ -49,7 +49,7 @@ class Proxy:
     """(n - 1, q): the expected relative spread of the game at each size, one on average."""
     values: Floats
     """(n, k, q): the players' values of the departures."""
-    deviations: NDArray[np.float32] | None = None
+    deviations: NDArray[np.floating] | None = None
     """(R, n, k, q): their errors, if they are estimates."""
     own_run: _OwnRun | None = None
     """The run that improves them, if they are estimates."""
@@ -80,7 +80,7 @@ class _OwnRun:
         self._numbers = count()
         self.spent = 0
 
-    def after(self, n_evaluations: int) -> tuple[Floats, NDArray[np.float32] | None]:
+    def after(self, n_evaluations: int) -> tuple[Floats, NDArray[np.floating] | None]:
         """Return (n, k q) values and their deviations after at least this many evaluations, or all coalitions."""
         while self.spent < n_evaluations:
             # a seed that no round of the game's run has: with the same draws, the errors of both would be correlated
