@@ -83,7 +83,7 @@ def _money(payout: Payout) -> dict[str, Any] | None:
     return {"amounts": amounts, "unit": unit, "currency": payout.currency, "clip": payout.policy.clip, **units}
 
 
-def _why_groups_only(valuation: Valuation, deviations: NDArray[np.float32], aggregate_only: bool) -> str | None:
+def _why_groups_only(valuation: Valuation, deviations: NDArray[np.floating], aggregate_only: bool) -> str | None:
     """Return why the panel has no single players, or None if it has them."""
     if aggregate_only:
         return "This page leaves out the values of single points"

@@ -113,7 +113,7 @@ def prepare(
     units = None if players is None else players.to_numpy()[~is_test]
     labels |= {name: _bands(table.column(name, "to group by")) for name in regroup if name not in labels}
     training = {name: each[~is_test] for name, each in labels.items()}
-    unit_notes = []
+    unit_notes: list[str] = []
     if units is not None and shared_units == "split":
         units, unit_notes = _split_units(units, [training[name] for name in group])
     names = {name: tuple(dict.fromkeys(each.tolist())) for name, each in labels.items()}
@@ -299,7 +299,7 @@ def _partition(
     """
     if len(names) < 2:
         raise TableError(f"column {column!r} has only one group, {names[0]!r}: shares need at least two")
-    codes = pd.Index(names).get_indexer(labels)
+    codes = pd.Index(names).get_indexer(pd.Index(labels))
     if units is None:
         return Partition(names, None, codes.astype(np.int64))
     players, _ = pd.factorize(units)  # players are numbered by the first appearance of their units
