@@ -79,7 +79,7 @@ def make_result(
     the valuation is saved before the payout and the audit, and if one of them fails, or a file cannot be written, the
     result has the rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An
     interrupt ends the run, or the audit, and returns the result so far. `without` computes the score without each
-    provider, if there are at most 200: an evaluation each, beside the budget. `command` is for the report: what made it.
+    provider, if there are at most 200: an evaluation each, beside the budget. `command` is shown in the report.
     """
     start = time.monotonic()
     folder = None if out is None else Path(out)
