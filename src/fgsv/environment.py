@@ -221,7 +221,7 @@ def to_csv(frame: pd.DataFrame, **options: Any) -> str:
     safe = frame.rename(columns=harmless)
     for number, kind in enumerate(frame.dtypes):
         if kind.kind not in "biufcmM":
-            safe.isetitem(number, frame.iloc[:, number].map(harmless))
+            safe.isetitem(number, list(map(harmless, frame.iloc[:, number])))
     return str(safe.to_csv(index=False, lineterminator="\n", **options))
 
 

@@ -216,13 +216,13 @@ def _with_audit(
             seed=seed,
         )
     except (Exception, KeyboardInterrupt) as error:
-        interrupted = isinstance(error, KeyboardInterrupt)
-        words = "was interrupted" if interrupted else "failed"
+        errors = (error,) if isinstance(error, Exception) else ()
+        words = "failed" if errors else "was interrupted"
         warning = f"the audit {words} and is missing; run the same command again to continue it"
         return replace(
             result,
             valuation=replace(result.valuation, finished=False),
             own_warnings=(*result.own_warnings, warning),
-            errors=result.errors if interrupted else (*result.errors, error),
+            errors=(*result.errors, *errors),
         )
     return replace(result, audit=audited)
