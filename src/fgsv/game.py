@@ -88,6 +88,8 @@ class Game:
         return np.asarray(self.function(np.asarray(masks, dtype=bool)), dtype=float)
 
 
+_NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
+"""What numpy would turn into floats in silence."""
 _OPTIONAL = (
     "outputs",
     "fingerprint",
@@ -132,18 +134,48 @@ def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
 
 
 def shaped(answer: ArrayLike, m: int) -> Floats:
-    """Return a game's answer for m coalitions as (m, q) floats, or raise a `GameError`."""
+    """Return a game's answer for m coalitions as (m, q) floats of its own, or raise a `GameError`.
+
+    A copy: a game may fill the same array for every batch. A masked entry is no score: it becomes NaN.
+    """
     try:
-        if np.iscomplexobj(answer):
-            raise TypeError("complex numbers")
-        values = np.asarray(answer, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise GameError(f"the game did not return numbers: {error}") from error
+        values = np.array(_numbers(answer), dtype=float)
+    except Exception as error:
+        raise GameError(f"the game did not return numbers: {message_of(error)}") from error
     if values.ndim not in (1, 2) or len(values) != m or values.size == 0:
         raise GameError(
             f"the game returned an array of shape {values.shape} for {m} coalitions; expected ({m},) or ({m}, q)"
         )
     return values.reshape(m, -1)
+
+
+def _numbers(answer: Any) -> ArrayLike:
+    """Return an answer as an array of numbers, or raise an error for what merely converts to some."""
+    array = np.asarray([_array(each) for each in answer] if isinstance(answer, list | tuple) else _array(answer))
+    wrong = {str(array.dtype)} if array.dtype.kind not in "biufO" else set()
+    if array.dtype == object:
+        wrong = {type(each).__name__ for each in array.flat if isinstance(each, _NOT_NUMBERS)}
+    if wrong:
+        raise TypeError(f"expected real numbers, got {', '.join(sorted(wrong))}")
+    return array
+
+
+def _array(answer: Any) -> Any:
+    """Return a tensor of torch without its gradient, a masked array with NaN where masked, all else unchanged."""
+    if isinstance(answer, np.ma.MaskedArray):
+        return np.ma.filled(answer.astype(object), np.nan)
+    if hasattr(answer, "detach"):
+        answer = answer.detach().cpu()
+        return (answer if answer.is_complex() else answer.double()).numpy()
+    return answer
+
+
+def message_of(error: BaseException) -> str:
+    """Return the beginning of an error's message, even if it cannot be printed or encoded."""
+    try:
+        return str(error)[:500].encode("utf-8", "replace").decode()
+    except BaseException:  # raised by the error's own code
+        return "(an error without a printable message)"
 
 
 def describe(coalitions: Coalitions, row: int) -> str:

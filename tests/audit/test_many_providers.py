@@ -72,19 +72,19 @@ def test_an_audit_of_a_table_is_announced_and_followed(tmp_path):
     frame = pd.DataFrame(rng.normal(size=(160, 2)), columns=["a", "b"])
     frame["y"] = frame["a"] + 0.1 * rng.normal(size=160)
     frame["owner"] = np.arange(160) % 40
+    frame["part"] = ["test"] * 40 + ["train"] * 120
     frame.to_csv(tmp_path / "t.csv", index=False)
     watcher = Recording()
-    table = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y")
+    table = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", test_by="part")
     made = make_result(table, budget=200, audit=True, payout=Terms("100", clip=True), watcher=watcher)
     assert watcher.cost.n_evaluations == 200
     most, seconds = watcher.announced
     assert watcher.done == made.audit.n_evaluations <= most
     assert seconds > 0
-    n_divisible = int((table.partition.sizes > 1).sum())
-    assert made.audit.sample == Sample(MOST_MEASURED, n_divisible)
+    assert made.audit.sample == Sample(MOST_MEASURED, 40)
     policy = next(each for each in made.audit.tables if "policy" in each.title)
     assert len(policy.rows) <= MOST_MEASURED
-    assert f"24 of {n_divisible} providers" in policy.words[0]
+    assert "24 of 40 providers" in policy.words[0]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,9 @@ def test_a_number_for_failures_holds_in_the_audit(fgsv_command, audited, learnin
     of_run = learning.fits
     learning.order(fail_after=2 * of_run)
     code, text, notes = fgsv_command(*audited, "--json")
-    assert (code, text, "no more" in notes) == (1, "", True), notes
+    assert (code, "no more" in notes) == (1, True), notes
+    kept = json.loads(text)  # the valuation, which is not lost with the audit
+    assert (kept["audit"], len(kept["groupings"]["provider"]), "no more" in kept["errors"][0]) == (None, 3, True)
     learning.order(fail_after=learning.fits + of_run)
     code, text, notes = fgsv_command(*audited, "--on-error", "-0.5", "--json")
     assert code == 0, notes

@@ -10,7 +10,7 @@ import pytest
 
 import fgsv
 from fgsv.payout import Terms
-from fgsv.report import Result, make_result
+from fgsv.report import Result, make_result, verify_data
 from fgsv.valuation import file
 
 rng = np.random.default_rng(0)
@@ -155,6 +155,15 @@ def test_any_number_or_text_of_a_result_may_be_altered(made, repeats):
         if json.dumps(altered) != json.dumps(document) and verdict(made, altered) is None:
             unnoticed.append(where)
     assert unnoticed == []
+
+
+def test_a_sample_is_evaluated_again_from_the_data(made, tmp_path):
+    result = Result.load(made / "result" / "valuation.json")
+    assert verify_data(result, made / "run.db", made / "train.csv", sample=2) == []
+    changed = tmp_path / "train.csv"
+    changed.write_text((made / "train.csv").read_text().replace("north", "North", 1))
+    [found] = verify_data(result, made / "run.db", changed, sample=2)
+    assert found.where == "sha256"
 
 
 BOMBS = {

@@ -24,6 +24,7 @@ from fgsv.running.preparation import door_to, read_players
 from fgsv.running.run import value
 from fgsv.running.views import by_groups
 from fgsv.valuation import Valuation, check_confidence, positive_total, t_quantile
+from fgsv.valuation.units import unit_of
 
 FEWEST_OF_GSV = 100
 """Minimum evaluations for the usual group values."""
@@ -206,11 +207,12 @@ def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -
     if valuation.values.ndim != 1 or valuation.group_deviations is None:
         return []
     sums = valuation.group_deviations[:, :, 0]
+    unit = float(unit_of(sums.reshape(-1, 1))[0])
     order = np.argsort(-valuation.values)
     quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
     pairs = []
     for upper, lower in pairwise(order):
-        reach = quantile * float(np.sqrt(((sums[:, upper] - sums[:, lower]) ** 2).sum()))
+        reach = quantile * unit * float(np.sqrt((((sums[:, upper] - sums[:, lower]) / unit) ** 2).sum()))
         if valuation.values[upper] - valuation.values[lower] < reach:
             pairs.append(f"{valuation.names[upper]} and {valuation.names[lower]}")
     if not pairs:

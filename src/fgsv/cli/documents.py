@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout, suppress
 from typing import Any
 
 import typer
@@ -25,8 +27,26 @@ def print_json(document: Any) -> None:
     print(json.dumps(plain(document), allow_nan=False))
 
 
-@contextmanager
-def prose_aside(as_json: bool) -> Iterator[None]:
+def prose_aside(as_json: bool) -> AbstractContextManager[None]:
     """Send what is printed in the block to stderr if stdout is reserved for JSON."""
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+    return results_only() if as_json else nullcontext()
+
+
+@contextmanager
+def results_only() -> Iterator[None]:
+    """Send what is printed in the block to stderr: by models, also in C code, and by processes started in it."""
+    if sys.stdout is None:  # closed: another file may have its number by now
         yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with redirect_stdout(sys.stderr):
+        try:
+            with suppress(OSError):
+                os.dup2(2, 1)
+            yield
+        finally:
+            with suppress(OSError, AttributeError, TypeError):
+                ctypes.CDLL(None).fflush(None)  # what C code has printed and not written yet
+            os.dup2(kept, 1)
+            os.close(kept)

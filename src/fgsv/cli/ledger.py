@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fgsv.cli import options as option
-from fgsv.cli.documents import echo, print_json
+from fgsv.cli.documents import echo, print_json, results_only
 
 app = typer.Typer(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
@@ -83,7 +83,8 @@ def verify_ledger(
         n_batches = int(summary(opened)["batches"].sum())
     words, found = [f"intact: {n_batches} batches"], []
     if game is not None:
-        found = verify_records(ledger, load_object(game), sample=sample, seed=seed, tolerance=tolerance)
+        with results_only():
+            found = verify_records(ledger, load_object(game), sample=sample, seed=seed, tolerance=tolerance)
         checked = min(sample, n_batches)
         words.append(f"{checked} batches re-evaluated: same")
         if checked < n_batches:

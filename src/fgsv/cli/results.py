@@ -96,13 +96,24 @@ def payout(
 def verify(
     valuation: option.Saved,
     ledger: Annotated[Path, typer.Option(help="Ledger of the run", show_default=False)],
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="The table that was valued: also evaluate a sample of the ledger again", show_default=False
+        ),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="The file of test rows, where there was one")] = None,
+    sample: Annotated[int, typer.Option(help="With --data: batches to evaluate again, drawn at random", min=1)] = 60,
+    tolerance: Annotated[float, typer.Option(help="With --data: largest allowed difference of a value", min=0)] = 0.0,
     as_json: option.Json = False,
 ) -> None:
     """Recompute a result from its ledger, without data or model, and check that it is the same.
 
-    Example: fgsv verify valuation.json --ledger run.db
+    With --data, also open the table as it was opened then and evaluate a sample of the recorded batches again.
+
+    Example: fgsv verify valuation.json --ledger run.db --data train.csv
     """
-    from fgsv.report import verify_result
+    from fgsv.report import verify_data, verify_result
 
     result, found = verify_result(valuation, ledger)
     stated = result.valuation
@@ -110,4 +121,8 @@ def verify(
     words = [same, *found.notes]
     if found.on_trust:
         words.append(f"taken on trust, because the ledger does not record it: {', '.join(found.on_trust)}")
+    if data:
+        given = data[0] if len(data) == 1 else data
+        found += verify_data(result, ledger, given, test=test, sample=sample, tolerance=tolerance)
+        words.append(f"up to {sample} batches evaluated again from the data: same")
     report_differences(words, found, as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fgsv.cli import options as option
-from fgsv.cli.documents import print_json
+from fgsv.cli.documents import print_json, results_only
 from fgsv.cli.parsers import amounts, numbers
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def opens_table(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def command(**options: Any) -> None:
-        table = open_table(**{name: options[name] for name in shared})
+        with results_only():
+            table = open_table(**{name: options[name] for name in shared})
         function(table, **{name: options[name] for name in own if name != "table"})
 
     parameters = [*shared.values(), *(own[name] for name in own if name not in shared and name != "table")]
@@ -125,7 +126,7 @@ def value(
     limits = Limits(budget, precision, max_time)
     if not as_json:
         console.say_all(table.notes)
-    with console.watching(limits, quiet=as_json) as watcher:
+    with results_only(), console.watching(limits, quiet=as_json) as watcher:
         result = make_result(
             table,
             budget=budget,
@@ -181,7 +182,8 @@ def plan(
     from fgsv.planning import Limits, plan_table
     from fgsv.report.documents import records
 
-    found = plan_table(table, pilot=pilot, confidence=confidence, seed=seed, n_jobs=jobs, ledger=ledger)
+    with results_only():
+        found = plan_table(table, pilot=pilot, confidence=confidence, seed=seed, n_jobs=jobs, ledger=ledger)
     limits = Limits(budget, precision, max_time)
     evaluations = found.expected(limits)
     if as_json:

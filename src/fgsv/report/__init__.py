@@ -1,6 +1,6 @@
 """The report: a result with its payout and audit, its page, and its folder."""
 
-from fgsv.report.checking import verify_result
+from fgsv.report.checking import verify_data, verify_result
 from fgsv.report.folder import check_folder, write_result
 from fgsv.report.making import make_result
 from fgsv.report.page import render
@@ -13,6 +13,7 @@ __all__ = [
     "log_to_mlflow",
     "make_result",
     "render",
+    "verify_data",
     "verify_result",
     "write_result",
 ]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fgsv import payout
 from fgsv.report.result import Result
-from fgsv.running.verification import Differences, verify
+from fgsv.running.record_checks import SAMPLE, verify_records
+from fgsv.running.verification import Difference, Differences, verify
+from fgsv.tables.opening import open_table
 from fgsv.valuation import file
 
 
@@ -17,3 +20,32 @@ def verify_result(path: str | Path, ledger: str | Path) -> tuple[Result, Differe
     if result.payout is not None:
         found.extend(payout.differences(result.payout, result.valuation))
     return result, found
+
+
+def verify_data(
+    result: Result,
+    ledger: str | Path,
+    data: Any,
+    *,
+    test: Any = None,
+    sample: int = SAMPLE,
+    seed: int | None = None,
+    tolerance: float = 0.0,
+) -> list[Difference]:
+    """Open the data of a result again, as it was opened then, and evaluate a sample of the recorded batches.
+
+    `data` and `test` are what `fgsv.open_table` takes. Returns where the data, the model or the values differ.
+    """
+    source = result.source
+    if source is None or source.opened_with is None:
+        raise ValueError(
+            "this result does not say how its data was opened (it was not made from a table by name, or by 0.1.0): "
+            "open it with fgsv.open_table, and use fgsv.running.record_checks.verify_records"
+        )
+    table = open_table(data, test=test, **source.opened_with)
+    again = table.source
+    for name in ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game"):
+        stated, found = getattr(source, name), getattr(again, name)
+        if stated != found:
+            return [Difference(name, stated, found)]
+    return verify_records(ledger, table.game, sample=sample, seed=seed, tolerance=tolerance)

@@ -126,7 +126,7 @@ def make_result(
             result = _with_audit(result, table, plan, evaluator, payout, left, seed)
         try:
             for stated in (result, *result.of_others().values()):
-                evaluator.state(stated.to_document())
+                evaluator.recorder.state(stated.to_document())
         except LedgerError as error:
             result = replace(result, errors=(*result.errors, error))
         if folder is None:

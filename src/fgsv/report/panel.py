@@ -64,7 +64,7 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
     return Panel(data, reason is None, words)
 
 
-def _why_groups_only(valuation: Valuation, deviations: NDArray[np.float32], aggregate_only: bool) -> str | None:
+def _why_groups_only(valuation: Valuation, deviations: NDArray[np.floating], aggregate_only: bool) -> str | None:
     """Return why the panel has no single players, or None if it has them."""
     if aggregate_only:
         return "This page leaves out the values of single points"

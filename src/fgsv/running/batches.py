@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import time
 import traceback
@@ -14,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from fgsv.coalitions import Coalitions, canonical, pack
-from fgsv.game import Game, GameError, ask, describe, shaped
+from fgsv.game import Game, GameError, ask, describe, message_of, shaped
 from fgsv.ledger import LedgerError, Outcome, failed
 
 GRACE = 5.0
@@ -41,15 +42,15 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
     m = len(coalitions)
     start = time.perf_counter()
     try:
-        with _deadline(timeout):
+        with _same_process(), _deadline(timeout):
             answer = ask(game, canonical(coalitions) if game.evaluate_lists else coalitions)
     except _Late:
         faulthandler.cancel_dump_traceback_later()  # the timer may have fired during the clean-up
         return failed(m, f"timed out: no answer after {timeout:g} s", time.perf_counter() - start)
-    except LedgerError:
-        raise  # a game replayed from a ledger cannot fail: the ledger did
-    except Exception as error:
-        words = f"raised: {type(error).__name__}: {str(error)[:500]}"
+    except (LedgerError, KeyboardInterrupt):
+        raise  # a game replayed from a ledger cannot fail: the ledger did; an interrupt is the user's
+    except BaseException as error:  # SystemExit too: a model that exits has failed, and nothing else has
+        words = f"raised: {type(error).__name__}: {message_of(error)}"
         where = "for" if m == 1 else f"in a batch of {m} that begins with"
         text = f"{words}, {where} {describe(coalitions, 0)}"
         return failed(m, text, time.perf_counter() - start, traceback.format_exc())
@@ -66,6 +67,23 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
         wrong = next(value for value in values[row].tolist() if not np.isfinite(value))
         failures[f"not finite: {wrong} for {describe(coalitions, row)}"] = [row]
     return Outcome(np.where(finite[:, None], values, np.nan), seconds, failures)
+
+
+@contextmanager
+def _same_process() -> Iterator[None]:
+    """End a child process that a game has forked when it leaves the block: only its parent is in a run."""
+    process = os.getpid()
+    try:
+        yield
+    except BaseException as error:
+        if os.getpid() == process:
+            raise
+        if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+            os._exit(error.code or 0)
+        traceback.print_exc()
+        os._exit(1)
+    if os.getpid() != process:
+        os._exit(0)
 
 
 class _Late(BaseException):

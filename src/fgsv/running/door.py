@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
-from fgsv.game import Game
+from fgsv.game import Game, message_of
 from fgsv.running.calls import OutOfTime
 from fgsv.types import Floats
 from fgsv.valuation import INTERRUPTED, End, Reason
@@ -52,5 +52,5 @@ def end_by(error: BaseException) -> End:
     if isinstance(error, OutOfTime):
         return End(Reason.TIME, str(error))
     if isinstance(error, Exception):
-        return End(Reason.FAILED, f"{type(error).__name__}: {error}")
+        return End(Reason.FAILED, f"{type(error).__name__}: {message_of(error)}")
     return INTERRUPTED

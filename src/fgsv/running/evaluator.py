@@ -78,7 +78,7 @@ class Evaluator:
         self._given = ledger
         self._ledger: Ledger | None = None
         self._memory: Memory | None = None
-        self._recorder = Recorder()
+        self.recorder = Recorder()
         self._workers = Workers(game, n_jobs, timeout)
         self._calls = Calls(game, self._workers, None, raises=self._raises)
 
@@ -100,8 +100,8 @@ class Evaluator:
             if self._given is not None:
                 self._ledger = self._given if isinstance(self._given, Ledger) else Ledger(self._given)
                 self._memory = Memory(self._ledger, self.game, retries=self._raises)
-                self._recorder = Recorder(self._ledger, self._memory.number)
-                record = self._recorder.batches if self._recorder.is_open else None
+                self.recorder = Recorder(self._ledger, self._memory.number)
+                record = self.recorder.batches if self.recorder.is_open else None
                 self._calls = Calls(self.game, self._workers, record, raises=self._raises)
                 self._checked = not self._memory.holds_records
             self._workers.start()
@@ -121,15 +121,7 @@ class Evaluator:
         self, settings: Mapping[str, Any], purpose: Purpose = Purpose.DRAWS
     ) -> AbstractContextManager[Recorded]:
         """Record the block in the ledger as a run with these settings, and how it ended."""
-        return self._recorder.run(settings, purpose, lambda: self.n_asked)
-
-    def record_law(self, round_number: int, law: Mapping[str, Any]) -> None:
-        """Record in the ledger the law of a run's draws from a round on."""
-        self._recorder.law(round_number, law)
-
-    def state(self, document: Mapping[str, Any]) -> None:
-        """Record in the ledger what the result of the last valuation states."""
-        self._recorder.state(document)
+        return self.recorder.run(settings, purpose, lambda: self.n_asked)
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,10 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.estimators import Draws, Estimator, Evaluate, Method, Problem
+from fgsv.estimators.units import InUnits
 from fgsv.game import Game
 from fgsv.partition import Partition
 from fgsv.running.door import Door
 from fgsv.running.interrupts import held_interrupts
+from fgsv.running.repeats import Repeats
 from fgsv.running.stopping import Rule, met, unreached
 from fgsv.running.threads import one_thread
 from fgsv.semivalue import Semivalue
@@ -98,8 +101,8 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
         if check is not None:
             check(ends[1] - ends[0])
     with one_thread():
-        estimator = run.method.start(run.problem(ends, evaluate.other_game))
-    failures = evaluate.evaluator.failures_of_run
+        estimator = InUnits(run.method, run.problem(ends, evaluate.other_game))
+    failures, repeats = evaluate.evaluator.failures_of_run, Repeats(run.game, ends, settings.on_error)
     progress = Progress(run, estimator, ends, 2, time.monotonic() - start, failures=failures(mark))
     end: End | None = None
     for number in count():
@@ -112,9 +115,10 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
             if every and number > 0 and progress.valuation.n_evaluations == progress.n_evaluations:
                 yield progress.valuation
             if draws.law is not None:
-                evaluate.evaluator.record_law(number, draws.law)
+                evaluate.evaluator.recorder.law(number, draws.law)
             values = evaluate(draws.coalitions)
             with held_interrupts():
+                repeats.add(draws.coalitions, values)
                 with one_thread():
                     estimator.update(draws, values)
                 now = time.monotonic() - start
@@ -135,6 +139,9 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
         if end is not None:
             break
     assert end is not None
+    if repeats.note is not None:
+        warnings.warn(repeats.note, RuntimeWarning, stacklevel=2)
+        end = end.with_note(repeats.note)
     yield progress.ended(end)
 
 

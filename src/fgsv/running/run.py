@@ -125,9 +125,13 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     (`shapley`) is estimated all the same: `fgsv.exact` uses what it states, for any number of players.
 
     A rule that looks at the errors tends to stop when they happen to look small. Measured in 1,000 runs on each of
-    three games (`python -m benchmarks coverage`), 95% intervals then hold in 94.1 to 96.3%, and where tails are heavy
-    the values are off by 0.17 standard errors in the mean. Standard errors cannot reflect coalitions that were never
-    sampled: a game that is worth something in rare coalitions only may meet its target before the first of them.
+    three games (`python -m benchmarks coverage`), 95% intervals then hold in 94.1 to 96.3%, and where tails are
+    heavy the values are off by 0.17 standard errors in the mean. Few draws may show too little, or nothing: no
+    target is met before 66 evaluations, nor before 3 divided by the precision, nor with fewer than 8 degrees of
+    freedom, nor (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that
+    take few values or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 95%. Standard
+    errors cannot reflect coalitions that were never sampled: a game that is worth something in rare coalitions only
+    may meet its target before the first of them.
 
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
     a file that records every evaluation, `on_error` ("raise", a number that a failure counts as, or "empty" for the

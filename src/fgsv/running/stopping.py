@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+import fgsv
 from fgsv.types import Floats
 from fgsv.valuation import End, Reason, RunSettings, Valuation, positive_total
 
@@ -53,6 +54,31 @@ class MaxSeconds:
         return f"max_seconds of {self.seconds:g} passed" if progress.seconds >= self.seconds else None
 
 
+FEWEST_DRAWS = 64
+"""Draws before which no error is known well enough to stop at."""
+FEWEST_FREEDOM = 8
+"""The same for the degrees of freedom of an error."""
+RULE_OF_THREE = 3.0
+"""What none of m draws has shown happens with a probability of at most 3/m, at 95% confidence."""
+NOTHING_VARIED = 20_000
+"""Evaluations before which an error of exactly zero, though not every coalition is evaluated, meets no target."""
+
+
+def fewest_evaluations(valuation: Valuation, width: float) -> float:
+    """Return the evaluations before which a half-width of this share of the total cannot be known.
+
+    Errors reflect what was drawn. A share may be off by what was not, so 3/m is to be within the target as well.
+    """
+    one_group = valuation.efficient and valuation.partition.n_groups == 1  # its value is U(N) - U(0)
+    if valuation.exact or one_group:
+        return 0
+    if not valuation.stderr.any():
+        return NOTHING_VARIED
+    if valuation.degrees_of_freedom < FEWEST_FREEDOM:
+        return np.inf
+    return 2 + max(FEWEST_DRAWS, np.ceil(RULE_OF_THREE / width))
+
+
 @dataclass(frozen=True)
 class StandardError:
     """Stop when every group's standard error is at most `target`, in units of the utility."""
@@ -63,11 +89,16 @@ class StandardError:
 
     def __call__(self, progress: Progress) -> str | None:
         """Return why to stop, or None to go on."""
-        return f"every standard error is at most {self.target:g}" if self.ratio(progress.valuation) <= 1 else None
+        return f"every standard error is at most {self.target:g}" if _is_met(self, progress.valuation) else None
 
     def ratio(self, valuation: Valuation) -> float:
         """Return the largest standard error over the target."""
         return float(np.max(valuation.stderr)) / self.target
+
+    def fewest(self, valuation: Valuation) -> float:
+        """Return the evaluations before which the target cannot be met."""
+        total = float(np.max(np.abs(valuation.total)))
+        return fewest_evaluations(valuation, 2 * self.target / total if total > 0 else np.inf)
 
 
 @dataclass(frozen=True)
@@ -85,14 +116,22 @@ class Precision:
 
     def __call__(self, progress: Progress) -> str | None:
         """Return why to stop, or None to go on."""
-        if not self.ratio(progress.valuation) <= 1:  # an unknown error meets no target
-            return None
-        return f"every share is within {self.target:g} at {self.confidence:.0%} confidence"
+        met = _is_met(self, progress.valuation)
+        return f"every share is within {self.target:g} at {self.confidence:.0%} confidence" if met else None
 
     def ratio(self, valuation: Valuation) -> float:
         """Return the largest half-width of a share over the target."""
         low_high = valuation.share_interval(self.confidence)
         return float(np.max(low_high[..., 1] - low_high[..., 0])) / 2 / self.target
+
+    def fewest(self, valuation: Valuation) -> float:
+        """Return the evaluations before which the target cannot be met."""
+        return fewest_evaluations(valuation, self.target)
+
+
+def _is_met(rule: StandardError | Precision, valuation: Valuation) -> bool:
+    """Say whether a target is met; an unknown error, which is NaN, meets none."""
+    return rule.ratio(valuation) <= 1 and valuation.n_evaluations >= rule.fewest(valuation)
 
 
 def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) -> tuple[Rule, ...]:
@@ -135,13 +174,25 @@ def met(rules: Iterable[Rule], progress: Progress) -> End | None:
 def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
     """Estimate the evaluations for each missed target: errors fall with the square root of the evaluations."""
     notes = []
-    for rule in rules:
-        if not isinstance(rule, StandardError | Precision):
-            continue
-        ratio = rule.ratio(valuation)
-        if 1 < ratio < np.inf:
-            needed = float(f"{valuation.n_evaluations * ratio**2:.2g}")
+    for rule in _targets(rules):
+        needed = max(valuation.n_evaluations * rule.ratio(valuation) ** 2, rule.fewest(valuation))
+        if np.isfinite(needed) and not _is_met(rule, valuation):
             n = valuation.partition.n_players
-            count = f"all {2**n:,}" if np.log2(needed) > n else f"about {needed:,.0f}"
+            count = f"all {2**n:,}" if np.log2(needed) > n else f"about {float(f'{needed:.2g}'):,.0f}"
             notes.append(f"{rule.name} of {rule.target:g} would take {count} evaluations")
     return notes
+
+
+def same_end(stated: Valuation, derived: Valuation) -> bool:
+    """Say whether two runs ended alike: in the same words, or for the same reason if the versions differ."""
+    settings = stated.settings
+    if settings is not None and settings.version == fgsv.__version__:
+        return stated.end == derived.end
+    targets = [] if settings is None or stated.end.reason is not Reason.TARGET else _targets(rules_of(settings))
+    if any(rule.ratio(derived) <= 1 for rule in targets):
+        return True  # 0.1.0 stopped at the first error within a target
+    return stated.end.reason is derived.end.reason
+
+
+def _targets(rules: Iterable[Rule]) -> list[StandardError | Precision]:
+    return [rule for rule in rules if isinstance(rule, StandardError | Precision)]

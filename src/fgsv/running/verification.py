@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-import fgsv
 from fgsv.estimators import Method
 from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.running.run import iterate
 from fgsv.running.statements import compare, longer_runs
+from fgsv.running.stopping import same_end
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, RunSettings, Valuation
 from fgsv.valuation.file import to_document
@@ -177,10 +177,7 @@ def _differences(stated: Valuation, derived: Valuation) -> Iterator[Difference]:
             continue
         elif ours != theirs:
             yield Difference(name, ours, theirs)
-    if _end_is_free(stated):
-        return
-    same_words = stated.settings is not None and stated.settings.version == fgsv.__version__
-    if stated.end != derived.end if same_words else stated.end.reason is not derived.end.reason:
+    if not _end_is_free(stated) and not same_end(stated, derived):
         yield Difference("stopped", repr(stated.stopped), repr(derived.stopped))
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from fgsv.coalitions import unpack
-from fgsv.game import Game, GameError
+from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import Outcome
 from fgsv.running.batches import attempt
 from fgsv.running.interrupts import ENDINGS
@@ -32,7 +32,9 @@ def attempt_in_worker(folder: str, packed: bytes, timeout: float | None, pickled
             try:
                 fetched = pickle.loads(content)
             except Exception as error:
-                raise GameError(f"a worker cannot load the game ({type(error).__name__}: {error})") from None
+                raise GameError(
+                    f"a worker cannot load the game ({type(error).__name__}: {message_of(error)})"
+                ) from None
             if len(_games) > 1:
                 _games.pop(next(iter(_games)))  # the game of an earlier run
             _games[folder] = fetched

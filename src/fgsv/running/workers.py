@@ -23,7 +23,7 @@ from joblib.parallel import (
 )
 
 from fgsv.coalitions import Coalitions
-from fgsv.game import Game, GameError, describe
+from fgsv.game import Game, GameError, describe, message_of
 from fgsv.ledger import Outcome, failed
 from fgsv.running.batches import PackedBatch, attempt
 from fgsv.running.threads import one_thread
@@ -83,8 +83,9 @@ class Workers:
             try:
                 self._pickled = cloudpickle.dumps(self._game)
             except Exception as error:
+                words = f"{type(error).__name__}: {message_of(error)}"
                 raise GameError(
-                    f"the game cannot be sent to other processes ({type(error).__name__}: {error}); evaluate it "
+                    f"the game cannot be sent to other processes ({words}); evaluate it "
                     'in this one (n_jobs=1), or in threads (joblib.parallel_config(backend="threading"))'
                 ) from error
             self._write_game()
@@ -146,7 +147,10 @@ class Workers:
             except GameError:
                 raise
             except Exception as error:
-                seconds, reason = time.monotonic() - start, f"{type(error).__name__}: {error}".split("\n")[0]
+                seconds, reason = (
+                    time.monotonic() - start,
+                    f"{type(error).__name__}: {error}".split("\n")[0],
+                )
                 self._restart()
             if self._timeout is not None and seconds > self._timeout:
                 return failed(len(batch), f"timed out: no answer after {self._timeout:g} s", seconds)

@@ -80,8 +80,8 @@ def members(path: Path, content: bytes) -> list[tuple[Path, bytes]] | None:
             expanded, most = sum(each.file_size for each in archive.infolist()), most_expanded(len(content))
             if expanded > most:
                 raise TableError(
-                    f"{path} expands to {expanded / 2**20:,.0f} MiB, far more than tables do: if you trust it, unpack it "
-                    "first"
+                    f"{path} expands to {expanded / 2**20:,.0f} MiB, far more than tables do: if you trust it, "
+                    "unpack it first"
                 )
             if EXCEL_BOOK in archive.namelist():
                 return None

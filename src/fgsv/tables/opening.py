@@ -97,6 +97,7 @@ def open_table(
     are no features; those of `regroup` are, and group the same players once more. `test_error` makes the folds of the
     test rows outputs of the game (see `fgsv.tables.folds`).
     """
+    given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     groups, ignored = _names(group), _names(ignore)
     if test is not None and test_by is not None:
         raise TableError("the test rows come from --test or from --test-by, not from both")
@@ -148,6 +149,7 @@ def open_table(
         notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds)),
         versions=versions(),
         features=columns.used,
+        opened_with=given if model is None or isinstance(model, str) else None,
     )
     return Table(game, dataset, inputs, source, folds, tuple(warnings_of_features(dataset, columns)))
 

@@ -29,6 +29,8 @@ class Source:
     versions: Mapping[str, str]
     features: tuple[str, ...] = ()
     """The columns that the model sees, by name; results of 0.1.0 do not list them."""
+    opened_with: Mapping[str, Any] | None = None
+    """The other arguments of `open_table`, to open the same data again; None where JSON cannot hold them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""

@@ -21,7 +21,7 @@ class Estimate:
     """
 
     values: Floats
-    deviations: NDArray[np.float32] | None = None
+    deviations: NDArray[np.floating] | None = None
     stderr: Floats | None = None
     degrees_of_freedom: float = np.inf
     exact: bool = False

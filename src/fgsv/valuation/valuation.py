@@ -17,6 +17,7 @@ from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import t_quantile
 from fgsv.valuation.settings import RunSettings
+from fgsv.valuation.units import unit_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,7 @@ class Valuation:
     """U(N) - U(0): a float, or (q,)."""
     player_values: Floats | None
     """(n,) or (n, q); `values` are their sums. None for methods that value one group at a time."""
-    deviations: NDArray[np.float32] | None
+    deviations: NDArray[np.floating] | None
     """(R, n, q): the variance of any weighted sum of players is the sum over R of its squares."""
     degrees_of_freedom: float
     method: str
@@ -181,7 +182,8 @@ class Valuation:
             raise ValueError(
                 "the test error needs a game with one output per test point: fgsv.utility(..., per_test_point=True)"
             )
-        return self.values.std(axis=1) / np.sqrt(self.values.shape[1])
+        unit = unit_of(self.values.reshape(-1, 1))
+        return (self.values / unit).std(axis=1) / np.sqrt(self.values.shape[1]) * unit
 
     def test_table(self) -> pd.DataFrame:
         """Return a table of the groups' means over the test points, with both kinds of error."""
@@ -205,11 +207,14 @@ class Valuation:
         weights = np.full(q, 1 / q) if weights is None else np.asarray(weights, dtype=float)
         if weights.shape != (q,):
             raise ValueError(f"weights must have one number for each of the {q} outputs, got shape {weights.shape}")
-        deviations = None if self.deviations is None else (self.deviations @ weights.astype(np.float32))
+        deviations = self.deviations
+        if deviations is not None:
+            ordinary = deviations.dtype == np.float32 and unit_of(weights[:, None])[0] == 1
+            deviations = (deviations @ weights.astype(np.float32 if ordinary else float))[..., None]
         single = replace(
             self,
             player_values=self.player_values @ weights,
-            deviations=None if deviations is None else deviations[..., None],
+            deviations=deviations,
             total=np.asarray(self.total @ weights)[()],
             outputs=None,
             grouped=False,
@@ -302,7 +307,7 @@ class Valuation:
 def _group_sums(
     partition: Partition,
     players: Floats,
-    deviations: NDArray[np.float32] | None,
+    deviations: NDArray[np.floating] | None,
     *,
     total: Floats | None,
     exact: bool,
@@ -315,10 +320,11 @@ def _group_sums(
         return values, np.zeros_like(values)
     if deviations is None:
         return values, np.full_like(values, np.nan)
+    unit = 1.0 if deviations.dtype == np.float32 else unit_of(deviations)
     variance = np.zeros_like(values)
     for deviation in deviations:
-        variance += partition.sums(deviation.astype(float)) ** 2
-    return values, np.sqrt(variance)
+        variance += partition.sums(deviation.astype(float) / unit) ** 2
+    return values, np.sqrt(variance) * unit
 
 
 def positive_total(total: Floats) -> Floats:

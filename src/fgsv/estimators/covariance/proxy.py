@@ -16,6 +16,7 @@ from fgsv.estimators.covariance.sizes import mean_and_spread
 from fgsv.estimators.method import Evaluate
 from fgsv.game import GameError
 from fgsv.types import Floats, Ints
+from fgsv.valuation.units import unit_of
 
 if TYPE_CHECKING:
     from fgsv.estimators.method import Estimator
@@ -48,7 +49,7 @@ class Proxy:
     """(n - 1, q): the expected relative spread of the game at each size, one on average."""
     values: Floats
     """(n, k, q): the players' values of the departures."""
-    deviations: NDArray[np.float32] | None = None
+    deviations: NDArray[np.floating] | None = None
     """(R, n, k, q): their errors, if they are estimates."""
     own_run: _OwnRun | None = None
     """The run that improves them, if they are estimates."""
@@ -79,7 +80,7 @@ class _OwnRun:
         self._numbers = count()
         self.spent = 0
 
-    def after(self, n_evaluations: int) -> tuple[Floats, NDArray[np.float32] | None]:
+    def after(self, n_evaluations: int) -> tuple[Floats, NDArray[np.floating] | None]:
         """Return (n, k q) values and their deviations after at least this many evaluations, or all coalitions."""
         while self.spent < n_evaluations:
             # a seed that no round of the game's run has: with the same draws, the errors of both would be correlated
@@ -118,27 +119,29 @@ def value_proxy(
             raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
         return np.broadcast_to(values, (len(values), q))
 
-    first, last = evaluated(Coalitions.ends(n))
-    curve, spread = mean_and_spread(n, sizes, evaluated(sample), np.stack([first, last]))
-    mean = np.concatenate([[first], curve, [last]])
+    ends, drawn = evaluated(Coalitions.ends(n)), evaluated(sample)
+    unit = unit_of(np.concatenate([ends, drawn]))  # its scale is its own: coefficients adapt to it
+    curve, spread = mean_and_spread(n, sizes, drawn / unit, ends / unit)
+    mean = np.concatenate([ends[:1] / unit, curve, ends[1:] / unit])
     banded = closed_form is None and 2 < n <= _MOST_BANDED
 
     def departures(coalitions: Coalitions) -> Floats:
         bands = np.ones((len(coalitions), 1))
         if banded:
             bands = size_hats(n, np.clip(coalitions.sizes, 1, n - 1)).astype(float)
-        return bands[:, :, None] * (evaluated(coalitions) - mean[coalitions.sizes])[:, None, :]
+        return bands[:, :, None] * (evaluated(coalitions) / unit - mean[coalitions.sizes])[:, None, :]
 
     if closed_form is not None:
         if closed_form.shape[1] not in (1, q):
             raise ValueError(f"proxy.shapley has {closed_form.shape[1]} outputs; the game has {q}")
-        off = np.abs(closed_form.sum(axis=0) - (last - first))
-        if (off > 1e-6 * np.maximum(np.abs(closed_form).sum(axis=0), np.abs(last - first))).any():
+        rise = ends[1] - ends[0]
+        off = np.abs(closed_form.sum(axis=0) - rise)
+        if (off > 1e-6 * np.maximum(np.abs(closed_form).sum(axis=0), np.abs(rise))).any():
             raise ValueError(
-                f"proxy.shapley sums to {closed_form.sum(axis=0)}, but the proxy is worth {last - first} more "
+                f"proxy.shapley sums to {closed_form.sum(axis=0)}, but the proxy is worth {rise} more "
                 "with all players than with none: these are not its Shapley values"
             )
-        values = closed_form - (last - first) / n  # a part that depends only on the size is shared equally
+        values = (closed_form - rise / n) / unit  # a part that depends only on the size is shared equally
         return Proxy(departures, mean, _expected_spread(spread, mean), values[:, None, :])
     at_ends = departures(Coalitions.ends(n))
     own_run = _OwnRun(start(at_ends.reshape(2, -1)), departures, seed)

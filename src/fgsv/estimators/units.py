@@ -1,0 +1,49 @@
+"""Units: a method never sees how small or large utilities are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fgsv.estimators.method import Draws, Method, Problem
+from fgsv.types import Floats
+from fgsv.valuation import Estimate
+from fgsv.valuation.units import unit_of
+
+
+class InUnits:
+    """An estimator that divides utilities of extreme scale by a power of two, one for each output.
+
+    The unit follows from U(0) and U(N). If both are zero, it follows from the first round with another value: zeros
+    are the same in every unit.
+    """
+
+    def __init__(self, method: Method, problem: Problem) -> None:
+        self._unit = unit_of(problem.ends)
+        self._unknown = ~problem.ends.any(axis=0)
+        self._estimator = method.start(replace(problem, ends=problem.ends / self._unit))
+
+    def draw(self, rng: np.random.Generator) -> Draws | None:
+        """Return the method's draws."""
+        return self._estimator.draw(rng)
+
+    def update(self, draws: Draws, values: Floats) -> None:
+        """Give the method the values of a round in its units."""
+        if self._unknown.any():
+            self._unit = np.where(self._unknown, unit_of(values), self._unit)
+            self._unknown &= ~values.any(axis=0)
+        self._estimator.update(draws, values / self._unit)
+
+    def estimate(self) -> Estimate:
+        """Return the method's estimate in units of the utility."""
+        found = self._estimator.estimate()
+        if (self._unit == 1).all():
+            return found
+        return replace(
+            found,
+            values=found.values * self._unit,
+            # float32 has no numbers that small or large
+            deviations=None if found.deviations is None else found.deviations.astype(float) * self._unit,
+            stderr=None if found.stderr is None else found.stderr * self._unit,
+        )

@@ -1,0 +1,86 @@
+"""Targets: no run stops at an error that it cannot know yet."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import fgsv
+from benchmarks import stops
+from fgsv.games import Airport, SumOfUnanimity, WeightedMajority
+from fgsv.running.stopping import NOTHING_VARIED, Precision, StandardError
+from fgsv.valuation import End, Reason, Valuation
+
+VOTE = WeightedMajority([12, 9, 8, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 1], 38)
+GROUPS = np.arange(14) % 4
+
+
+@pytest.mark.parametrize("seed", [23, 36])
+def test_a_vote_does_not_stop_before_its_errors_are_seen(seed):
+    truth = np.array([VOTE.shapley[k == GROUPS].sum() for k in range(4)])
+    stopped = fgsv.value(VOTE, GROUPS, seed=seed, precision=0.15)
+    assert stopped.end.reason is Reason.TARGET
+    assert stopped.stderr.min() > 0
+    np.testing.assert_array_less(np.abs(stopped.values - truth), 4 * stopped.stderr)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run as a rule sees it."""
+
+    valuation: Valuation
+    n_evaluations: int = 0
+    seconds: float = 0.0
+    round_seconds: float = 0.0
+
+
+@pytest.mark.parametrize("rule", [Precision(0.02), StandardError(0.02)])
+def test_enough_is_known_before_a_target_counts(rule):
+    known = fgsv.value(SumOfUnanimity(20), np.arange(20) % 4, budget=400)
+    known = replace(known, total=np.float64(1.0), values=known.values / known.total, stderr=np.full(4, 1e-5))
+    soon = 152 if isinstance(rule, Precision) else 77
+
+    def is_met(**changed):
+        return rule(Seen(replace(known, **changed))) is not None
+
+    assert is_met()
+    assert is_met(n_evaluations=soon)
+    assert not is_met(n_evaluations=soon - 1)
+    assert not is_met(degrees_of_freedom=7)
+    assert not is_met(stderr=np.full(4, np.nan))
+    nothing = {"stderr": np.zeros(4)}
+    assert not is_met(**nothing)
+    assert not is_met(**nothing, n_evaluations=NOTHING_VARIED - 1)
+    assert is_met(**nothing, n_evaluations=NOTHING_VARIED)
+    assert is_met(**nothing, exact=True, n_evaluations=16)
+
+
+def test_a_group_of_all_players_and_exact_values_need_no_more_evaluations():
+    assert fgsv.value(SumOfUnanimity(30), np.zeros(30), precision=0.01).n_evaluations == 34
+    assert fgsv.value(Airport([1.0, 2.0, 3.0]), precision=1e-9).exact
+
+
+def test_a_budget_that_ends_too_soon_says_what_the_target_takes():
+    short = fgsv.value(SumOfUnanimity(30), np.arange(30) % 3, precision=0.5, budget=34)
+    assert short.end.reason is Reason.BUDGET
+    assert "a precision of 0.5 would take about 66 evaluations" in short.stopped
+
+
+def test_a_result_of_0_1_0_that_stopped_at_its_first_error_is_verified(tmp_path):
+    game = fgsv.Game(SumOfUnanimity(20), 20, fingerprint="stopped early")
+    result = fgsv.value(game, np.arange(20) % 4, budget=34, ledger=tmp_path / "run.db")
+    half_width = float(result.half_width().max() / result.total)
+
+    def stopped_at(precision, version):
+        settings = replace(result.settings, precision=precision, budget=1_000_000, version=version)
+        return replace(result, settings=settings, end=End(Reason.TARGET, "every share is precise"))
+
+    assert fgsv.verify(stopped_at(1.1 * half_width, "0.1.0"), tmp_path / "run.db") == []
+    assert fgsv.verify(stopped_at(0.9 * half_width, "0.1.0"), tmp_path / "run.db") != []
+    assert fgsv.verify(stopped_at(1.1 * half_width, fgsv.__version__), tmp_path / "run.db") != []
+
+
+def test_intervals_hold_where_runs_stop(repeats):
+    for game in repeats(["vote of 9"], list(stops.GAMES)):
+        found = stops.repeat(game, repeats(0.1, 0.05), runs=repeats(12, 200), jobs=repeats(1, 2))
+        assert found["coverage of all"] > repeats(0.75, 0.88), game
