@@ -26,6 +26,7 @@ from .valuation import End as End
 from .valuation import Reason as Reason
 from .valuation import RunSettings as RunSettings
 from .valuation import Valuation as Valuation
+from .valuation import load as load
 from .valuation.comparison import compare as compare
 
 __version__: str

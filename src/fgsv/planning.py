@@ -18,6 +18,7 @@ from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.run import iterate
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence
+from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
 
 if TYPE_CHECKING:
@@ -100,8 +101,16 @@ class Plan:
 
     def __repr__(self) -> str:
         table = self.to_frame().to_string(index=False, float_format=lambda x: f"{x:.3g}")
+        return f"{table}\n{self._footnote}"
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        return html_of(self.to_frame(), [self._footnote])
+
+    @property
+    def _footnote(self) -> str:
         pilot = f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s"
-        return f"{table}\n{pilot}; half-widths of the widest share at {self.confidence:.0%} confidence"
+        return f"{pilot}; half-widths of the widest share at {self.confidence:.0%} confidence"
 
 
 @dataclass(frozen=True)
@@ -165,6 +174,18 @@ class Watcher(Protocol):
 
     def audited(self, n_evaluations: int) -> None:
         """Receive how many evaluations the audit has made since the last call."""
+
+
+def evaluations_to_narrow(valuation: Valuation, factor: float) -> int:
+    """Return about how many evaluations make the intervals of a valuation narrower by a factor: at most all 2^n.
+
+    >>> import fgsv
+    >>> evaluations_to_narrow(fgsv.value(fgsv.games.SumOfUnanimity(64), budget=1000), 3.0)
+    8900
+    """
+    needed = float(f"{valuation.n_evaluations * max(factor, 1.0) ** 2:.2g}")
+    n = valuation.partition.n_players
+    return 2**n if math.log2(needed) > n else math.ceil(needed)
 
 
 def plan(

@@ -1,5 +1,7 @@
 """The table that the tests of the command line value."""
 
+import json
+
 import numpy as np
 import pandas as pd
 
@@ -15,3 +17,11 @@ def providers(n=60, seed=0):
 
 
 COLUMNS = ["--group", "provider", "--target", "y", "--ignore", "site"]
+
+
+def undated(folder):
+    """Return valuation.json as text, without the date and the command, which two folders never share."""
+    document = json.loads((folder / "valuation.json").read_text(encoding="utf-8"))
+    assert {"made", "command"} <= set(document["info"])
+    document["info"] = {name: part for name, part in document["info"].items() if name not in ("made", "command")}
+    return json.dumps(document)

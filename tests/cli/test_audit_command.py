@@ -14,7 +14,7 @@ def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
     code, text, notes = fgsv_command("audit", train, *COLUMNS, "--test-error")
     assert code == 2  # 15 test rows are too few for ten folds
     assert "at least 20" in notes
-    options = ["--budget", 400, "--payout", 100, "--clip", "--parts", "2,4"]
+    options = ["--budget", 400, "--payout", 100, "--pay-anyway", "--clip", "--parts", "2,4"]
     code, text, notes = fgsv_command("audit", train, *COLUMNS, *options, "--json")
     assert code == 0, notes
     found = json.loads(text)["audit"]

@@ -1,7 +1,9 @@
 """The commands that open a result: plan, payout, report, compare, verify and those of ledgers."""
 
 import json
+from decimal import Decimal
 
+import pandas as pd
 import pytest
 from cli_cases import COLUMNS
 
@@ -23,12 +25,42 @@ def test_plan_and_payout(fgsv_command, train, tmp_path):
     assert (code, "plan: about 7,000 evaluations" in notes) == (0, True), notes
     fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / "o")
     saved = tmp_path / "o" / "valuation.json"
-    code, text, _ = fgsv_command("payout", saved, "--amount", "100.00", "--json")
+    code, text, _ = fgsv_command("payout", saved, "--amount", "100.00", "--pay-anyway", "--json")
     assert code == 0
     assert json.loads(text)["faithful"] is True
-    code, text, notes = fgsv_command("payout", saved, "--amount", "100.00", "--clip")
+    code, text, notes = fgsv_command("payout", saved, "--amount", "100.00", "--pay-anyway", "--clip")
     assert code == 0
     assert "not faithful" in text + notes
+
+
+def test_money_after_the_fact(fgsv_command, train, tmp_path):
+    pytest.importorskip("altair")
+    fgsv_command("value", train, *COLUMNS, "--budget", 300, "--out", tmp_path / "o")
+    saved = tmp_path / "o" / "valuation.json"
+    before = saved.read_bytes()
+    amount = ["--amount", "100.00", "--currency", "USD"]
+    code, text, notes = fgsv_command("payout", saved, *amount, "--out", tmp_path / "p.csv")
+    assert (code, "refused: 100.00 USD" in notes, text, (tmp_path / "p.csv").exists()) == (3, True, "", False)
+    code, text, _ = fgsv_command("payout", saved, *amount, "--json")
+    assert (code, json.loads(text)["objections"][0]["doubt"]) == (3, "too wide")
+    for name in ("p.csv", "p.json"):
+        code, _, notes = fgsv_command("payout", saved, *amount, "--pay-anyway", "--out", tmp_path / name)
+        assert code == 0, notes
+    document = json.loads((tmp_path / "p.json").read_text())
+    table = pd.read_csv(tmp_path / "p.csv", dtype=str)
+    assert [row["payout"] for row in document["payments"]] == table["payout"].tolist()
+    assert sum(map(Decimal, table["payout"])) == Decimal(document["amount"]) == 100
+    assert set(table["currency"]) == {"USD"}
+    code, _, notes = fgsv_command("payout", saved, *amount, "--pay-anyway", "--out", tmp_path / "p.csv")
+    assert (code, "--force" in notes) == (2, True)
+    code, _, notes = fgsv_command("payout", saved, *amount, "--pay-anyway", "--out", tmp_path / "p.xls")
+    assert (code, ".csv or .json" in notes) == (2, True)
+    page = tmp_path / "paid.html"
+    code, _, _ = fgsv_command("report", saved, "--payout", "100.00", "--currency", "USD", "--out", page)
+    assert (code, "100.00 USD was not split" in page.read_text()) == (3, True)
+    code, _, _ = fgsv_command("report", saved, "--payout", "777.00", "--pay-anyway", "--out", page, "--force")
+    assert (code, "777.00 EUR" in page.read_text()) == (0, True)
+    assert saved.read_bytes() == before
 
 
 def test_report_and_compare(fgsv_command, train, tmp_path):

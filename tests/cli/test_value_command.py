@@ -15,7 +15,7 @@ from fgsv.tables import models
 def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
     out = tmp_path / "out"
     code, text, notes = fgsv_command(
-        "value", train, *COLUMNS, "--budget", 1500, "--payout", "1000", "--currency", "EUR", "--out", out
+        "value", train, *COLUMNS, "--budget", 1500, "--payout", "1000", "--pay-anyway", "--out", out
     )
     assert code == 0, notes
     for word in ("north", "south", "east", "west", "points", "value", "± stderr", "share", "payout"):
@@ -24,7 +24,7 @@ def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
     assert "plan: about 1,500 evaluations" in notes
     frame = pd.read_csv(out / "valuation.csv")
     assert list(frame.columns) == [
-        "group", "points", "value", "stderr", "share", "share_low", "share_high", "payout",
+        "group", "points", "value", "stderr", "share", "share_low", "share_high", "payout", "without",
     ]  # fmt: skip
     assert frame["payout"].sum() == pytest.approx(1000)
     loaded = Result.load(out / "valuation.json")
@@ -34,12 +34,16 @@ def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
     np.testing.assert_allclose(loaded.valuation.values, frame["value"])
 
 
-def test_the_same_command_gives_the_same_bytes(fgsv_command, train, tmp_path):
-    for name in ("one", "two"):
-        code, _, _ = fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / name)
-        assert code == 0
-    for name in ("valuation.json", "valuation.csv"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+def test_the_same_command_gives_the_same_bytes_but_for_the_date(fgsv_command, train, tmp_path, monkeypatch):
+    written = []
+    for seconds in ("0", "0", "86400"):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", seconds)
+        command = ["value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / "o", "--force"]
+        assert fgsv_command(*command)[0] == 0
+        names = ("valuation.json", "valuation.csv", "report.html")
+        written.append([(tmp_path / "o" / name).read_bytes() for name in names])
+    assert written[0] == written[1]
+    assert [text.replace(b"1970-01-02", b"1970-01-01") for text in written[2]] == written[0]
 
 
 def test_several_group_columns_from_one_run(fgsv_command, train, tmp_path):
@@ -68,7 +72,7 @@ def test_regrouping_by_columns_that_stay_features(fgsv_command, train):
 
 def test_several_metrics(fgsv_command, train):
     command = ["value", train, *COLUMNS, "--metric", "accuracy,neg_log_loss", "--budget", 300]
-    code, text, notes = fgsv_command(*command, "--payout", "100,50", "--json")
+    code, text, notes = fgsv_command(*command, "--payout", "100,50", "--pay-anyway", "--json")
     assert code == 0, notes
     document = json.loads(text)
     assert len(document["groupings"]["provider"]) == 8
@@ -79,7 +83,9 @@ def test_several_metrics(fgsv_command, train):
 
 
 def test_json_is_json_and_nothing_else(fgsv_command, train):
-    code, text, notes = fgsv_command("value", train, *COLUMNS, "--budget", 600, "--payout", 10, "--json")
+    code, text, notes = fgsv_command(
+        "value", train, *COLUMNS, "--budget", 600, "--payout", 10, "--pay-anyway", "--json"
+    )
     assert code == 0
     assert notes == ""
     document = json.loads(text)

@@ -1,10 +1,14 @@
 """The command `fgsv value --payout`: what cannot be paid is said before the run, and nothing is lost after it."""
 
+import json
+
 import numpy as np
 import pytest
 from cli_cases import COLUMNS, providers
 
 import fgsv
+from fgsv.payout import Decision, Doubt
+from fgsv.report import Result
 
 
 def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path, monkeypatch):
@@ -37,13 +41,32 @@ def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, trai
     assert (code, words in notes) == (2, True), notes
 
 
-def test_a_payout_warns_of_intervals_that_decide_nothing(fgsv_command, train, tmp_path):
+def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(fgsv_command, train, tmp_path):
     pytest.importorskip("altair")
     out = tmp_path / "out"
-    code, _, notes = fgsv_command("value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", out)
-    assert code == 0
-    assert "warning: these intervals overlap" in notes
-    assert "these intervals overlap" in (out / "report.html").read_text()
+    command = ["value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", out]
+    code, text, notes = fgsv_command(*command)
+    assert (code, "refused: 100.00 EUR was not split" in notes, "north" in text) == (3, True, True)
+    assert "verdict: undecided" in notes
+    kept = Result.load(out / "valuation.json")
+    assert kept.valuation.finished
+    assert kept.payout is None
+    assert Doubt.TOO_WIDE in [objection.doubt for objection in kept.unpaid.objections]
+    assert kept.unpaid.objections[0].evaluations > 200
+    assert kept.verdict.decision is Decision.UNDECIDED
+    page = (out / "report.html").read_text()
+    assert "was not split" in page
+    assert "Undecided" in page
+    code, text, _ = fgsv_command(*command, "--json", "--force")
+    document = json.loads(text)
+    assert (code, document["payout"], document["verdict"]["decision"]) == (3, None, "undecided")
+    assert document["unpaid"] == kept.unpaid.to_dict()
+    code, _, notes = fgsv_command(*command, "--pay-anyway", "--force")
+    assert (code, "warning: paid although" in notes) == (0, True)
+    paid = Result.load(out / "valuation.json")
+    assert sum(paid.payout.payments) == 100
+    assert paid.payout.objections == kept.unpaid.objections
+    assert "paid although" in (out / "report.html").read_text()
 
 
 def test_a_payout_that_fails_loses_no_valuation(fgsv_command, train, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BUDGETS = {"value": ["--budget", "300"]}
 BUDGETS["audit"] = [*BUDGETS["value"], "--audit-budget", "3000"]
 BUDGETS["plan"] = ["--pilot", "300"]
-FORCED = ("value", "audit", "report")
+FORCED = ("value", "audit", "report", "payout")
 ELSEWHERE = ("bench", "demo", "ledger", "reproduce", "verify")
 """Commands that have tests of their own."""
 
@@ -36,7 +36,9 @@ def shortened(arguments):
     name = arguments[0]
     options = {"--budget", "--audit-budget", "--precision", "--pilot"} if name in BUDGETS else set()
     kept = [a for k, a in enumerate(arguments) if a not in options and (k == 0 or arguments[k - 1] not in options)]
-    return [*kept, *BUDGETS.get(name, []), *(["--force"] if name in FORCED else [])]
+    # with so few evaluations nobody should pay
+    paying = ["--pay-anyway"] if name == "payout" or "--payout" in arguments else []
+    return [*kept, *BUDGETS.get(name, []), *paying, *(["--force"] if name in FORCED else [])]
 
 
 def run_commands(code):

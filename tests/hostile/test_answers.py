@@ -199,9 +199,11 @@ TALKER = """
 
 def test_what_a_model_prints_is_no_part_of_the_json(tmp_path, capfd):
     X, y = load_diabetes(return_X_y=True, as_frame=True)
-    X.assign(y=y, who=np.arange(len(X)) % 3)[:60].to_csv(tmp_path / "train.csv", index=False)
+    X.assign(y=y, who=np.arange(len(X)) % 3, patient=np.arange(len(X)) % 9)[:90].to_csv(
+        tmp_path / "train.csv", index=False
+    )
     (tmp_path / "talker.py").write_text(textwrap.dedent(TALKER))
-    words = ["value", str(tmp_path / "train.csv"), "--group", "who", "--target", "y", "--unit", "who", "--json"]
+    words = ["value", str(tmp_path / "train.csv"), "--group", "who", "--target", "y", "--unit", "patient", "--json"]
     with pytest.raises(SystemExit):
         command_line.main([*words, "--model", f"{tmp_path / 'talker.py'}:model"])
     out, err = capfd.readouterr()

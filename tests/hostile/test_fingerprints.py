@@ -2,9 +2,14 @@
 
 import importlib
 import os
+import re
 import subprocess
 import sys
+import threading
 import types
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,6 +115,21 @@ def test_a_function_in_a_pipeline_counts_with_its_code():
     assert len({*made}) == 3
 
 
+def test_values_of_every_kind_and_fitted_models_count_with_their_content():
+    def by(value):
+        def score(model, X, y):
+            return float(value is None)
+
+        return fingerprint(score)
+
+    fitted = [Ridge().fit(X, Y), Ridge().fit(X, -Y), Ridge().fit(X, Y)]
+    values = [Path("a"), Path("b"), date(2024, 1, 1), Decimal("1.0"), re.compile("x"), range(3), *fitted, object()]
+    made = [by(value) for value in values]
+    assert None not in made
+    assert made[6] == made[8] != made[7]
+    assert len({*made}) == len(made) - 1
+
+
 def test_a_module_of_ones_own_counts_with_its_source_and_what_it_imports(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -169,8 +189,8 @@ def test_sets_in_code_have_no_order():
 
 @pytest.mark.parametrize(
     "unknown",
-    [object(), np.random.default_rng(0), sys.stdout],
-    ids=["object", "generator", "file"],
+    [threading.Lock(), np.random.default_rng(0), sys.stdout],
+    ids=["lock", "generator", "file"],
 )
 def test_what_cannot_be_known_needs_a_name_before_work_is_spent(tmp_path, unknown):
     asked = []

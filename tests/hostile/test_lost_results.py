@@ -191,11 +191,12 @@ def test_everybody_failing_under_a_policy_leaves_a_result(fgsv_command, train, t
         "from sklearn.linear_model import Ridge\n"
         "class Model(Ridge):\n"
         "    def fit(self, X, y):\n"
-        "        if len(y) == 30:\n"
+        "        if len(y) == 40:\n"
         "            raise ValueError('too large')\n"
         "        return super().fit(X, y)\n"
     )
-    model = ["--model", f"{tmp_path / 'own.py'}:Model", "--on-error", counted_as, "--out", tmp_path / "o"]
+    model = ["--model", f"{tmp_path / 'own.py'}:Model", "--on-error", counted_as, "--test", train]
+    model += ["--out", tmp_path / "o"]
     code, text, notes = fgsv_command("value", train, *OPTIONS, *model)
     assert (code, "north" in text, "1 evaluations failed" in notes) == (0, True, True), notes
     assert names(tmp_path / "o") == FILES

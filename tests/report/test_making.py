@@ -8,9 +8,12 @@ import pytest
 
 import fgsv
 from fgsv.cli.console import describe_cost
+from fgsv.game import GameError
+from fgsv.ledger import Ledger
+from fgsv.ledger.tools import summary
 from fgsv.payout import Terms
 from fgsv.planning import FirstCost
-from fgsv.report import Result, make_result
+from fgsv.report import Result, make_result, render
 from fgsv.report.making import Silent
 
 
@@ -26,17 +29,18 @@ def table(tmp_path):
 
 
 def test_a_result_reads_back_as_it_was_made(table, tmp_path):
-    made = make_result(
-        table, budget=200, payout=Terms("100.00", clip=True), audit=True, confidence=0.9, out=tmp_path / "o"
-    )
+    terms = Terms("100.00", clip=True, pay_anyway=True)
+    made = make_result(table, budget=200, payout=terms, audit=True, confidence=0.9, out=tmp_path / "o")
     read = Result.load(tmp_path / "o" / "valuation.json")
     assert read.source == made.source
     assert read.source.file.endswith("t.csv")
     assert read.history == made.history
     assert read.history[-1].n_evaluations == made.valuation.n_evaluations
     assert (read.confidence, read.warnings, read.test_error) == (0.9, made.warnings, None)
-    assert read.warnings
-    np.testing.assert_equal(vars(read.payout), vars(made.payout))
+    assert read.audit.warnings
+    assert read.payout.to_dict() == made.payout.to_dict()
+    assert read.payout.objections == made.payout.objections != ()
+    assert read.verdict == made.verdict
     assert sum(read.payout.payments) == 100
     same_audit(read.audit, made.audit)
     same_valuation(read.valuation, made.valuation)
@@ -81,12 +85,51 @@ def same_valuation(read, made):
         assert getattr(read, name) == getattr(made, name), name
 
 
+def test_the_scores_without_each_provider_are_those_of_the_model(table, tmp_path):
+    made = make_result(table, budget=200, ledger=tmp_path / "run.db", out=tmp_path / "o")
+    masks = np.stack([table.partition.codes != k for k in range(3)])
+    np.testing.assert_array_equal([score for (score,) in made.without.scores], table.game(masks))
+    assert made.valuation.n_evaluations <= 200
+    assert made.without.n_evaluations == 3
+    read = Result.load(tmp_path / "o" / "valuation.json")
+    assert read.without == made.without
+    assert pd.read_csv(tmp_path / "o" / "valuation.csv")["without"].tolist() == made.without.column
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        before = summary(ledger)["coalitions"].sum()
+    again = make_result(table, budget=200, ledger=tmp_path / "run.db")
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        assert summary(ledger)["coalitions"].sum() == before
+    assert again.without == made.without
+    page = render(made)
+    assert f"{made.without.scores[0][0]:.4g}" in page
+    assert make_result(table, budget=200, without=False).without is None
+
+
+@pytest.mark.parametrize(("error", "finished"), [(GameError("no"), True), (KeyboardInterrupt(), False)])
+def test_scores_without_providers_that_fail_lose_no_valuation(table, tmp_path, monkeypatch, error, finished):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("fgsv.report.making.without_each", fail)
+    made = make_result(table, budget=200, out=tmp_path / "o")
+    assert made.without is None
+    assert "scores without each provider are missing" in made.warnings[0]
+    assert Result.load(tmp_path / "o" / "valuation.json").valuation.finished is finished
+
+
+def test_several_outputs_have_a_score_without_each_provider_each(table, tmp_path):
+    several = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", metric="r2,neg_mean_squared_error")
+    made = make_result(several, budget=200)
+    masks = np.stack([several.partition.codes != k for k in range(3)])
+    np.testing.assert_array_equal(made.table()["without"], several.game(masks).T.ravel())
+
+
 def test_a_page_that_cannot_be_rendered_loses_neither_payout_nor_audit(table, tmp_path, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("no charts today")
 
     monkeypatch.setattr("fgsv.report.folder.render", broken)
-    made = make_result(table, budget=200, payout=Terms("100.00"), audit=True, out=tmp_path / "o")
+    made = make_result(table, budget=200, payout=Terms("100.00", pay_anyway=True), audit=True, out=tmp_path / "o")
     [error] = made.errors
     assert "no charts" in str(error)
     assert {path.name for path in made.files} == {path.name for path in (tmp_path / "o").iterdir()}

@@ -7,6 +7,7 @@ import pytest
 
 import fgsv
 from fgsv.audit import Audit
+from fgsv.payout import Terms
 from fgsv.planning import HistoryPoint
 from fgsv.report import Result, render
 
@@ -51,15 +52,15 @@ def browser():
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    """Open a report and return its page; at the end there must be no error in its console and no request."""
+    """Open a report and return its page; at the end there must be nothing in its console and no request."""
     opened = []
 
-    def open_it(html, width=1280):
+    def open_it(html, width=1280, **options):
         path = tmp_path / "report.html"
         path.write_text(html, encoding="utf-8")
-        page = browser.new_page(viewport={"width": width, "height": 900})
+        page = browser.new_page(viewport={"width": width, "height": 900}, **options)
         errors, requests = [], []
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("console", lambda message: errors.append(message.text))
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(path.as_uri())
@@ -156,6 +157,109 @@ def test_split_and_reset(open_page, valuation, way):
     assert (parts[0]["value"] == pytest.approx(best)) == (way == "best")
     page.click("#whatif-reset")
     assert rows(page) == before
+
+
+def test_the_panel_has_the_money_of_the_payout(open_page, valuation):
+    result = Result(valuation).paid_by(Terms("10000.00", "USD"))
+    page = open_page(render(result))
+    paid = {str(name): f"{part:,}" for name, part in zip(valuation.names, result.payout.payments, strict=True)}
+    assert {name: cells[2] for name, cells in table(page).items()} == paid
+    assert page.inner_text("#whatif-paid") == "10,000.00"
+    choose(page, "split-group", "south")
+    assert "their payments by 0.0" in submit(page, "split")
+    parts = [row["paid"] for name, row in rows(page).items() if name.startswith("south / ")]
+    assert sum(parts) == pytest.approx(float(paid["south"].replace(",", "")) * 100, abs=2)
+    assert page.inner_text("#whatif-paid") == "10,000.00"
+
+
+@pytest.mark.parametrize("policy", [{"clip": True}, {"floor": "1000.00"}, {"cap": "3000.00"}])
+def test_the_panel_pays_by_the_policy_of_the_payout(open_page, valuation, policy):
+    shells = [NAMES[i % 4] if i % 7 else f"{NAMES[i % 4]}, losses" for i in range(60)]
+    start, after = (
+        Result(each).paid_by(Terms("10000.00", **policy)) for each in (valuation, valuation.regroup(shells))
+    )
+    page = open_page(render(after))
+    for result in (after, start):
+        seen = [row["paid"] for row in rows(page).values()]
+        expected = [float(part) * 100 for part in result.payout.payments]
+        np.testing.assert_allclose(sorted(seen), sorted(expected), atol=1)
+        for name in NAMES if result is after else ():
+            if f"{name}, losses" in rows(page):
+                choose(page, "merge-a", name)
+                choose(page, "merge-b", f"{name}, losses")
+                submit(page, "merge")
+
+
+def test_tables_of_many_providers_have_pages_and_a_search(open_page):
+    n = 300
+    many = fgsv.value(fgsv.Game(lambda masks: masks @ np.arange(1.0, n + 1), n), budget=310)
+    page = open_page(render(Result(many).paid_by(Terms("1000000.00", pay_anyway=True))))
+    visible = "#payout ~ .scroll >> nth=0 >> tbody tr:visible"
+    assert page.locator(visible).count() == 50
+    controls = page.locator(".pager >> nth=0")
+    assert "1 to 50 of 300" in controls.inner_text()
+    controls.get_by_role("button", name="Next").click()
+    assert "51 to 100 of 300" in controls.inner_text()
+    controls.get_by_label("Search").fill("123")
+    assert page.locator(visible).count() >= 1
+    assert "among 300" in controls.inner_text()
+    controls.get_by_label("Search").fill("nobody of this name")
+    assert page.locator(visible).count() == 0
+    page.emulate_media(media="print")
+    assert page.locator(visible).count() == n
+
+
+def test_on_paper_everything_is_there_once(open_page, valuation):
+    attacks = [
+        {"group": name, "way": "evenly", "parts": parts, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
+        for name in NAMES
+        for parts in (2, 3, 5, 7)
+    ]
+    audit = Audit.from_dict(
+        {"gsv": [], "attacks": attacks, "warnings": [], "budget": None, "spent": {}, "tables": [], "n_evaluations": 0}
+    )
+    page = open_page(render(Result(valuation, audit=audit).paid_by(Terms("100.00"))))
+    assert page.locator("details[open]").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    assert page.locator("details:not([open])").count() == 0
+    assert not page.locator("#whatif").is_visible()
+    assert page.locator("summary:visible, button:visible, input:visible, select:visible").count() == 0
+    headings = page.evaluate(
+        "[...document.querySelectorAll('h2, h3, caption')].filter((e) => e.checkVisibility())"
+        ".map((e) => e.textContent)"
+    )
+    assert len(headings) == len(set(headings)) > 5
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0
+
+
+def test_charts_and_text_can_be_read_in_the_dark(open_page, valuation):
+    page = open_page(render(valuation), color_scheme="dark")
+    paper, ink, label = page.evaluate(
+        """() => {
+          const light = (colour) => colour.match(/\\d+/g).slice(0, 3).map(Number).reduce((a, b) => a + b) / 765;
+          const label = document.querySelector("#chart-shares .role-axis-label text");
+          return [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
+            getComputedStyle(label).fill].map(light);
+        }"""
+    )
+    assert paper < 0.2
+    assert min(ink, label) > 0.6
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_zero_is_labelled_and_inside_every_chart_of_gains(open_page, valuation):
+    attack = {"group": "north", "way": "evenly", "parts": 2, "gain": 0.3, "gain_low": 0.25, "gain_high": 0.35}
+    document = {"gsv": [], "attacks": [attack], "warnings": [], "budget": None, "spent": {}, "tables": []}
+    page = open_page(render(Result(valuation, audit=Audit.from_dict(document))))
+    for chart in ("shares", "gains"):
+        ticks = page.evaluate(
+            f"[...document.querySelectorAll('#chart-{chart} .role-axis-label text')].map((t) => t.textContent)"
+        )
+        assert "0%" in ticks, ticks
+        assert "0" in page.locator(f"#chart-{chart} .mark-text text").all_text_contents()
 
 
 def test_move_and_rename(open_page, valuation):

@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64decode
+from html import unescape
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,11 @@ import pytest
 import fgsv
 from fgsv.audit import Audit
 from fgsv.partition import Partition
+from fgsv.payout import Terms
 from fgsv.report import Result, render
 from fgsv.report.panel import quantized
+from fgsv.report.without import Without
+from fgsv.tables.source import Source
 from fgsv.valuation import End, Reason, Valuation
 
 pytest.importorskip("altair")
@@ -103,9 +107,39 @@ def test_the_licence_of_the_bundled_charts_is_in_the_footer():
     assert "EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE" in footer
 
 
-def test_a_negative_share_is_explained_as_an_average():
-    words = words_of(render(fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"])))
-    assert (
-        "A negative share means that, averaged over all selections of the data, adding these points lowered" in words
-    )
+def test_a_negative_value_is_explained_as_an_average_beside_the_score_without_it():
+    valuation = fgsv.value(lambda masks: masks @ [1.0, 2.0, -0.5], ["a", "b", "c"])
+    average = "A negative value means that, averaged over all selections of the data, adding these points lowered"
+    words = words_of(render(Result(valuation, without=Without(((1.5,), (0.5,), (3.125,))))))
+    assert average in words
+    assert "score without" in words
+    assert "3.125" in words
     assert "better without" not in words
+    assert average in words_of(render(valuation))
+    assert average not in words_of(render(fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"])))
+
+
+def test_the_first_page_is_dated_and_has_the_command_the_features_and_sorted_payments(monkeypatch):
+    valuation = fgsv.value(lambda masks: masks @ [1.0, 5.0, 2.0], ["low", "high", "<b>mid</b>"])
+    source = Source(
+        "t.csv", "aa", None, None, 3, 9, {"group": ["owner"], "target": "y"},
+        "regression", "Ridge()", "r2", None, (), {}, ("age", "<i>dose</i>"),
+    )  # fmt: skip
+    made = Result(valuation, source, made="2026-01-31T12:00:00Z", command="fgsv value 't <1>.csv'")
+    html = render(made.paid_by(Terms("1000.00")))
+    words = unescape(words_of(html))
+    before = words[: words.index("Shares A share is")]
+    for part in (
+        "2026-01-31, 12:00:00 UTC",
+        "fgsv value 't <1>.csv'",
+        "age, <i>dose</i>",
+        "1,000.00 EUR",
+        "rounding to",
+    ):
+        assert part in before, part
+    assert before.index("625.00") < before.index("250.00") < before.index("125.00")
+    assert "Settled" in before
+    assert "<b>mid" not in html
+    assert "<i>dose" not in html
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    assert "1970-01-01, 00:00:00 UTC" in render(valuation)

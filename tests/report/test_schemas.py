@@ -45,7 +45,7 @@ def frame():
 @pytest.mark.parametrize(
     ("of_table", "of_run"),
     [
-        ({}, {"audit": True, "parts": (2,), "audit_budget": 1200, "payout": Terms("100")}),
+        ({}, {"audit": True, "parts": (2,), "audit_budget": 1200, "payout": Terms("100", pay_anyway=True)}),
         ({"test_error": True}, {}),
         ({"metric": "accuracy,neg_log_loss"}, {"payout": Terms(["1", "2"])}),
     ],
@@ -70,7 +70,7 @@ def test_what_other_commands_print(frame, tmp_path, capsys):
     saved = OLD / "paid" / "valuation.json"
     check(printed(capsys, "value", *table, "--budget", 60), "value")
     check(printed(capsys, "plan", *table, "--pilot", 100), "plan")
-    check(printed(capsys, "payout", saved, "--amount", 50, "--clip"), "payout")
+    check(printed(capsys, "payout", saved, "--amount", 50, "--clip", "--pay-anyway"), "payout")
     check(printed(capsys, "compare", saved, OLD / "precise" / "valuation.json"), "compare")
     check(printed(capsys, "verify", saved, "--ledger", OLD / "run.db"), "verify")
 

@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import fgsv
 from fgsv.tables.folds import MEANS, error_of_test_rows, folds_of, share_errors
+from fgsv.valuation import t_quantile
 
 
 def data(metric, seed=0, n=130):
@@ -43,7 +44,7 @@ def test_the_combined_valuation_is_that_of_the_whole():
 def test_the_error_is_about_what_other_test_sets_show():
     """Shares of an exact game on many fresh test sets scatter as the folds of each of them say."""
     model, X, y = data("neg_mean_squared_error", n=9)
-    shares, errors = [], []
+    shares, errors, totals, total_errors = [], [], [], []
     for seed in range(1, 31):
         _, X_test, y_test = data("neg_mean_squared_error", seed=seed, n=200)
         folds = folds_of("neg_mean_squared_error", y_test)
@@ -51,8 +52,11 @@ def test_the_error_is_about_what_other_test_sets_show():
         result = fgsv.exact(game, [i % 3 for i in range(9)])
         shares.append(result.values @ folds.weights / (result.total @ folds.weights))
         errors.append(share_errors(result, folds.weights))
+        totals.append(result.total @ folds.weights)
+        total_errors.append(error_of_test_rows(result, folds).total / float(t_quantile(0.95, 9)))
     ratio = np.std(shares, axis=0, ddof=1) / np.sqrt(np.mean(np.square(errors), axis=0))
     assert ((ratio > 0.65) & (ratio < 1.5)).all(), ratio
+    assert 0.65 < np.std(totals, ddof=1) / np.sqrt(np.mean(np.square(total_errors))) < 1.5
 
 
 def test_every_test_row_is_in_one_fold_and_the_seed_decides_which():

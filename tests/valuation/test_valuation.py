@@ -126,3 +126,14 @@ def test_the_mean_over_test_points_has_both_errors(random_game):
     np.testing.assert_allclose(points.combined([0, 1, 0, 0, 0]).stderr, points.stderr[:, 1], rtol=1e-5)
     with pytest.raises(ValueError, match="each of the 5 outputs"):
         points.combined([1, 2])
+
+
+def test_shares_that_do_not_sum_to_one_say_so():
+    game = fgsv.games.SumOfUnanimity(16)
+    banzhaf = fgsv.value(game, [i % 4 for i in range(16)], semivalue="banzhaf", budget=2000)
+    assert not banzhaf.efficient
+    assert banzhaf.shares().sum() < 0.9
+    assert f"{banzhaf.shares().sum():.2%}" in banzhaf.about_shares
+    assert banzhaf.about_shares in repr(banzhaf)
+    shapley = fgsv.value(game, [i % 4 for i in range(16)], budget=2000)
+    assert shapley.about_shares is None

@@ -24,6 +24,7 @@ from fgsv.running.preparation import door_to, read_players
 from fgsv.running.run import value
 from fgsv.running.views import by_groups
 from fgsv.valuation import Valuation, check_confidence, positive_total, t_quantile
+from fgsv.valuation.notebook import html_of
 from fgsv.valuation.units import unit_of
 
 FEWEST_OF_GSV = 100
@@ -62,6 +63,15 @@ class Audit:
         limit = "" if self.budget is None else f" of its budget of {self.budget:,}"
         sampled = "" if self.sample is None else f" {self.sample}."
         return f"The audit used {self.n_evaluations:,} more evaluations{limit}: {spent}.{sampled}"
+
+    def _repr_html_(self) -> str:
+        """Return the tables for a notebook."""
+        warnings = [f"warning: {warning}" for warning in self.warnings]
+        sections = [
+            html_of(pd.DataFrame(list(each.rows), columns=list(each.columns)), [each.title, *each.words])
+            for each in self.tables
+        ]
+        return "".join([html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks, warnings), *sections])
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""

@@ -256,7 +256,8 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], s
         return []
     groups = sample_groups(valuation.partition, MOST_MEASURED, seed)
     everybody = (valuation.partition.sizes > 1).sum() == len(groups)
-    gains = policy_gains(valuation, parts=parts, groups=groups.tolist(), **vars(payout))
+    split = payout.policy | {"parts": parts, "groups": groups.tolist()}
+    gains = policy_gains(valuation, payout.amount, payout.currency, **split)
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     words = (
         "The best split found, by the estimated values of the players. Splits for which the policy could not "
@@ -297,4 +298,5 @@ def stability_section(found: Diagnosis) -> Section:
         words += f" (from sampled sets of groups, with a standard error of at most {found.split_gains_stderr:.2g})"
     words = f"{words}. Exponents b of s^b, from {found.n_evaluations:,} evaluations:"
     failed = () if found.failures is None else (f"{found.failures}.",)
-    return Section("Prudence and stability", (*failed, words), ("quantity", "exponent", "needed", "met"), rows)
+    columns = ("quantity", "exponent", "needed", "met")
+    return Section("Prudence and stability", (*failed, words), columns, rows, technical=True)

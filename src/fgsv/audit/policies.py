@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from fgsv.valuation import Valuation
 
 def policy_gains(
     valuation: Valuation,
-    amount: Money,
+    amount: Money | Sequence[Money] | Mapping[str, Money],
     currency: str = "EUR",
     *,
     parts: Sequence[int] = PARTS,
@@ -35,6 +35,7 @@ def policy_gains(
     values = valuation.player_values
     if values is None or values.ndim != 1:
         raise ValueError("gains under a policy need the values of the players, for one output")
+    policy |= {"pay_anyway": True}  # a comparison, not a payment
     before = split(valuation, amount, currency, **policy)
     rng = np.random.default_rng(seed)
     codes, n_groups = valuation.partition.codes, valuation.partition.n_groups

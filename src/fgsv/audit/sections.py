@@ -15,6 +15,8 @@ class Section:
     words: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
+    technical: bool = False
+    """Whether it is about the method rather than the providers: reports put it into the appendix."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
@@ -25,4 +27,5 @@ class Section:
     def from_dict(cls, document: Mapping[str, Any]) -> Section:
         """Read what `to_dict` returned."""
         rows = tuple(tuple(row) for row in document["rows"])
-        return cls(document["title"], tuple(document["words"]), tuple(document["columns"]), rows)
+        technical = document.get("technical", False)
+        return cls(document["title"], tuple(document["words"]), tuple(document["columns"]), rows, technical)

@@ -258,7 +258,7 @@ def _one_of_each(partition: Partition, classes: Any, groups: Ints) -> list[int]:
     kinds = [partition.sizes]
     if classes is not None:
         held = np.unique(np.stack([partition.codes, np.unique(classes, return_inverse=True)[1]]), axis=1)
-        kinds.append(np.bincount(held[0], minlength=partition.n_groups))
+        kinds.append(np.bincount(held[0], minlength=partition.n_groups).astype(float))
     first = np.unique(np.stack(kinds)[:, groups], axis=1, return_index=True)[1]
     return list(groups[np.sort(first)].tolist())
 

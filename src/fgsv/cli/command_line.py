@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -79,14 +80,18 @@ def version(as_json: options.Json = False) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: exit code 0, 1 (failed) or 2 (bad arguments); errors are printed on one line."""
+    """Run the command line: exit code 0, 1 (failed), 2 (bad arguments) or 3 (a payout was refused).
+
+    Errors are printed on one line.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     warnings.filterwarnings("ignore", module="sklearn")  # a run prints each warning of its models once
     command = typer.main.get_command(app)
     try:
+        words = [word for word in arguments if word != "--debug"]
         with _forgiving_output(), ended_as_interrupted():
-            code = command.main([word for word in arguments if word != "--debug"], "fgsv", standalone_mode=False)
+            code = command.main(words, "fgsv", standalone_mode=False, obj=shlex.join(["fgsv", *words]))
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         raise SystemExit(code)

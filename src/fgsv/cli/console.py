@@ -20,13 +20,14 @@ from rich.text import Text
 
 from fgsv.audit import Audit
 from fgsv.environment import how_to_install, printable
+from fgsv.payout import Payout, PayoutRefused
 from fgsv.planning import PILOT, FirstCost, Limits, Plan
 from fgsv.report.result import Result, table_of
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.tables.folds import TestError
 from fgsv.valuation import Valuation
 
-HEADERS = {"stderr": "± stderr", "half_width": "± share"}
+HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
 HEADERS |= {"monte_carlo": "± run", "test": "± test rows"}
 SHARES = {
@@ -43,6 +44,12 @@ SHARES = {
 }
 COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
+NEGATIVE = (
+    "a negative value: averaged over all selections of the data, these rows lowered the score. What the model scores "
+    "without them is another question, which the column `score without` answers"
+)
+EXIT_REFUSED = 3
+"""Exit code of a command whose payout was refused; everything else was done."""
 MOST_ROWS = 1000
 """A longer table is printed as plain lines."""
 WORTH_SAYING = 0.5
@@ -106,17 +113,38 @@ def show_result(result: Result) -> None:
     """Print the tables of a result: values, payments and the audit, if there was one."""
     valuation, payout, audit = result.valuation, result.payout, result.audit
     for column, each in result.groupings.items():
-        frame = table_of(each, payout if each is valuation else None, result.confidence)
+        frame = result.table() if each is valuation else table_of(each, None, result.confidence)
         show(frame, headers={"group": column})
+    if result.without is not None and (valuation.values < 0).any():
+        say(NEGATIVE)
     if result.test_error is not None:
         show_test_error(result.test_error, result.confidence)
     if audit is not None:
         show_audit(audit)
+    say(f"verdict: {result.verdict}")
+    if valuation.about_shares is not None:
+        say(f"warning: {valuation.about_shares}")
     say_all(f"warning: {warning}" for warning in result.warnings)
     say(f"{valuation.n_evaluations:,} evaluations; {valuation.end}")
     if valuation.failures is not None:
         say(f"warning: {valuation.failures}")
-    say_all(() if payout is None else payout.notes)
+    if payout is not None:
+        say_payout(payout)
+
+
+def code_of_payout(unpaid: PayoutRefused | None, *, quiet: bool = False) -> int:
+    """Return the exit code of a requested payout: 3 if it was refused, which is said unless JSON does."""
+    if unpaid is None:
+        return 0
+    if not quiet:
+        say(f"refused: {unpaid}")
+    return EXIT_REFUSED
+
+
+def say_payout(payout: Payout) -> None:
+    """Print what the reader of a payout should know."""
+    say_all(payout.notes)
+    say_all(f"warning: paid although {objection}" for objection in payout.objections)
 
 
 def show_test_error(error: TestError, confidence: float) -> None:

@@ -39,4 +39,5 @@ def demo(
     options = [str(out), *(["--force"] if force else []), *(["--json"] if as_json else [])]
     assert context.parent is not None
     command = context.parent.command.get_command(context.parent, "value")  # type: ignore[attr-defined]
-    command.main([*arguments, *options], "value", standalone_mode=False)
+    words = shlex.join(["fgsv", "value", *arguments, str(out)])
+    raise typer.Exit(command.main([*arguments, *options], "value", standalone_mode=False, obj=words))

@@ -99,6 +99,16 @@ Clip = Annotated[
 ]
 Floor = Annotated[str | None, typer.Option(help="Smallest payment to each provider (not faithful)")]
 Cap = Annotated[str | None, typer.Option(help="Largest payment to each provider (not faithful)")]
+PayAnyway = Annotated[
+    bool,
+    typer.Option("--pay-anyway", help="Pay even if payments are uncertain or absurd (otherwise exit code 3)"),
+]
+NoWithout = Annotated[
+    bool,
+    typer.Option(
+        "--no-without", help="Do not compute the score without each provider (one evaluation each, up to 200)"
+    ),
+]
 Audit = Annotated[bool, typer.Option("--audit", help="Audit the valuation; `fgsv audit` is `fgsv value --audit`")]
 AuditBudget = Annotated[
     int | None,
@@ -122,5 +132,6 @@ AggregateOnly = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation")]
+ForceFile = Annotated[bool, typer.Option("--force", help="Replace an existing file")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines")]
 Saved = Annotated[Path, typer.Argument(help="A valuation.json", show_default=False)]

@@ -18,26 +18,40 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Page to write (default: report.html next to the file)", show_default=False)
     ] = None,
+    payout: option.Amount = None,
+    currency: option.Currency = "EUR",
+    clip: option.Clip = False,
+    floor: option.Floor = None,
+    cap: option.Cap = None,
+    pay_anyway: option.PayAnyway = False,
     aggregate_only: option.AggregateOnly = False,
-    force: option.Force = False,
+    force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
-    """Write the report of a saved result, one HTML file that opens offline.
+    """Write the report of a saved result, one HTML file that opens offline; with --payout, split money in it.
 
-    Example: fgsv report result/valuation.json --aggregate-only --out for-everybody.html
+    The payout of the page replaces the saved one; the saved result is not changed. Exit code 3 if it is refused.
+
+    Example: fgsv report result/valuation.json --payout 100000 --aggregate-only --out for-everybody.html
     """
     from fgsv.cli import console
     from fgsv.environment import write_whole
-    from fgsv.report import Result, render
+    from fgsv.payout import Terms
+    from fgsv.report import Result, check_file, render
 
     page = out or saved.with_name("report.html")
-    if page.exists() and not force:
-        raise FileExistsError(f"{page} already exists: add --force to replace it, or choose another --out")
-    write_whole(page, render(Result.load(saved), aggregate_only=aggregate_only))
+    check_file(page, force=force)
+    result = Result.load(saved)
+    if payout:
+        result = result.paid_by(Terms(amounts(payout), currency, clip, floor, cap, pay_anyway))
+        if result.errors:
+            raise result.errors[-1]
+    write_whole(page, render(result, aggregate_only=aggregate_only))
     if as_json:
         print_json({"report": str(page)})
     else:
         console.say(f"written: {page}")
+    raise typer.Exit(0 if not payout else console.code_of_payout(result.unpaid, quiet=as_json))
 
 
 def compare(
@@ -73,24 +87,40 @@ def payout(
     clip: option.Clip = False,
     floor: option.Floor = None,
     cap: option.Cap = None,
+    pay_anyway: option.PayAnyway = False,
     confidence: option.Confidence = 0.95,
+    out: Annotated[Path | None, typer.Option(help="File for the payments: .csv or .json", show_default=False)] = None,
+    force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
     """Split an amount of money by a saved valuation; the parts add up to it exactly.
 
-    Example: fgsv payout result/valuation.json --amount 100000 --currency EUR
-    """
-    import fgsv
-    from fgsv.cli import console
+    Exit code 3 if the payout is refused: see --pay-anyway.
 
-    valuation = fgsv.Valuation.load(saved)
-    terms = fgsv.payout.Terms(amounts(amount or ()), currency, clip, floor, cap)
-    paid = terms.split(valuation, confidence)
+    Example: fgsv payout result/valuation.json --amount 100000 --currency EUR --out payments.csv
+    """
+    from dataclasses import replace
+
+    from fgsv.cli import console
+    from fgsv.payout import Terms
+    from fgsv.report import Result, check_file, write_payout
+    from fgsv.report.documents import document_of
+
+    if out is not None:
+        check_file(out, force=force, kinds=(".csv", ".json"))
+    terms = Terms(amounts(amount or ()), currency, clip, floor, cap, pay_anyway)
+    result = replace(Result.load(saved), confidence=confidence).paid_by(terms)
+    if result.errors:
+        raise result.errors[-1]
+    paid = result.payout
     if as_json:
-        print_json(paid.to_dict())
-        return
-    console.show(paid.to_frame(), f"{paid.amount:,} {paid.currency}, {paid.policy.describe()}")
-    console.say_all(paid.notes)
+        print_json(document_of(result)["unpaid"] if paid is None else paid.to_dict())
+    elif paid is not None:
+        console.show(paid.to_frame(), f"{paid.amount:,} {paid.currency}, {paid.policy.describe()}")
+        console.say_payout(paid)
+    if out is not None and paid is not None:
+        console.say(f"written: {write_payout(out, paid)}")
+    raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json))
 
 
 def verify(

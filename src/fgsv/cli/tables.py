@@ -105,6 +105,8 @@ def value(
     clip: option.Clip = False,
     floor: option.Floor = None,
     cap: option.Cap = None,
+    pay_anyway: option.PayAnyway = False,
+    no_without: option.NoWithout = False,
     audit: option.Audit = False,
     audit_budget: option.AuditBudget = None,
     parts: option.Parts = option.PARTS,
@@ -114,6 +116,8 @@ def value(
     as_json: option.Json = False,
 ) -> None:
     """Value the providers of a table and, with --payout, split money among them.
+
+    Exit code 3 if the valuation was made but its payout refused: see --pay-anyway.
 
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
     """
@@ -137,7 +141,8 @@ def value(
             n_jobs=jobs,
             ledger=ledger,
             on_error=on_error,
-            payout=Terms(amounts(payout), currency, clip, floor, cap) if payout else None,
+            payout=Terms(amounts(payout), currency, clip, floor, cap, pay_anyway) if payout else None,
+            without=not no_without,
             audit=audit or context.info_name == "audit",
             audit_budget=audit_budget,
             parts=[int(number) for number in parts],
@@ -145,6 +150,7 @@ def value(
             force=force,
             aggregate_only=aggregate_only,
             watcher=watcher,
+            command=context.find_root().obj,
         )
     if as_json:
         more = {"files": [str(path) for path in result.files], "errors": [str(error) for error in result.errors]}
@@ -152,11 +158,11 @@ def value(
     else:
         console.show_result(result)
         console.say_written(out, result.files)
+    code = console.code_of_payout(result.unpaid, quiet=as_json)
     if result.errors:
         console.say_all(f"failed: {error}" for error in result.errors[:-1])
         raise result.errors[-1]
-    if result.interrupted:
-        raise typer.Exit(1)
+    raise typer.Exit(1 if result.interrupted else code)
 
 
 @opens_table

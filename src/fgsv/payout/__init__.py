@@ -2,6 +2,24 @@
 
 from fgsv.payout.money import Money, round_to
 from fgsv.payout.policy import Policy
+from fgsv.payout.refusal import Doubt, Objection, PayoutRefused
 from fgsv.payout.splitting import Payout, Terms, differences, royalty_shares, split, terms
+from fgsv.payout.verdicts import Decision, Verdict, verdict
 
-__all__ = ["Money", "Payout", "Policy", "Terms", "differences", "round_to", "royalty_shares", "split", "terms"]
+__all__ = [
+    "Decision",
+    "Doubt",
+    "Money",
+    "Objection",
+    "Payout",
+    "PayoutRefused",
+    "Policy",
+    "Terms",
+    "Verdict",
+    "differences",
+    "round_to",
+    "royalty_shares",
+    "split",
+    "terms",
+    "verdict",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
@@ -93,4 +93,9 @@ def smallest_unit(currency: str, unit: Money | None) -> Decimal:
 
 def rounded_outward(x: float, unit: Decimal, rounding: str) -> Decimal:
     """Return an interval's bound in whole units."""
-    return (Decimal(x) / unit).to_integral_value(rounding=rounding) * unit
+    return whole_units((Decimal(x) / unit).to_integral_value(rounding=rounding) * unit, unit)
+
+
+def whole_units(money: Decimal, unit: Decimal) -> Decimal:
+    """Return money with as many digits after the point as the unit has: 100.00, not 1E+2."""
+    return money.quantize(unit, context=Context(prec=3 * MOST_DIGITS))

@@ -32,6 +32,15 @@ class Policy:
         """Whether no group can gain by splitting, merging or renaming under this policy."""
         return not self.clip and self.floor is None and self.cap is None
 
+    def within(self, payment: Decimal) -> Decimal:
+        """Return a bound of an interval, moved to the nearest payment that the policy allows."""
+        if payment.is_nan():
+            return payment
+        least = self.floor if self.floor is not None else Decimal(0) if self.clip else None
+        if least is not None:
+            payment = max(payment, least.quantize(payment))
+        return payment if self.cap is None else min(payment, self.cap.quantize(payment))
+
     def describe(self) -> str:
         """Describe the policy in words."""
         words = ["negative values count as zero" if self.clip else "linear, value over total"]

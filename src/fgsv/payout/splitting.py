@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fgsv.payout.money import Money, read_amounts, read_money, round_to, rounded_outward, smallest_unit
+from fgsv.payout.money import Money, read_amounts, read_money, round_to, rounded_outward, smallest_unit, whole_units
 from fgsv.payout.policy import Policy, Scenarios, apply, check_bounds
+from fgsv.payout.refusal import Objection, PayoutRefused, objections
 from fgsv.running.verification import Difference
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, t_quantile
+from fgsv.valuation.notebook import html_of
 
 N_SCENARIOS = 2000
 """Random scenarios of the values, for the intervals of a policy that is not linear."""
@@ -32,14 +34,21 @@ class Terms:
     clip: bool = False
     floor: Money | None = None
     cap: Money | None = None
+    pay_anyway: bool = False
+    """Pay whatever speaks against it."""
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """The options of `split` that say how values become payments."""
+        return {"clip": self.clip, "floor": self.floor, "cap": self.cap}
 
     def check(self, n_groups: int, outputs: Sequence[str] | None = None) -> None:
         """Raise an error if the terms cannot be met, whatever the values."""
-        terms(**vars(self), n_groups=n_groups, outputs=outputs)
+        terms(self.amount, self.currency, n_groups=n_groups, outputs=outputs, **self.policy)
 
-    def split(self, valuation: Valuation, confidence: float = 0.95) -> Payout:
-        """Split the amount by a valuation."""
-        return split(valuation, **vars(self), confidence=confidence)
+    def split(self, valuation: Valuation, confidence: float = 0.95, test_noise: float | None = None) -> Payout:
+        """Split the amount by a valuation, or raise `PayoutRefused`."""
+        return split(valuation, **vars(self), confidence=confidence, test_noise=test_noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +70,8 @@ class Payout:
     """The amount for each output; they add up to `amount`."""
     unit: Decimal
     notes: tuple[str, ...]
+    objections: tuple[Objection, ...] = ()
+    """What spoke against it, if it was paid all the same."""
 
     @property
     def is_faithful(self) -> bool:
@@ -95,6 +106,7 @@ class Payout:
             "policy": self.policy.describe(),
             "faithful": self.is_faithful,
             "notes": list(self.notes),
+            "objections": [objection.to_dict() for objection in self.objections],
             "payments": [
                 {"group": str(name), "share": share, "payout": str(paid), "low": str(low), "high": str(high)}
                 for name, share, paid, low, high in rows
@@ -125,11 +137,22 @@ class Payout:
             tuple(map(Decimal, document["amounts"])),
             Decimal(document["unit"]),
             tuple(document["notes"]),
+            tuple(map(Objection.from_dict, document.get("objections", ()))),
         )
 
     def __repr__(self) -> str:
         table = self.to_frame().to_string(index=False, float_format=lambda x: f"{x:.6g}")
-        return "\n".join([table, f"{self.amount} {self.currency}, {self.policy.describe()}", *self.notes])
+        return "\n".join([table, *self._footnotes])
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        return html_of(self.to_frame(), self._footnotes)
+
+    @property
+    def _footnotes(self) -> list[str]:
+        """What stands below the table."""
+        against = [f"paid although {objection}" for objection in self.objections]
+        return [f"{self.amount} {self.currency}, {self.policy.describe()}", *self.notes, *against]
 
 
 def split(
@@ -142,6 +165,8 @@ def split(
     floor: Money | None = None,
     cap: Money | None = None,
     confidence: float = 0.95,
+    test_noise: float | None = None,
+    pay_anyway: bool = False,
 ) -> Payout:
     """Split an amount of money in proportion to the values; the parts add up to it exactly.
 
@@ -157,6 +182,9 @@ def split(
     smallest one). A game with several outputs takes an amount for each: in their order, or by name.
     `clip`, `floor` and `cap` are described at `Policy`; with any of them the result says "not faithful".
     Intervals contain each payment with the given confidence; they reflect only the Monte Carlo error.
+
+    Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
+    U(N) - U(0) is no larger than `test_noise`, its half-width due to the choice of test rows; `pay_anyway` pays.
     """
     smallest, amounts, policy = terms(
         amount,
@@ -174,17 +202,14 @@ def split(
     ideal = apply(policy, values, amounts, scale)
     payments = round_to(ideal, whole, smallest)
     half = _half_widths(policy, valuation, amounts, scale, confidence)
-    low, high = (
-        tuple(
-            rounded_outward(float(x) + sign * h, smallest, rounding) if np.isfinite(h) else Decimal("NaN")
-            for x, h in zip(ideal, column, strict=True)
-        )
-        for sign, column, rounding in ((-1, half[0], ROUND_FLOOR), (1, half[1], ROUND_CEILING))
-    )
+    low, high = _bounds(policy, [float(part) for part in ideal], half, smallest)
     if not policy.is_faithful:
         notes.append("not faithful: under this policy a provider can gain by splitting; the audit says how much")
     elif valuation.grouped:
         notes.append("not faithful: these are Group Shapley Values, which splitting a provider changes")
+    against = objections(valuation, payments, (half[0] + half[1]) / 2, currency, test_noise)
+    if against and not pay_anyway:
+        raise PayoutRefused(whole, currency, against)
     # `differences` compares these notes with those in saved files, so rewording one is a change of format
     notes.append(f"rounding to {smallest} {currency} moves each part by less than that")
     return Payout(
@@ -201,6 +226,7 @@ def split(
         tuple(amounts),
         smallest,
         tuple(notes),
+        against,
     )
 
 
@@ -240,15 +266,20 @@ def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
         floor=payout.policy.floor,
         cap=payout.policy.cap,
         confidence=payout.confidence,
+        pay_anyway=True,
     )
     stated, derived = payout.to_dict(), again.to_dict()
+    # objections are opinions on the numbers, and may rest on the test rows, which no ledger has
     found = [
         Difference(f"{name} of the payout", stated[name], derived[name])
-        for name in sorted(set(derived) - {"payments"})
+        for name in sorted(set(derived) - {"payments", "objections"})
         if stated[name] != derived[name]
     ]
     if len(stated["payments"]) != len(derived["payments"]):
         return [*found, Difference("payments", len(stated["payments"]), len(derived["payments"]))]
+    for row in stated["payments"]:  # 0.1.0 rounded bounds beyond what the policy allows, and wrote 1E+2 for 100.00
+        for name in ("low", "high"):
+            row[name] = str(payout.policy.within(whole_units(Decimal(row[name]), payout.unit)))
     pairs = zip(stated["payments"], derived["payments"], strict=True)
     return [*found, *(Difference(f"payment of {due['group']!r}", paid, due) for paid, due in pairs if paid != due)]
 
@@ -264,6 +295,21 @@ def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
     if not np.all(totals > 0):
         raise ValueError(_nothing_to_share(float(np.min(totals))))
     return np.asarray(values / totals)
+
+
+def _bounds(
+    policy: Policy, paid: Sequence[float], half: tuple[Floats, Floats], unit: Decimal
+) -> tuple[tuple[Decimal, ...], tuple[Decimal, ...]]:
+    """Return the bounds of each payment's interval, rounded outward but never beyond what the policy allows."""
+
+    def bound(x: float, width: float, rounding: str) -> Decimal:
+        if not np.isfinite(width):
+            return Decimal("NaN")
+        return policy.within(rounded_outward(x + width, unit, rounding))
+
+    low = tuple(bound(x, -width, ROUND_FLOOR) for x, width in zip(paid, half[0].tolist(), strict=True))
+    high = tuple(bound(x, width, ROUND_CEILING) for x, width in zip(paid, half[1].tolist(), strict=True))
+    return low, high
 
 
 def _half_widths(

@@ -1,7 +1,7 @@
 """The report: a result with its payout and audit, its page, and its folder."""
 
 from fgsv.report.checking import verify_data, verify_result
-from fgsv.report.folder import check_folder, write_result
+from fgsv.report.folder import check_file, check_folder, write_payout, write_result
 from fgsv.report.making import make_result
 from fgsv.report.page import render
 from fgsv.report.result import Result
@@ -9,11 +9,13 @@ from fgsv.report.tracking import log_to_mlflow
 
 __all__ = [
     "Result",
+    "check_file",
     "check_folder",
     "log_to_mlflow",
     "make_result",
     "render",
     "verify_data",
     "verify_result",
+    "write_payout",
     "write_result",
 ]

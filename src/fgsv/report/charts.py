@@ -30,13 +30,12 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
     if faceted:
         base = base.encode(color=alt.Color("output:N", scale=alt.Scale(range=list(SERIES))), yOffset="output:N")
     x = alt.X("low:Q", title="share", axis=alt.Axis(format="%"))
-    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=GREY).encode(x="zero:Q")
     chart = (
-        zero
+        _zero()
         + base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
         + base.mark_circle(size=70, opacity=1).encode(x="share:Q")
     )
-    return _finished(chart, height=alt.Step(STEP))
+    return _finished(chart, height=STEP * len(values))
 
 
 def convergence_chart(history: list[list[float]]) -> dict[str, Any]:
@@ -79,25 +78,38 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         y=y, yOffset=alt.YOffset("split:N", sort=splits), color=colour
     )
-    reach = [max(-1.0, min(row["gain_low"] for row in rows)), min(1.0, max(row["gain_high"] for row in rows))]
+    low, high = min(row["gain_low"] for row in rows), max(row["gain_high"] for row in rows)
+    reach = [max(-1.0, min(low, 0.0)), min(1.0, max(high, 0.0))]
     x = alt.X(
         "gain_low:Q",
         title="gain in share under GSV",
         axis=alt.Axis(format="%"),
         scale=alt.Scale(domain=reach, clamp=True, nice=True),
     )
-    zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=GREY).encode(x="zero:Q")
     dots = base.mark_circle(size=50, opacity=1).encode(
         x="gain:Q", tooltip=["group:N", "way:N", "parts:Q", alt.Tooltip("gain:Q", format=".2%")]
     )
-    return _finished(zero + base.mark_rule().encode(x=x, x2="gain_high:Q") + dots, height=40 + 11 * len(rows))
+    return _finished(_zero() + base.mark_rule().encode(x=x, x2="gain_high:Q") + dots, height=40 + 11 * len(rows))
+
+
+def _zero() -> Any:
+    """Return a line at zero with its label, so that nobody takes the edge of a chart for nothing."""
+    alt = _altair()
+    base = alt.Chart(alt.InlineData(values=[{"zero": 0, "label": "0"}])).encode(x="zero:Q")
+    label = base.mark_text(dy=-8, baseline="bottom", fontSize=12, color="currentColor").encode(
+        y=alt.value(0), text="label:N"
+    )
+    return base.mark_rule(color=GREY, strokeWidth=1.5) + label
 
 
 def _finished(chart: Any, height: Any) -> dict[str, Any]:
     """Return the specification of a chart that fills the width of its container."""
     chart = chart.properties(width="container", height=height, autosize={"type": "fit-x", "contains": "padding"})
-    axis = {"labelFontSize": 12, "titleFontSize": 12, "labelSeparation": 8}
-    return dict(chart.configure_view(stroke=None).configure_axis(**axis).to_dict())
+    axis = {"labelFontSize": 12, "titleFontSize": 12, "labelSeparation": 8, "gridColor": GREY, "gridOpacity": 0.25}
+    ink = dict.fromkeys(("labelColor", "titleColor"), "currentColor")  # the page's, light or dark
+    axis |= ink | dict.fromkeys(("domainColor", "tickColor"), GREY)
+    config = {"view": {"stroke": None}, "axis": axis, "legend": ink, "background": "transparent"}
+    return dict(chart.configure(**config).to_dict())
 
 
 def _altair() -> Any:

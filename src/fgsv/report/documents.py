@@ -35,14 +35,22 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def document_of(result: Result) -> dict[str, Any]:
     """Return a result in the form that `--json` prints."""
     valuation = result.valuation
-    tables = {column: records(table_of(each, None, result.confidence)) for column, each in result.groupings.items()}
+    scores = {id(valuation): result.without}
+    tables = {
+        column: records(table_of(each, None, result.confidence, scores.get(id(each))))
+        for column, each in result.groupings.items()
+    }
     return {
+        "verdict": result.verdict.to_dict(),
         "n_evaluations": valuation.n_evaluations,
+        "efficient": valuation.efficient,
         "stopped": valuation.stopped,
         "end": valuation.end.to_dict(),
         "notes": [] if result.source is None else list(result.source.notes),
         "groupings": tables,
         "payout": None if result.payout is None else result.payout.to_dict(),
+        "unpaid": None if result.unpaid is None else result.unpaid.to_dict(),
+        "without": None if result.without is None else result.without.to_dict(),
         "warnings": result.warnings,
         "failures": None if valuation.failures is None else asdict(valuation.failures),
         "audit": None if result.audit is None else result.audit.to_dict(),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from fgsv.environment import to_csv, writable_folder, write_whole
+from fgsv.payout import Payout
+from fgsv.report.documents import plain
 from fgsv.report.page import render
-from fgsv.report.result import Result, table_of
+from fgsv.report.result import Result
 from fgsv.running.interrupts import held_interrupts
 from fgsv.valuation import Reason, file
 
@@ -64,6 +67,22 @@ def check_folder(folder: Path, *, force: bool) -> None:
         replaceable = False
     if not replaceable:
         raise FileExistsError(f"{folder} has a finished valuation: add --force to replace it, or change --out")
+
+
+def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
+    """Raise an error if a file exists, or if its name does not end as one of these kinds do."""
+    if kinds and path.suffix.lower() not in kinds:
+        raise ValueError(f"{path} must end in {' or '.join(kinds)}")
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} already exists: add --force to replace it, or choose another --out")
+
+
+def write_payout(path: str | Path, payout: Payout) -> Path:
+    """Write payments as .csv, a row for each group, or as .json with all that `Payout.to_dict` holds."""
+    if Path(path).suffix.lower() == ".json":
+        return write_whole(path, json.dumps(plain(payout.to_dict()), indent=1, ensure_ascii=False, allow_nan=False))
+    frame = payout.to_frame().assign(currency=payout.currency, policy=payout.policy.describe())
+    return write_whole(path, to_csv(frame))
 
 
 @contextmanager
@@ -152,7 +171,7 @@ def _save(result: Result, names: list[str], path: Path) -> None:
 
 
 def _write_table(result: Result, path: Path) -> None:
-    write_whole(path, to_csv(table_of(result.valuation, result.payout, result.confidence)))
+    write_whole(path, to_csv(result.table()))
 
 
 def _remove_earlier(folder: Path) -> None:

@@ -9,21 +9,24 @@ from pathlib import Path
 
 from joblib import effective_n_jobs
 
-from fgsv.audit import AuditPlan, audit_table, close_calls
+from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.shells import PARTS
-from fgsv.game import as_game
+from fgsv.environment import now
+from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
 from fgsv.payout import Terms
 from fgsv.planning import FirstCost, Limits, Plan, Watcher, first_cost, value_with_plan
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.result import Result
+from fgsv.report.without import MOST_GROUPS, without_each
+from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.views import weighted
 from fgsv.tables.folds import error_of_test_rows
 from fgsv.tables.metrics import alternatives, little_to_share
 from fgsv.tables.opening import Table
-from fgsv.valuation import Reason, Valuation
+from fgsv.valuation import Valuation
 
 TIME_OF_AUDIT = 0.5
 """Fraction of the time limit reserved for the audit."""
@@ -60,6 +63,7 @@ def make_result(
     ledger: str | Path | None = None,
     on_error: str | float = "raise",
     payout: Terms | None = None,
+    without: bool = True,
     audit: bool = False,
     audit_budget: int | None = None,
     parts: Sequence[int] = PARTS,
@@ -67,13 +71,15 @@ def make_result(
     force: bool = False,
     aggregate_only: bool = False,
     watcher: Watcher | None = None,
+    command: str | None = None,
 ) -> Result:
     """Value a table and, if asked, split money, audit the valuation and write a folder, as `fgsv value` does.
 
     Arguments and the folder are checked before the first evaluation. What happens after the run loses nothing of it:
     the valuation is saved before the payout and the audit, and if one of them fails, or a file cannot be written, the
     result has the rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An
-    interrupt ends the run, or the audit, and returns the result so far.
+    interrupt ends the run, or the audit, and returns the result so far. `without` computes the score without each
+    provider, if there are at most 200: an evaluation each, beside the budget. `command` is shown in the report.
     """
     start = time.monotonic()
     folder = None if out is None else Path(out)
@@ -113,17 +119,24 @@ def make_result(
             history=history,
             others=regrouped,
             own_warnings=(*table.warnings, *little_to_share(valuation, table.source.metric, table.source.task)),
+            made=now(),
+            command=command,
         )
         if folder is not None:
             save_unfinished(folder, result)
         if payout is not None:
-            result = _with_payout(result, payout)
-        if plan is not None and valuation.end.reason is not Reason.INTERRUPTED:
-            left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
-            most = plan.most(valuation)
-            watcher.audit_begins(most, each * most if left is None else min(each * most, left))
+            result = result.paid_by(payout)
+
+        def left() -> float | None:
+            return None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
+
+        if without and table.partition.n_groups <= MOST_GROUPS and not result.interrupted:
+            result = _with_scores_without(result, table, evaluator, left())
+        if plan is not None and not result.interrupted:
+            seconds, most = left(), plan.most(valuation)
+            watcher.audit_begins(most, each * most if seconds is None else min(each * most, seconds))
             evaluator.watch = watcher.audited
-            result = _with_audit(result, table, plan, evaluator, payout, left, seed)
+            result = _with_audit(result, table, plan, evaluator, payout, seconds, seed)
         try:
             for stated in (result, *result.of_others().values()):
                 evaluator.recorder.state(stated.to_document())
@@ -162,14 +175,23 @@ def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
         )
 
 
-def _with_payout(result: Result, payout: Terms) -> Result:
-    """Return the result with its payout, or with the reason why there is none."""
+def _with_scores_without(result: Result, table: Table, evaluator: Evaluator, seconds: float | None) -> Result:
+    """Return the result with the score without each provider, or with a warning that says why it lacks them."""
+    mark = evaluator.mark()
     try:
-        paid = payout.split(result.valuation, result.confidence)
-    except ValueError as error:
-        return replace(result, errors=(*result.errors, error))
-    close = close_calls(result.valuation, result.confidence)
-    return replace(result, payout=paid, own_warnings=(*result.own_warnings, *close))
+        with evaluator.within(seconds):
+            scores = without_each(weighted(evaluator, table.weights), table.partition)
+    except KeyboardInterrupt:
+        unfinished, warning = replace(result.valuation, finished=False), "the run was interrupted before them"
+        result = replace(result, valuation=unfinished)
+    except (GameError, OutOfTime) as error:
+        warning = str(error)
+    else:
+        failures = evaluator.failures_since(mark)
+        noted = () if failures is None else (f"for the scores without each provider {failures}",)
+        return replace(result, without=scores, own_warnings=(*result.own_warnings, *noted))
+    warning = f"the scores without each provider are missing: {warning}"
+    return replace(result, own_warnings=(*result.own_warnings, warning))
 
 
 def _with_audit(
@@ -194,13 +216,13 @@ def _with_audit(
             seed=seed,
         )
     except (Exception, KeyboardInterrupt) as error:
-        interrupted = isinstance(error, KeyboardInterrupt)
-        words = "was interrupted" if interrupted else "failed"
+        errors = (error,) if isinstance(error, Exception) else ()
+        words = "failed" if errors else "was interrupted"
         warning = f"the audit {words} and is missing; run the same command again to continue it"
         return replace(
             result,
             valuation=replace(result.valuation, finished=False),
             own_warnings=(*result.own_warnings, warning),
-            errors=result.errors if interrupted else (*result.errors, error),
+            errors=(*result.errors, *errors),
         )
     return replace(result, audit=audited)

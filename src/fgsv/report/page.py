@@ -15,16 +15,15 @@ import pandas as pd
 
 import fgsv
 from fgsv.audit import Audit
-from fgsv.environment import optional
-from fgsv.report.charts import convergence_chart, gains_chart, share_chart
+from fgsv.environment import now, optional
+from fgsv.payout import Payout
+from fgsv.report.charts import MOST_GROUPS, convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
-from fgsv.report.result import Result, as_result
+from fgsv.report.result import Result, as_result, table_of
+from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
-
-MOST_ROWS = 2000
-"""Rows shown of a table; valuation.csv has them all."""
 
 
 def render(
@@ -52,19 +51,36 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
     valuation, source = result.valuation, result.source
     confidence = confidence or result.confidence
     has_shares = bool(np.all(valuation.total > 0))
-    panel = panel_of(valuation, confidence, aggregate_only=aggregate_only) if has_shares else None
+    panel = None
+    if has_shares:
+        panel = panel_of(valuation, confidence, aggregate_only=aggregate_only, payout=result.payout)
     charts = _charts(result, confidence, panel)
+    rows, payments = _rows(valuation, confidence, result.without), _payments(result.payout)
     return {
         "version": fgsv.__version__,
         "title": title or f"What the data of {valuation.partition.n_groups} providers is worth",
+        "made": _made(result),
         "summary": _summary(valuation, source),
+        "first_facts": _first_facts(result),
+        "verdict": result.verdict,
         "warnings": result.warnings,
         "confidence": f"{confidence:.0%}",
         "group_name": next(iter(result.groupings)),
         "has_shares": has_shares,
-        "rows": _rows(valuation, confidence),
+        "about_shares": valuation.about_shares,
+        "not_all_drawn": MOST_GROUPS if valuation.partition.n_groups > MOST_GROUPS else None,
+        "rows": rows,
+        "any_negative": any(row["negative"] for row in rows),
+        "with_scores": result.without is not None,
+        "n_without": 0 if result.without is None else result.without.n_evaluations,
+        "everybody": _everybody(valuation),
         "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in result.others.items()],
         "payout": None if result.payout is None else result.payout.to_dict(),
+        "payout_confidence": "" if result.payout is None else f"{result.payout.confidence:.0%}",
+        "payments": payments,
+        "any_charged": any(row["payout"].startswith("-") for row in payments),
+        "objections": () if result.payout is None else result.payout.objections,
+        "unpaid": result.unpaid,
         "test_error": _test_error(result.test_error),
         "n_evaluations": f"{valuation.n_evaluations:,}",
         "stopped": f"The run ended because: {valuation.stopped}",
@@ -72,6 +88,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "whatif": None if panel is None else _json(panel.data),
         "whatif_words": "" if panel is None else panel.words,
         "has_players": panel is not None and panel.has_players,
+        "whatif_money": panel is not None and panel.data["money"] is not None,
         "audit": None if result.audit is None else _audit(result.audit),
         "has_history": "convergence" in charts,
         "failures": "No evaluation failed." if valuation.failures is None else f"{valuation.failures}.",
@@ -80,6 +97,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "css": _asset("report.css"),
         "bundle": _bundle(),
         "charts": _json(charts),
+        "tables_script": _asset("tables.js"),
         "whatif_script": _asset("whatif.js"),
     }
 
@@ -105,7 +123,7 @@ def _charts(result: Result, confidence: float, panel: Panel | None) -> dict[str,
     charts: dict[str, Any] = {}
     valuation = result.valuation
     if np.all(valuation.total > 0):
-        frame = valuation.to_frame(confidence)
+        frame = _sorted(valuation.to_frame(confidence))
         frame["group"] = frame["group"].astype(str)
         charts["shares"] = share_chart(frame)
         if panel is not None:
@@ -143,7 +161,16 @@ def _summary(valuation: Valuation, source: Source | None) -> str:
     return f"{what}.{how} Together their data is worth {totals}{scores}; this page shows each provider's part of it."
 
 
-def _rows(valuation: Valuation, confidence: float) -> list[dict[str, Any]]:
+def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of each output from the largest value to the smallest."""
+    largest_first = frame.sort_values("value", ascending=False, kind="stable")
+    if "output" not in frame:
+        return largest_first
+    order = {output: place for place, output in enumerate(frame["output"].unique())}
+    return largest_first.sort_values("output", key=lambda names: names.map(order), kind="stable")
+
+
+def _rows(valuation: Valuation, confidence: float, without: Without | None = None) -> list[dict[str, Any]]:
     return [
         {
             "group": str(row["group"]),
@@ -154,10 +181,48 @@ def _rows(valuation: Valuation, confidence: float) -> list[dict[str, Any]]:
             "share": _percent(row.get("share")),
             "low": _percent(row.get("share_low")),
             "high": _percent(row.get("share_high")),
+            "without": f"{row['without']:.4g}" if "without" in row else "",
             "negative": row["value"] < 0,
         }
-        for row in valuation.to_frame(confidence).head(MOST_ROWS).to_dict("records")
+        for row in _sorted(table_of(valuation, None, confidence, without)).to_dict("records")
     ]
+
+
+def _payments(payout: Payout | None) -> list[dict[str, Any]]:
+    """Return the payments from the largest to the smallest."""
+    if payout is None:
+        return []
+    rows = [row | {"percent": _percent(row["share"])} for row in payout.to_dict()["payments"]]
+    return sorted(rows, key=lambda row: -Decimal(row["payout"]))
+
+
+def _everybody(valuation: Valuation) -> str:
+    """Return the score of a model trained on everybody's data."""
+    return "" if valuation.ends is None else ", ".join(f"{score:.4g}" for score in np.atleast_1d(valuation.ends[1]))
+
+
+def _made(result: Result) -> str:
+    """Return the date of a result, and of the page if that is another."""
+    made = now() if result.made is None else result.made
+    return f"Made on {made.replace('T', ', ').replace('Z', ' UTC')}, with fgsv {fgsv.__version__}."
+
+
+def _first_facts(result: Result) -> list[tuple[str, str]]:
+    """Return what a reader wants to know first: the command, the file, its columns, the model and the score."""
+    source = result.source
+    facts = [] if result.command is None else [("command", result.command)]
+    if source is None:
+        return facts
+    tested = f"{source.test_rows:,}" + ("" if source.test_file is None else f" of {source.test_file}")
+    named = {"provider": "group", "target": "target", "unit": "unit", "ignored": "ignored"}
+    columns = {label: _listed(source.columns.get(role)) for label, role in named.items()}
+    columns["features"] = ", ".join(source.features)
+    stated = {"file": source.file, **columns, "model": source.model, "score": source.metric, "test rows": tested}
+    return [*facts, *((label, words) for label, words in stated.items() if words)]
+
+
+def _listed(named: Any) -> str:
+    return ", ".join(map(str, named)) if isinstance(named, list) else str(named or "")
 
 
 def _test_error(found: TestError | None) -> dict[str, Any] | None:
@@ -165,8 +230,10 @@ def _test_error(found: TestError | None) -> dict[str, Any] | None:
         return None
     document = found.to_dict()
     names = ("share", "monte_carlo", "test")
-    rows = [row | {name: _percent(row[name]) for name in names} for row in document["rows"]]
-    return document | {"rows": rows}
+    ranked = sorted(document["rows"], key=lambda row: -row["share"])
+    rows = [row | {name: _percent(row[name]) for name in names} for row in ranked]
+    total = None if found.total is None else f"± {found.total:.3g}"
+    return document | {"rows": rows, "total": total}
 
 
 def _audit(audit: Audit) -> dict[str, Any]:
@@ -175,7 +242,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
     if len(audit.gsv):
         rows = [
             [r["group"], _percent(r["share"]), _percent(r["gsv_share"]), _error(r["gsv_half_width"])]
-            for r in _records(audit.gsv)
+            for r in _records(audit.gsv.sort_values("share", ascending=False, kind="stable"))
         ]
         sections.append(
             {
@@ -203,8 +270,9 @@ def _audit(audit: Audit) -> dict[str, Any]:
                 "rows": rows,
             }
         )
-    sections.extend(section.to_dict() for section in audit.tables)
-    return {"sections": sections, "budget_words": audit.spent_in_words}
+    sections.extend(section.to_dict() for section in audit.tables if not section.technical)
+    technical = [section.to_dict() for section in audit.tables if section.technical]
+    return {"sections": sections, "technical": technical, "budget_words": audit.spent_in_words}
 
 
 def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]:
@@ -218,17 +286,10 @@ def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]
         ("replicates", "none" if valuation.deviations is None else str(len(valuation.deviations))),
     ]
     if source is not None:
-        for role, named in source.columns.items():
-            columns = ", ".join(named) if isinstance(named, list) else named
-            facts += [(f"column: {role}", str(columns))] if columns else []
         stated = {
-            "file": source.file,
             "SHA-256 of the file": source.sha256,
-            "test file": source.test_file,
             "SHA-256 of the test file": source.test_sha256,
             "task": source.task,
-            "model": source.model,
-            "score": source.metric,
             "fingerprint of the game": source.game,
         }
         facts += [(label, str(fact)) for label, fact in stated.items() if fact]

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fgsv.payout import Payout
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, t_quantile
 
+MOST_UNITS = 2**50
+"""Largest amount, in units of its currency, that numbers of a page count without rounding."""
 MOST_BYTES = 5_000_000
 """Largest size of the replicates before base64: with more, the page would be too large to send."""
 
@@ -27,7 +30,9 @@ class Panel:
     """What the reader should know about the data."""
 
 
-def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -> Panel | None:
+def panel_of(
+    valuation: Valuation, confidence: float, *, aggregate_only: bool, payout: Payout | None = None
+) -> Panel | None:
     """Return the data of the panel, or None if the values cannot be regrouped or their errors are unknown."""
     if valuation.grouped or valuation.player_values is None:
         return None
@@ -52,6 +57,7 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
     data = {
         "confidence": confidence,
         "quantile": float(t_quantile(confidence, valuation.degrees_of_freedom)),
+        "money": None if payout is None else _money(payout),
         "total": np.atleast_1d(valuation.total).tolist(),
         "efficient": valuation.efficient,
         "names": [str(name) for name in valuation.names],
@@ -62,6 +68,19 @@ def panel_of(valuation: Valuation, confidence: float, *, aggregate_only: bool) -
         "scales": [scales[:, output].tolist() for output in range(levels.shape[2])],
     }
     return Panel(data, reason is None, words)
+
+
+def _money(payout: Payout) -> dict[str, Any] | None:
+    """Return the terms of a payout for the page; None for amounts that its numbers cannot count exactly."""
+    units = {
+        name: None if money is None else int(money / payout.unit)
+        for name, money in (("floor", payout.policy.floor), ("cap", payout.policy.cap))
+    }
+    amounts = [int(amount / payout.unit) for amount in payout.amounts]
+    if sum(amounts) > MOST_UNITS:
+        return None
+    unit = str(payout.unit)
+    return {"amounts": amounts, "unit": unit, "currency": payout.currency, "clip": payout.policy.clip, **units}
 
 
 def _why_groups_only(valuation: Valuation, deviations: NDArray[np.floating], aggregate_only: bool) -> str | None:

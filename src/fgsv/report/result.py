@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.audit import Audit
-from fgsv.payout import Payout
+from fgsv.audit import Audit, close_calls
+from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
+from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
 from fgsv.valuation import Reason, Valuation, file
@@ -34,14 +35,45 @@ class Result:
     """The same players under other groupings, by column."""
     errors: tuple[Exception, ...] = ()
     """Why the requested payout or audit could not be made, or files could not be written; the rest stands."""
+    unpaid: PayoutRefused | None = None
+    """Why the requested payout was refused."""
+    without: Without | None = None
+    """The score without each group of the main grouping, if it was computed."""
+    made: str | None = None
+    """When it was made, in UTC: 2026-01-31T12:00:00Z."""
+    command: str | None = None
+    """The command line that made it."""
     files: tuple[Path, ...] = ()
     """Files written, if a folder was requested."""
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of the run and of the audit, without repeats."""
+        """Warnings of the run and of the audit, without repeats of each other or of the verdict."""
         of_audit = () if self.audit is None else self.audit.warnings
-        return list(dict.fromkeys([*self.own_warnings, *of_audit]))
+        in_verdict = close_calls(self.valuation, self.confidence)
+        return [each for each in dict.fromkeys([*self.own_warnings, *of_audit]) if each not in in_verdict]
+
+    @property
+    def test_noise(self) -> float | None:
+        """The half-width of U(N) - U(0) due to the choice of test rows; None if unknown."""
+        return None if self.test_error is None else self.test_error.total
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the shares are settled, undecided or unresolvable."""
+        linear = self.payout is None or self.payout.policy.is_faithful
+        return verdict(self.valuation, confidence=self.confidence, test_noise=self.test_noise, linear=linear)
+
+    def paid_by(self, terms: Terms) -> Result:
+        """Return the result with an amount split by these terms, or with the reason why it was not."""
+        terms.check(self.valuation.partition.n_groups, self.valuation.outputs)
+        try:
+            paid = terms.split(self.valuation, self.confidence, self.test_noise)
+        except PayoutRefused as refused:
+            return replace(self, payout=None, unpaid=refused)
+        except ValueError as error:
+            return replace(self, payout=None, errors=(*self.errors, error))
+        return replace(self, payout=paid, unpaid=None)
 
     @property
     def interrupted(self) -> bool:
@@ -54,9 +86,16 @@ class Result:
         columns = {} if self.source is None else self.source.columns
         return {columns.get("group", ["group"])[0]: self.valuation, **self.others}
 
+    def table(self) -> pd.DataFrame:
+        """Return the table of the main grouping."""
+        return table_of(self.valuation, self.payout, self.confidence, self.without)
+
     def of_others(self) -> dict[str, Result]:
         """Return the results of the other groupings, by column: the same run, without payout and audit."""
-        return {column: Result(each, self.source, self.confidence) for column, each in self.others.items()}
+        return {
+            column: Result(each, self.source, self.confidence, made=self.made, command=self.command)
+            for column, each in self.others.items()
+        }
 
     def to_document(self) -> dict[str, Any]:
         """Return the contents of valuation.json."""
@@ -71,9 +110,12 @@ class Result:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
         if self.own_warnings:
             info["warnings"] = list(self.own_warnings)
-        for name, part in (("payout", self.payout), ("audit", self.audit), ("test_error", self.test_error)):
-            if part is not None:
-                info[name] = part.to_dict()
+        parts = {"payout": self.payout, "audit": self.audit, "test_error": self.test_error, "without": self.without}
+        info |= {name: part.to_dict() for name, part in parts.items() if part is not None}
+        if self.unpaid is not None:
+            info["unpaid"] = self.unpaid.to_dict()
+        info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
+        info["verdict"] = self.verdict.to_dict()
         return document | {"settings": settings, "info": info}
 
     def save(self, path: str | Path) -> None:
@@ -96,6 +138,10 @@ class Result:
                 TestError.from_dict(info["test_error"]) if "test_error" in info else None,
                 tuple(HistoryPoint(*point) for point in info.get("history", [])),
                 tuple(info.get("warnings", [])),
+                made=info.get("made"),
+                command=info.get("command"),
+                without=Without.from_dict(info["without"]) if "without" in info else None,
+                unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None
@@ -119,9 +165,16 @@ def notes_on(first: Result, second: Result) -> list[str]:
     return [f"these results come from different games, which differ in {words}"]
 
 
-def table_of(valuation: Valuation, payout: Payout | None = None, confidence: float = 0.95) -> pd.DataFrame:
-    """Return the table of a valuation, with payments if there are any."""
+def table_of(
+    valuation: Valuation,
+    payout: Payout | None = None,
+    confidence: float = 0.95,
+    without: Without | None = None,
+) -> pd.DataFrame:
+    """Return the table of a valuation, with payments and the scores without each group if there are any."""
     frame = valuation.to_frame(confidence)
     if payout is not None and valuation.outputs is None:
         frame["payout"] = pd.Series(list(payout.payments), dtype=object)
+    if without is not None:
+        frame["without"] = without.column
     return frame

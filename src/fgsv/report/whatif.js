@@ -24,6 +24,7 @@ const whatIf = (() => {
       total: data.total,
       quantile: data.quantile,
       efficient: data.efficient,
+      money: data.money ?? null,
     };
     const grouping = { owner: new Int32Array(bytes(data.owner)), names: data.names };
     return { panel, output: 0, groupings: [grouping], message: "" };
@@ -32,21 +33,64 @@ const whatIf = (() => {
   const current = (session) => session.groupings[session.groupings.length - 1];
   const rows = (session) => rowsOf(session, current(session));
 
+  // Payments in whole units of the currency, by the policy of the payout: see fgsv.payout.Policy.
+  function payments(panel, grouping) {
+    const { amounts, clip, floor, cap } = panel.money;
+    const parts = new Float64Array(grouping.names.length);
+    amounts.forEach((amount, output) => {
+      const values = sums(panel.values[output], grouping).map((value) => (clip ? Math.max(value, 0) : value));
+      const total = values.reduce((sum, value) => sum + value, 0);
+      values.forEach((value, group) => (parts[group] += (amount * value) / total));
+    });
+    const whole = amounts.reduce((sum, amount) => sum + amount, 0);
+    return rounded(floor === null && cap === null ? parts : bounded(parts, whole, floor ?? -Infinity, cap ?? Infinity), whole);
+  }
+
+  function sums(values, { owner, names }) {
+    const sum = new Float64Array(names.length);
+    for (let player = 0; player < owner.length; player++) sum[owner[player]] += values[player];
+    return sum;
+  }
+
+  // Within floor and cap, by one common factor of the positive parts: bisection, as in fgsv.payout.policy.
+  function bounded(parts, whole, floor, cap) {
+    const at = (factor) => parts.map((part) => Math.min(Math.max(part > 0 ? part * factor : part, floor), cap));
+    let [low, high] = [0, 1e6];
+    for (let step = 0; step < 80; step++) {
+      const middle = (low + high) / 2;
+      if (at(middle).reduce((sum, part) => sum + part, 0) < whole) low = middle;
+      else high = middle;
+    }
+    return at(high);
+  }
+
+  // Down to whole units, then up where most was lost. NaN where no payments add up to the whole.
+  function rounded(parts, whole) {
+    const units = parts.map(Math.floor);
+    const missing = Math.round(whole - units.reduce((sum, count) => sum + count, 0));
+    if (!(missing >= 0 && missing <= parts.length)) return parts.map(() => NaN);
+    const order = [...parts.keys()].sort((a, b) => parts[b] - units[b] - (parts[a] - units[a]) || a - b);
+    for (const group of order.slice(0, missing)) units[group] += 1;
+    return units;
+  }
+
+  function money(panel, units) {
+    const { unit } = panel.money;
+    const digits = (unit.split(".")[1] ?? "").length;
+    const shown = (units * Number(unit)).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+    return Number.isNaN(units) ? "cannot be paid" : shown;
+  }
+
   // Each sum adds a group's own players in their order and nothing else, so no other group's split can change it.
   function rowsOf({ panel, output }, { owner, names }) {
     const total = panel.total[output];
-    const value = new Float64Array(names.length);
-    const size = new Float64Array(names.length);
+    const value = sums(panel.values[output], { owner, names });
+    const size = sums(panel.sizes, { owner, names });
+    const paid = panel.money ? payments(panel, { owner, names }) : null;
     const variance = new Float64Array(names.length);
-    for (let player = 0; player < owner.length; player++) {
-      value[owner[player]] += panel.values[output][player];
-      size[owner[player]] += panel.sizes[player];
-    }
     panel.scales[output].forEach((scale, replicate) => {
       const deviations = panel.deviations[output].subarray(replicate * owner.length, (replicate + 1) * owner.length);
-      const sums = new Float64Array(names.length);
-      for (let player = 0; player < owner.length; player++) sums[owner[player]] += deviations[player];
-      sums.forEach((sum, group) => (variance[group] += (scale * sum) ** 2));
+      sums(deviations, { owner, names }).forEach((sum, group) => (variance[group] += (scale * sum) ** 2));
     });
     if (panel.efficient && names.length === 1) {  // the sum over all players is known exactly
       value[0] = total;
@@ -55,7 +99,8 @@ const whatIf = (() => {
     return names.map((name, group) => {
       const share = value[group] / total;
       const half = (panel.quantile * Math.sqrt(variance[group])) / total;
-      return { group: name, points: size[group], value: value[group], share, low: share - half, high: share + half };
+      const row = { group: name, points: size[group], value: value[group], share, low: share - half, high: share + half };
+      return paid === null ? row : { ...row, paid: paid[group] };
     });
   }
 
@@ -181,12 +226,17 @@ const whatIf = (() => {
   // A group that an action did not touch keeps its players, so any of them leads to its new position.
   function effectOnOthers(session, grouping, touched) {
     const [before, after] = [rows(session), rowsOf(session, grouping)];
-    let largest = -1;
+    let [largest, paid] = [-1, 0];
     current(session).owner.forEach((group, player) => {
       if (touched.includes(group)) return;
-      largest = Math.max(largest, Math.abs(after[grouping.owner[player]].share - before[group].share));
+      const [then, now] = [before[group], after[grouping.owner[player]]];
+      largest = Math.max(largest, Math.abs(now.share - then.share));
+      if (session.panel.money) paid = Math.max(paid, Math.abs(now.paid - then.paid));
     });
-    return largest < 0 ? "" : ` The other providers' shares changed by ${percent(largest)} at most.`;
+    if (largest < 0) return "";
+    const { panel } = session;
+    const also = panel.money ? `, their payments by ${money(panel, paid)} ${panel.money.currency}` : "";
+    return ` The other providers' shares changed by ${percent(largest)} at most${also}.`;
   }
 
   const back = (session, end, message) => ({ ...session, groupings: session.groupings.slice(0, end), message });
@@ -194,7 +244,7 @@ const whatIf = (() => {
   const reset = (session) => back(session, 1, "All changes undone.");
   const show = (session, output, name) => ({ ...session, output, message: `Shares for ${name}.` });
 
-  return { open, rows, drawn, act, undo, reset, show, percent, number };
+  return { open, rows, drawn, act, undo, reset, show, percent, number, money };
 })();
 
 if (typeof module !== "undefined") module.exports = whatIf;
@@ -204,6 +254,7 @@ if (typeof document !== "undefined" && document.getElementById("whatif-data")) {
   const element = (id) => document.getElementById(id);
   let session = whatIf.open(JSON.parse(element("whatif-data").textContent));
   let view = null;
+  const rowHeight = 22;  // as in fgsv.report.charts
 
   const tableRow = (row) => {
     const line = document.createElement("tr");
@@ -213,7 +264,8 @@ if (typeof document !== "undefined" && document.getElementById("whatif-data")) {
     head.textContent = row.group;
     const [share, low, high] = [row.share, row.low, row.high].map(whatIf.percent);
     line.append(head);
-    for (const text of [share, `${low} to ${high}`, whatIf.number(row.points), row.value.toPrecision(4)]) {
+    const paid = session.panel.money ? [whatIf.money(session.panel, row.paid)] : [];
+    for (const text of [share, `${low} to ${high}`, ...paid, whatIf.number(row.points), row.value.toPrecision(4)]) {
       const cell = document.createElement("td");
       cell.textContent = text;
       line.append(cell);
@@ -232,12 +284,20 @@ if (typeof document !== "undefined" && document.getElementById("whatif-data")) {
 
   const render = () => {
     const rows = whatIf.rows(session);
-    element("whatif-rows").replaceChildren(...rows.map(tableRow));
+    const ranked = [...rows].sort((a, b) => b.share - a.share);
+    element("whatif-rows").replaceChildren(...ranked.map(tableRow));
+    element("whatif-rows").closest("table").refresh?.();
     element("whatif-sum").textContent = whatIf.percent(rows.reduce((sum, row) => sum + row.share, 0));
+    if (session.panel.money) {
+      element("whatif-paid").textContent = whatIf.money(session.panel, rows.reduce((sum, row) => sum + row.paid, 0));
+    }
     for (const select of document.querySelectorAll("select[data-groups]")) fillSelect(select, rows);
     for (const id of ["whatif-undo", "whatif-reset"]) element(id).disabled = session.groupings.length === 1;
     element("whatif-message").textContent = session.message;
-    if (view) view.data("rows", whatIf.drawn(rows)).resize().runAsync();
+    if (view) {
+      const drawn = whatIf.drawn(ranked);
+      view.data("rows", drawn).height(rowHeight * drawn.length).resize().runAsync();
+    }
   };
 
   const group = (id) => (element(id).value === "new" ? null : Number(element(id).value));

@@ -16,6 +16,7 @@ from fgsv.ledger import Ledger, Purpose
 from fgsv.running.closed_form import by_closed_form
 from fgsv.running.loop import rounds
 from fgsv.running.preparation import door_to, is_open, prepare, read_players
+from fgsv.running.progress import is_shown, watched
 from fgsv.running.stopping import Rule
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.types import Ints
@@ -51,6 +52,7 @@ def _start(
     ledger: str | Path | Ledger | None = None,
     on_error: str | float = "raise",
     timeout: float | None = None,
+    progress: bool | None = None,
     **options: Any,
 ) -> Iterator[Rounds]:
     """Check the arguments, open the evaluator, and yield what runs the rounds; the ledger records the end."""
@@ -75,10 +77,12 @@ def _start(
         options=options,
     )
     purpose = Purpose.ENUMERATION if isinstance(run.method, Enumeration) else Purpose.DRAWS
-    with opened, door.evaluator.recorded(run.settings.to_dict(), purpose) as record:
+    shown = is_shown(False if progress is None and is_open(game) else progress)  # an open evaluator's run is a part
+    recorded = door.evaluator.recorded(run.settings.to_dict(), purpose)
+    with opened, recorded as record, watched(run, shown) as seen:
 
         def recorded_rounds(*, every: bool) -> Iterator[Valuation]:
-            for valuation in rounds(run, door, every=every):
+            for valuation in rounds(seen, door, every=every):
                 record.end = valuation.end
                 record.document = partial(to_document, valuation)
                 yield valuation
@@ -95,7 +99,7 @@ def iterate(*args: Any, **kwargs: Any) -> Iterator[Valuation]:
     >>> [v.n_evaluations for v in fgsv.iterate(game, budget=100)]
     [34, 66, 98]
     """
-    with _start(*args, **kwargs) as run_rounds:
+    with _start(*args, **{"progress": False, **kwargs}) as run_rounds:
         yield from run_rounds(every=True)
 
 
@@ -136,7 +140,8 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
     a file that records every evaluation, `on_error` ("raise", a number that a failure counts as, or "empty" for the
     worth of a coalition that the model cannot be fitted to; `failures` counts them), `timeout` seconds for each
-    batch. Same seed, same bits, however it runs. An interrupt returns the valuation so far.
+    batch, `progress` (a bar with the widest interval and the time left: by default in terminals and notebooks). Same
+    seed, same bits, however it runs. An interrupt returns the valuation so far.
     """
     with _start(*args, **kwargs) as run_rounds:
         [valuation] = run_rounds(every=False)
@@ -152,6 +157,7 @@ def exact(
     ledger: str | Path | Ledger | None = None,
     on_error: str | float = "raise",
     timeout: float | None = None,
+    progress: bool | None = None,
 ) -> Valuation:
     """Return exact faithful group values: the sums of their members' Shapley values (paper, Eq. 1 and Thm. 1).
 
@@ -187,4 +193,5 @@ def exact(
         ledger=ledger,
         on_error=on_error,
         timeout=timeout,
+        progress=progress,
     )

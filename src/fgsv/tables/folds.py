@@ -93,15 +93,18 @@ class TestError:
     weights: tuple[float, ...]
     rows: tuple[Mapping[str, Any], ...]
     """For each group its `share`, and the half-widths of its two intervals: `monte_carlo` and `test`."""
+    total: float | None = None
+    """The half-width of U(N) - U(0) due to the choice of the test rows; None in files of 0.1.0."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        return {"n_folds": self.n_folds, "weights": list(self.weights), "rows": [dict(row) for row in self.rows]}
+        rows = [dict(row) for row in self.rows]
+        return {"n_folds": self.n_folds, "weights": list(self.weights), "rows": rows, "total": self.total}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> TestError:
         """Read what `to_dict` returned."""
-        return cls(document["n_folds"], tuple(document["weights"]), tuple(document["rows"]))
+        return cls(document["n_folds"], tuple(document["weights"]), tuple(document["rows"]), document.get("total"))
 
 
 def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0.95) -> TestError:
@@ -109,8 +112,9 @@ def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0
     weights = folds.weights
     single = valuation.combined(weights)
     rows: list[dict[str, Any]] = []
+    quantile = float(t_quantile(confidence, len(weights) - 1))
+    total_error = quantile * float(sem(np.asarray(valuation.total) * weights * len(weights)))
     if single.total > 0:  # otherwise there are no shares
-        quantile = float(t_quantile(confidence, len(weights) - 1))
         columns = {
             "group": [str(name) for name in single.names],
             "share": single.shares().tolist(),
@@ -118,4 +122,4 @@ def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0
             "test": (quantile * share_errors(valuation, weights)).tolist(),
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return TestError(len(weights), tuple(weights.tolist()), tuple(rows))
+    return TestError(len(weights), tuple(weights.tolist()), tuple(rows), total_error)

@@ -7,8 +7,10 @@ versions a ledger records: it evaluates some coalitions again when they change).
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import inspect
+import random
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -122,9 +124,11 @@ class _Content:
         elif self._is_new("function", function):
             self.add([function.__qualname__, function.__defaults__, function.__kwdefaults__])
             self._code(function.__code__)
-            self.add([_cell(cell) for cell in function.__closure__ or ()])
+            for cell in function.__closure__ or ():
+                self._referred(_cell(cell))
             for name in sorted(_names(function.__code__) & set(function.__globals__)):
-                self.add(["global", name, function.__globals__[name]])
+                self.add(["global", name])
+                self._referred(function.__globals__[name])
 
     def _code(self, code: CodeType) -> None:
         self.add([code.co_code, list(code.co_names), list(code.co_varnames)])
@@ -160,11 +164,15 @@ class _Content:
         elif isinstance(part, _BUILTIN):
             owner = getattr(part, "__module__", None) or getattr(part, "__objclass__", None) or "builtins"
             self.add(["builtin", str(owner), getattr(part, "__qualname__", part.__name__)])
-        elif _state_is_dict(type(part)):
-            if self._is_new("instance", part):
-                self.add([type(part), vars(part)])
-        else:
+        elif isinstance(part, _RANDOM):
             raise _NoFingerprint(type(part).__name__)
+        elif self._is_new("instance", part):
+            self.add(_reduced(part))
+
+    def _referred(self, part: Any) -> None:
+        """Add what a function refers to; a model counts there as it was fitted, not only with its parameters."""
+        is_model = hasattr(part, "get_params") and not isinstance(part, type)
+        self.add(["fitted", type(part), vars(part)] if is_model else part)
 
     def _module(self, module: ModuleType) -> None:
         """Add the source of a module that is not installed, and of those it uses."""
@@ -206,15 +214,18 @@ _OF_ANY_CLASS = {
 _BUILTIN = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, MemberDescriptorType, np.ufunc)
 
 
-_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: classes written in C, which may hold more than a dictionary
+_RANDOM = (np.random.Generator, np.random.RandomState, random.Random)
+"""Objects whose state changes with every use."""
 
 
-def _state_is_dict(kind: type) -> bool:
-    """Say whether all that an instance holds is in its dictionary, as pickle would take it."""
-    default = all(getattr(kind, name) is getattr(object, name) for name in ("__reduce__", "__reduce_ex__"))
-    in_c = any(each.__flags__ & _IMMUTABLE for each in kind.__mro__[:-1])
-    slotted = any(vars(each).get("__slots__") for each in kind.__mro__)
-    return default and bool(kind.__dictoffset__) and not in_c and not slotted
+def _reduced(part: Any) -> Any:
+    """Return what an instance is made of, as pickle would take it."""
+    try:
+        registered = copyreg.dispatch_table.get(type(part))
+        reduced = part.__reduce_ex__(4) if registered is None else registered(part)
+    except Exception:
+        raise _NoFingerprint(type(part).__name__) from None
+    return reduced if isinstance(reduced, str) else [*reduced[:3], *(list(items or ()) for items in reduced[3:5])]
 
 
 def _names(code: CodeType) -> set[str]:

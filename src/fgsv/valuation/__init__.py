@@ -4,17 +4,19 @@ from fgsv.valuation.end import INTERRUPTED, End, Reason
 from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import check_confidence, t_quantile
 from fgsv.valuation.settings import RunSettings
-from fgsv.valuation.valuation import Valuation, positive_total
+from fgsv.valuation.valuation import GroupValue, Valuation, load, positive_total
 
 __all__ = [
     "INTERRUPTED",
     "End",
     "Estimate",
     "Failures",
+    "GroupValue",
     "Reason",
     "RunSettings",
     "Valuation",
     "check_confidence",
+    "load",
     "positive_total",
     "t_quantile",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,22 @@ if TYPE_CHECKING:
 
 SHOWN = 60
 """Rows of the table that `repr` prints."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupValue:
+    """One group's row of a valuation; with several outputs the numbers are arrays, one number for each."""
+
+    name: Hashable
+    points: float
+    """How many players it has."""
+    value: Floats
+    stderr: Floats
+    interval: Floats
+    """Lower and upper bound of the value at 95% confidence."""
+    share: Floats | None
+    """Its part of U(N) - U(0); None if that is not positive."""
+    share_interval: Floats | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +183,17 @@ class Valuation:
         """
         return np.asarray(self.values / positive_total(self.total))
 
+    @property
+    def about_shares(self) -> str | None:
+        """What to know if the values do not sum to U(N) - U(0), and so the shares not to one; None if they do."""
+        sums, totals = np.atleast_1d(self.values.sum(axis=0)), np.atleast_1d(self.total)
+        if self.efficient or not np.all(totals > 0) or np.allclose(sums, totals, rtol=1e-9, atol=0):
+            return None
+        named = "shapley" if self.settings is None else self.settings.semivalue
+        why = f"estimates by {self.method!r}" if named == "shapley" else f"{named} values"
+        summed = ", ".join(f"{part:.2%}" for part in sums / totals)
+        return f"the shares sum to {summed}, not to 100%: {why} are not efficient. A payout scales them to the amount"
+
     def share_interval(self, confidence: float = 0.95) -> Floats:
         """Return (K, 2) or (K, q, 2) bounds of the shares."""
         return _bounds(self.shares(), self.half_width(confidence) / positive_total(self.total))
@@ -275,6 +302,45 @@ class Valuation:
             frame["points"] = frame["points"].astype(int)
         return frame
 
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        return self.partition.n_groups
+
+    def __iter__(self) -> Iterator[Hashable]:
+        """Iterate over the groups' names."""
+        return iter(self.names)
+
+    def __getitem__(self, name: Hashable) -> GroupValue:
+        """Return the value, error and share of one group, by its name."""
+        try:
+            k = self.names.index(name)
+        except ValueError:
+            shown = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self) > 10 else "")
+            raise KeyError(f"there is no group {name!r}: the groups are {shown}") from None
+        shared = bool(np.all(self.total > 0))
+        return GroupValue(
+            name,
+            float(self.partition.sizes[k]),
+            self.values[k],
+            self.stderr[k],
+            self.interval()[k],
+            self.shares()[k] if shared else None,
+            self.share_interval()[k] if shared else None,
+        )
+
+    def to_dict(self, confidence: float = 0.95) -> dict[str, Any]:
+        """Return the table of groups and how it was made, as plain numbers and text; `save` keeps everything."""
+        rows = self.to_frame(confidence).astype(object)
+        return {
+            "method": self.method,
+            "n_evaluations": self.n_evaluations,
+            "end": self.end.to_dict(),
+            "total": np.asarray(self.total).tolist(),
+            "exact": self.exact,
+            "efficient": self.efficient,
+            "groups": rows.where(rows.notna(), None).to_dict("records"),
+        }
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the values with their intervals and return the matplotlib axes; needs `fgsv[plots]`."""
         from fgsv import plots
@@ -284,11 +350,22 @@ class Valuation:
     def __repr__(self) -> str:
         frame = self.to_frame().drop(columns=["share_low", "share_high"], errors="ignore")
         table = frame.head(SHOWN).to_string(index=False, float_format=lambda x: f"{x:.6g}")
-        more = "" if len(frame) <= SHOWN else f"\n... {self.partition.n_groups} groups in all"
-        failed = "" if self.failures is None else f"\n{self.failures}"
+        more = [] if len(frame) <= SHOWN else [f"... {self.partition.n_groups} groups in all"]
+        return "\n".join([table, *more, *self._footnotes])
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        from fgsv.valuation.notebook import html_of
+
+        return html_of(self.to_frame(), self._footnotes)
+
+    @property
+    def _footnotes(self) -> list[str]:
+        """What stands below the table."""
         total = np.array2string(np.asarray(self.total), precision=6)
-        how = f"{self.method}: {self.n_evaluations} evaluations; {self.end}"
-        return f"{table}{more}\n{how}; U(N) - U(0) = {total}{failed}"
+        how = f"{self.method}: {self.n_evaluations} evaluations; {self.end}; U(N) - U(0) = {total}"
+        failed = [] if self.failures is None else [str(self.failures)]
+        return [how, *failed, *([] if self.about_shares is None else [self.about_shares])]
 
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file; `Valuation.load` reads it back, bit for bit."""
@@ -302,6 +379,12 @@ class Valuation:
         from fgsv.valuation import file
 
         return file.from_document(file.read(path), path)
+
+
+def load(path: str | Path) -> Valuation:
+    """Read a saved valuation: a file written by `Valuation.save`, or the folder of `fgsv value --out`."""
+    path = Path(path)
+    return Valuation.load(path / "valuation.json" if path.is_dir() else path)
 
 
 def _group_sums(

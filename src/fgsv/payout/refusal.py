@@ -1,0 +1,137 @@
+"""Refusals: payments that nobody should make without a second thought, and the error that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from fgsv.payout.verdicts import SHOWN, WIDEST, noise_in_words, within_noise
+from fgsv.planning import evaluations_to_narrow
+from fgsv.types import Floats
+from fgsv.valuation import Valuation
+
+
+class Doubt(StrEnum):
+    """Why a payment is refused."""
+
+    TOO_WIDE = "too wide"
+    """The half-width of a payment's interval is more than a tenth of the amount."""
+    MORE_THAN_ALL = "more than all"
+    """A payment is larger than the amount, and others would have to pay for it."""
+    WITHIN_NOISE = "within noise"
+    """U(N) - U(0) is within the error from the choice of test rows."""
+
+
+@dataclass(frozen=True)
+class Objection:
+    """One reason against a payout."""
+
+    doubt: Doubt
+    detail: str
+    groups: tuple[str, ...] = ()
+    """Whose payments it is about; empty if all."""
+    evaluations: int | None = None
+    """About how many evaluations in total would settle it; None if no number would."""
+
+    def __str__(self) -> str:
+        settled = "no number of evaluations would settle it"
+        if self.evaluations is not None:
+            settled = f"about {self.evaluations:,} evaluations would settle it"
+        return f"{self.detail}; {settled}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        return asdict(self) | {"doubt": str(self.doubt), "groups": list(self.groups)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Objection:
+        """Read what `to_dict` returned."""
+        groups = tuple(map(str, document["groups"]))
+        return cls(Doubt(document["doubt"]), str(document["detail"]), groups, document["evaluations"])
+
+
+class PayoutRefused(ValueError):
+    """A payout that is not made unless somebody insists; `objections` say why."""
+
+    def __init__(self, amount: Decimal, currency: str, objections: Sequence[Objection]) -> None:
+        self.amount, self.currency, self.objections = amount, currency, tuple(objections)
+        reasons = ". ".join(map(str, objections))
+        super().__init__(
+            f"{amount:,} {currency} was not split: {reasons}. To pay nevertheless: --pay-anyway, or pay_anyway=True"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.amount, self.currency, self.objections)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON; money is text."""
+        return {
+            "amount": str(self.amount),
+            "currency": self.currency,
+            "objections": [objection.to_dict() for objection in self.objections],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> PayoutRefused:
+        """Read what `to_dict` returned."""
+        objections = tuple(map(Objection.from_dict, document["objections"]))
+        return cls(Decimal(document["amount"]), str(document["currency"]), objections)
+
+
+def objections(
+    valuation: Valuation,
+    payments: Sequence[Decimal],
+    half_widths: Floats,
+    currency: str,
+    test_noise: float | None = None,
+) -> tuple[Objection, ...]:
+    """Return what speaks against (K,) payments with these half-widths; an unknown error is no objection."""
+    whole = sum(payments, Decimal(0))
+    paid = np.array([float(payment) for payment in payments])
+    found = []
+    wide = np.flatnonzero(half_widths > WIDEST * float(whole))
+    if len(wide):
+        order = wide[np.argsort(-half_widths[wide], kind="stable")]
+        widest = float(half_widths[order[0]])
+        names = tuple(str(valuation.names[k]) for k in order)
+        found.append(
+            Objection(
+                Doubt.TOO_WIDE,
+                f"the payment to {names[0]} is known only to within {widest:,.2f} {currency}, more than a tenth of "
+                f"{whole:,}{_others(names[1:])}",
+                names,
+                evaluations_to_narrow(valuation, widest / (WIDEST * float(whole))),
+            )
+        )
+    beyond = [k for k, payment in enumerate(payments) if payment > whole]
+    if beyond:
+        order = np.array(sorted(beyond, key=lambda k: -paid[k]))
+        names = tuple(str(valuation.names[k]) for k in order)
+        excess = paid[order] - float(whole)
+        factors = half_widths[order] / excess
+        certain = not (factors >= 1).all()  # also where an error is unknown
+        found.append(
+            Objection(
+                Doubt.MORE_THAN_ALL,
+                f"the payment to {names[0]} would be {payments[order[0]]:,} {currency}, more than all of {whole:,}, "
+                f"and others would be charged for it{_others(names[1:])}",
+                names,
+                None if certain else evaluations_to_narrow(valuation, float(factors.max())),
+            )
+        )
+    if within_noise(valuation, test_noise):
+        found.append(Objection(Doubt.WITHIN_NOISE, noise_in_words(valuation, test_noise)))
+    return tuple(found)
+
+
+def _others(names: Sequence[str]) -> str:
+    """Return who else an objection is about."""
+    if not names:
+        return ""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f" (the same holds for {', '.join(names[:SHOWN])}{more})"

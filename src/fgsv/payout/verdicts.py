@@ -1,0 +1,170 @@
+"""The verdict on a valuation: its shares are settled, more evaluations would settle them, or nothing can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fgsv.planning import evaluations_to_narrow
+from fgsv.types import Floats
+from fgsv.valuation import Valuation, t_quantile
+
+WIDEST = 0.1
+"""Shares and payments must be known to within this fraction of the whole."""
+EQUAL = 0.1
+"""Two groups count as equal if their difference is known to within this fraction of an equal part."""
+SHOWN = 3
+"""Pairs named in a sentence."""
+
+
+class Decision(StrEnum):
+    """What a verdict decides."""
+
+    SETTLED = "settled"
+    UNDECIDED = "undecided"
+    """More evaluations would settle it."""
+    UNRESOLVABLE = "unresolvable"
+    """No number of evaluations would: a flat fee is the honest answer."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the shares of a valuation can be relied on, and if not, why."""
+
+    decision: Decision
+    detail: str
+    between: tuple[tuple[str, str], ...] = ()
+    """Neighbours in the ranking whose order is undecided."""
+    half_width: float | None = None
+    """Of the widest share; None if there are no shares or their errors are unknown."""
+    evaluations: int | None = None
+    """About how many evaluations in total would settle it; None if it is settled, or if no number would."""
+
+    def __str__(self) -> str:
+        return f"{self.decision}: {self.detail}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        return {
+            "decision": str(self.decision),
+            "detail": self.detail,
+            "between": [list(pair) for pair in self.between],
+            "half_width": self.half_width,
+            "evaluations": self.evaluations,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
+        """Read what `to_dict` returned."""
+        between = tuple((str(upper), str(lower)) for upper, lower in document["between"])
+        return cls(
+            Decision(document["decision"]),
+            str(document["detail"]),
+            between,
+            document["half_width"],
+            document["evaluations"],
+        )
+
+
+def verdict(
+    valuation: Valuation, *, confidence: float = 0.95, test_noise: float | None = None, linear: bool = True
+) -> Verdict:
+    """Say whether the shares of a valuation are settled, undecided or unresolvable.
+
+    >>> import fgsv
+    >>> str(verdict(fgsv.exact(fgsv.games.Airport([1, 2, 3]), ["a", "b", "c"])))
+    'settled: every share is exact'
+
+    *Settled*: every share is known to within a tenth, and each two neighbours in the ranking are either ordered or
+    equal to within a tenth of an equal part. *Unresolvable*: U(N) - U(0) is not positive, or no larger than
+    `test_noise`, its half-width due to the choice of test rows; or, where payments are `linear`, one group's share is
+    certainly more than everything, which the others would have to pay for.
+    """
+    shared = _unresolvable(valuation, confidence, test_noise, linear)
+    if shared is not None:
+        return Verdict(Decision.UNRESOLVABLE, shared)
+    half_widths = valuation.half_width(confidence) / valuation.total
+    widest = float(np.max(half_widths))
+    if not np.isfinite(widest):
+        return Verdict(Decision.UNDECIDED, f"method {valuation.method!r} does not tell the errors of its values")
+    if valuation.exact:
+        return Verdict(Decision.SETTLED, "every share is exact", half_width=0.0)
+    pairs = list(_undecided_pairs(valuation, confidence))
+    if widest <= WIDEST and not pairs:
+        return Verdict(
+            Decision.SETTLED,
+            f"every share is known to within {widest:.2%} at {confidence:.0%} confidence",
+            half_width=widest,
+        )
+    factor = max([widest / WIDEST, *(pair[2] for pair in pairs)])
+    needed = evaluations_to_narrow(valuation, factor)
+    between = tuple((upper, lower) for upper, lower, _ in pairs)
+    words = []
+    if widest > WIDEST:
+        words.append(f"the widest share is known only to within {widest:.2%} at {confidence:.0%} confidence")
+    if between:
+        more = f", and {len(between) - SHOWN} more pairs" if len(between) > SHOWN else ""
+        named = "; ".join(f"{upper} and {lower}" for upper, lower in between[:SHOWN])
+        words.append(f"the order is uncertain between {named}{more}")
+    return Verdict(
+        Decision.UNDECIDED,
+        f"{' and '.join(words)}; about {needed:,} evaluations would settle it",
+        between,
+        widest,
+        needed,
+    )
+
+
+def within_noise(valuation: Valuation, test_noise: float | None) -> bool:
+    """Say whether U(N) - U(0) is no larger than its error due to the choice of test rows, where that is known."""
+    return test_noise is not None and float(np.min(valuation.total)) <= test_noise
+
+
+def noise_in_words(valuation: Valuation, test_noise: float | None) -> str:
+    """Say that U(N) - U(0) is within the noise of the test rows."""
+    return (
+        f"all the data together raises the score by {float(np.min(valuation.total)):.4g}, which is within the error "
+        f"from the choice of test rows, ± {test_noise:.4g}: other test rows could reverse it. "
+        "More test rows may help, more evaluations cannot"
+    )
+
+
+def _unresolvable(valuation: Valuation, confidence: float, test_noise: float | None, linear: bool) -> str | None:
+    """Return why no number of evaluations can settle the shares; None if some number can."""
+    flat = "A flat fee is the honest answer"
+    if not np.all(valuation.total > 0):
+        return f"with all the data the model scores no better than with none: there is nothing to share. {flat}"
+    if within_noise(valuation, test_noise):
+        return f"{noise_in_words(valuation, test_noise)}. {flat}"
+    low = valuation.share_interval(confidence)[..., 0].reshape(valuation.partition.n_groups, -1).max(axis=1)
+    if linear and np.any(low > 1):
+        largest = int(low.argmax())
+        return (
+            f"{valuation.names[largest]} is worth more than all the data together, because other data lowers it: "
+            f"others would have to pay for its share of at least {low[largest]:.0%}. {flat}"
+        )
+    return None
+
+
+def _undecided_pairs(valuation: Valuation, confidence: float) -> Iterator[tuple[str, str, float]]:
+    """Yield neighbours in the ranking whose order is uncertain, and how much narrower their interval has to be."""
+    deviations = valuation.group_deviations
+    if deviations is None:
+        return
+    n_groups = valuation.partition.n_groups
+    quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
+    columns: Floats = valuation.values.reshape(n_groups, -1)
+    for output, total in enumerate(np.atleast_1d(valuation.total).tolist()):
+        order = np.argsort(-columns[:, output], kind="stable")
+        sums = deviations[:, :, output]
+        equal = EQUAL / n_groups * total
+        for upper, lower in pairwise(order.tolist()):
+            reach = quantile * float(np.sqrt(((sums[:, upper] - sums[:, lower]) ** 2).sum()))
+            decided_by = max(float(columns[upper, output] - columns[lower, output]), equal)
+            if reach > decided_by:
+                yield str(valuation.names[upper]), str(valuation.names[lower]), reach / decided_by

@@ -1,0 +1,57 @@
+"""The score without each provider: what a negative value is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fgsv.coalitions import Coalitions
+from fgsv.partition import Partition
+from fgsv.running.door import Door
+from fgsv.running.views import by_groups
+
+MOST_GROUPS = 200
+"""Groups beyond which the scores are not computed: each is an evaluation of nearly all the data."""
+
+
+@dataclass(frozen=True)
+class Without:
+    """U(N without a group) for each group: an evaluation each, beside the budget of the run."""
+
+    scores: tuple[tuple[float, ...], ...]
+    """For each group, in the order of the valuation, the score of everybody else's data for each output."""
+
+    @property
+    def n_evaluations(self) -> int:
+        """Evaluations that these scores took."""
+        return len(self.scores)
+
+    @property
+    def column(self) -> list[float]:
+        """The scores in the order of `Valuation.to_frame`: all groups of the first output, then of the next."""
+        return [score for output in zip(*self.scores, strict=True) for score in output]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        return {"n_evaluations": self.n_evaluations, "scores": [list(row) for row in self.scores]}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Without:
+        """Read what `to_dict` returned."""
+        return cls(tuple(tuple(map(float, row)) for row in document["scores"]))
+
+
+def without_each(door: Door, partition: Partition) -> Without:
+    """Return the score of all data but one group's, for each group of a disjoint partition: K evaluations.
+
+    >>> import fgsv
+    >>> from fgsv.running.evaluator import Evaluator
+    >>> with Evaluator(fgsv.Game(lambda masks: masks @ [1.0, 2.0, 4.0], 3)) as evaluator:
+    ...     without_each(evaluator, fgsv.Partition.of(["a", "b", "b"])).scores
+    ((6.0,), (1.0,))
+    """
+    everybody_else = Coalitions.from_masks(~np.eye(partition.n_groups, dtype=bool))
+    return Without(tuple(map(tuple, by_groups(door, partition)(everybody_else).tolist())))

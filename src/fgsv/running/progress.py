@@ -1,0 +1,109 @@
+"""The progress bar of `fgsv.value`: a stopping rule that never stops, and shows what it sees."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fgsv.running.loop import Run
+from fgsv.running.stopping import MaxSeconds, Progress
+from fgsv.valuation import Valuation
+
+PATIENCE = 1.0
+"""Seconds before a bar appears: quick runs have none."""
+EVERY = 0.5
+"""Seconds between two looks at the valuation, which costs an estimate."""
+
+
+def is_shown(progress: bool | None) -> bool:
+    """Say whether to show a bar: as asked, or else in a terminal or notebook, but not in pipes and tests."""
+    if progress is not None:
+        return progress
+    watched = sys.stderr is not None and sys.stderr.isatty()
+    return (watched or "ipykernel" in sys.modules) and "PYTEST_CURRENT_TEST" not in os.environ
+
+
+@contextmanager
+def watched(run: Run, shown: bool) -> Iterator[Run]:
+    """Yield the run, with a bar among its rules if one is to be shown."""
+    if not shown:
+        yield run
+        return
+    bar = Bar(run)
+    try:
+        yield replace(run, rules=(*run.rules, bar))
+    finally:
+        bar.stop()
+
+
+class Bar:
+    """Shows evaluations, the widest interval and the time left; it has no say in when a run stops."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._bar: Any = None
+        self._task: Any = None
+        self._next = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Show the state of the run, if some time has passed since the last one."""
+        now = time.monotonic()
+        if progress.seconds < PATIENCE or now < self._next:
+            return
+        if self._bar is None:
+            self._start()
+        valuation = progress.valuation
+        self._bar.update(
+            self._task,
+            description=widest(valuation, self._run.settings.confidence),
+            completed=progress.n_evaluations,
+            total=expected(self._run, progress),
+        )
+        self._next = now + max(EVERY, 10 * (time.monotonic() - now))  # never more than a tenth of the time
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} of about {task.total:,.0f} evaluations"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=self._run.settings.budget)
+        self._bar.start()
+
+    def stop(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def widest(valuation: Valuation, confidence: float) -> str:
+    """Return the half-width of the widest share in words, or of the widest value if there are no shares."""
+    half_width = valuation.half_width(confidence)
+    if np.all(valuation.total > 0):
+        return f"widest share ± {np.max(half_width / valuation.total):.2%}"
+    return f"widest value ± {np.max(half_width):.3g}"
+
+
+def expected(run: Run, progress: Progress) -> int:
+    """Return about how many evaluations the run will take in total, from its rules and its pace so far."""
+    done, counts = progress.n_evaluations, [float(run.settings.budget)]
+    for rule in run.rules:
+        if isinstance(rule, MaxSeconds):
+            counts.append(done * rule.seconds / progress.seconds)
+        elif hasattr(rule, "ratio"):  # errors fall with the square root of the evaluations
+            counts.append(done * max(1.0, rule.ratio(progress.valuation)) ** 2)
+    return max(done, int(np.nanmin(counts)))

@@ -1,0 +1,127 @@
+"""Results in a notebook: tables in which names are text, rows by name, and a bar that disturbs nothing."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+from fgsv.audit import Audit, Section
+from fgsv.running import progress
+from fgsv.running.stopping import MaxSeconds, Precision
+
+HOSTILE = "<script>alert('1 & 2')</script>"
+
+
+@pytest.fixture(scope="module")
+def result():
+    return fgsv.value(lambda masks: masks @ [1.0, 2.0, 5.0], [HOSTILE, "north", "north"])
+
+
+def test_tables_escape_names(result):
+    gsv = pd.DataFrame({"group": [HOSTILE], "share": [0.5], "gsv_share": [0.5], "gsv_half_width": [0.0]})
+    section = Section(HOSTILE, (HOSTILE,), ("group",), ((HOSTILE,),))
+    audit = Audit(gsv, pd.DataFrame({"group": [HOSTILE]}), (HOSTILE,), tables=(section,))
+    plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
+    for shown in (result, audit, fgsv.payout.split(result, 100), plan):
+        html = shown._repr_html_()
+        assert "<table" in html
+        assert "<script" not in html
+    assert HOSTILE.replace("<", "&lt;")[:10] in result._repr_html_()
+    assert "U(N) - U(0)" in result._repr_html_()
+
+
+def test_a_valuation_is_a_mapping_of_its_groups(result):
+    assert len(result) == 2
+    assert list(result) == [HOSTILE, "north"]
+    assert "north" in result
+    north = result["north"]
+    assert (north.name, north.points, float(north.value)) == ("north", 2, pytest.approx(7.0))
+    assert float(north.share) == pytest.approx(7 / 8)
+    np.testing.assert_array_equal(north.interval, result.interval()[1])
+    np.testing.assert_array_equal(north.share_interval, result.share_interval()[1])
+    with pytest.raises(KeyError, match="the groups are"):
+        result["south"]
+    assert fgsv.value(lambda masks: -masks.sum(axis=1), ["a", "b"])["a"].share is None
+
+
+def test_a_valuation_is_a_document(result):
+    document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert document["groups"][1]["value"] == pytest.approx(7.0)
+    assert document["end"]["reason"] == "exhausted"
+
+
+def test_load_reads_a_file_or_a_folder(result, tmp_path):
+    result.save(tmp_path / "valuation.json")
+    for path in (tmp_path, tmp_path / "valuation.json", str(tmp_path)):
+        assert fgsv.load(path).values.tobytes() == result.values.tobytes()
+
+
+SCRIPT = """
+import time, numpy as np, fgsv
+def game(masks):
+    time.sleep(0.12)
+    return np.sqrt(masks.sum(axis=1))
+result = fgsv.value(fgsv.Game(game, 20), [i % 3 for i in range(20)], budget=450, seed=3)
+print(result.values.tobytes().hex())
+"""
+
+
+def in_terminal(script):
+    """Return what a run prints, and what its terminal shows."""
+    master, slave = pty.openpty()
+    environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"} | {"TERM": "xterm"}
+    command = [sys.executable, "-c", script]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment, text=True)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(master)
+    out = process.stdout.read()
+    assert process.wait() == 0
+    process.stdout.close()
+    return out, shown.decode()
+
+
+def test_a_terminal_has_a_bar_and_the_same_bits():
+    out, shown = in_terminal(SCRIPT)
+    assert "widest share ±" in shown
+    assert "evaluations" in shown
+    game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 20)
+    silent = fgsv.value(game, [i % 3 for i in range(20)], budget=450, seed=3, progress=False)
+    assert out.strip() == silent.values.tobytes().hex()
+
+
+def test_pipes_and_tests_have_no_bar(monkeypatch):
+    assert not progress.is_shown(None)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert not progress.is_shown(None)
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    assert progress.is_shown(None)
+    assert not progress.is_shown(False)
+
+
+def test_the_time_left_follows_the_rules():
+    class Now:
+        n_evaluations, seconds = 1000, 5.0
+        valuation = fgsv.value(fgsv.games.SumOfUnanimity(30), [i % 2 for i in range(30)], budget=300, seed=0)
+
+    def run(*rules):
+        return type("Run", (), {"rules": rules, "settings": type("Settings", (), {"budget": 9000})})
+
+    assert progress.expected(run(), Now) == 9000
+    assert progress.expected(run(MaxSeconds(20)), Now) == 4000
+    ratio = Precision(1e-4).ratio(Now.valuation)
+    assert progress.expected(run(Precision(1e-4)), Now) == min(9000, int(1000 * max(1, ratio) ** 2))

@@ -1,0 +1,138 @@
+"""Verdicts and refusals: what is uncertain, absurd or noise is not paid unless somebody insists."""
+
+import pickle
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from test_payout import valuation_of
+
+import fgsv
+from fgsv.payout import Decision, Doubt, PayoutRefused, Terms, Verdict, split, verdict
+from fgsv.report import Result
+from fgsv.tables.folds import TestError
+from fgsv.valuation import t_quantile
+
+QUANTILE = float(t_quantile(0.95, 31))
+
+
+def with_error(values, half_width, n_evaluations=1000):
+    """Return a valuation whose first and last groups' shares have this half-width, and the others' none."""
+    deviations = np.zeros((1, len(values), 1))
+    deviations[0, [0, -1], 0] = np.array([1, -1]) * half_width * sum(values) / QUANTILE
+    valuation = valuation_of(values, deviations=deviations)
+    players = replace(valuation.partition, names=("a", "b", "c", "d")[: len(values)])
+    return replace(valuation, partition=players, n_evaluations=n_evaluations)
+
+
+def test_what_is_known_is_settled_and_paid():
+    found = verdict(with_error([4, 3, 2, 1], 0.04))
+    assert (found.decision, found.between, found.evaluations) == (Decision.SETTLED, (), None)
+    assert found.half_width == pytest.approx(0.04)
+    assert split(with_error([4, 3, 2, 1], 0.04), 100).objections == ()
+
+
+@pytest.mark.parametrize(("half_width", "refused"), [(0.099, False), (0.101, True), (0.3, True)])
+def test_a_payment_unknown_by_a_tenth_is_refused(half_width, refused):
+    valuation = with_error([8, 1, 1], half_width)
+    if not refused:
+        assert split(valuation, 100).objections == ()
+        return
+    with pytest.raises(PayoutRefused) as error:
+        split(valuation, 100)
+    [objection] = error.value.objections
+    assert (objection.doubt, objection.groups) == (Doubt.TOO_WIDE, ("a", "c"))
+    expected = min(1000 * (half_width / 0.1) ** 2, 2**3)  # errors fall with the root; three players have 8 coalitions
+    assert objection.evaluations == pytest.approx(expected, rel=0.05)
+    assert isinstance(error.value, ValueError)
+    paid = split(valuation, 100, pay_anyway=True)
+    assert sum(paid.payments) == 100
+    assert paid.objections == (objection,)
+
+
+def test_the_evaluations_needed_are_those_of_the_square_root_law():
+    game = fgsv.games.SumOfUnanimity(64)
+    result = fgsv.value(game, [i % 3 for i in range(64)], budget=200, seed=0, surrogate=False)
+    wide = replace(result, deviations=result.deviations * 200)
+    wide = wide.regroup(wide.partition)
+    with pytest.raises(PayoutRefused) as error:
+        split(wide, 100)
+    worst = float((wide.half_width() / wide.total).max())
+    assert error.value.objections[0].evaluations == pytest.approx(200 * (worst / 0.1) ** 2, rel=0.05)
+
+
+def test_a_payment_of_more_than_all_is_refused_and_a_policy_without_charges_is_not():
+    valuation = valuation_of([3, -1])
+    with pytest.raises(PayoutRefused) as error:
+        split(valuation, "100.00")
+    [objection] = error.value.objections
+    assert (objection.doubt, objection.groups, objection.evaluations) == (Doubt.MORE_THAN_ALL, ("0",), None)
+    assert verdict(valuation).decision is Decision.UNRESOLVABLE
+    assert verdict(valuation, linear=False).decision is Decision.SETTLED
+    assert split(valuation, "100.00", clip=True).payments == (100, 0)
+    assert split(valuation, "100.00", pay_anyway=True).payments == (150, -50)
+    # where the interval reaches below the amount, more evaluations may decide it
+    uncertain = with_error([3, 0.1, -0.2], 0.05)
+    with pytest.raises(PayoutRefused) as error:
+        split(uncertain, "100.00")
+    assert [(each.doubt, each.evaluations) for each in error.value.objections] == [(Doubt.MORE_THAN_ALL, 2**3)]
+    assert verdict(uncertain).decision is not Decision.UNRESOLVABLE
+
+
+@pytest.mark.parametrize(("noise", "decision"), [(None, "settled"), (9.9, "settled"), (10.1, "unresolvable")])
+def test_a_total_within_the_noise_of_the_test_rows_is_not_shared(noise, decision):
+    valuation = with_error([6, 3, 1], 0.02)
+    assert verdict(valuation, test_noise=noise).decision == decision
+    if decision == "settled":
+        assert split(valuation, 100, test_noise=noise).objections == ()
+        return
+    with pytest.raises(PayoutRefused) as error:
+        split(valuation, 100, test_noise=noise)
+    [objection] = error.value.objections
+    assert (objection.doubt, objection.evaluations, objection.groups) == (Doubt.WITHIN_NOISE, None, ())
+
+
+def test_a_result_knows_the_noise_of_its_test_rows():
+    valuation = with_error([6, 3, 1], 0.02)
+    for total, decision in ((None, "settled"), (9.0, "settled"), (11.0, "unresolvable")):
+        result = Result(valuation, test_error=TestError(10, (0.1,) * 10, (), total))
+        assert result.verdict.decision == decision
+        paid = result.paid_by(Terms("100.00"))
+        assert (paid.payout is None, isinstance(paid.unpaid, PayoutRefused)) == (decision == "unresolvable",) * 2
+        assert TestError.from_dict(result.test_error.to_dict()) == result.test_error
+
+
+def test_the_order_of_neighbours_is_undecided_unless_they_are_equal():
+    near = verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.05))
+    assert (near.decision, near.between) == (Decision.UNDECIDED, (("a", "d"),))
+    assert near.evaluations == 2**4
+    # the difference, 4 - 3.9, has a half-width of 2 * 0.012 * 9.9: less than a tenth of an equal part
+    assert verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.012)).decision is Decision.SETTLED
+
+
+def test_errors_that_nobody_knows_are_undecided_and_no_objection():
+    valuation = valuation_of([2, 1])
+    unknown = replace(valuation, stderr=np.full(2, np.nan), deviations=None)
+    assert verdict(unknown).decision is Decision.UNDECIDED
+    assert split(unknown, 100).payments == (Decimal("66.67"), Decimal("33.33"))
+
+
+def test_nothing_to_share_is_unresolvable():
+    assert verdict(valuation_of([1, -2])).decision is Decision.UNRESOLVABLE
+
+
+def test_several_outputs_are_judged_together():
+    deviations = np.zeros((1, 2, 2))
+    deviations[0] = [[0, 0.5], [0, -0.5]]
+    outputs = valuation_of([[2.0, 1.2], [1.0, 1.0]], deviations=deviations, outputs=("red", "blue"))
+    assert verdict(outputs).between == (("0", "1"),)
+
+
+def test_verdicts_and_refusals_are_documents():
+    found = verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.05))
+    assert Verdict.from_dict(found.to_dict()) == found
+    with pytest.raises(PayoutRefused) as error:
+        split(with_error([8, 1, 1], 0.3), 100, test_noise=20.0)
+    for again in (PayoutRefused.from_dict(error.value.to_dict()), pickle.loads(pickle.dumps(error.value))):
+        assert (str(again), again.objections) == (str(error.value), error.value.objections)
