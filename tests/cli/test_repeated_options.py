@@ -20,7 +20,7 @@ def with_ids(tmp_path):
 
 
 def test_repeating_an_option_is_the_same_as_commas(fgsv_command, with_ids):
-    options = ["--budget", 100, "--json"]
+    options = ["--budget", 100, "--pay-anyway", "--json"]
     metrics = {",": ["--metric", "accuracy,neg_log_loss"], "": ["--metric", "accuracy", "--metric", "neg_log_loss"]}
     amounts = {",": ["--payout", "10,20"], "": ["--payout", "10", "--payout", "20"]}
     documents = [
