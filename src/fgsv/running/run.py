@@ -78,8 +78,7 @@ def _start(
     )
     purpose = Purpose.ENUMERATION if isinstance(run.method, Enumeration) else Purpose.DRAWS
     shown = is_shown(False if progress is None and is_open(game) else progress)  # an open evaluator's run is a part
-    recorded = door.evaluator.recorded(run.settings.to_dict(), purpose)
-    with opened, recorded as record, watched(run, shown) as seen:
+    with opened, door.evaluator.recorded(run.settings.to_dict(), purpose) as record, watched(run, shown) as seen:
 
         def recorded_rounds(*, every: bool) -> Iterator[Valuation]:
             for valuation in rounds(seen, door, every=every):
