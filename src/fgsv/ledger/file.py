@@ -207,10 +207,11 @@ class Ledger:
         if table not in schema.COLUMNS[self.format]:
             return
         query = f"SELECT {schema.COLUMNS[self.format][table]}, checksum FROM {table} {where}"
-        for *columns, checksum in self._db.execute(query, parameters):
-            if schema.checksum(columns) != checksum:
-                raise self._damaged(table, columns[0], "its checksum does not match")
-            yield tuple(columns) if self.format == FORMAT else schema.upgraded(table, columns)
+        with self._lock:
+            for *columns, checksum in self._db.execute(query, parameters):
+                if schema.checksum(columns) != checksum:
+                    raise self._damaged(table, columns[0], "its checksum does not match")
+                yield tuple(columns) if self.format == FORMAT else schema.upgraded(table, columns)
 
     def _damaged(self, table: str, number: int, fault: str) -> LedgerError:
         return LedgerError(
