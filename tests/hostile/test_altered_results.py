@@ -40,7 +40,7 @@ def made(tmp_path_factory):
         table,
         budget=400,
         ledger=folder / "run.db",
-        payout=Terms("1000.00", "EUR"),
+        payout=Terms("1000.00", "EUR", pay_anyway=True),
         audit=True,
         out=folder / "result",
     )
