@@ -80,7 +80,7 @@ def _sections(command: Any, name: str) -> Iterator[str]:
     words, _, example = inspect.cleandoc(command.help or "").partition("Example:")
     yield f"## {name}\n\n{words.strip()}\n"
     if example:
-        yield f"```console\n$ {' '.join(example.split())}\n```\n"
+        yield f"```sh\n{' '.join(example.split())}\n```\n"
     rows = [_row(parameter) for parameter in command.params if not getattr(parameter, "hidden", False)]
     if rows:
         yield "\n".join(["| option | meaning | default |", "|---|---|---|", *rows, ""])

@@ -76,7 +76,9 @@ def test_an_audit_of_a_table_is_announced_and_followed(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     watcher = Recording()
     table = fgsv.open_table(tmp_path / "t.csv", group="owner", target="y", test_by="part")
-    made = make_result(table, budget=200, audit=True, payout=Terms("100", clip=True), watcher=watcher)
+    made = make_result(
+        table, budget=200, audit=True, payout=Terms("100", clip=True, pay_anyway=True), watcher=watcher
+    )
     assert watcher.cost.n_evaluations == 200
     most, seconds = watcher.announced
     assert watcher.done == made.audit.n_evaluations <= most

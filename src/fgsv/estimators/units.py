@@ -40,9 +40,12 @@ class InUnits:
         found = self._estimator.estimate()
         if (self._unit == 1).all():
             return found
+        values = found.values * self._unit
+        if not np.isfinite(values).all():
+            raise FloatingPointError("the estimate is not finite: utilities differ by more than a number can hold")
         return replace(
             found,
-            values=found.values * self._unit,
+            values=values,
             # float32 has no numbers that small or large
             deviations=None if found.deviations is None else found.deviations.astype(float) * self._unit,
             stderr=None if found.stderr is None else found.stderr * self._unit,

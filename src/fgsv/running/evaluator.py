@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -117,11 +117,11 @@ class Evaluator:
             if self._ledger is not None and self._ledger is not self._given:
                 self._ledger.close()
 
-    def recorded(
-        self, settings: Mapping[str, Any], purpose: Purpose = Purpose.DRAWS
-    ) -> AbstractContextManager[Recorded]:
+    @contextmanager
+    def recorded(self, settings: Mapping[str, Any], purpose: Purpose = Purpose.DRAWS) -> Iterator[Recorded]:
         """Record the block in the ledger as a run with these settings, and how it ended."""
-        return self.recorder.run(settings, purpose, lambda: self.n_asked)
+        with self.recorder.run(settings, purpose, lambda: self.n_asked) as run:
+            yield run
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:

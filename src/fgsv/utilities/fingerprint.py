@@ -264,7 +264,11 @@ def _is_installed(module: str) -> bool:
         return False
     found = sys.modules.get(module) or sys.modules.get(top)
     file = getattr(found, "__file__", None) or next(iter(getattr(found, "__path__", [])), None)
-    return file is not None and any(Path(file).resolve().is_relative_to(place) for place in _places())
+    if file is None:
+        return False
+    path = Path(file).resolve()
+    # packages may also come from another environment's folder
+    return bool({"site-packages", "dist-packages"} & set(path.parts)) or any(map(path.is_relative_to, _places()))
 
 
 @cache
