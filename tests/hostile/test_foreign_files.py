@@ -65,19 +65,8 @@ def test_a_foreign_ledger_is_shown_without_control_characters(fgsv_command, ledg
 def test_providers_names_are_shown_without_control_characters(fgsv_command, train, tmp_path):
     for name, words in zip(["north", "south", "east"], ESCAPES[:1] + ESCAPES[4:6], strict=True):
         train.write_text(train.read_text(encoding="utf-8").replace(name, words), encoding="utf-8")
-    options = [
-        "--group",
-        "provider",
-        "--target",
-        "y",
-        "--ignore",
-        "site",
-        "--budget",
-        200,
-        "--payout",
-        10,
-        "--pay-anyway",
-    ]
+    options = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 200, "--payout", 10]
+    options += ["--pay-anyway"]
     code, text, notes = fgsv_command("value", train, *options, "--group-missing", "x")
     assert code == 0, notes
     assert all(c in "\n" or (c.isprintable() and c not in "\u202e\u2066") for c in text + notes)

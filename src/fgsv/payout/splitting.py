@@ -16,7 +16,7 @@ from fgsv.payout.policy import Policy, Scenarios, apply, check_bounds
 from fgsv.payout.refusal import Objection, PayoutRefused, objections
 from fgsv.running.verification import Difference
 from fgsv.types import Floats
-from fgsv.valuation import Valuation, t_quantile
+from fgsv.valuation import Valuation, check_confidence, t_quantile
 from fgsv.valuation.notebook import html_of
 
 N_SCENARIOS = 2000
@@ -117,6 +117,7 @@ class Payout:
     def from_dict(cls, document: Mapping[str, Any], valuation: Valuation) -> Payout:
         """Read a document made by `to_dict`, for a payout by this valuation."""
         payments = document["payments"]
+        check_confidence(document["confidence"])
 
         def money(name: str) -> tuple[Decimal, ...]:
             return tuple(Decimal(payment[name]) for payment in payments)

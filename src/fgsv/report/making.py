@@ -210,7 +210,7 @@ def _with_audit(
             result.valuation,
             plan,
             evaluator=evaluator,
-            payout=None if result.payout is None else payout,
+            payout=None if result.payout is None and result.unpaid is None else payout,
             max_seconds=seconds,
             confidence=result.confidence,
             seed=seed,

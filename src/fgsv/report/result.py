@@ -108,8 +108,7 @@ class Result:
         info = dict(document["info"])
         if self.history:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
-        if self.own_warnings:
-            info["warnings"] = list(self.own_warnings)
+        info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
         parts = {"payout": self.payout, "audit": self.audit, "test_error": self.test_error, "without": self.without}
         info |= {name: part.to_dict() for name, part in parts.items() if part is not None}
         if self.unpaid is not None:
