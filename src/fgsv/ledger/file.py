@@ -9,7 +9,6 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -54,6 +53,7 @@ class Ledger:
         self.path = Path(path)
         self.read_only = read_only
         self._rows: dict[tuple[int, int], Rows] = {}
+        self._games: dict[int, tuple[Any, ...]] = {}
         self._lock = RLock()
         if read_only and not self.path.exists():
             raise WrongLedger(f"there is no ledger at {self.path}")
@@ -275,10 +275,6 @@ class Ledger:
         """Return the number under which 0.1.0 recorded a game, if its records are to be trusted."""
         found = self._find_game(game.old_fingerprint or game.fingerprint, Promise.TRUSTED_NAMES)
         return None if found is None else int(found[0])
-
-    @cached_property
-    def _games(self) -> dict[int, tuple[Any, ...]]:
-        return {}
 
     def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
         if game not in self._games:
