@@ -297,8 +297,13 @@ class Ledger:
         with self._explained("read"):
             for batch, wanted in self._rows_of(game, replicate).find(rows).items():
                 record = _batch(next(self._read("batch", "WHERE id = ?", batch)))
-                recorded, outcomes = split(record.coalitions), by_row(record.outcome)
-                found |= {coalition: outcomes[row] for coalition, row in wanted if recorded[row] == coalition}
+                recorded = split(record.coalitions)
+                outcomes = by_row(record.outcome, [row for _, row in wanted])
+                found |= {
+                    coalition: outcome
+                    for (coalition, row), outcome in zip(wanted, outcomes, strict=True)
+                    if recorded[row] == coalition
+                }
         return found
 
     def _rows_of(self, game: int, replicate: int) -> Rows:

@@ -68,11 +68,14 @@ def failed(m: int, text: str, seconds: float, trace: str = "") -> Outcome:
     return Outcome(np.empty((m, 0)), seconds, {text: list(range(m))}, trace)
 
 
-def by_row(outcome: Outcome) -> list[Row]:
-    """Return the result of each coalition of a batch."""
+def by_row(outcome: Outcome, rows: Sequence[int] | None = None) -> list[Row]:
+    """Return the result of each coalition of a batch, or of these."""
     failed = outcome.failed
     seconds = outcome.seconds / len(outcome.values)
-    return [Row(values, seconds, failed.get(row)) for row, values in enumerate(outcome.values.tolist())]
+    rows = range(len(outcome.values)) if rows is None else rows
+    return [
+        Row(values, seconds, failed.get(row)) for row, values in zip(rows, outcome.values[rows].tolist(), strict=True)
+    ]
 
 
 def joined(rows: Sequence[Row]) -> Outcome:

@@ -61,16 +61,18 @@ class Memory:
             known.clear()
         claimed: set[bytes] = set()
         missing: list[list[bytes]] = []
+        asked: list[PackedBatch] = []
         unknown = {row for batch in rows for row in batch if row not in known}
         found = self._find_rows(unknown)
         known |= {row: seen for row, seen in found.items() if not self._should_retry(seen.failure)}
-        for batch in rows:
-            new = [row for row in dict.fromkeys(batch) if row not in known and row not in claimed]
+        for batch, wanted in zip(batches, rows, strict=True):
+            new = [row for row in dict.fromkeys(wanted) if row not in known and row not in claimed]
             claimed.update(new)
             if new:
                 missing.append(new)
-        fresh = evaluated([PackedBatch(unpack(self._game.n_players, join(new))) for new in missing])
-        for new, outcome in zip(missing, fresh, strict=True):
+                whole = len(new) == len(wanted)
+                asked.append(batch if whole else PackedBatch(unpack(self._game.n_players, join(new))))
+        for new, outcome in zip(missing, evaluated(asked), strict=True):
             known |= zip(new, by_row(outcome), strict=True)
         return [joined([known[row] for row in batch]) for batch in rows]
 
