@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from fgsv.cli import main
+
 collect_ignore_glob = ["*conftest.py"]  # several modules of one name: none of them has doctests
 
 settings.register_profile("fgsv", deadline=None, derandomize=True)
@@ -74,3 +76,19 @@ def random_game():
         return game
 
     return make
+
+
+@pytest.fixture
+def fgsv_command(capsys):
+    """Run a command and return its exit code, output and errors."""
+
+    def run(*arguments):
+        try:
+            main([str(argument) for argument in arguments])
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

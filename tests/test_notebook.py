@@ -12,7 +12,7 @@ import pytest
 
 import fgsv
 from fgsv.audit import Audit, Section
-from fgsv.running import progress
+from fgsv.running import first_cost, progress
 from fgsv.running.stopping import MaxSeconds, Precision
 
 HOSTILE = "<script>alert('1 & 2')</script>"
@@ -102,6 +102,16 @@ def test_a_terminal_has_a_bar_and_the_same_bits():
     game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 20)
     silent = fgsv.value(game, [i % 3 for i in range(20)], budget=450, seed=3, progress=False)
     assert out.strip() == silent.values.tobytes().hex()
+
+
+@pytest.mark.parametrize(("rule", "told"), [({}, "this run of 450"), ({"stderr": 1e-9}, "the first 2,048")])
+def test_what_a_run_costs_is_said_before_it(monkeypatch, capsys, rule, told):
+    game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 20)
+    fgsv.value(game, budget=450, progress=True, **rule)
+    assert told not in capsys.readouterr().err  # an evaluation takes no time
+    monkeypatch.setattr(first_cost, "WORTH_SAYING", 0.0)
+    fgsv.value(game, budget=450, progress=True, **rule)
+    assert told in capsys.readouterr().err
 
 
 def test_pipes_and_tests_have_no_bar(monkeypatch):

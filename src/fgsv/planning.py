@@ -14,6 +14,7 @@ import pandas as pd
 
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.run import iterate
 from fgsv.running.views import weighted
@@ -24,7 +25,6 @@ from fgsv.valuation.settings import check_precision
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
 
-PILOT = 2048
 PILOT_SECONDS = 20.0
 BUDGETS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
@@ -125,36 +125,13 @@ class Limits:
         check_precision(self.precision)
 
 
-@dataclass(frozen=True)
-class FirstCost:
-    """What a run will cost, known before it begins, from the time that U(N) took."""
-
-    seconds_of_all: float
-    """One evaluation of the coalition of all players."""
-    n_evaluations: int | None
-    """Evaluations of the run; None where it stops at a target."""
-    n_workers: int = 1
-    advice: str = ""
-    """What would be cheaper, in words."""
-
-    @property
-    def seconds(self) -> float | None:
-        """Expected seconds: a coalition has half of the players on average, and costs half of all, about."""
-        return None if self.n_evaluations is None else self.seconds_each * self.n_evaluations
-
-    @property
-    def seconds_each(self) -> float:
-        """Expected seconds for each evaluation, with all workers."""
-        return self.seconds_of_all / 2 / self.n_workers
-
-
-def first_cost(evaluator: Evaluator, limits: Limits, n_workers: int = 1, advice: str = "") -> FirstCost:
+def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
     """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost."""
     start = time.monotonic()
     evaluator.ends()
     seconds = time.monotonic() - start
     default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
-    return FirstCost(seconds, limits.budget or default, n_workers, advice)
+    return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
 
 
 class Watcher(Protocol):

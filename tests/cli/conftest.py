@@ -5,30 +5,12 @@ import json
 import pytest
 from cli_cases import COLUMNS, providers
 
-from fgsv.cli import command_line
-
 
 @pytest.fixture
 def train(tmp_path):
     path = tmp_path / "train.csv"
     providers().to_csv(path, index=False)
     return path
-
-
-@pytest.fixture
-def fgsv_command(capsys):
-    """Run a command and return its exit code, output and errors."""
-
-    def run(*arguments):
-        try:
-            command_line.main([str(argument) for argument in arguments])
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 LEARNER = '''"""A model that writes down how often it is fitted, and obeys the orders beside it."""

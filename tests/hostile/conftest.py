@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fgsv.cli import main
-
 
 @pytest.fixture
 def repeats():
@@ -29,19 +27,3 @@ def train(tmp_path):
     frame["site"] = np.array(["old", "new"])[np.arange(40) % 2]
     frame.to_csv(tmp_path / "train.csv", index=False)
     return tmp_path / "train.csv"
-
-
-@pytest.fixture
-def fgsv_command(capsys):
-    """Run a command and return its exit code, output and errors."""
-
-    def run(*arguments):
-        try:
-            main([str(argument) for argument in arguments])
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run

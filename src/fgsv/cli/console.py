@@ -14,16 +14,17 @@ import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from fgsv.audit import Audit
 from fgsv.environment import how_to_install, printable
 from fgsv.payout import Payout, PayoutRefused
-from fgsv.planning import PILOT, FirstCost, Limits, Plan
+from fgsv.planning import Limits, Plan
 from fgsv.report.result import Result, table_of
+from fgsv.running.first_cost import PILOT, FirstCost, duration
 from fgsv.running.preparation import DEFAULT_BUDGET
+from fgsv.running.progress import bar_of_evaluations
 from fgsv.tables.folds import TestError
 from fgsv.valuation import Valuation
 
@@ -52,10 +53,6 @@ EXIT_REFUSED = 3
 """Exit code of a command whose payout was refused; everything else was done."""
 MOST_ROWS = 1000
 """A longer table is printed as plain lines."""
-WORTH_SAYING = 0.5
-"""Seconds of one evaluation from which on the cost of a run is announced before its pilot."""
-TOO_LONG = 3600.0
-"""Seconds from which on a cheaper way is suggested."""
 
 
 def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, str] | None = None) -> None:
@@ -173,17 +170,6 @@ def show_audit(audit: Audit) -> None:
             show(pd.DataFrame(list(section.rows), columns=list(section.columns)), section.title)
 
 
-def duration(seconds: float) -> str:
-    """Return a duration with a readable unit.
-
-    >>> duration(42.2), duration(600), duration(9000)
-    ('42 s', '10 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
-
-
 @contextmanager
 def watching(limits: Limits, *, quiet: bool) -> Iterator[Bar]:
     """Show a progress bar while a table is valued, then print each warning of its models once."""
@@ -199,16 +185,7 @@ class Bar:
 
     def __init__(self, limits: Limits, quiet: bool) -> None:
         self._limits, self._quiet = limits, quiet
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f} of about {task.total:,.0f} evaluations"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=quiet,
-        )
+        self._bar = bar_of_evaluations(disable=quiet)
         self._task = self._bar.add_task("pilot", total=limits.budget or PILOT)
 
     def __enter__(self) -> Bar:
@@ -222,8 +199,8 @@ class Bar:
 
     def measured(self, cost: FirstCost) -> None:
         """Print what the run will cost, where it takes a while."""
-        if not self._quiet and cost.seconds_of_all >= WORTH_SAYING:
-            self._print(describe_cost(cost))
+        if not self._quiet and cost.is_worth_saying:
+            self._print(str(cost))
 
     def planned(self, plan: Plan | None) -> None:
         """Print the plan."""
@@ -248,16 +225,6 @@ class Bar:
 
     def _print(self, words: str) -> None:
         self._bar.console.print(Text(words), soft_wrap=True)
-
-
-def describe_cost(cost: FirstCost) -> str:
-    """Describe in one line what a run will cost, before it begins."""
-    seconds = PILOT * cost.seconds_each if cost.seconds is None else cost.seconds
-    what = f"the pilot of up to {PILOT:,}" if cost.seconds is None else f"this run of {cost.n_evaluations:,}"
-    words = (
-        f"one evaluation of all rows takes about {duration(cost.seconds_of_all)}, {what} about {duration(seconds)}"
-    )
-    return words if seconds < TOO_LONG or not cost.advice else f"{words}. Cheaper: {cost.advice}"
 
 
 def describe(plan: Plan | None, limits: Limits) -> str:

@@ -7,20 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from joblib import effective_n_jobs
-
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.shells import PARTS
 from fgsv.environment import now
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
 from fgsv.payout import Terms
-from fgsv.planning import FirstCost, Limits, Plan, Watcher, first_cost, value_with_plan
+from fgsv.planning import Limits, Plan, Watcher, first_cost, value_with_plan
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.result import Result
 from fgsv.report.without import MOST_GROUPS, without_each
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.views import weighted
 from fgsv.tables.folds import error_of_test_rows
@@ -93,7 +92,7 @@ def make_result(
     on_error = worth_of_failure(table.game, on_error)
     evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error)
     with folder_of_run(folder, force=force), evaluator:
-        cost = first_cost(evaluator, limits, effective_n_jobs(n_jobs), cheaper(table))
+        cost = first_cost(evaluator, limits, cheaper(table))
         watcher.measured(cost)
         if payout is not None or audit:
             _check_something_to_share(table, evaluator)

@@ -87,6 +87,11 @@ class Evaluator:
         """Itself: the evaluator behind a door."""
         return self
 
+    @property
+    def n_workers(self) -> int:
+        """How many batches are evaluated at a time."""
+        return self._workers.count
+
     def beside(self, game: Game) -> Evaluator:
         """Return an evaluator of another game, with the same ledger and its own workers."""
         other = Evaluator(

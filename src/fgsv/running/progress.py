@@ -1,4 +1,4 @@
-"""The progress bar of `fgsv.value`: a stopping rule that never stops, and shows what it sees."""
+"""Progress bars; that of `fgsv.value` is a stopping rule that never stops, and shows what it sees."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fgsv.running.first_cost import FirstCost
 from fgsv.running.loop import Run
 from fgsv.running.stopping import MaxSeconds, Progress
+from fgsv.types import Floats
 from fgsv.valuation import Valuation
+
+if TYPE_CHECKING:
+    from rich import progress as rich_progress
 
 PATIENCE = 1.0
 """Seconds before a bar appears: quick runs have none."""
@@ -30,13 +35,30 @@ def is_shown(progress: bool | None) -> bool:
     return (watched or "ipykernel" in sys.modules) and "PYTEST_CURRENT_TEST" not in os.environ
 
 
+def bar_of_evaluations(*, disable: bool = False) -> rich_progress.Progress:
+    """Return a bar for evaluations done of those expected; it goes to stderr, and leaves nothing behind."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of about {task.total:,.0f} evaluations"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=disable,
+    )
+
+
 @contextmanager
-def watched(run: Run, shown: bool) -> Iterator[Run]:
+def watched(run: Run, shown: bool, n_workers: int = 1) -> Iterator[Run]:
     """Yield the run, with a bar among its rules if one is to be shown."""
     if not shown:
         yield run
         return
-    bar = Bar(run)
+    bar = Bar(run, n_workers)
     try:
         yield replace(run, rules=(*run.rules, bar))
     finally:
@@ -46,11 +68,20 @@ def watched(run: Run, shown: bool) -> Iterator[Run]:
 class Bar:
     """Shows evaluations, the widest interval and the time left; it has no say in when a run stops."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, n_workers: int) -> None:
+        self._run, self._n_workers = run, n_workers
         self._bar: Any = None
         self._task: Any = None
+        self._began = time.monotonic()
         self._next = 0.0
+
+    def check(self, total: Floats) -> None:
+        """Say what the run will cost, if that is long: U(0) and U(N) are evaluated now, and nothing else is."""
+        n_evaluations = None if self._run.rules else self._run.settings.budget
+        cost = FirstCost(time.monotonic() - self._began, n_evaluations, self._n_workers)
+        if cost.is_worth_saying:
+            self._start()
+            self._bar.console.print(str(cost), soft_wrap=True)
 
     def __call__(self, progress: Progress) -> None:
         """Show the state of the run, if some time has passed since the last one."""
@@ -69,18 +100,7 @@ class Bar:
         self._next = now + max(EVERY, 10 * (time.monotonic() - now))  # never more than a tenth of the time
 
     def _start(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f} of about {task.total:,.0f} evaluations"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
+        self._bar = bar_of_evaluations()
         self._task = self._bar.add_task("", total=self._run.settings.budget)
         self._bar.start()
 

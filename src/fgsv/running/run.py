@@ -78,7 +78,8 @@ def _start(
     )
     purpose = Purpose.ENUMERATION if isinstance(run.method, Enumeration) else Purpose.DRAWS
     shown = is_shown(False if progress is None and is_open(game) else progress)  # an open evaluator's run is a part
-    with opened, door.evaluator.recorded(run.settings.to_dict(), purpose) as record, watched(run, shown) as seen:
+    bar = watched(run, shown, door.evaluator.n_workers)
+    with opened, door.evaluator.recorded(run.settings.to_dict(), purpose) as record, bar as seen:
 
         def recorded_rounds(*, every: bool) -> Iterator[Valuation]:
             for valuation in rounds(seen, door, every=every):

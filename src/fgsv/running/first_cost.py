@@ -1,0 +1,64 @@
+"""What a run will cost, known before it begins: U(N) is evaluated first, and timed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PILOT = 2048
+"""Evaluations whose time is told where it is not known how many a run takes."""
+WORTH_SAYING = 0.5
+"""Seconds of one evaluation from which on the cost of a run is announced."""
+TOO_LONG = 3600.0
+"""Seconds from which on a cheaper way is suggested."""
+
+
+@dataclass(frozen=True)
+class FirstCost:
+    """What a run will cost, from the time that U(N) took.
+
+    >>> print(FirstCost(10.0, 20_000, 2, "--model ridge"))
+    one evaluation of all the data takes about 10 s, this run of 20,000 about 14 h. Cheaper: --model ridge
+    >>> print(FirstCost(0.6, None))
+    one evaluation of all the data takes about 0.6 s, the first 2,048 about 10.2 min
+    """
+
+    seconds_of_all: float
+    """One evaluation of the coalition of all players."""
+    n_evaluations: int | None
+    """Evaluations of the run; None where it stops at a target."""
+    n_workers: int = 1
+    advice: str = ""
+    """What would be cheaper, in words."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Expected seconds: a coalition has half of the players on average, and costs half of all, about."""
+        return None if self.n_evaluations is None else self.seconds_each * self.n_evaluations
+
+    @property
+    def seconds_each(self) -> float:
+        """Expected seconds for each evaluation, with all workers."""
+        return self.seconds_of_all / 2 / self.n_workers
+
+    @property
+    def is_worth_saying(self) -> bool:
+        """Whether an evaluation takes long enough for the user to be told."""
+        return self.seconds_of_all >= WORTH_SAYING
+
+    def __str__(self) -> str:
+        seconds = PILOT * self.seconds_each if self.seconds is None else self.seconds
+        what = f"the first {PILOT:,}" if self.n_evaluations is None else f"this run of {self.n_evaluations:,}"
+        one = f"one evaluation of all the data takes about {duration(self.seconds_of_all)}"
+        cheaper = f". Cheaper: {self.advice}" if seconds >= TOO_LONG and self.advice else ""
+        return f"{one}, {what} about {duration(seconds)}{cheaper}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration with a readable unit.
+
+    >>> duration(42.2), duration(600), duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
