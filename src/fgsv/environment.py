@@ -286,3 +286,14 @@ class MovedModules(MetaPathFinder, Loader):
         warnings.warn(f"{module.__name__} has moved to {place}", DeprecationWarning, stacklevel=6)
         names = vars(importlib.import_module(place))
         vars(module).update({name: each for name, each in names.items() if not name.startswith("__")})
+
+
+def duration(seconds: float) -> str:
+    """Return a duration with a readable unit.
+
+    >>> duration(42.2), duration(600), duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"

@@ -18,11 +18,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from fgsv.audit import Audit
-from fgsv.environment import how_to_install, printable
+from fgsv.environment import duration, how_to_install, printable
 from fgsv.payout import Payout, PayoutRefused
 from fgsv.planning import Limits, Plan
 from fgsv.report.result import Result, table_of
-from fgsv.running.first_cost import PILOT, FirstCost, duration
+from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.progress import bar_of_evaluations
 from fgsv.tables.folds import TestError

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fgsv.environment import duration
+
 PILOT = 2048
 """Evaluations whose time is told where it is not known how many a run takes."""
 WORTH_SAYING = 0.5
@@ -51,14 +53,3 @@ class FirstCost:
         one = f"one evaluation of all the data takes about {duration(self.seconds_of_all)}"
         cheaper = f". Cheaper: {self.advice}" if seconds >= TOO_LONG and self.advice else ""
         return f"{one}, {what} about {duration(seconds)}{cheaper}"
-
-
-def duration(seconds: float) -> str:
-    """Return a duration with a readable unit.
-
-    >>> duration(42.2), duration(600), duration(9000)
-    ('42 s', '10 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
 
 from fgsv.types import Floats
 
@@ -21,5 +20,7 @@ def t_quantile(confidence: float, degrees_of_freedom: ArrayLike) -> Floats:
     >>> float(t_quantile(0.95, np.inf).round(3)), float(t_quantile(0.95, 9).round(3))
     (1.96, 2.262)
     """
+    from scipy.special import stdtrit  # here, as in `log_choose`: workers need no quantiles
+
     check_confidence(confidence)
     return np.asarray(stdtrit(degrees_of_freedom, (1 + confidence) / 2))
