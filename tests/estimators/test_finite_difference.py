@@ -13,7 +13,7 @@ def test_without_approximation_it_converges_to_the_exact_value(game):
     labels = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2])
     truth = np.bincount(labels, game.shapley)
     errors = []
-    for budget in (4_000, 64_000):
+    for budget in (2_000, 32_000):
         result = fgsv.value(game, labels, method="finite_difference", threshold=10, budget=budget, seed=3)
         assert (np.abs(result.values - truth) < 4.5 * result.stderr + 1e-9).all()
         errors.append(result.stderr.max())
@@ -31,7 +31,7 @@ def test_a_small_threshold_leaves_a_bias():
         k = s * len(group) // n
         difference = mean_utility(game, n, group, s, k + 1) - mean_utility(game, n, group, s, k)
         limit += n / (n - 1) * a * (1 - a) * difference
-    result = fgsv.value(game, labels, method="finite_difference", threshold=1, budget=100_000)
+    result = fgsv.value(game, labels, method="finite_difference", threshold=1, budget=40_000)
     position = result.names.index(True)
     value, stderr = result.values[position], result.stderr[position]
     assert abs(value - limit) < 4 * stderr + 1e-9

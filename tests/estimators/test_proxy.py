@@ -30,7 +30,7 @@ def test_a_proxy_saves_and_stays_unbiased(closed):
     truth = 0.5 * game.base.shapley + (game.table.sum(axis=0) + game.table.sum(axis=1)) / 2
     labels = np.arange(24) % 3
     errors, stderrs, plain = [], [], []
-    for seed in range(24 if closed else 6):
+    for seed in range(16 if closed else 4):
         result = fgsv.value(game, labels, budget=300, seed=seed, proxy=proxy, surrogate=False)
         errors.append(result.values - np.bincount(labels, truth))
         stderrs.append(result.stderr)
@@ -46,7 +46,7 @@ def test_a_proxy_is_unbiased_from_the_first_round(surrogate):
     """Its coefficients are learned from draws that they do not correct, however few there are."""
     game = Correlated(scale=0.05)
     truth = 0.5 * game.base.shapley + (game.table.sum(axis=0) + game.table.sum(axis=1)) / 2
-    for budget, runs in ((34, 120), (130, 100)):
+    for budget, runs in ((34, 64), (130, 48)):
         settings = {"budget": budget, "proxy": game.base, "surrogate": surrogate}
         values = np.array([fgsv.value(game, seed=seed, **settings).player_values for seed in range(runs)])
         z = (values.mean(axis=0) - truth) / (values.std(axis=0, ddof=1) / np.sqrt(runs))
@@ -70,10 +70,10 @@ W = np.random.default_rng(0).normal(size=10)
 
 @cache
 def rooted(surrogate):
-    """Return a game with its values, and the errors of 40 short runs without a proxy."""
+    """Return a game with its values, and the errors of 24 short runs without a proxy."""
     game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)) + 0.1 * (masks @ W) ** 2, 10)
     truth = fgsv.exact(game).values
-    alone = [fgsv.value(game, seed=seed, budget=34, surrogate=surrogate) for seed in range(40)]
+    alone = [fgsv.value(game, seed=seed, budget=34, surrogate=surrogate) for seed in range(24)]
     return game, truth, [run.values - truth for run in alone]
 
 
@@ -90,7 +90,7 @@ def rooted(surrogate):
 def test_a_proxy_helps_from_the_first_round_and_harms_little(proxy, most, surrogate):
     """It also says which sizes to draw first, and may be wrong about that."""
     game, truth, alone = rooted(surrogate)
-    helped = [fgsv.value(game, seed=seed, proxy=proxy, budget=34, surrogate=surrogate) for seed in range(40)]
+    helped = [fgsv.value(game, seed=seed, proxy=proxy, budget=34, surrogate=surrogate) for seed in range(24)]
     assert all(np.isfinite(run.stderr).all() for run in helped)
     error = np.sqrt(np.mean([(run.values - truth) ** 2 for run in helped]))
     assert error < most * np.sqrt(np.mean(np.square(alone)))
@@ -149,7 +149,7 @@ def test_a_useless_proxy_is_harmless():
     proxy = Airport(np.random.default_rng(0).uniform(size=20) * 1000)
     truth = game.shapley
     z = []
-    for seed in range(20):
+    for seed in range(10):
         result = fgsv.value(game, budget=500, seed=seed, proxy=proxy, surrogate=False)
         z.append((result.values - truth) / result.stderr)
     assert 0.7 < np.sqrt(np.mean(np.square(z))) < 1.4
@@ -185,7 +185,7 @@ def test_a_proxy_that_resembles_the_game_more_at_some_sizes_is_used_for_those():
 
     labels = np.arange(24) % 3
     helped, plain = (
-        [fgsv.value(game, labels, budget=600, seed=seed, proxy=with_proxy, surrogate=False) for seed in range(6)]
+        [fgsv.value(game, labels, budget=400, seed=seed, proxy=with_proxy, surrogate=False) for seed in range(4)]
         for with_proxy in (proxy, None)
     )
     truth = np.bincount(labels, game.shapley)

@@ -42,6 +42,8 @@ def made(tmp_path_factory):
         ledger=folder / "run.db",
         payout=Terms("1000.00", "EUR", pay_anyway=True),
         audit=True,
+        audit_budget=1600,
+        parts=(2,),
         out=folder / "result",
     )
     return folder

@@ -11,6 +11,7 @@ from faulty import FILLER, Bad, N, is_bad
 import fgsv
 from fgsv.game import GameError
 from fgsv.ledger import Ledger
+from fgsv.running import workers
 from fgsv.running.verification import verify
 from fgsv.valuation import End, Reason
 
@@ -107,7 +108,8 @@ def test_a_failure_is_tried_again_by_whoever_wants_a_value(tmp_path):
 
 @pytest.mark.parametrize("independent_rows", [False, True])
 @pytest.mark.parametrize(("fault", "kind"), [("hang", "timed out"), ("hang_deaf", "timed out"), ("die", "died")])
-def test_a_batch_that_hangs_or_kills_its_worker_fails_alone(fault, kind, independent_rows):
+def test_a_batch_that_hangs_or_kills_its_worker_fails_alone(fault, kind, independent_rows, monkeypatch):
+    monkeypatch.setattr(workers, "TRIES", 2)  # each try costs a start of workers
     game = Bad(fault, independent_rows=independent_rows)
     timeout = {} if fault == "die" else {"timeout": 0.3}
     budget = 66  # one coalition is bad: each costs several starts of workers

@@ -30,7 +30,7 @@ class Counting:
         return sum(map(len, self.asked))
 
 
-@pytest.mark.parametrize("budget", [34, 100, 1000, 5000])
+@pytest.mark.parametrize("budget", [34, 100, 1000, 2500])
 @pytest.mark.parametrize("method", fgsv.METHODS)
 def test_the_budget_is_kept_and_counted(method, budget):
     game = Counting(SumOfUnanimity(20))
@@ -60,7 +60,7 @@ def test_same_seed_same_bits_and_a_larger_budget_continues(method):
     game, labels = SumOfUnanimity(16), np.arange(16) % 2
     runs = {v.n_evaluations: v.values for v in fgsv.iterate(game, labels, method=method, budget=3000, seed=4)}
     later = {evaluations: values for evaluations, values in runs.items() if evaluations > 250}
-    for evaluations, values in list(later.items())[::5]:
+    for evaluations, values in list(later.items())[:: -(-len(later) // 5)]:
         again = fgsv.value(game, labels, method=method, budget=evaluations, seed=4)
         np.testing.assert_array_equal(again.values, values)
         assert again.n_evaluations == evaluations
@@ -70,9 +70,9 @@ def test_same_seed_same_bits_and_a_larger_budget_continues(method):
 
 def test_batches_do_not_change_the_draws():
     game = Counting(SumOfUnanimity(24))
-    one = fgsv.value(game, np.arange(24) % 2, budget=2000, batch_size=7)
+    one = fgsv.value(game, np.arange(24) % 2, budget=700, batch_size=7)
     assert max(map(len, game.asked)) == 7
-    two = fgsv.value(SumOfUnanimity(24), np.arange(24) % 2, budget=2000)
+    two = fgsv.value(SumOfUnanimity(24), np.arange(24) % 2, budget=700)
     np.testing.assert_array_equal(one.values, two.values)
 
 
