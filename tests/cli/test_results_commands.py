@@ -12,10 +12,10 @@ from fgsv.cli import command_line
 
 
 def test_plan_and_payout(fgsv_command, train, tmp_path):
-    code, text, _ = fgsv_command("plan", train, *COLUMNS)
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 300)
     assert code == 0
     assert "minutes" in text
-    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--json")
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 300, "--json")
     widths = [row["half_width"] for row in json.loads(text)["plan"]]
     assert widths == sorted(widths, reverse=True)
     code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 500, "--json")

@@ -5,15 +5,18 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
 
 import fgsv
 from fgsv.game import GameError
 from fgsv.ledger import Ledger
 from fgsv.ledger.tools import summary
-from fgsv.payout import Terms
+from fgsv.payout import Decision, Doubt, Terms
 from fgsv.report import Result, make_result, render
 from fgsv.report.making import Silent
 from fgsv.running.first_cost import FirstCost
+from fgsv.valuation import t_quantile
 
 
 @pytest.fixture
@@ -180,3 +183,38 @@ def test_hours_are_announced_with_a_cheaper_way():
     assert slow.seconds == 50_000
     assert "14 h. Cheaper: --model ridge" in str(slow)
     assert "ridge" not in str(FirstCost(0.6, None, 1, "--model ridge"))
+
+
+def noisy(tmp_path, weight, n=240):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    frame["y"] = weight * frame["a"] + rng.normal(size=n)
+    frame["owner"] = np.array(["north", "south", "east"])[np.arange(n) % 3]
+    frame.to_csv(tmp_path / "n.csv", index=False)
+    return {"path": tmp_path / "n.csv", "group": "owner", "target": "y", "test_fraction": 0.5}
+
+
+def test_the_noise_of_the_test_rows_is_known_without_folds(tmp_path):
+    given = noisy(tmp_path, weight=1.0)
+    metric = "neg_mean_squared_error"
+    made = make_result(fgsv.open_table(**given, metric=metric), budget=50)
+    folds = make_result(fgsv.open_table(**given, metric=metric, test_error=True), budget=50)
+    assert made.test_noise == pytest.approx(folds.test_noise, rel=0.05)
+    table = fgsv.open_table(**given, metric="r2")
+    ridge = Ridge().fit(table.inputs.X, table.inputs.y)
+    y, predicted = table.inputs.y_test, ridge.predict(table.inputs.X_test)
+    draws = np.random.default_rng(0).integers(len(y), size=(400, len(y)))
+    spread = np.std([r2_score(y[rows], predicted[rows]) for rows in draws])
+    made = make_result(table, budget=50)
+    assert 0.6 < made.test_noise / (t_quantile(0.95, 9) * spread) < 1.6  # from ten folds
+
+
+@pytest.mark.parametrize(("weight", "is_noise"), [(0.12, True), (5.0, False)])
+def test_a_total_within_the_noise_is_refused_without_being_asked(tmp_path, weight, is_noise):
+    table = fgsv.open_table(**noisy(tmp_path, weight), metric="r2")
+    made = make_result(table, budget=1000, payout=Terms("100.00"), out=tmp_path / "o")
+    assert (made.verdict.decision is Decision.UNRESOLVABLE) == is_noise
+    doubts = [] if made.unpaid is None else [objection.doubt for objection in made.unpaid.objections]
+    assert (Doubt.WITHIN_NOISE in doubts) == is_noise
+    read = Result.load(tmp_path / "o" / "valuation.json")
+    assert (read.test_noise, read.verdict) == (made.test_noise, made.verdict)

@@ -22,7 +22,7 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.views import weighted
-from fgsv.tables.folds import error_of_test_rows
+from fgsv.tables.folds import error_of_test_rows, jackknife_half_width
 from fgsv.tables.metrics import alternatives, little_to_share
 from fgsv.tables.opening import Table
 from fgsv.valuation import Valuation
@@ -78,7 +78,8 @@ def make_result(
     the valuation is saved before the payout and the audit, and if one of them fails, or a file cannot be written, the
     result has the rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An
     interrupt ends the run, or the audit, and returns the result so far. `without` computes the score without each
-    provider, if there are at most 200: an evaluation each, beside the budget. `command` is shown in the report.
+    provider, if there are at most 200: an evaluation each, beside the budget. So is one more evaluation of U(0) and
+    U(N), which tells how far the choice of test rows may move them. `command` is shown in the report.
     """
     start = time.monotonic()
     folder = None if out is None else Path(out)
@@ -96,6 +97,7 @@ def make_result(
         watcher.measured(cost)
         if payout is not None or audit:
             _check_something_to_share(table, evaluator)
+        noise = None if table.folds is not None else noise_of_test_rows(table, evaluator, confidence)
         began = time.monotonic()
         raw, history = value_with_plan(
             evaluator,
@@ -115,6 +117,7 @@ def make_result(
             table.source,
             confidence,
             test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, confidence),
+            noise=noise,
             history=history,
             others=regrouped,
             own_warnings=(*table.warnings, *little_to_share(valuation, table.source.metric, table.source.task)),
@@ -147,6 +150,21 @@ def make_result(
             return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
         except UnwrittenError as error:
             return replace(result, files=error.files, errors=(*result.errors, error))
+
+
+def noise_of_test_rows(table: Table, evaluator: Evaluator, confidence: float) -> float | None:
+    """Return the half-width of U(N) - U(0) due to the choice of test rows, from one more evaluation of each.
+
+    None with several metrics, with fewer than two test rows, and where the metric is unknown without some of them.
+    """
+    if table.game.outputs is not None or len(table.inputs.y_test) < 2:
+        return None
+    try:
+        with evaluator.beside(as_game(table.without_each_fold()), n_jobs=1) as beside:
+            nobody, everybody = beside.ends()
+    except (GameError, ValueError):
+        return None
+    return jackknife_half_width(everybody - nobody, confidence)
 
 
 def cheaper(table: Table) -> str:

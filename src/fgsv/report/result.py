@@ -43,6 +43,8 @@ class Result:
     """When it was made, in UTC: 2026-01-31T12:00:00Z."""
     command: str | None = None
     """The command line that made it."""
+    noise: float | None = None
+    """The half-width of U(N) - U(0) due to the choice of test rows, without folds; None if unknown."""
     files: tuple[Path, ...] = ()
     """Files written, if a folder was requested."""
 
@@ -56,7 +58,7 @@ class Result:
     @property
     def test_noise(self) -> float | None:
         """The half-width of U(N) - U(0) due to the choice of test rows; None if unknown."""
-        return None if self.test_error is None else self.test_error.total
+        return self.noise if self.test_error is None else self.test_error.total
 
     @property
     def verdict(self) -> Verdict:
@@ -113,6 +115,8 @@ class Result:
         info |= {name: part.to_dict() for name, part in parts.items() if part is not None}
         if self.unpaid is not None:
             info["unpaid"] = self.unpaid.to_dict()
+        if self.noise is not None:
+            info["test_noise"] = self.noise
         info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
         info["verdict"] = self.verdict.to_dict()
         return document | {"settings": settings, "info": info}
@@ -141,6 +145,7 @@ class Result:
                 command=info.get("command"),
                 without=Without.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
+                noise=info.get("test_noise"),
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None

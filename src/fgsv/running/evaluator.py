@@ -92,11 +92,11 @@ class Evaluator:
         """How many batches are evaluated at a time."""
         return self._workers.count
 
-    def beside(self, game: Game) -> Evaluator:
-        """Return an evaluator of another game, with the same ledger and its own workers."""
-        other = Evaluator(
-            game, n_jobs=self._n_jobs, on_error=self.on_error, timeout=self.timeout, ledger=self._ledger
-        )
+    def beside(self, game: Game, n_jobs: int | None = None) -> Evaluator:
+        """Return an evaluator of another game, with the same ledger and its own workers, as many unless said."""
+        n_jobs = n_jobs or self._n_jobs
+        timeout = self.timeout if n_jobs == self._n_jobs else None
+        other = Evaluator(game, n_jobs=n_jobs, on_error=self.on_error, timeout=timeout, ledger=self._ledger)
         other.deadline, other.watch = self.deadline, self.watch
         return other
 

@@ -83,6 +83,26 @@ def share_errors(valuation: Valuation, weights: Floats) -> Floats:
     return np.asarray(sem(residuals, axis=1) / total)
 
 
+def without_each_fold(metric: Any, n_test: int, *, seed: int = 0) -> dict[str, tuple[Any, Ints]]:
+    """Return a score on all test rows but those of one fold, for each of at most ten folds: (score, test rows)."""
+    folds = KFold(min(FOLDS, n_test), shuffle=True, random_state=seed % 2**32)
+    kept = [rows for rows, _ in folds.split(np.empty(n_test))]
+    return {f"without fold {number}": (metric, rows) for number, rows in enumerate(kept)}
+
+
+def jackknife_half_width(totals: Floats, confidence: float = 0.95) -> float:
+    """Return the half-width of U(N) - U(0) due to the choice of test rows, from its values without each of G folds.
+
+    >>> scores = np.array([3.0, 1.0, 2.0, 6.0])
+    >>> means = (scores.sum() - scores) / 3  # of a mean it is the usual standard error
+    >>> bool(np.isclose(jackknife_half_width(means), t_quantile(0.95, 3) * sem(scores)))
+    True
+    """
+    n_folds = len(totals)
+    stderr = np.sqrt((n_folds - 1) / n_folds * ((totals - totals.mean()) ** 2).sum())
+    return float(t_quantile(confidence, n_folds - 1) * stderr)
+
+
 @dataclass(frozen=True)
 class TestError:
     """How far the shares may be off by the choice of the test rows, beside their Monte Carlo error."""

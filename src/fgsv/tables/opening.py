@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from fgsv.environment import versions
 from fgsv.partition import Partition
 from fgsv.tables.dataset import Dataset, SharedUnits, Task, prepare
-from fgsv.tables.folds import Folds, folds_of
+from fgsv.tables.folds import Folds, folds_of, without_each_fold
 from fgsv.tables.inputs import read_all
 from fgsv.tables.leaks import warnings_of_features
 from fgsv.tables.metrics import default_metric
@@ -55,6 +55,11 @@ class Table:
     def on_all_test_rows(self, valuation: Valuation) -> Valuation:
         """Return a valuation of the game as that of the score on all test rows, folds or not."""
         return valuation if self.folds is None else valuation.combined(self.folds.weights)
+
+    def without_each_fold(self) -> Any:
+        """Return the game with an output for each fold of the test rows, the score without it; one metric only."""
+        scoring = without_each_fold(self.source.metric, len(self.inputs.y_test), seed=self.inputs.seed)
+        return replace(self.inputs, scoring=scoring).game()
 
 
 def open_table(
@@ -134,6 +139,7 @@ def open_table(
         dataset, columns, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
     )
     game = inputs.game()
+    inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     source = Source(
         file=file.name,
         sha256=file.sha256,
