@@ -8,8 +8,8 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 import fgsv
 from fgsv.coalitions import Coalitions
@@ -71,6 +71,16 @@ CASES = [
     (scaled(Ridge(), with_std=False), scaled(Ridge(), with_std=False), 0),
     (scaled(LogisticRegression()), scaled(LogisticRegression(**CONVERGED)), 2),
     (scaled(LogisticRegression(C=5), with_mean=False), scaled(LogisticRegression(C=5, **CONVERGED)), 3),
+    *(
+        (pipeline, pipeline, n_classes)
+        for scaler in (StandardScaler(), StandardScaler(with_std=False), MinMaxScaler((-1, 3)), MaxAbsScaler())
+        for model, n_classes in (
+            (KNeighborsClassifier(4), 2),
+            (KNeighborsRegressor(3), 0),
+            (GaussianNB(var_smoothing=0.5), 3),
+        )
+        for pipeline in [make_pipeline(scaler, model)]
+    ),
 ]
 
 
@@ -81,7 +91,8 @@ def test_twin_agrees_with_scikit_learn(model, converged, n_classes):
     data = make_data(n_classes)
     scoring = {0: REGRESSION, 2: TWO_CLASSES}.get(n_classes, MANY_CLASSES)
     masks = all_sizes(len(data[1]), np.random.default_rng(1))
-    if isinstance(model, GaussianNB):  # after one row scikit-learn divides by a variance of zero
+    last = model[-1] if isinstance(model, Pipeline) else model
+    if isinstance(last, GaussianNB):  # after one row scikit-learn divides by a variance of zero
         masks = masks[masks.sum(axis=1) != 1]
     game = fgsv.utility(model, *data, scoring)
     assert not game.independent_rows
@@ -211,7 +222,8 @@ def test_scaled_twins_take_features_that_do_not_vary_in_a_coalition():
         make_pipeline(MinMaxScaler(), Ridge()),
         make_pipeline(StandardScaler(), StandardScaler(), Ridge()),
         scaled(LinearRegression()),
-        scaled(KNeighborsRegressor()),
+        make_pipeline(MinMaxScaler(clip=True), KNeighborsRegressor()),
+        make_pipeline(RobustScaler(), KNeighborsRegressor()),
         scaled(Ridge(fit_intercept=False)),
     ],
     ids=str,

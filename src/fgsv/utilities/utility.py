@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
@@ -19,6 +19,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
 from fgsv.types import Floats
 from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
+from fgsv.utilities.batched.scaling import SCALERS, scaling_of
 from fgsv.utilities.data import Data, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint, row_digests
 from fgsv.utilities.one_by_one import OneByOne, with_seed
@@ -40,7 +41,7 @@ class Learner(Protocol):
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions: ...  # noqa: D102
 
 
-_TWINS: dict[type, Callable[[Any, Data], Learner | str]] = {
+_TWINS: dict[type, Callable[..., Learner | str]] = {
     Ridge: linear.twin,
     LinearRegression: linear.twin,
     LogisticRegression: logistic.twin,
@@ -48,8 +49,10 @@ _TWINS: dict[type, Callable[[Any, Data], Learner | str]] = {
     KNeighborsRegressor: neighbours.twin,
     GaussianNB: naive_bayes.twin,
 }
-_SCALED_TWINS: dict[type, Callable[..., Learner | str]] = {Ridge: linear.twin, LogisticRegression: logistic.twin}
+_PENALISED = (Ridge, LogisticRegression)
 """Models that, after a StandardScaler refitted for each coalition, are the same model with another penalty."""
+_OF_FEATURES_APART = (KNeighborsClassifier, KNeighborsRegressor, GaussianNB)
+"""Models that, after any scaler of `scaling.SCALERS`, need only know what each feature is divided by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +195,10 @@ def utility(
     [-1.25, -0.167]
 
     `model`: any scikit-learn classifier, regressor or pipeline. Ridge, LinearRegression, LogisticRegression
-    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once, and so are Ridge and
-    LogisticRegression after a StandardScaler; any other model is cloned and fitted for each coalition.
-    `game.describe()` says which.
+    (l2), KNeighbors models and GaussianNB are fitted to thousands of coalitions at once. So are pipelines of
+    StandardScaler and Ridge or LogisticRegression, and of StandardScaler, MinMaxScaler or MaxAbsScaler and a
+    KNeighbors model or GaussianNB. Any other model is cloned and fitted for each coalition. `game.describe()` says
+    which.
 
     `X`, `X_test`: numpy, pandas or sparse. `units`: one label for each row; the rows of a unit are one player.
 
@@ -284,14 +288,17 @@ def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tup
 
 def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
     """Return the batched twin of a model, or of a scaler and a model, or the reason why there is none."""
-    standardised = False
+    options: dict[str, Any] = {}
     if type(model) is Pipeline:
-        scaler, model = _scaler_and_model(model)
-        if scaler is None:
-            return "a pipeline has a batched twin only if it is a StandardScaler and a model"
-        if type(model) not in _SCALED_TWINS or not model.fit_intercept:
-            return f"a StandardScaler and {type(model).__name__} have no batched twin"
-        standardised = scaler.with_std
+        if len(model.steps) != 2 or type(model.steps[0][1]) not in SCALERS:
+            return f"a pipeline has a batched twin only if it is a model after one of {_names(SCALERS)}"
+        scaler, model = (step for _, step in model.steps)
+        if type(scaler) is StandardScaler and isinstance(model, _PENALISED) and model.fit_intercept:
+            options = {"standardised": scaler.with_std}
+        elif isinstance(model, _OF_FEATURES_APART) and not getattr(scaler, "clip", False):
+            options = {"scaling": scaling_of(scaler)}
+        else:
+            return f"{type(model).__name__} after {scaler!r} has no batched twin"
     twin_of = _TWINS.get(type(model))
     if twin_of is None:
         return f"{type(model).__name__} has no batched twin"
@@ -300,12 +307,8 @@ def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:
     for output in scored:
         if output.score is None:
             return f"{output.name} is not among the batched scores"
-    return _SCALED_TWINS[type(model)](model, data, standardised=True) if standardised else twin_of(model, data)
+    return twin_of(model, data, **options)
 
 
-def _scaler_and_model(pipeline: Pipeline) -> tuple[StandardScaler | None, Any]:
-    """Return the StandardScaler and the model of a pipeline of these two; None if it is anything else."""
-    steps = [step for _, step in pipeline.steps]
-    if len(steps) != 2 or type(steps[0]) is not StandardScaler:
-        return None, steps[-1]
-    return steps[0], steps[1]
+def _names(types: Iterable[type]) -> str:
+    return ", ".join(each.__name__ for each in types)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from fgsv.types import Floats, Ints
+from fgsv.utilities.batched.scaling import scales
 from fgsv.utilities.data import Data
 from fgsv.utilities.row_sets import RowSets
 from fgsv.utilities.scores import Need, Predictions
@@ -28,6 +29,8 @@ class NaiveBayes:
     X_test: Floats
     n_classes: int
     smoothing: float
+    scaling: str | None = None
+    """What each feature is divided by in the set: it changes only what the variances are smoothed by."""
 
     name: ClassVar[str] = "Gaussian naive Bayes, batched"
     lists_members: ClassVar[bool] = True
@@ -45,7 +48,8 @@ class NaiveBayes:
         counted = members < len(self.X) - 1
         counts = sets.counts(self.codes, self.n_classes)
         _, spread = _moments(rows, counted.astype(float))
-        smoothing = self.smoothing * spread.max(axis=1)
+        squares = scales(self.scaling, rows, counted) ** 2
+        smoothing = self.smoothing * (spread / squares).max(axis=1)
         score = np.full((len(sets), len(self.X_test), self.n_classes), -np.inf)
         one_class = np.count_nonzero(counts, axis=1) == 1
         fitted = one_class | (smoothing > 0)
@@ -53,7 +57,7 @@ class NaiveBayes:
             known = (counts[:, code] > 0) & fitted & ~one_class
             score[one_class & (counts[:, code] > 0), :, code] = 0.0
             mean, variance = _moments(rows[known], (counted & (self.codes[members] == code))[known].astype(float))
-            variance += smoothing[known][:, None]
+            variance += smoothing[known][:, None] * squares[known]
             prior = np.log(counts[known, code] / sets.sizes[known])
             gaps = (self.X_test - mean[:, None, :]) ** 2 / variance[:, None, :]
             width = -0.5 * np.log(2 * np.pi * variance).sum(axis=1)
@@ -76,10 +80,10 @@ def _moments(rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return mean, variance
 
 
-def twin(model: Any, data: Data) -> NaiveBayes | str:
+def twin(model: Any, data: Data, *, scaling: str | None = None) -> NaiveBayes | str:
     """Return the batched twin of a GaussianNB, or the reason why there is none."""
     if model.priors is not None:
         return "priors are given"
     X, X_test = data.features()
     filled = np.concatenate([X, np.zeros((1, X.shape[1]))])
-    return NaiveBayes(filled, np.append(data.y, 0), X_test, data.n_classes, float(model.var_smoothing))
+    return NaiveBayes(filled, np.append(data.y, 0), X_test, data.n_classes, float(model.var_smoothing), scaling)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.types import Floats, Ints
+from fgsv.utilities.batched.scaling import scales
 from fgsv.utilities.data import Data
 from fgsv.utilities.row_sets import RowSets
 from fgsv.utilities.scores import Need, Predictions
@@ -35,6 +36,8 @@ class Neighbours:
     """(t, n + 1) rows from the nearest to the farthest of each test point, then n; None if it would be too large."""
     place: NDArray[np.int32] | None
     """(t, n + 1) the place of each row in that order; row n, which pads lists, comes last."""
+    scaling: str | None = None
+    """What each feature is divided by in the set, before distances are taken; then there is no order of all rows."""
 
     name: ClassVar[str] = "nearest neighbours by batched look-up"
     lists_members: ClassVar[bool] = True
@@ -44,7 +47,8 @@ class Neighbours:
         """Bytes for each set, whatever its length, and for each row of a set."""
         per_point = 64 * self.n_neighbours + 16 * max(self.n_classes, 1)
         n_test = len(self.X_test)
-        return len(self.X) + n_test * per_point, (12 if self.order is not None else 24) * n_test
+        per_row = 0 if self.scaling is None else 32 * self.X.shape[1]
+        return len(self.X) + n_test * per_point, (12 if self.order is not None else 24) * n_test + per_row
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Let the nearest members of each set vote on every test point."""
@@ -98,9 +102,14 @@ class Neighbours:
         return _look_up(self.order, (steps[first] % n_steps).reshape(*counts.shape, k))
 
     def _nearest_by_distance(self, members: Ints) -> Ints:
-        rows = np.concatenate([self.X, np.zeros((1, self.X.shape[1]))])
-        squares = np.append((self.X**2).sum(axis=1), np.inf)
-        gaps = squares[members][:, None, :] - 2 * self.X_test @ rows[members].transpose(0, 2, 1)
+        counted = members < len(self.X)
+        rows, points = np.concatenate([self.X, np.zeros((1, self.X.shape[1]))])[members], self.X_test
+        if self.scaling is not None:
+            scale = scales(self.scaling, rows, counted)[:, None, :]
+            first = rows[:, :1]  # distances from a member lose fewer digits than distances from zero
+            rows, points = (rows - first) / scale, (points - first) / scale
+        squares = np.where(counted, (rows**2).sum(axis=2), np.inf)
+        gaps = squares[:, None, :] - 2 * points @ rows.transpose(0, 2, 1)
         k = self.n_neighbours
         return np.take_along_axis(members[:, None, :], np.argpartition(gaps, k - 1, axis=2)[:, :, :k], axis=2)
 
@@ -111,25 +120,25 @@ def _look_up(order: NDArray[np.int32], places: NDArray[np.integer]) -> Ints:
     return np.take(order.reshape(-1), places + offsets).astype(np.int64)
 
 
-def twin(model: Any, data: Data) -> Neighbours | str:
+def twin(model: Any, data: Data, *, scaling: str | None = None) -> Neighbours | str:
     """Return the batched twin of a KNeighbors model, or the reason why there is none."""
     if model.weights != "uniform":
         return f"weights is {model.weights!r}"
     if not (model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)) or model.metric_params:
         return "the distance is not Euclidean"
-    return neighbours(data, int(model.n_neighbors))
+    return neighbours(data, int(model.n_neighbors), scaling)
 
 
-def neighbours(data: Data, n_neighbours: int) -> Neighbours:
+def neighbours(data: Data, n_neighbours: int, scaling: str | None = None) -> Neighbours:
     """Return the neighbours of the test rows among the training rows, with tables of distances if they fit."""
     X, X_test = data.features()
     order, place = None, None
-    if 8 * X.shape[0] * X_test.shape[0] <= _TABLE_BYTES:
+    if scaling is None and 8 * X.shape[0] * X_test.shape[0] <= _TABLE_BYTES:
         order, place = _distance_order(X, X_test)
     # centred, so that distances computed without the tables lose fewer digits
-    shift = X.mean(axis=0)
+    shift = X.mean(axis=0) if scaling is None else np.zeros(X.shape[1])
     votes = np.append(data.y, -1) if data.n_classes else np.append(data.y, 0.0)
-    return Neighbours(X - shift, X_test - shift, votes, data.n_classes, n_neighbours, order, place)
+    return Neighbours(X - shift, X_test - shift, votes, data.n_classes, n_neighbours, order, place, scaling)
 
 
 def _distance_order(X: Floats, X_test: Floats) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
