@@ -43,10 +43,10 @@ class Result:
     """When it was made, in UTC: 2026-01-31T12:00:00Z."""
     command: str | None = None
     """The command line that made it."""
-    noise: float | None = None
-    """The half-width of U(N) - U(0) due to the choice of test rows, without folds; None if unknown."""
     files: tuple[Path, ...] = ()
     """Files written, if a folder was requested."""
+    noise: float | None = None
+    """The half-width of U(N) - U(0) due to the choice of test rows, without folds; None if unknown."""
 
     @property
     def warnings(self) -> list[str]:
@@ -145,7 +145,7 @@ class Result:
                 command=info.get("command"),
                 without=Without.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
-                noise=info.get("test_noise"),
+                noise=float(info["test_noise"]) if "test_noise" in info else None,
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None
