@@ -73,7 +73,7 @@ def rooted(surrogate):
     """Return a game with its values, and the errors of 24 short runs without a proxy."""
     game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)) + 0.1 * (masks @ W) ** 2, 10)
     truth = fgsv.exact(game).values
-    alone = [fgsv.value(game, seed=seed, budget=34, surrogate=surrogate) for seed in range(24)]
+    alone = [fgsv.value(game, seed=seed, budget=34, surrogate=surrogate, opening=False) for seed in range(24)]
     return game, truth, [run.values - truth for run in alone]
 
 

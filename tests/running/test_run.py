@@ -125,7 +125,7 @@ def test_a_bad_answer_names_the_coalition(answer, message):
     ("arguments", "error", "message"),
     [
         ({"method": "magic"}, ValueError, "unknown method 'magic': expected one of covariance, finite_difference"),
-        ({"budget": 3}, ValueError, "at least 34 evaluations, got 3"),
+        ({"budget": 3}, ValueError, "at least 16 evaluations, got 3"),
         ({"method": "finite_difference", "budget": 40}, ValueError, "at least"),
         ({"threshold": 3}, TypeError, "no option threshold; it takes"),
         ({"method": "finite_difference", "threshold": 0}, ValueError, "threshold must be at least 1"),

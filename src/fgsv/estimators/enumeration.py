@@ -108,6 +108,7 @@ class _SamplerThenEnumerator:
         """Return the sampler's next draws or, once these would exceed its part of the budget, the enumerator's."""
         if not self._enumerating:
             draws = self.sampler.draw(rng)
+            draws = None if draws is None else draws.within(self.most_sampled - self._n_evaluations)
             if draws is None or self._n_evaluations + len(draws.coalitions) <= self.most_sampled:
                 return draws
             self._enumerating = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -48,6 +48,14 @@ class Draws:
     plan: Any = None
     law: Mapping[str, Any] | None = None
     """The law of this and the next rounds, where it is a new one; JSON can hold it, and a ledger records it."""
+    divisible: bool = False
+    """Whether a part of the round will do where the budget ends: the estimator takes the first draws alone."""
+
+    def within(self, left: int) -> Draws:
+        """Return the draws, or as many as are left to evaluate if the round is divisible."""
+        if not self.divisible or left <= 0 or left >= len(self.coalitions):
+            return self
+        return replace(self, coalitions=self.coalitions[:left])
 
 
 class Estimator(Protocol):

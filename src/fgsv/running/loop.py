@@ -109,6 +109,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
         try:
             with held_interrupts(), one_thread():
                 draws = estimator.draw(np.random.default_rng([settings.seed, number]))
+            draws = None if draws is None else draws.within(settings.budget - progress.n_evaluations)
             end = _nothing_left(draws, progress)
             if draws is None or end is not None:
                 break

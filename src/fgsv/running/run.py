@@ -97,7 +97,7 @@ def iterate(*args: Any, **kwargs: Any) -> Iterator[Valuation]:
     >>> import fgsv
     >>> game = fgsv.games.SumOfUnanimity(32)
     >>> [v.n_evaluations for v in fgsv.iterate(game, budget=100)]
-    [34, 66, 98]
+    [16, 32, 64, 96, 100]
     """
     with _start(*args, **{"progress": False, **kwargs}) as run_rounds:
         yield from run_rounds(every=True)
@@ -115,10 +115,10 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     `game` is a callable from an (m, n) boolean array to (m,) or (m, q) numbers; `groups` are n labels, a mapping
     name -> indices, an (n, K) ownership matrix, or None to make each player its own group.
 
-    What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate` and
-    `round_size` for the default; or your own method), `semivalue` ("shapley", "banzhaf", "beta(a, b)", or your
-    own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game that resembles this one: what it
-    explains is not sampled; without a closed form, it is valued in its own run, with 128 to 256 times the
+    What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate`,
+    `round_size` and `opening` for the default; or your own method), `semivalue` ("shapley", "banzhaf", "beta(a, b)",
+    or your own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game that resembles this one:
+    what it explains is not sampled; without a closed form, it is valued in its own run, with 128 to 256 times the
     evaluations, up to 200,000), `seed`.
 
     When it stops, whichever comes first: `budget` evaluations in total, including the ends (default: 20,000, or a

@@ -99,6 +99,8 @@ class RunSettings:
         """Read a document made by `to_dict` or by 0.1.0; other keys are ignored."""
         if "needs" not in document:
             document = settings_of(document)
+        if document.get("method") == "covariance" and "opening" not in document.get("options", {}):
+            document = {**document, "options": {**document.get("options", {}), "opening": False}}  # 0.1.0 had none
         document = dict(document) | {
             name: float(document[name]) for name in _LIMITS if document.get(name) is not None
         }

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
+from fgsv.estimators.covariance.correction import Correction, opening_share
 from fgsv.estimators.covariance.history import History, evenly
+from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
 from fgsv.estimators.covariance.proxy import Proxy, beyond, check_proxy, closed_form_of, coefficients, value_proxy
 from fgsv.estimators.covariance.sizes import mean_and_spread
+from fgsv.estimators.covariance.sums import sums_by_part
 from fgsv.estimators.covariance.surrogate import Surrogate
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
@@ -35,8 +36,6 @@ EXPLORE = 0.05
 """Fraction of the draws whose sizes do not depend on earlier values."""
 REFIT = 1.5
 """The surrogate is fitted again when the draws have grown by this factor."""
-DENSE_PLAYERS = 4096
-"""Up to this many players the sums of all replicates are computed at once; beyond, one by one, to save memory."""
 ROUND_ENTRIES = 2**28
 """Limit on the listed players in a round, however many players there are."""
 
@@ -56,6 +55,8 @@ class Covariance:
     """Evaluations per round, rounded to a multiple of 4; by default 1/32 of the draws so far, at least 32."""
     proxy: Any = None
     """A cheap game of the same players that resembles this one: what it explains is not sampled."""
+    opening: bool = True
+    """Whether a Gaussian process serves the first evaluations; if not, or with a proxy, it draws as 0.1.0 did."""
 
     name: ClassVar[str] = "covariance"
 
@@ -67,7 +68,13 @@ class Covariance:
         """Return the evaluations needed for the first estimate, including the two ends; check the proxy."""
         if self.proxy is not None:
             check_proxy(self.proxy, n_players)
+        if self.opens_with(n_players):
+            return LEAST
         return 2 if n_players == 1 else 2 + self.draws_per_round(0, n_players)
+
+    def opens_with(self, n_players: int) -> int:
+        """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
+        return hand_over(n_players) if self.opening and self.surrogate and self.proxy is None else 0
 
     def draws_per_round(self, n_draws: int, n_players: int) -> int:
         """Return the size of the next round after this many draws."""
@@ -78,7 +85,11 @@ class Covariance:
 
     def start(self, problem: Problem) -> CovarianceEstimator:
         """Return an estimator that knows only the ends."""
-        return CovarianceEstimator(self, problem, self._valued_proxy(problem))
+        proxy = self._valued_proxy(problem)
+        opening = None
+        if self.opens_with(problem.n_players):
+            opening = Opening(problem, proxy, self.round_size and self.draws_per_round(0, problem.n_players))
+        return CovarianceEstimator(self, problem, proxy, opening)
 
     def _valued_proxy(self, problem: Problem) -> Proxy:
         n, q = problem.n_players, problem.ends.shape[1]
@@ -166,10 +177,13 @@ class CovarianceEstimator:
     the current epoch and the previous one; earlier ones knew little, and would add more noise than they remove.
     """
 
-    def __init__(self, settings: Covariance, problem: Problem, proxy: Proxy | None) -> None:
+    def __init__(
+        self, settings: Covariance, problem: Problem, proxy: Proxy | None, opening: Opening | None = None
+    ) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
-        self._settings, self._n, self._ends = settings, n, problem.ends
-        self._n_evaluations = 2
+        self._settings, self._n, self._ends, self._n_evaluations = settings, n, problem.ends, 2
+        self._opening = self._record = opening
+        self._opened: tuple[Correction, Floats] | None = None  # the estimate of the opening, once that has ended
         self._proxy = proxy or Proxy.nothing(n, q)
         n_bands = self._proxy.values.shape[1]
         self._efficient = problem.semivalue == SHAPLEY
@@ -196,6 +210,10 @@ class CovarianceEstimator:
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Draw a round: in each stream sizes systematically from the allocation, subsets in balanced blocks."""
+        if self._opening is not None:
+            if self._opening.n_evaluations < self._settings.opens_with(self._n):
+                return self._opening.draw(rng)
+            self._take_over(self._opening, rng)
         if self._enumerated.all():
             return None
         if self._to_enumerate:
@@ -212,7 +230,10 @@ class CovarianceEstimator:
         return Draws(coalitions, (np.arange(N_STREAMS)[:, None] * N_REPLICATES + replicate).reshape(-1))
 
     def update(self, draws: Draws, values: Floats) -> None:
-        """Take in a round: every coalition of a size, or draws of the current epoch."""
+        """Take in a round: draws of the opening, every coalition of a size, or draws of the current epoch."""
+        if self._opening is not None:
+            self._opening.update(draws, values)
+            return
         self._n_evaluations += len(values)
         self._proxy.keep_ahead(self._n_evaluations)
         proxies = self._proxy.evaluate(draws.coalitions)
@@ -232,22 +253,34 @@ class CovarianceEstimator:
 
     def estimate(self) -> Estimate:
         """Return the player values and the deviations of the replicates."""
-        empty, full = self._ends
-        constant = self._weights.full * (full - empty) + (self._weights.full - self._weights.empty) * empty
+        if self._opening is not None:
+            return self._opening.estimate()
+        constant = self._weights.full * (self._ends[1] - self._ends[0])
+        constant += (self._weights.full - self._weights.empty) * self._ends[0]
         if self._enumerated.all():
             return Estimate(constant + self._exact, exact=True, efficient=self._efficient)
         epochs = [self._before, self._summed(FRESHNESS)]
         # an epoch with too few draws to know its error is left out if the other one knows its own
         epochs = [epoch for epoch in epochs if epoch.knows_its_error] or epochs
-        mass = sum(epoch.mass for epoch in epochs)
+        mass = sum(epoch.mass for epoch in epochs) or 1.0
         totals, beta = np.zeros_like(self._exact), np.zeros_like(self._before.betas)
         deviations = np.zeros_like(self._before.deviations)
         for epoch in epochs:
             totals += epoch.totals
             beta += epoch.betas / mass
             deviations += epoch.deviations
+        totals /= mass
         deviations *= np.float32(1 / mass)
-        values = constant + totals / mass + (self._proxy.values * beta).sum(axis=1)
+        freedom = float(PARTS - N_STREAMS)
+        if self._opened is not None:
+            opened, its_beta = self._opened
+            knows = any(epoch.knows_its_error for epoch in epochs)
+            share = opening_share(opened.deviations, deviations) if knows else np.ones(self._exact.shape[1])
+            totals, beta = (1 - share) * totals + share * opened.values, (1 - share) * beta + share * its_beta
+            scaled = (share * opened.deviations).astype(np.float32)
+            deviations = np.concatenate([(1 - share).astype(np.float32) * np.nan_to_num(deviations), scaled])
+            freedom = min(freedom, max(1.0, opened.freedom))
+        values = constant + totals + (self._proxy.values * beta).sum(axis=1)
         if not np.isfinite(values).all():  # every utility was finite
             raise FloatingPointError(
                 "the estimate is not finite although every utility is: the utilities are too large to add up "
@@ -258,11 +291,33 @@ class CovarianceEstimator:
         return Estimate(
             values,
             deviations,
-            degrees_of_freedom=PARTS - N_STREAMS,
+            degrees_of_freedom=freedom,
             efficient=self._efficient,
         )
 
+    def record(self) -> dict[str, Any]:
+        """Return by which laws the opening drew its coalitions, as JSON can hold it."""
+        return self._record.record() if self._record else {}
+
     # --- epochs
+
+    def _take_over(self, opening: Opening, rng: np.random.Generator) -> None:
+        """Begin the first epoch where the opening ends: its utilities are known, and its estimate stays."""
+        self._opening = None
+        self._n_evaluations, self._n_draws = opening.n_evaluations, opening.n_evaluations - 2
+        for size in np.flatnonzero(opening.complete[1 : self._n]) + 1:
+            rows = np.flatnonzero(opening.sizes == size)
+            coalitions = Coalitions.from_masks(opening.masks[rows])
+            self._add_exact(int(size), coalitions, opening.values[rows], opening.proxies[rows])
+        everything = Coalitions.from_masks(opening.masks[2:])
+        self._history.add(everything, opening.values[2:], opening.proxies[2:], np.full(self._n_draws, -1))
+        while self._end <= self._n_draws:
+            self._end *= GROWTH
+        if self._enumerated.all():
+            return
+        self._opened = opening.combined()
+        uncertainty = np.repeat(opening.uncertainty(rng)[:, None], self._ends.shape[1], axis=1)
+        self._epoch = self._open(replace(self._look_ahead(), residual_spread=uncertainty))
 
     def _open(self, outlook: _Outlook, learned: Surrogate | None = None) -> _Epoch:
         n, q = self._exact.shape
@@ -377,7 +432,7 @@ class CovarianceEstimator:
         scale = 1 / epoch.allocation[sizes - 1]
         gains = scale * self._weights.gain[sizes - 1]
         shifts = scale * self._weights.drift[sizes - 1] - gains * sizes / self._n
-        added = _sums_by_part(coalitions, gains[:, None] * residuals, shifts[:, None] * residuals, parts)
+        added = sums_by_part(coalitions, gains[:, None] * residuals, shifts[:, None] * residuals, parts)
         for rows, sums in added:
             epoch.sums[rows] += sums
             epoch.total += sums.sum(axis=0)
@@ -432,35 +487,14 @@ class CovarianceEstimator:
         """Add the exact contribution of a whole size, which is no longer sampled."""
         size = self._to_enumerate.pop(0)
         self._history.add(coalitions, values, proxies, np.full(len(values), -1))
+        self._add_exact(size, coalitions, values, proxies)
+
+    def _add_exact(self, size: int, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
         gain, drift = self._weights.gain[size - 1], self._weights.drift[size - 1]
         for exact, utilities in ((self._exact, values), (self._exact_proxy, proxies.reshape(len(values), -1))):
             mean = utilities.mean(axis=0)  # this cancels, and subtracting it first loses fewer digits
             gains = gain / len(values) * (utilities - mean)
             one = np.zeros(len(values), dtype=np.int64)
-            [(_, sums)] = _sums_by_part(coalitions, gains, -size / self._n * gains, one)
+            [(_, sums)] = sums_by_part(coalitions, gains, -size / self._n * gains, one)
             exact += (sums[0] + drift * mean).reshape(exact.shape)
         self._enumerated[size - 1] = True
-
-
-def _sums_by_part(
-    coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints
-) -> Iterator[tuple[slice, Floats]]:
-    """Yield, a few parts at a time, the (n, q) sum over each part's coalitions of gains * 1{i in S} + shifts."""
-    n, n_parts = coalitions.n_players, int(parts.max()) + 1
-    listed = np.where(coalitions.inverted[:, None], -gains, gains)
-    everyone = np.where(coalitions.inverted[:, None], gains, 0.0) + shifts
-    if n <= DENSE_PLAYERS:
-        places = np.repeat(parts * n, coalitions.n_listed) + coalitions.listed
-        sums = np.empty((n_parts, n, gains.shape[1]))
-        for output in range(gains.shape[1]):
-            weights = np.repeat(listed[:, output], coalitions.n_listed)
-            sums[:, :, output] = np.bincount(places, weights, minlength=n_parts * n).reshape(n_parts, n)
-            sums[:, :, output] += np.bincount(parts, everyone[:, output], minlength=n_parts)[:, None]
-        yield slice(n_parts), sums
-    else:
-        ones = np.ones(len(coalitions.listed))
-        members = csr_matrix((ones, coalitions.listed, coalitions.starts), shape=(len(coalitions), n))
-        for part in range(n_parts):
-            rows = np.flatnonzero(parts == part)
-            sums = members[rows].T @ listed[rows] + everyone[rows].sum(axis=0)
-            yield slice(part, part + 1), sums[None]

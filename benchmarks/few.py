@@ -1,0 +1,110 @@
+"""The first thousand evaluations: errors of player values beside those of version 0.1.0, coverage, and time.
+
+`python -m benchmarks few` runs the default method on games by name; `--old` measures the draws of 0.1.0 instead and
+keeps their errors in `few_0.1.0.json`, to which others are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import fgsv
+from benchmarks.few_games import LARGER, TABLES, load
+from fgsv.experiments.repeats import run_all
+
+OLD = Path(__file__).with_name("few_0.1.0.json")
+BUDGETS = (64, 128, 256, 512, 1024, 20_000)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run."""
+
+    game: str
+    budget: int
+    seed: int
+    opening: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run gave: the mean squared error over the variance of the values, and what intervals held."""
+
+    square: float
+    players: float
+    groups: float
+    unspent: int
+    milliseconds: float
+
+
+def measure(task: Task) -> Outcome:
+    """Run the default method once."""
+    game, truth = load(task.game)
+    labels = np.arange(len(truth)) % 4
+    start = time.process_time()
+    found = fgsv.value(game, labels, budget=task.budget, seed=task.seed, opening=task.opening)
+    seconds = time.process_time() - start
+    error = found.player_values - truth
+    alone = found.regroup(np.arange(len(truth)))
+    return Outcome(
+        float((error**2).mean() / truth.var()),
+        float((np.abs(error) <= alone.half_width(0.95)).mean()),
+        float((np.abs(np.bincount(labels, error)) <= found.half_width(0.95)).mean()),
+        task.budget - found.n_evaluations,
+        1000 * seconds / found.n_evaluations,
+    )
+
+
+def cell(game: str, budget: int, runs: int, opening: bool, jobs: int) -> dict[str, object]:
+    """Return the row of one game and budget."""
+    tasks = [Task(game, budget, seed, opening) for seed in range(runs)]
+    found = run_all(measure, tasks, jobs=jobs, label=f"{game}, {budget}")
+    return {
+        "game": game,
+        "n": len(load(game)[1]),
+        "budget": budget,
+        "error": float(np.sqrt(np.mean([each.square for each in found]))),
+        "players": float(np.mean([each.players for each in found])),
+        "groups": float(np.mean([each.groups for each in found])),
+        "unspent": max(each.unspent for each in found),
+        "ms": float(np.mean([each.milliseconds for each in found])),
+    }
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    parser = argparse.ArgumentParser("few", description=__doc__)
+    parser.add_argument("--games", nargs="+", default=[*TABLES, *LARGER])
+    parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS))
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--old", action="store_true", help="measure the draws of 0.1.0, and keep their errors")
+    arguments = parser.parse_args()
+    old = json.loads(OLD.read_text(encoding="utf-8")) if OLD.exists() else {}
+    rows = []
+    for game in arguments.games:
+        n = len(load(game)[1])
+        for budget in (each for each in arguments.budgets if each < 2**n):
+            row = cell(game, budget, arguments.runs, not arguments.old, arguments.jobs)
+            if arguments.old:
+                old.setdefault(game, {})[str(budget)] = {
+                    "error": float(f"{row['error']:.4g}"),
+                    "runs": arguments.runs,
+                }
+                OLD.write_text(json.dumps(old, indent=1) + "\n", encoding="utf-8")
+            before = old.get(game, {}).get(str(budget), {}).get("error", np.nan)
+            rows.append(row | {"0.1.0": before, "ratio": row["error"] / before})
+            print(pd.DataFrame(rows[-1:]).to_string(index=False, header=len(rows) == 1), flush=True)
+    table = pd.DataFrame(rows)
+    small = table[table["budget"] <= 1024]
+    for name, part in (("to 20", small[small["n"] <= 20]), ("40 to 64", small[small["n"].between(40, 64)])):
+        if len(part):
+            print(f"{name} players: geometric mean of the ratios {np.exp(np.log(part['ratio']).mean()):.3f}")
+    print(small.groupby("budget")[["players", "groups"]].mean().to_string())

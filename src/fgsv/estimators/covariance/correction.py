@@ -1,0 +1,187 @@
+"""Leave one out: player values from coalitions drawn without replacement and a process that interpolates them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from fgsv.estimators.covariance.design import Law, counts, unseen_counts
+from fgsv.estimators.covariance.process import Process
+from fgsv.semivalue import Semivalue, SizeWeights
+from fgsv.types import Floats, Ints, Masks
+
+LEARNING = 1.2
+"""The variance that a process leaves falls about like this power of the evaluations that it knows."""
+COUPLING = 1.05
+"""Factor of the standard errors: draws also move each other's predictions, which their own terms do not show."""
+MOST_REPLICATES = 64
+"""Limit on the rows of deviations that an epoch keeps; with more players than that, draws are bundled."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The values to estimate, as sums over coalitions: the sum over T of W_i(T) U(T), besides the two ends."""
+
+    n: int
+    weights: SizeWeights
+    log_weights: Floats
+    """(n,): log p(s) of the semivalue."""
+
+    @classmethod
+    def of(cls, semivalue: Semivalue, n: int) -> Target:
+        """Return the values of a semivalue among n players."""
+        return cls(n, SizeWeights.of(semivalue, n), np.asarray(semivalue.log_weights(n), dtype=float))
+
+    def coefficients(self, masks: Masks) -> Floats:
+        """Return (m, n): W_i(T) times the number of coalitions of the size of T; nothing at the ends."""
+        sizes = masks.sum(axis=1)
+        gain, drift = (
+            np.concatenate([[0.0], each, [0.0]])[sizes] for each in (self.weights.gain, self.weights.drift)
+        )
+        return np.asarray(gain[:, None] * (masks - (sizes / self.n)[:, None]) + drift[:, None])
+
+    def exact(self, masks: Masks, values: Floats, complete: Masks) -> Floats:
+        """Return (n, q): what the complete sizes contribute, `complete` (n + 1,)."""
+        sizes = masks.sum(axis=1)
+        rows = np.flatnonzero(complete[sizes] & (sizes % self.n > 0))
+        return (self.coefficients(masks[rows]) / counts(self.n)[sizes[rows], None]).T @ values[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """What the draws of one epoch estimate."""
+
+    values: Floats
+    """(n, q)"""
+    deviations: Floats
+    """(R, n, q): the variance of any weighted sum of players is the sum over R of its squares."""
+    freedom: float
+    """How many draws the variance effectively rests on."""
+    precision: float
+    """The weight of the epoch beside others: it depends on the sizes and the number of draws, not on utilities."""
+
+    @property
+    def variance(self) -> float:
+        """The mean variance of a player, each output in units of its own."""
+        by_output = (self.deviations**2).sum(axis=(0, 1))
+        return float((by_output / np.maximum(by_output, 1e-300)).mean() * by_output.mean())
+
+
+def correct(
+    target: Target, law: Law, first: int, masks: Masks, values: Floats, processes: Sequence[tuple[Process, Ints]]
+) -> Correction | None:
+    """Return the estimate from the draws of an epoch, unbiased given what came before; None if a stratum has no draw.
+
+    `masks` (m, n) and `values` (m, q) are all that is known; the rows from `first` on are the draws of the epoch, by
+    `law`. Let K be what is known, f_-j the mean of a process given K without the draw j, and
+
+        E_j = sum_{T in K - j} W_i(T) U(T) + sum_{T not in K - j} W_i(T) f_-j(T)
+              + W_i(T_j) [U(T_j) - f_-j(T_j)] u_j / p(s_j)
+
+    both sums over the sizes of j's stratum, p(s) the stratum's probability of size s, and u_j how many coalitions of
+    size s_j are not in K - j. Given the other draws T_j is uniform among these, so E_j is unbiased for the stratum
+    whatever f_-j is, and so is the mean over j. Each pair of `processes` is a process and the draws that it corrects:
+    it must not know these.
+
+    All f_-j come from the inverse of one covariance matrix C: with a = C^-1 U, U(T_j) - f_-j(T_j) = a_j / C^-1_jj.
+    What is known counts as it is: f(T) = U(T) - d_T a_T at a known T, with d_T the variance of its own part.
+
+    The variance of the mean is that of the last terms, which vary about zero; in a size that fills up, by the factor
+    of a finite population.
+    """
+    n, sizes = target.n, masks.sum(axis=1)
+    unseen, number = unseen_counts(n, np.bincount(sizes, minlength=n + 1)), counts(n)
+    complete = unseen == 0
+    opened = np.unique(law.stratum_of[(law.stratum_of >= 0) & ~complete])
+    part_of_size = np.full(n + 1, -1)
+    for part, stratum in enumerate(opened):
+        part_of_size[(law.stratum_of == stratum) & ~complete] = part
+    part_of = part_of_size[sizes]
+    n_drawn = np.bincount(part_of[first:][part_of[first:] >= 0], minlength=len(opened))
+    if not n_drawn.all():
+        return None
+    # what a draw's residual stands for, and the factor of its standard deviation where its size fills up
+    stands_for = (unseen[sizes] + 1) / number[sizes] / np.where(law.within[sizes] > 0, law.within[sizes], 1.0)
+    alone = law.stratum_of[sizes] > 0
+    m = np.where(part_of >= 0, n_drawn[part_of], 1)
+    filling = np.where(alone, np.sqrt(unseen[sizes] * (unseen[sizes] + m)) / (unseen[sizes] + 1), 1.0)
+    found = target.exact(masks, values, complete)
+    weights, deviations = target.coefficients(masks), []
+    for process, draws in processes:
+        root, own = inverse_root(process, masks)
+        solved = root.T @ (root @ values)
+        residuals = solved / (root**2).sum(axis=0)[:, None]
+        closed = process.player_values(masks, target.log_weights, target.weights, part_of_size, len(opened))
+        for part in range(len(opened)):
+            inside, rows = np.flatnonzero(part_of == part), draws[part_of[draws] == part]
+            if not len(rows):
+                continue
+            closed[part][inside] += (own[inside] / number[sizes[inside]])[:, None] * weights[inside]
+            terms = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[rows, None, :]
+            without = len(rows) * solved - root.T @ (root[:, rows] @ residuals[rows])
+            found += (closed[part].T @ without + terms.sum(axis=0)) / n_drawn[part]
+            deviations.append(terms * (filling[rows] / n_drawn[part])[:, None, None])
+    terms = COUPLING * np.concatenate(deviations)
+    sampled = np.flatnonzero(part_of_size >= 0)
+    spent = n_drawn[part_of_size[sampled]]
+    left = unseen[sampled] / number[sampled]
+    grown = np.where(law.stratum_of[sampled] > 0, left + spent / number[sampled], left) * left
+    scale = target.weights.gain[sampled - 1] ** 2 * sampled * (n - sampled)
+    precision = len(masks) ** LEARNING / float((scale * grown / law.within[sampled] / spent).sum())
+    return Correction(found, _bundled(terms), _freedom(terms), precision)
+
+
+def combined(parts: Sequence[Correction]) -> Correction:
+    """Return the estimate from several epochs, each with its weight; their errors are uncorrelated."""
+    precision = sum(part.precision for part in parts)
+    shares = [part.precision / precision for part in parts]
+    values = sum((share * part.values for share, part in zip(shares, parts, strict=True)), np.zeros(()))
+    deviations = np.concatenate([share * part.deviations for share, part in zip(shares, parts, strict=True)])
+    variances = np.array([share**2 * part.variance for share, part in zip(shares, parts, strict=True)])
+    total = variances.sum()
+    by_part = sum(each**2 / part.freedom for each, part in zip(variances, parts, strict=True))
+    freedom = float(total**2 / by_part) if by_part > 0 else parts[-1].freedom
+    return Correction(values, deviations, freedom, precision)
+
+
+def opening_share(opening: Floats, epochs: Floats) -> Floats:
+    """Return (q,): the weight of the opening's estimate beside that of the epochs after it, from their deviations.
+
+    This weight alone depends on the errors that it weighs, by their variance over all players: how good the epochs
+    are in comparison shows only in their draws.
+    """
+    ours, theirs = ((each.astype(float) ** 2).sum(axis=(0, 1)) for each in (opening, epochs))
+    total = ours + theirs
+    return np.asarray(np.where(total > 0, theirs / np.where(total > 0, total, 1.0), 1.0))
+
+
+def inverse_root(process: Process, masks: Masks) -> tuple[Floats, Floats]:
+    """Return L^-1 for the covariance matrix L L' of utilities, and the (m,) variances of the parts of their own."""
+    own = process.own_variance(masks.sum(axis=1))
+    matrix = process.covariance(masks, masks)
+    matrix[np.diag_indices(len(own))] += own
+    lower = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    return solve_triangular(lower, np.eye(len(own)), lower=True, check_finite=False), own
+
+
+def _freedom(terms: Floats) -> float:
+    """Return the effective number of draws, the square of their sum of variances over the sum of squared ones."""
+    energy = (terms**2).sum(axis=1)
+    total = energy.sum(axis=0)
+    energy = energy[:, total > 0] / total[total > 0]
+    return float(np.mean(1 / (energy**2).sum(axis=0))) if energy.size else float(len(terms))
+
+
+def _bundled(terms: Floats) -> Floats:
+    """Return few rows with the same sums of squares: exactly if there are few players, else on average."""
+    rows, n, q = terms.shape
+    if rows <= max(n, MOST_REPLICATES) and rows <= MOST_REPLICATES:
+        return terms
+    if n <= MOST_REPLICATES:
+        return np.stack([np.linalg.qr(terms[:, :, output], mode="r") for output in range(q)], axis=2)
+    bundles = np.zeros((MOST_REPLICATES, n, q))
+    np.add.at(bundles, np.arange(rows) % MOST_REPLICATES, terms)
+    return bundles

@@ -1,0 +1,263 @@
+"""The first evaluations: drawn once each, interpolated by a Gaussian process, corrected by leaving one out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fgsv.coalitions import Coalitions
+from fgsv.estimators.covariance.correction import Correction, Target, combined, correct, inverse_root
+from fgsv.estimators.covariance.design import Law, Sampler, counts, divided, first_law, unseen_counts
+from fgsv.estimators.covariance.history import evenly
+from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
+from fgsv.estimators.method import Draws, Problem
+from fgsv.semivalue import SHAPLEY
+from fgsv.types import Floats, Ints, Masks
+from fgsv.valuation import Estimate
+
+LEAST = 16
+"""Evaluations of the first estimate, including the ends."""
+HAND_OVER = (11, 2048), (512, 1024)
+"""Up to so many players, the evaluations after which the opening ends; with more, it would take too long."""
+FIRST_EPOCH = 64, 256
+"""The first epoch ends after three evaluations for each player, within these limits."""
+GROWTH = 2
+"""An epoch ends when the evaluations have grown by this factor."""
+FOLDS = 4
+"""Groups of draws in a young epoch; each is corrected by a process that is fitted to the others."""
+FOLDED = 256
+"""An epoch is young, and worth the time of as many fits, if it ends by then; the first one always is."""
+EXPLORE = 0.1
+"""Fraction of the draws whose sizes do not depend on earlier values."""
+PER_ROUND = 32
+"""Draws in a round, at least; later an eighth of the evaluations so far."""
+MOST_FITTED = 256
+"""Limit on the coalitions that the parameters are fitted to."""
+STEPS, STEPS_AGAIN = 25, 12
+"""Limits on the steps of a fit: from the default parameters, and from those of the epoch before."""
+MANY_PLAYERS = 64
+"""Beyond, fits take fewer steps and coalitions: every player has a parameter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """What is fixed before an epoch's first draw."""
+
+    first: int
+    """Evaluations before the epoch, including the ends."""
+    end: int
+    """Evaluations after it."""
+    law: Law
+    process: Process
+    beta: Floats
+    """(k, q): the proxy's coefficients; what is estimated is U - beta * proxy."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return how the draws of the epoch were made, as JSON can hold it."""
+        return {
+            "first": self.first,
+            "end": self.end,
+            "law": self.law.to_dict(),
+            "process": self.process.parameters.tolist(),
+            "proxy": self.beta.tolist(),
+        }
+
+
+def hand_over(n_players: int) -> int:
+    """Return after how many evaluations the opening of a game of this many players ends; 0 if there is none."""
+    return next((end for most, end in HAND_OVER if 4 <= n_players <= most), 0)
+
+
+class Opening:
+    """Epochs that double the evaluations; each has a law and a process that are fixed before its first draw.
+
+    The draws of an epoch correct what the process predicts from everything known (`correction.correct`). Epochs are
+    combined with weights that depend on counts alone, so that the estimate is unbiased. In the first epochs there are
+    few or no earlier utilities to fit the process to: there each quarter of the draws is corrected by a process that
+    is fitted to everything else.
+    """
+
+    def __init__(self, problem: Problem, proxy: Proxy, round_size: int | None = None) -> None:
+        n = problem.n_players
+        self._n, self._ends, self._proxy = n, problem.ends, proxy
+        self._per_round = round_size
+        self._efficient = problem.semivalue == SHAPLEY
+        self._target = Target.of(problem.semivalue, n)
+        sizes = np.arange(1, n)
+        cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(sizes), dtype=float)
+        self._base = self._target.weights.gain * np.sqrt(sizes * (n - sizes)) / np.sqrt(cost)
+        self.masks: Masks = Coalitions.ends(n).masks()
+        self.values: Floats = problem.ends
+        self.proxies: Floats = np.zeros((2, *proxy.values.shape[1:]))
+        self._sampler = Sampler(n)
+        self._sampler.add(self.masks)
+        end = int(np.clip(3 * n, *FIRST_EPOCH))
+        beta = np.zeros(self.proxies.shape[1:])
+        self.epochs = [Epoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
+        self._closed: list[tuple[Correction, Floats]] = []
+        self._current: tuple[Correction, Floats] | None = None
+
+    @property
+    def n_evaluations(self) -> int:
+        """Evaluations so far, including the ends."""
+        return len(self.values)
+
+    @property
+    def sizes(self) -> Ints:
+        """(m,): the size of every coalition so far."""
+        return self.masks.sum(axis=1)
+
+    @property
+    def known(self) -> Ints:
+        """(n + 1,): known coalitions of each size."""
+        return np.bincount(self.sizes, minlength=self._n + 1)
+
+    @property
+    def complete(self) -> Masks:
+        """(n + 1,): whether every coalition of a size is known."""
+        return unseen_counts(self._n, self.known) == 0
+
+    def draw(self, rng: np.random.Generator) -> Draws | None:
+        """Draw a round, at most up to the end of the epoch; open the next epoch first if the last one has ended."""
+        if self.complete.all():
+            return None
+        if self.n_evaluations >= self.epochs[-1].end:
+            self._next_epoch(rng)
+        epoch = self.epochs[-1]
+        per_round = self._per_round or self._round_after(self.n_evaluations)
+        strata = epoch.law.stratum_of[self.sizes[epoch.first :]]
+        drawn = np.bincount(strata, minlength=epoch.law.n_strata)
+        rows = self._sampler.draw(epoch.law, drawn, min(per_round, epoch.end - self.n_evaluations), rng)
+        law = epoch.to_dict() if self.n_evaluations == epoch.first else None
+        return Draws(Coalitions.from_masks(rows), law=law, divisible=True)
+
+    @staticmethod
+    def _round_after(n_evaluations: int) -> int:
+        if n_evaluations < LEAST:
+            return LEAST - n_evaluations
+        return min(max(PER_ROUND, n_evaluations // 8), n_evaluations)
+
+    def update(self, draws: Draws, values: Floats) -> None:
+        """Take in the values of a round, or of its first draws."""
+        self._proxy.keep_ahead(self.n_evaluations + len(values))
+        coalitions = draws.coalitions[: len(values)]
+        masks = coalitions.masks()
+        self._sampler.add(masks)
+        self.masks = np.concatenate([self.masks, masks])
+        self.values = np.concatenate([self.values, values])
+        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(coalitions)])
+        self._current = None
+
+    def estimate(self) -> Estimate:
+        """Return the player values and their deviations."""
+        if self.complete.all():
+            exact = self._target.exact(self.masks, self.values, self.complete)
+            return Estimate(self._whole(exact), exact=True, efficient=self._efficient)
+        self._current = self._current or self._corrected()
+        if not self._closed and self._current is None:
+            return Estimate(self._whole(np.zeros((self._n, self._ends.shape[1]))))  # too few draws: error unknown
+        found, beta = self.combined()
+        if not np.isfinite(found.values).all():  # every utility was finite
+            raise FloatingPointError(
+                "the estimate is not finite although every utility is: the utilities are too large to add up "
+                "(scale them down), or this is a bug in fgsv"
+            )
+        deviations = found.deviations
+        if self._proxy.deviations is not None:
+            deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy.deviations, beta)])
+        return Estimate(
+            self._whole(found.values + (self._proxy.values * beta).sum(axis=1)),
+            deviations.astype(np.float32),
+            degrees_of_freedom=max(1.0, found.freedom),
+            efficient=self._efficient,
+        )
+
+    def combined(self) -> tuple[Correction, Floats]:
+        """Return the estimate from all epochs, without ends and proxy, and the coefficients of the proxy."""
+        if self._current is None:
+            self._current = self._corrected()
+        parts = [*self._closed, *([] if self._current is None else [self._current])]
+        found = combined([part for part, _ in parts])
+        shares = [part.precision / found.precision for part, _ in parts]
+        beta = sum((share * beta for share, (_, beta) in zip(shares, parts, strict=True)), np.zeros(()))
+        return found, beta
+
+    def record(self) -> dict[str, Any]:
+        """Return by which laws and with which processes the coalitions were drawn, as JSON can hold it."""
+        return {"epochs": [epoch.to_dict() for epoch in self.epochs]}
+
+    def _whole(self, values: Floats) -> Floats:
+        """Add what the ends contribute; Shapley values add up to the last digits."""
+        weights, (empty, full) = self._target.weights, self._ends
+        values = values + weights.full * (full - empty) + (weights.full - weights.empty) * empty
+        if self._efficient:
+            values += (full - empty - values.sum(axis=0)) / self._n
+        return np.asarray(values)
+
+    # --- epochs
+
+    def _corrected(self) -> tuple[Correction, Floats] | None:
+        """Return the estimate from the draws of the current epoch; None while a stratum has no draw."""
+        epoch = self.epochs[-1]
+        values = self._beyond(epoch.beta)
+        draws = np.arange(epoch.first, self.n_evaluations)
+        processes = [(epoch.process, draws)]
+        if len(self.epochs) == 1 or epoch.end <= FOLDED:
+            processes, before = [], np.arange(epoch.first)
+            for fold in range(min(FOLDS, len(draws))):
+                mine = draws % FOLDS == fold
+                others = np.concatenate([before, draws[~mine]])
+                processes.append((self._fitted(epoch.process, others, values), draws[mine]))
+        found = correct(self._target, epoch.law, epoch.first, self.masks, values, processes)
+        if found is None:
+            return None
+        line = self._target.weights.drift @ self._line(np.arange(1, self._n))
+        return Correction(found.values + line, found.deviations, found.freedom, found.precision), epoch.beta
+
+    def _next_epoch(self, rng: np.random.Generator) -> None:
+        """Close the epoch, and fix law and process of the next one by all that is known."""
+        n, known = self._n, self.known
+        self._current = self._current or self._corrected()
+        if self._current is not None:
+            self._closed.append(self._current)
+        self._current = None
+        beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
+        process = self._fitted(self.epochs[-1].process, np.arange(self.n_evaluations), self._beyond(beta))
+        base = self._base * (unseen_counts(n, known) / counts(n))[1:n]
+        best = base * self._uncertainty(process, rng)
+        wanted = EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum()
+        first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
+        self._sampler.new_epoch()
+        self.epochs.append(Epoch(first, end, divided(n, wanted, known, end - first), process, beta))
+
+    def _fitted(self, start: Process, rows: Ints, values: Floats) -> Process:
+        """Return the process of this epoch or the one before, fitted to these rows."""
+        steps = STEPS if len(self.epochs) == 1 else STEPS_AGAIN
+        many = self._n > MANY_PLAYERS
+        rows = rows[evenly(len(rows), MOST_FITTED // 2 if many else MOST_FITTED)]
+        return start.fitted(self.masks[rows], values[rows], steps // 2 if many else steps)
+
+    def _beyond(self, beta: Floats) -> Floats:
+        """Return (m, q): what the proxy leaves, less the straight line between the ends."""
+        return beyond(self.values, self.proxies, beta) - self._line(self.sizes)
+
+    def _line(self, sizes: Ints) -> Floats:
+        share = (sizes / self._n)[:, None]
+        return (1 - share) * self._ends[0] + share * self._ends[1]
+
+    def uncertainty(self, rng: np.random.Generator) -> Floats:
+        """Return (n - 1,): the root mean squared error to expect of predictions at each size, in some unit."""
+        return self._uncertainty(self.epochs[-1].process, rng)
+
+    def _uncertainty(self, process: Process, rng: np.random.Generator) -> Floats:
+        n = self._n
+        some = np.unique(np.rint(np.linspace(1, n - 1, min(n - 1, 63))).astype(np.int64))
+        sizes = np.repeat(some, 24 if n <= 64 else 8)
+        masks = rng.permuted(np.tile(np.arange(n), (len(sizes), 1)), axis=1) < sizes[:, None]
+        root, _ = inverse_root(process, self.masks)
+        explained = ((root @ process.covariance(self.masks, masks)) ** 2).sum(axis=0)
+        variance = np.maximum(process.variance(sizes) - explained, 1e-12).reshape(len(some), -1).mean(axis=1)
+        return np.interp(np.arange(1, n), some, np.sqrt(variance))

@@ -1,0 +1,276 @@
+"""The first evaluations: every one counts, each coalition once, unbiased, additive, honest about the error."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.estimators.covariance import opening
+from fgsv.estimators.covariance.correction import Target, correct
+from fgsv.estimators.covariance.design import Sampler, counts, first_law
+from fgsv.estimators.covariance.process import Process, _Pairs
+from fgsv.estimators.enumeration import semivalues
+from fgsv.games import SumOfUnanimity
+from fgsv.semivalue import SHAPLEY, Banzhaf, Beta, SizeWeights
+
+
+def all_masks(n):
+    return (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
+
+
+def any_process(n, seed=0, rate=0.0):
+    parameters = Process.default(n).parameters
+    parameters = parameters + 0.5 * np.random.default_rng(seed).standard_normal(len(parameters))
+    parameters[6] += rate
+    return Process(n, parameters)
+
+
+def table_game(n, seed=0):
+    """Return a game without structure, its heavy-tailed utilities, and its Shapley values."""
+    values = np.random.default_rng(seed).exponential(size=2**n) ** 2
+    return (
+        fgsv.Game(lambda masks: values[masks @ (1 << np.arange(n))], n),
+        values,
+        semivalues(values[:, None], SHAPLEY),
+    )
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Short fits and epochs: nothing but the precision depends on them."""
+    monkeypatch.setattr(opening, "STEPS", 2)
+    monkeypatch.setattr(opening, "STEPS_AGAIN", 2)
+    monkeypatch.setattr(opening, "FIRST_EPOCH", (16, 16))
+
+
+# --- the process
+
+
+@pytest.mark.parametrize("semivalue", [SHAPLEY, Banzhaf(), Beta(4, 1)], ids=str)
+@pytest.mark.parametrize(("n", "rate"), [(4, 0), (7, 0), (10, -2), (10, 4), (10, 6)])
+def test_player_values_of_the_process_against_enumeration(n, rate, semivalue):
+    """The values of k(., T), for all T at once, also those of some sizes alone, whatever the players weigh."""
+    process, masks = any_process(n, rate=rate), all_masks(n)
+    some = masks[np.random.default_rng(1).choice(2**n, 9, replace=False)]
+    parts = np.arange(n + 1) % 3
+    parts[[0, n]] = -1
+    found = process.player_values(some, semivalue.log_weights(n), SizeWeights.of(semivalue, n), parts, 3)
+    games = process.covariance(masks, some)
+    for part in range(3):
+        truth = semivalues(games * (parts[masks.sum(axis=1)] == part)[:, None], semivalue)
+        np.testing.assert_allclose(found[part].T, truth, atol=1e-12 * np.abs(games).max())
+
+
+def test_the_closed_form_stays_stable_with_many_players():
+    """Players that weigh the same have values that depend on membership alone, however many there are."""
+    n = 150
+    process = Process.default(n)
+    masks = np.random.default_rng(0).random((6, n)) < np.linspace(0.02, 0.98, 6)[:, None]
+    parts = np.where(np.arange(n + 1) % n == 0, -1, 0)
+    [values] = process.player_values(masks, SHAPLEY.log_weights(n), SizeWeights.of(SHAPLEY, n), parts, 1)
+    assert np.abs(values.sum(axis=1)).max() < 1e-9 * np.abs(values).max()
+    for row, mask in zip(values, masks, strict=True):
+        assert np.ptp(row[mask]) + np.ptp(row[~mask]) < 1e-9 * np.abs(values).max()
+
+
+def test_the_gradient_of_the_fit():
+    n, rng = 7, np.random.default_rng(0)
+    process = any_process(n)
+    masks = all_masks(n)[rng.choice(2**n, 20, replace=False)]
+    pairs, targets, step = _Pairs.of(masks, masks, n), rng.standard_normal((20, 2)), 1e-6
+    _, gradient = process._cost(pairs, targets)
+    costs = [
+        [Process(n, process.parameters + sign * step * unit)._cost(pairs, targets)[0] for sign in (1, -1)]
+        for unit in np.eye(len(gradient))
+    ]
+    np.testing.assert_allclose(gradient, -np.diff(costs, axis=1)[:, 0] / (2 * step), atol=1e-4)
+
+
+def test_the_variance_is_the_diagonal_of_the_covariance():
+    process, masks = any_process(6), all_masks(6)
+    own = process.own_variance(masks.sum(axis=1))
+    diagonal = np.diag(process.covariance(masks, masks)) + own
+    np.testing.assert_allclose(process.variance(masks.sum(axis=1)), diagonal)
+
+
+# --- draws
+
+
+@pytest.mark.parametrize("n", [5, 12, 33])
+def test_each_coalition_is_drawn_once(n):
+    sampler, law = Sampler(n), first_law(n, np.ones(n - 1), 24)
+    masks = sampler.draw(law, np.zeros(law.n_strata, dtype=int), 26, np.random.default_rng(0))
+    assert len(np.unique(masks, axis=0)) == len(masks) == 26
+    assert (masks.sum(axis=1) % n > 0).all()
+
+
+def test_a_draw_given_the_others_is_uniform_over_what_they_leave():
+    """The second draw of a size is any of its coalitions, equally often."""
+    n = 5
+    law = first_law(n, np.ones(n - 1), 12)
+    second = []
+    for seed in range(400):
+        masks = Sampler(n).draw(law, np.zeros(law.n_strata, dtype=int), 12, np.random.default_rng(seed))
+        second.append(masks[masks.sum(axis=1) == 2][1] @ (1 << np.arange(n)))
+    seen = np.unique(second, return_counts=True)[1]
+    assert len(seen) == counts(n)[2]
+    assert ((seen - 40) ** 2 / 40).sum() < 27.9  # chance exceeds it once in a thousand
+
+
+# --- the correction
+
+
+@pytest.mark.parametrize("semivalue", [SHAPLEY, Beta(4, 1)], ids=str)
+def test_leaving_one_out_is_what_the_formula_says(semivalue):
+    """One inverse gives what fitting without each draw in turn gives."""
+    n, first = 6, 14
+    _, utilities, _ = table_game(n)
+    law = first_law(n, np.ones(n - 1), 30)
+    ends = all_masks(n)[[0, -1]]
+    sampler = Sampler(n)
+    sampler.add(ends)
+    drawn = sampler.draw(law, np.zeros(law.n_strata, dtype=int), 30, np.random.default_rng(3))
+    masks = np.concatenate([ends, drawn])
+    values = utilities[masks @ (1 << np.arange(n))][:, None]
+    process, target, everything = any_process(n), Target.of(semivalue, n), all_masks(n)
+    found = correct(target, law, first, masks, values, [(process, np.arange(first, len(masks)))])
+    sizes, all_sizes = masks.sum(axis=1), everything.sum(axis=1)
+    weights = target.coefficients(everything) / counts(n)[all_sizes][:, None]
+    expected = np.zeros(n)
+    known = {int(row) for row in masks @ (1 << np.arange(n))}
+    for stratum in range(law.n_strata):
+        here = law.stratum_of[all_sizes] == stratum
+        draws = [j for j in range(first, len(masks)) if law.stratum_of[sizes[j]] == stratum]
+        if all(index in known for index in np.flatnonzero(here)):
+            expected += weights[here].T @ utilities[here]
+            continue
+        for j in draws:
+            others = np.delete(np.arange(len(masks)), j)
+            matrix = process.covariance(masks[others], masks[others]) + np.diag(process.own_variance(sizes[others]))
+            predicted = process.covariance(everything, masks[others]) @ np.linalg.solve(matrix, values[others, 0])
+            index = int(masks[j] @ (1 << np.arange(n)))
+            residual = utilities[index] - predicted[index]
+            is_known = np.isin(np.arange(2**n), list(known - {index}))
+            filled = np.where(is_known, utilities, predicted)
+            unseen = (~is_known & (all_sizes == sizes[j])).sum()
+            term = weights[here].T @ filled[here] + weights[index] * residual * unseen / law.within[sizes[j]]
+            expected += term / len(draws)
+    np.testing.assert_allclose(found.values[:, 0], expected, atol=1e-6 * np.abs(expected).max())
+
+
+# --- the estimate
+
+
+def test_unbiased(quick):
+    """Over 80 runs of two epochs, on a game that no process fits."""
+    game, _, truth = table_game(5)
+    runs = np.array([fgsv.value(game, budget=24, seed=seed).values for seed in range(80)])
+    z = (runs.mean(axis=0) - truth[:, 0]) / (runs.std(axis=0, ddof=1) / np.sqrt(len(runs)))
+    assert np.abs(z).max() < 3.9
+
+
+def test_exact_when_everything_is_enumerated(quick):
+    n = 6
+    _, utilities, truth = table_game(n)
+    estimator = fgsv.estimators.Covariance().start(
+        fgsv.estimators.Problem(n, utilities[[0, -1], None], fgsv.Partition.of(np.arange(n)))
+    )
+    number = 0
+    while (draws := estimator.draw(np.random.default_rng([0, number]))) is not None:
+        estimator.update(draws, utilities[draws.coalitions.masks() @ (1 << np.arange(n)), None])
+        number += 1
+    found = estimator.estimate()
+    assert found.exact
+    np.testing.assert_allclose(found.values, truth, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [5, 9, 40])
+def test_every_evaluation_of_the_budget_is_used(n, quick):
+    game = SumOfUnanimity(n)
+    for budget in (16, 17, 31, 47, 63):
+        if budget < 2**n:
+            assert fgsv.value(game, budget=budget).n_evaluations == budget
+
+
+def test_a_shorter_run_is_a_prefix_of_a_longer_one(quick):
+    asked = {}
+    for budget in (20, 45, 90):
+        rows = asked[budget] = []
+
+        def game(masks, rows=rows):
+            rows.extend(np.packbits(masks, axis=1).tobytes() for masks in masks[:, None])
+            return np.sqrt(masks @ np.arange(1.0, 11))
+
+        fgsv.value(fgsv.Game(game, 10), budget=budget, batch_size=1)
+    assert asked[90][:45] == asked[45]
+    assert asked[45][:20] == asked[20]
+    assert len(set(asked[90])) == 90
+
+
+def test_efficient_and_additive_to_the_bit(quick):
+    game = SumOfUnanimity(14)
+    alone = fgsv.value(game, budget=100)
+    assert alone.values.sum() == pytest.approx(float(alone.total), rel=1e-13)
+    grouped = fgsv.value(game, np.arange(14) % 3, budget=100)
+    np.testing.assert_array_equal(grouped.player_values, alone.player_values)
+
+
+def test_a_budget_beyond_the_opening_keeps_what_was_evaluated(quick, monkeypatch):
+    monkeypatch.setattr(opening, "HAND_OVER", ((20, 64),))
+    game = SumOfUnanimity(12)
+    before, after = (fgsv.value(game, budget=budget) for budget in (64, 128))
+    assert after.n_evaluations == 128
+    np.testing.assert_allclose(after.values, game.shapley, atol=5 * after.stderr.max())
+    assert after.stderr.mean() < 1.5 * before.stderr.mean()
+    long = fgsv.value(game, budget=1500)
+    assert long.stderr.mean() < 0.3 * before.stderr.mean()
+    np.testing.assert_allclose(long.values, game.shapley, atol=5 * long.stderr.max())
+
+
+def test_several_outputs_semivalues_costs_and_a_proxy(quick):
+    game = SumOfUnanimity(10)
+    two = fgsv.Game(
+        lambda masks: np.stack([game(masks), masks.sum(axis=1) ** 1.5], axis=1), 10, outputs=("u", "size")
+    )
+    both = fgsv.value(two, budget=200)
+    assert (np.abs(both.values[:, 0] - game.shapley) < 5 * both.stderr[:, 0]).all()
+    np.testing.assert_allclose(both.values[:, 1], 10**0.5, atol=1e-2)
+    for semivalue in ("banzhaf", "beta(4, 1)"):
+        truth = fgsv.exact(game, semivalue=semivalue).values
+        found = fgsv.value(game, semivalue=semivalue, budget=200)
+        assert (np.abs(found.values - truth) < 6 * found.stderr).all()
+    cheap = fgsv.value(game, budget=200, cost=lambda sizes: sizes**2.0)
+    assert (np.abs(cheap.values - game.shapley) < 6 * cheap.stderr).all()
+    same = fgsv.value(game, budget=100, proxy=lambda masks: game(masks))
+    assert (np.abs(same.values - game.shapley) < 6 * same.stderr + 1e-9).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
+def test_constant_additive_and_noisy_games(n, quick):
+    """No warnings (they are errors here), and intervals that hold the truth."""
+    noise = np.random.default_rng(0).normal(size=2**n)
+    games = {
+        "constant": (lambda masks: np.full(len(masks), 3.0), np.zeros(n)),
+        "additive": (lambda masks: masks @ np.arange(1.0, n + 1), np.arange(1.0, n + 1)),
+        "noise": (lambda masks: noise[masks @ (1 << np.arange(n))], semivalues(noise[:, None], SHAPLEY)[:, 0]),
+    }
+    for name, (game, truth) in games.items():
+        found = fgsv.value(fgsv.Game(game, n), budget=min(2**n, 40))
+        reach = 0.0 if found.exact else 5 * found.stderr
+        assert (np.abs(found.values - truth) <= reach + 1e-6).all(), name
+        if name == "constant":
+            np.testing.assert_allclose(found.values, truth, atol=1e-12)
+            assert found.stderr.max() < 1e-9
+
+
+def test_the_record_is_plain_data(quick):
+    game = SumOfUnanimity(8)
+    ends = game(all_masks(8)[[0, -1]])[:, None]
+    estimator = fgsv.estimators.Covariance().start(fgsv.estimators.Problem(8, ends, fgsv.Partition.of(np.arange(8))))
+    for number in range(3):
+        draws = estimator.draw(np.random.default_rng([0, number]))
+        estimator.update(draws, game(draws.coalitions.masks())[:, None])
+    record = json.loads(json.dumps(estimator.record()))
+    assert [epoch["first"] for epoch in record["epochs"]] == [2, 16, 32][: len(record["epochs"])]
+    assert len(record["epochs"][0]["process"]) == len(Process.default(8).parameters)
