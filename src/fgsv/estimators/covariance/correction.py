@@ -153,7 +153,7 @@ def opening_share(opening: Floats, epochs: Floats) -> Floats:
     This weight alone depends on the errors that it weighs, by their variance over all players: how good the epochs
     are in comparison shows only in their draws.
     """
-    ours, theirs = ((each.astype(float) ** 2).sum(axis=(0, 1)) for each in (opening, epochs))
+    ours, theirs = ((each**2).sum(axis=(0, 1)) for each in (opening, epochs))
     total = ours + theirs
     return np.asarray(np.where(total > 0, theirs / np.where(total > 0, total, 1.0), 1.0))
 

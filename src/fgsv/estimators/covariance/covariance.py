@@ -275,7 +275,9 @@ class CovarianceEstimator:
         if self._opened is not None:
             opened, its_beta = self._opened
             knows = any(epoch.knows_its_error for epoch in epochs)
-            share = opening_share(opened.deviations, deviations) if knows else np.ones(self._exact.shape[1])
+            share = (
+                opening_share(opened.deviations, deviations.astype(float)) if knows else np.ones(self._exact.shape[1])
+            )
             totals, beta = (1 - share) * totals + share * opened.values, (1 - share) * beta + share * its_beta
             scaled = (share * opened.deviations).astype(np.float32)
             deviations = np.concatenate([(1 - share).astype(np.float32) * np.nan_to_num(deviations), scaled])
