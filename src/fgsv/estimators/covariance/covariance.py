@@ -86,10 +86,10 @@ class Covariance:
     def start(self, problem: Problem) -> CovarianceEstimator:
         """Return an estimator that knows only the ends."""
         proxy = self._valued_proxy(problem)
-        opening = None
-        if self.opens_with(problem.n_players):
-            opening = Opening(problem, proxy, self.round_size and self.draws_per_round(0, problem.n_players))
-        return CovarianceEstimator(self, problem, proxy, opening)
+        if not self.opens_with(problem.n_players):
+            return CovarianceEstimator(self, problem, proxy)
+        per_round = self.round_size and self.draws_per_round(0, problem.n_players)
+        return CovarianceEstimator(self, problem, proxy, Opening(problem, proxy, per_round))
 
     def _valued_proxy(self, problem: Problem) -> Proxy:
         n, q = problem.n_players, problem.ends.shape[1]
@@ -273,11 +273,9 @@ class CovarianceEstimator:
         deviations *= np.float32(1 / mass)
         freedom = float(PARTS - N_STREAMS)
         if self._opened is not None:
-            opened, its_beta = self._opened
-            knows = any(epoch.knows_its_error for epoch in epochs)
-            share = (
-                opening_share(opened.deviations, deviations.astype(float)) if knows else np.ones(self._exact.shape[1])
-            )
+            (opened, its_beta), share = self._opened, np.ones(self._exact.shape[1])
+            if any(epoch.knows_its_error for epoch in epochs):
+                share = opening_share(opened.deviations, deviations.astype(float))
             totals, beta = (1 - share) * totals + share * opened.values, (1 - share) * beta + share * its_beta
             scaled = (share * opened.deviations).astype(np.float32)
             deviations = np.concatenate([(1 - share).astype(np.float32) * np.nan_to_num(deviations), scaled])
@@ -309,17 +307,17 @@ class CovarianceEstimator:
         self._n_evaluations, self._n_draws = opening.n_evaluations, opening.n_evaluations - 2
         for size in np.flatnonzero(opening.complete[1 : self._n]) + 1:
             rows = np.flatnonzero(opening.sizes == size)
-            coalitions = Coalitions.from_masks(opening.masks[rows])
-            self._add_exact(int(size), coalitions, opening.values[rows], opening.proxies[rows])
-        everything = Coalitions.from_masks(opening.masks[2:])
-        self._history.add(everything, opening.values[2:], opening.proxies[2:], np.full(self._n_draws, -1))
+            whole = Coalitions.from_masks(opening.masks[rows])
+            self._add_exact(int(size), whole, opening.values[rows], opening.proxies[rows])
+        draws = Coalitions.from_masks(opening.masks[2:]), opening.values[2:], opening.proxies[2:]
+        self._history.add(*draws, np.full(self._n_draws, -1))
         while self._end <= self._n_draws:
             self._end *= GROWTH
         if self._enumerated.all():
             return
         self._opened = opening.combined()
-        uncertainty = np.repeat(opening.uncertainty(rng)[:, None], self._ends.shape[1], axis=1)
-        self._epoch = self._open(replace(self._look_ahead(), residual_spread=uncertainty))
+        spread = np.tile(opening.uncertainty(rng)[:, None], self._ends.shape[1])
+        self._epoch = self._open(replace(self._look_ahead(), residual_spread=spread))
 
     def _open(self, outlook: _Outlook, learned: Surrogate | None = None) -> _Epoch:
         n, q = self._exact.shape
