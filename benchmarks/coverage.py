@@ -122,6 +122,7 @@ def summarise(game: str, stop: str, outcome: Outcome) -> dict[str, Any]:
         "coverage": inside.mean(),
         "coverage_stderr": inside.std(ddof=1) / np.sqrt(runs),
         "group_z": np.abs(_z(groups)).max(),
+        "group_bias": np.abs(groups.mean(axis=0) / groups.std(axis=0, ddof=1)).max(),
         "player_z": np.abs(_z(errors)).max(),
         "chance_z": limit,
     }

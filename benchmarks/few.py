@@ -40,6 +40,8 @@ class Outcome:
     square: float
     players: float
     groups: float
+    surprise: float
+    """The mean square of the groups' errors, in standard errors; 1 where those are right."""
     unspent: int
     milliseconds: float
 
@@ -57,6 +59,7 @@ def measure(task: Task) -> Outcome:
         float((error**2).mean() / truth.var()),
         float((np.abs(error) <= alone.half_width(0.95)).mean()),
         float((np.abs(np.bincount(labels, error)) <= found.half_width(0.95)).mean()),
+        float((np.bincount(labels, error) ** 2).mean() / max((found.stderr**2).mean(), 1e-300)),
         task.budget - found.n_evaluations,
         1000 * seconds / found.n_evaluations,
     )
@@ -73,6 +76,7 @@ def cell(game: str, budget: int, runs: int, opening: bool, jobs: int) -> dict[st
         "error": float(np.sqrt(np.mean([each.square for each in found]))),
         "players": float(np.mean([each.players for each in found])),
         "groups": float(np.mean([each.groups for each in found])),
+        "surprise": float(np.sqrt(np.mean([each.surprise for each in found]))),
         "unspent": max(each.unspent for each in found),
         "ms": float(np.mean([each.milliseconds for each in found])),
     }

@@ -13,7 +13,8 @@ import pytest
 import fgsv
 from fgsv.audit import Audit, Section
 from fgsv.running import first_cost, progress
-from fgsv.running.stopping import MaxSeconds, Precision
+from fgsv.running.stopping import MaxSeconds
+from fgsv.running.targets import Precision
 
 HOSTILE = "<script>alert('1 & 2')</script>"
 

@@ -52,6 +52,11 @@ class Coalitions:
             self.inverted[first:last],
         )
 
+    def take(self, rows: Ints) -> Coalitions:
+        """Return the coalitions of these rows as a batch of their own."""
+        lists = [self.listed[self.starts[row] : self.starts[row + 1]] for row in rows]
+        return Coalitions.from_lists(self.n_players, lists, self.inverted[rows])
+
     @property
     def n_listed(self) -> Ints:
         """How many players each coalition lists."""

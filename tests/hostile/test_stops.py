@@ -8,7 +8,7 @@ import pytest
 import fgsv
 from benchmarks import stops
 from fgsv.games import Airport, SumOfUnanimity, WeightedMajority
-from fgsv.running.stopping import NOTHING_VARIED, Precision, StandardError, same_end
+from fgsv.running.targets import NOTHING_VARIED, Precision, StandardError, same_end
 from fgsv.valuation import End, Reason, Valuation
 
 VOTE = WeightedMajority([12, 9, 8, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 1], 38)
@@ -29,7 +29,8 @@ class Seen:
     """A run as a rule sees it."""
 
     valuation: Valuation
-    n_evaluations: int = 0
+    n_evaluations: int = 120
+    last_look: int = 100
     seconds: float = 0.0
     round_seconds: float = 0.0
 
@@ -53,10 +54,11 @@ def test_enough_is_known_before_a_target_counts(rule):
     assert not is_met(**nothing, n_evaluations=NOTHING_VARIED - 1)
     assert is_met(**nothing, n_evaluations=NOTHING_VARIED)
     assert is_met(**nothing, exact=True, n_evaluations=16)
+    assert rule(Seen(known, n_evaluations=119)) is None  # the last look was too recent
 
 
 def test_a_group_of_all_players_and_exact_values_need_no_more_evaluations():
-    assert fgsv.value(SumOfUnanimity(30), np.zeros(30), precision=0.01).n_evaluations == 34
+    assert fgsv.value(SumOfUnanimity(30), np.zeros(30), precision=0.01).n_evaluations == 16
     assert fgsv.value(Airport([1.0, 2.0, 3.0]), precision=1e-9).exact
 
 

@@ -48,14 +48,20 @@ class Draws:
     plan: Any = None
     law: Mapping[str, Any] | None = None
     """The law of this and the next rounds, where it is a new one; JSON can hold it, and a ledger records it."""
-    divisible: bool = False
-    """Whether a part of the round will do where the budget ends: the estimator takes the first draws alone."""
+    order: Ints | None = None
+    """The order in which a budget that ends within the round takes its draws; None where it takes all or none."""
+    instead: Draws | None = None
+    """What to draw where the budget has no room for the whole round."""
 
     def within(self, left: int) -> Draws:
-        """Return the draws, or as many as are left to evaluate if the round is divisible."""
-        if not self.divisible or left <= 0 or left >= len(self.coalitions):
+        """Return the draws, or what takes their place where so few evaluations are left."""
+        if left <= 0 or left >= len(self.coalitions):
             return self
-        return replace(self, coalitions=self.coalitions[:left])
+        if self.order is not None:
+            rows = np.sort(self.order[:left])
+            plan = None if self.plan is None else self.plan[rows]
+            return replace(self, coalitions=self.coalitions.take(rows), plan=plan)
+        return self if self.instead is None else self.instead.within(left)
 
 
 class Estimator(Protocol):

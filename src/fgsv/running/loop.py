@@ -20,7 +20,8 @@ from fgsv.partition import Partition
 from fgsv.running.door import Door
 from fgsv.running.interrupts import held_interrupts
 from fgsv.running.repeats import Repeats
-from fgsv.running.stopping import Rule, met, unreached
+from fgsv.running.stopping import Rule, met
+from fgsv.running.targets import is_look, unreached
 from fgsv.running.threads import one_thread
 from fgsv.semivalue import Semivalue
 from fgsv.types import Floats, Ints
@@ -61,6 +62,7 @@ class Progress:
     seconds: float
     round_seconds: float = 0.0
     failures: Failures | None = None
+    last_look: int = 0
     end: End = field(default=End(Reason.INTERRUPTED, "not ended"))
 
     @cached_property
@@ -131,6 +133,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
                     now,
                     now - progress.seconds,
                     failures(mark),
+                    progress.n_evaluations if is_look(progress) else progress.last_look,
                 )
             end = met(run.rules, progress) if progress.n_evaluations >= least else None
         except KeyboardInterrupt:

@@ -16,7 +16,8 @@ from fgsv.partition import Partition
 from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.loop import Run
-from fgsv.running.stopping import Rule, own_rules, rules_of
+from fgsv.running.stopping import Rule, own_rules
+from fgsv.running.targets import rules_of
 from fgsv.running.views import View
 from fgsv.semivalue import Banzhaf, Beta, Semivalue, as_semivalue
 from fgsv.types import Floats, Ints

@@ -14,7 +14,7 @@ from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.running.run import iterate
 from fgsv.running.statements import compare, longer_runs
-from fgsv.running.stopping import same_end
+from fgsv.running.targets import same_end
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, RunSettings, Valuation
 from fgsv.valuation.file import to_document

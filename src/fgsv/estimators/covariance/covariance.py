@@ -7,11 +7,11 @@ from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
 from fgsv.estimators.covariance.correction import Correction, opening_share
+from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
 from fgsv.estimators.covariance.proxy import Proxy, beyond, check_proxy, closed_form_of, coefficients, value_proxy
@@ -24,10 +24,6 @@ from fgsv.semivalue import SHAPLEY, SizeWeights
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Estimate
 
-N_STREAMS = 4
-N_REPLICATES = 8
-"""Replicates in each stream; the standard errors use all of them."""
-PARTS = N_STREAMS * N_REPLICATES
 GROWTH = 4
 """An epoch ends when the draws of the run have grown by this factor."""
 FRESHNESS = 2.0
@@ -56,7 +52,7 @@ class Covariance:
     proxy: Any = None
     """A cheap game of the same players that resembles this one: what it explains is not sampled."""
     opening: bool = True
-    """Whether a Gaussian process serves the first evaluations; if not, or with a proxy, it draws as 0.1.0 did."""
+    """Whether a Gaussian process serves the first evaluations; if not, it draws as 0.1.0 did."""
 
     name: ClassVar[str] = "covariance"
 
@@ -74,7 +70,7 @@ class Covariance:
 
     def opens_with(self, n_players: int) -> int:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
-        return hand_over(n_players) if self.opening and self.surrogate and self.proxy is None else 0
+        return hand_over(n_players) if self.opening and self.surrogate else 0
 
     def draws_per_round(self, n_draws: int, n_players: int) -> int:
         """Return the size of the next round after this many draws."""
@@ -102,71 +98,6 @@ class Covariance:
 
         closed_form = closed_form_of(self.proxy, n) if problem.semivalue == SHAPLEY else None
         return value_proxy(problem.other_game(self.proxy), n, q, closed_form, start_own, problem.seed)
-
-
-@dataclass(frozen=True, eq=False)
-class _Outlook:
-    """What earlier draws predict for an epoch."""
-
-    beta: Floats
-    """(k, q): the proxy's coefficients; what is estimated by sampling is U - beta * proxy."""
-    intercept: Floats
-    """(n - 1, q): h(s), the mean of that at each size."""
-    spread: Floats
-    """(n - 1, q): its standard deviation about h."""
-    residual_spread: Floats
-    """(n - 1, q): the same after subtracting the surrogate."""
-    trust: Floats
-    """(q,): the fraction of the surrogate's predictions that was confirmed; only this much is subtracted."""
-
-
-@dataclass(eq=False)
-class _Epoch:
-    """One fixed allocation of sizes, and the sums over its draws, in streams that correct each other."""
-
-    outlook: _Outlook
-    allocation: Floats
-    """(n - 1,): the probability q(s) of each size; zero where the size is enumerated."""
-    first: int
-    """The number of rows of the history before the epoch."""
-    betas: Floats
-    """(J, k, q): the proxy's coefficients in each stream, learned from the others."""
-    intercepts: Floats
-    """(J, n - 1, q): h(s) in each stream."""
-    surrogate: Surrogate | None
-    known: Floats
-    """(n, q): the part that needs no sampling, including the surrogate's values."""
-    total: Floats
-    """(n, q): the weighted sum of the residuals."""
-    sums: NDArray[np.float32]
-    """(PARTS, n, q): the same for each replicate, only for the errors."""
-    counts: Floats
-    """(PARTS,): draws."""
-    explained: list[Floats]
-    """The surrogate's prediction for each draw, as a deviation from the mean of its size."""
-    residuals: list[Floats]
-    """The residual of each draw."""
-    refit_at: int
-    """Rows of the history at which the surrogate is refitted."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """The sums of an epoch."""
-
-    mass: float
-    """Draws."""
-    totals: Floats
-    """(n, q): their estimates."""
-    betas: Floats
-    """(k, q): their coefficients of the proxy."""
-    deviations: NDArray[np.float32]
-    """(PARTS, n, q); NaN if a stream has draws of one replicate only."""
-
-    @property
-    def knows_its_error(self) -> bool:
-        """Whether there are draws, and more than one replicate of them in each stream."""
-        return self.mass > 0 and not np.isnan(self.deviations[:, 0, 0]).any()
 
 
 class CovarianceEstimator:
@@ -201,15 +132,15 @@ class CovarianceEstimator:
         self._n_draws = 0
         self._n_permutations = np.zeros(N_STREAMS, dtype=np.int64)
         self._end = PARTS
-        self._before = _Sums(0.0, np.zeros((n, q)), np.zeros((n_bands, q)), np.zeros((PARTS, n, q), dtype=np.float32))
+        self._before = Sums(0.0, np.zeros((n, q)), np.zeros((n_bands, q)), np.zeros((PARTS, n, q), dtype=np.float32))
         if n > 1:
             rise = problem.ends[1] - problem.ends[0]
             straight = problem.ends[0] + np.outer(self._sizes / n, rise)
             spread = np.where(rise == 0, 1.0, np.abs(rise)) * self._proxy.spread
-            self._epoch = self._open(_Outlook(np.zeros((n_bands, q)), straight, spread, spread, trust=np.ones(q)))
+            self._epoch = self._open(Outlook(np.zeros((n_bands, q)), straight, spread, spread, trust=np.ones(q)))
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
-        """Draw a round: in each stream sizes systematically from the allocation, subsets in balanced blocks."""
+        """Draw a round: of the opening, every coalition of a size, or of the current epoch."""
         if self._opening is not None:
             if self._opening.n_evaluations < self._settings.opens_with(self._n):
                 return self._opening.draw(rng)
@@ -217,9 +148,17 @@ class CovarianceEstimator:
         if self._enumerated.all():
             return None
         if self._to_enumerate:
-            return Draws(Coalitions.of_size(self._n, self._to_enumerate[0]))
+            whole = Coalitions.of_size(self._n, self._to_enumerate[0])
+            if not self._settings.opening:
+                return Draws(whole)
+            self._without = self._following()
+            return Draws(whole, instead=self._round(self._without, rng))
+        return self._round(self._epoch, rng)
+
+    def _round(self, epoch: Epoch, rng: np.random.Generator) -> Draws:
+        """Draw, in each stream, sizes systematically from the allocation and subsets in balanced blocks."""
         count = self._settings.draws_per_round(self._n_draws, self._n) // N_STREAMS
-        cumulative = np.cumsum(self._epoch.allocation)
+        cumulative = np.cumsum(epoch.allocation)
         quantiles = (np.arange(count) + rng.random((N_STREAMS, 1))) / count * cumulative[-1]
         sizes = np.minimum(1 + np.searchsorted(cumulative, quantiles, side="right"), self._n - 1)
         coalitions, permutation = draw_blocks(self._n, sizes, rng)
@@ -227,7 +166,8 @@ class CovarianceEstimator:
         permutation -= permutation[:, :1]
         replicate = (self._n_permutations[:, None] + permutation) % N_REPLICATES
         self._n_permutations += permutation[:, -1] + 1
-        return Draws(coalitions, (np.arange(N_STREAMS)[:, None] * N_REPLICATES + replicate).reshape(-1))
+        plan = (np.arange(N_STREAMS)[:, None] * N_REPLICATES + replicate).reshape(-1)
+        return Draws(coalitions, plan, order=rng.permutation(len(plan)) if self._settings.opening else None)
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in a round: draws of the opening, every coalition of a size, or draws of the current epoch."""
@@ -240,8 +180,11 @@ class CovarianceEstimator:
         if draws.plan is None:
             self._take_enumerated(draws.coalitions, values, proxies)
             if not self._to_enumerate and not self._enumerated.all():
-                self._next_epoch()
+                self._epoch = self._following()
             return
+        if self._to_enumerate:  # the budget had no room for it
+            self._to_enumerate.clear()
+            self._epoch = self._without
         self._history.add(draws.coalitions, values, proxies, draws.plan)
         self._n_draws += len(values)
         if self._fitting and len(self._history) >= self._epoch.refit_at:
@@ -319,9 +262,9 @@ class CovarianceEstimator:
         spread = np.tile(opening.uncertainty(rng)[:, None], self._ends.shape[1])
         self._epoch = self._open(replace(self._look_ahead(), residual_spread=spread))
 
-    def _open(self, outlook: _Outlook, learned: Surrogate | None = None) -> _Epoch:
+    def _open(self, outlook: Outlook, learned: Surrogate | None = None) -> Epoch:
         n, q = self._exact.shape
-        epoch = _Epoch(
+        epoch = Epoch(
             outlook,
             self._allocate(outlook.residual_spread),
             first=len(self._history),
@@ -355,15 +298,16 @@ class CovarianceEstimator:
                 if not self._enumerated[size - 1] and comb(self._n, short) <= expected[size - 1]:
                     self._to_enumerate.append(size)
         if not self._to_enumerate:
-            self._next_epoch()
+            self._epoch = self._following()
 
-    def _next_epoch(self) -> None:
+    def _following(self) -> Epoch:
+        """Return the next epoch, opened by all that is known."""
         outlook = self._look_ahead()
         # the previous epoch's surrogate serves until there is a better one: it has not seen this epoch; but with a
         # proxy, whose coefficients have changed, it would model something else
-        self._epoch = self._open(outlook, None if outlook.beta.size else self._epoch.surrogate)
+        return self._open(outlook, None if outlook.beta.size else self._epoch.surrogate)
 
-    def _summed(self, weight: float = 1.0) -> _Sums:
+    def _summed(self, weight: float = 1.0) -> Sums:
         """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream.
 
         Each draw counts as `weight` draws.
@@ -381,21 +325,21 @@ class CovarianceEstimator:
             scale = np.float32(weight / np.sqrt(freedom) if freedom > 1e-6 else np.nan)
             deviations[parts] = scale * (epoch.sums[parts] - fraction[stream][:, None, None] * total)
         totals = weight * epoch.total + count * epoch.known
-        return _Sums(count, totals, count * epoch.betas.mean(axis=0), deviations)
+        return Sums(count, totals, count * epoch.betas.mean(axis=0), deviations)
 
-    def _look_ahead(self) -> _Outlook:
+    def _look_ahead(self) -> Outlook:
         """Return what all draws so far predict for the next epoch."""
         history, epoch = self._history, self._epoch
         beta = coefficients(history.sizes, history.values, history.proxies, self._base)
         values = beyond(history.values, history.proxies, beta)
         intercept, spread = self._mean_and_spread(history.sizes, values)
         if epoch.surrogate is None:
-            return _Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones(beta.shape[1]))
+            return Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones(beta.shape[1]))
         sizes = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
         residuals, explained = np.concatenate(epoch.residuals), np.concatenate(epoch.explained)
         _, residual_spread = mean_and_spread(self._n, sizes, residuals, shape=self._proxy.spread)
         trust = epoch.surrogate.trust(sizes, explained, residuals + epoch.outlook.trust * explained)
-        return _Outlook(beta, intercept, spread, residual_spread, trust)
+        return Outlook(beta, intercept, spread, residual_spread, trust)
 
     def _mean_and_spread(self, sizes: Ints, values: Floats) -> tuple[Floats, Floats]:
         """Return h(s) and r(s), with h a multiple of the proxy's mean and a curve that is learned."""
@@ -474,7 +418,7 @@ class CovarianceEstimator:
         for draws in history.draws_since(epoch.first):
             self._add(*draws)
 
-    def _known(self, epoch: _Epoch) -> Floats:
+    def _known(self, epoch: Epoch) -> Floats:
         """Return (n, q): the enumerated sizes and the closed form of what is subtracted, except the proxy."""
         sampled = ~self._enumerated
         beta, intercept = epoch.betas.mean(axis=0), epoch.intercepts.mean(axis=0)

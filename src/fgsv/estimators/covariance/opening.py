@@ -94,7 +94,8 @@ class Opening:
         self.proxies: Floats = np.zeros((2, *proxy.values.shape[1:]))
         self._sampler = Sampler(n)
         self._sampler.add(self.masks)
-        end = int(np.clip(3 * n, *FIRST_EPOCH))
+        # the coefficients of a proxy are unknown in the first epoch, so that it is short
+        end = LEAST if proxy.values.shape[1] else int(np.clip(3 * n, *FIRST_EPOCH))
         beta = np.zeros(self.proxies.shape[1:])
         self.epochs = [Epoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
         self._closed: list[tuple[Correction, Floats]] = []
@@ -132,7 +133,7 @@ class Opening:
         drawn = np.bincount(strata, minlength=epoch.law.n_strata)
         rows = self._sampler.draw(epoch.law, drawn, min(per_round, epoch.end - self.n_evaluations), rng)
         law = epoch.to_dict() if self.n_evaluations == epoch.first else None
-        return Draws(Coalitions.from_masks(rows), law=law, divisible=True)
+        return Draws(Coalitions.from_masks(rows), law=law, order=np.arange(len(rows)))
 
     @staticmethod
     def _round_after(n_evaluations: int) -> int:
@@ -141,14 +142,13 @@ class Opening:
         return min(max(PER_ROUND, n_evaluations // 8), n_evaluations)
 
     def update(self, draws: Draws, values: Floats) -> None:
-        """Take in the values of a round, or of its first draws."""
+        """Take in the values of a round."""
         self._proxy.keep_ahead(self.n_evaluations + len(values))
-        coalitions = draws.coalitions[: len(values)]
-        masks = coalitions.masks()
+        masks = draws.coalitions.masks()
         self._sampler.add(masks)
         self.masks = np.concatenate([self.masks, masks])
         self.values = np.concatenate([self.values, values])
-        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(coalitions)])
+        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(draws.coalitions)])
         self._current = None
 
     def estimate(self) -> Estimate:

@@ -1,0 +1,81 @@
+"""Epochs: what an allocation was fixed by, and the sums over its draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.estimators.covariance.surrogate import Surrogate
+from fgsv.types import Floats
+
+N_STREAMS = 4
+N_REPLICATES = 8
+"""Replicates in each stream; the standard errors use all of them."""
+PARTS = N_STREAMS * N_REPLICATES
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What earlier draws predict for an epoch."""
+
+    beta: Floats
+    """(k, q): the proxy's coefficients; what is estimated by sampling is U - beta * proxy."""
+    intercept: Floats
+    """(n - 1, q): h(s), the mean of that at each size."""
+    spread: Floats
+    """(n - 1, q): its standard deviation about h."""
+    residual_spread: Floats
+    """(n - 1, q): the same after subtracting the surrogate."""
+    trust: Floats
+    """(q,): the fraction of the surrogate's predictions that was confirmed; only this much is subtracted."""
+
+
+@dataclass(eq=False)
+class Epoch:
+    """One fixed allocation of sizes, and the sums over its draws, in streams that correct each other."""
+
+    outlook: Outlook
+    allocation: Floats
+    """(n - 1,): the probability q(s) of each size; zero where the size is enumerated."""
+    first: int
+    """The number of rows of the history before the epoch."""
+    betas: Floats
+    """(J, k, q): the proxy's coefficients in each stream, learned from the others."""
+    intercepts: Floats
+    """(J, n - 1, q): h(s) in each stream."""
+    surrogate: Surrogate | None
+    known: Floats
+    """(n, q): the part that needs no sampling, including the surrogate's values."""
+    total: Floats
+    """(n, q): the weighted sum of the residuals."""
+    sums: NDArray[np.float32]
+    """(PARTS, n, q): the same for each replicate, only for the errors."""
+    counts: Floats
+    """(PARTS,): draws."""
+    explained: list[Floats]
+    """The surrogate's prediction for each draw, as a deviation from the mean of its size."""
+    residuals: list[Floats]
+    """The residual of each draw."""
+    refit_at: int
+    """Rows of the history at which the surrogate is refitted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The sums of an epoch."""
+
+    mass: float
+    """Draws."""
+    totals: Floats
+    """(n, q): their estimates."""
+    betas: Floats
+    """(k, q): their coefficients of the proxy."""
+    deviations: NDArray[np.float32]
+    """(PARTS, n, q); NaN if a stream has draws of one replicate only."""
+
+    @property
+    def knows_its_error(self) -> bool:
+        """Whether there are draws, and more than one replicate of them in each stream."""
+        return self.mass > 0 and not np.isnan(self.deviations[:, 0, 0]).any()

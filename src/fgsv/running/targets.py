@@ -1,0 +1,144 @@
+"""Targets: how small the errors of a run are to be, when that is looked at, and before when it cannot be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+import fgsv
+from fgsv.running.stopping import MaxSeconds, Progress, Rule, own_rules
+from fgsv.types import Floats
+from fgsv.valuation import Reason, RunSettings, Valuation, positive_total
+
+LOOKS = 1.2
+"""Targets are looked at whenever the evaluations have grown by this factor: to look after every round is to wait for
+an error that happens to be small, and where tails are heavy, values that go with small errors are biased."""
+FEWEST_DRAWS = 64
+"""Draws before which no error is known well enough to stop at."""
+FEWEST_FREEDOM = 8
+"""The same for the degrees of freedom of an error."""
+RULE_OF_THREE = 3.0
+"""What none of m draws has shown happens with a probability of at most 3/m, at 95% confidence."""
+NOTHING_VARIED = 20_000
+"""Evaluations before which an error of exactly zero, though not every coalition is evaluated, meets no target."""
+
+
+def fewest_evaluations(valuation: Valuation, width: float) -> float:
+    """Return the evaluations before which a half-width of this share of the total cannot be known.
+
+    Errors reflect what was drawn. A share may be off by what was not, so 3/m is to be within the target as well.
+    """
+    one_group = valuation.efficient and valuation.partition.n_groups == 1  # its value is U(N) - U(0)
+    if valuation.exact or one_group:
+        return 0
+    if not valuation.stderr.any():
+        return NOTHING_VARIED
+    return 2 + max(FEWEST_DRAWS, np.ceil(RULE_OF_THREE / width))
+
+
+@dataclass(frozen=True)
+class StandardError:
+    """Stop when every group's standard error is at most `target`, in units of the utility."""
+
+    target: float
+
+    name: ClassVar[str] = "a standard error"
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Return why to stop, or None to go on."""
+        return f"every standard error is at most {self.target:g}" if _is_met(self, progress) else None
+
+    def ratio(self, valuation: Valuation) -> float:
+        """Return the largest standard error over the target."""
+        return float(np.max(valuation.stderr)) / self.target
+
+    def fewest(self, valuation: Valuation) -> float:
+        """Return the evaluations before which the target cannot be met."""
+        total = float(np.max(np.abs(valuation.total)))
+        return fewest_evaluations(valuation, 2 * self.target / total if total > 0 else np.inf)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Stop when every group's share is known to within `target`."""
+
+    target: float
+    confidence: float = 0.95
+
+    name: ClassVar[str] = "a precision"
+
+    def check(self, total: Floats) -> None:
+        """Raise an error if there is nothing to share."""
+        positive_total(total)
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Return why to stop, or None to go on."""
+        met = _is_met(self, progress)
+        return f"every share is within {self.target:g} at {self.confidence:.0%} confidence" if met else None
+
+    def ratio(self, valuation: Valuation) -> float:
+        """Return the largest half-width of a share over the target."""
+        low_high = valuation.share_interval(self.confidence)
+        return float(np.max(low_high[..., 1] - low_high[..., 0])) / 2 / self.target
+
+    def fewest(self, valuation: Valuation) -> float:
+        """Return the evaluations before which the target cannot be met."""
+        return fewest_evaluations(valuation, self.target)
+
+
+def is_look(progress: Progress) -> bool:
+    """Say whether targets are looked at after this round."""
+    return progress.n_evaluations >= LOOKS * progress.last_look
+
+
+def _is_met(rule: StandardError | Precision, progress: Progress) -> bool:
+    return is_look(progress) and _holds(rule, progress.valuation)
+
+
+def _holds(rule: StandardError | Precision, valuation: Valuation) -> bool:
+    """Say whether the errors are within a target; an unknown one, which is NaN, is within none."""
+    fewest = rule.fewest(valuation)
+    known = fewest == 0 or valuation.degrees_of_freedom >= FEWEST_FREEDOM
+    return rule.ratio(valuation) <= 1 and known and valuation.n_evaluations >= fewest
+
+
+def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) -> tuple[Rule, ...]:
+    """Return the rules in the settings of a run, and the user's own."""
+    rules: list[Rule] = []
+    if settings.max_seconds is not None:
+        rules.append(MaxSeconds(settings.max_seconds))
+    if settings.stderr is not None:
+        rules.append(StandardError(settings.stderr))
+    if settings.precision is not None:
+        rules.append(Precision(settings.precision, settings.confidence))
+    return (*rules, *own_rules(own))
+
+
+def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
+    """Estimate the evaluations for each missed target: errors fall with the square root of the evaluations."""
+    notes = []
+    for rule in _targets(rules):
+        needed = max(valuation.n_evaluations * rule.ratio(valuation) ** 2, rule.fewest(valuation))
+        if np.isfinite(needed) and not _holds(rule, valuation):
+            n = valuation.partition.n_players
+            count = f"all {2**n:,}" if np.log2(needed) > n else f"about {float(f'{needed:.2g}'):,.0f}"
+            notes.append(f"{rule.name} of {rule.target:g} would take {count} evaluations")
+    return notes
+
+
+def same_end(stated: Valuation, derived: Valuation) -> bool:
+    """Say whether two runs ended alike: in the same words, or for the same reason if the versions differ."""
+    settings = stated.settings
+    if settings is not None and settings.version == fgsv.__version__:
+        return stated.end == derived.end
+    targets = [] if settings is None or stated.end.reason is not Reason.TARGET else _targets(rules_of(settings))
+    if any(rule.ratio(derived) <= 1 for rule in targets):
+        return True  # 0.1.0 stopped at the first error within a target
+    return stated.end.reason is derived.end.reason
+
+
+def _targets(rules: Iterable[Rule]) -> list[StandardError | Precision]:
+    return [rule for rule in rules if isinstance(rule, StandardError | Precision)]
