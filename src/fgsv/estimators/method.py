@@ -40,6 +40,10 @@ class Problem:
     """How to evaluate another game of the same players, such as a proxy."""
 
 
+class OtherLaw(ValueError):
+    """A recorded law is not the one that the recorded utilities lead to."""
+
+
 @dataclass(frozen=True, eq=False)
 class Draws:
     """The coalitions of a round, and what the estimator needs to use their values."""
@@ -48,6 +52,8 @@ class Draws:
     plan: Any = None
     law: Mapping[str, Any] | None = None
     """The law of this and the next rounds, where it is a new one; JSON can hold it, and a ledger records it."""
+    follow: Callable[[Mapping[str, Any], np.random.Generator], Draws] | None = None
+    """Draw the round again, by a law that was recorded; raise `OtherLaw` if it is more than rounding that differs."""
     order: Ints | None = None
     """The order in which a budget that ends within the round takes its draws; None where it takes all or none."""
     instead: Draws | None = None

@@ -27,6 +27,9 @@ from fgsv.valuation import End
 SYNC_SECONDS = 1.0
 """Seconds of work that a power failure may lose; a killed process loses nothing that was committed."""
 
+_DRAWN_BY = ("method", "options", "semivalue", "cost", "seed")
+"""The settings of a run that its draws depend on."""
+
 
 class LedgerError(RuntimeError):
     """A ledger that cannot be read, written or trusted. Its contents are not changed."""
@@ -399,6 +402,14 @@ class Ledger:
         """Return the laws of a run's draws, by the round from which each holds."""
         with self._explained("read"):
             return {columns[2]: json.loads(columns[3]) for columns in self._read("law", "WHERE run = ?", run)}
+
+    def laws_of_draws(self, game: int, settings: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+        """Return the laws of all runs of a game that drew like one with these settings."""
+        found: dict[int, dict[str, Any]] = {}
+        for run in self.runs():
+            if run["game"] == game and all(run["settings"].get(name) == settings.get(name) for name in _DRAWN_BY):
+                found = self.laws(run["id"]) | found
+        return found
 
     def add_statement(self, run: int, statement: Mapping[str, str]) -> None:
         """Record what a run's result states: field -> digest."""

@@ -14,7 +14,7 @@ import pandas as pd
 from fgsv.payout.money import Money, read_amounts, read_money, round_to, rounded_outward, smallest_unit, whole_units
 from fgsv.payout.policy import Policy, Scenarios, apply, check_bounds
 from fgsv.payout.refusal import Objection, PayoutRefused, objections
-from fgsv.running.verification import Difference
+from fgsv.running.differences import Difference
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_confidence, t_quantile
 from fgsv.valuation.notebook import html_of

@@ -7,8 +7,9 @@ from typing import Any
 
 from fgsv import payout
 from fgsv.report.result import Result
+from fgsv.running.differences import Difference, Differences
 from fgsv.running.record_checks import SAMPLE, verify_records
-from fgsv.running.verification import Difference, Differences, verify
+from fgsv.running.verification import verify
 from fgsv.tables.opening import open_table
 from fgsv.valuation import file
 

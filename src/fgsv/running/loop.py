@@ -118,7 +118,10 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
             if every and number > 0 and progress.valuation.n_evaluations == progress.n_evaluations:
                 yield progress.valuation
             if draws.law is not None:
-                evaluate.evaluator.recorder.law(number, draws.law)
+                law = evaluate.evaluator.recorder.law(number, draws.law)
+                if law != draws.law and draws.follow is not None:  # recorded by a processor that rounds differently
+                    draws = draws.follow(law, np.random.default_rng([settings.seed, number]))
+                    draws = draws.within(settings.budget - progress.n_evaluations)
             values = evaluate(draws.coalitions)
             with held_interrupts():
                 repeats.add(draws.coalitions, values)

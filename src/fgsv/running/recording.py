@@ -16,7 +16,9 @@ class Recorder:
 
     def __init__(self, ledger: Ledger | None = None, game: int = 0) -> None:
         self._ledger = None if ledger is None or ledger.read_only else ledger
+        self._source = ledger
         self._game = game
+        self._settings: Mapping[str, Any] = {}
         self._run: int | None = None
         self._stated: int | None = None
         """The last run that was a valuation: what a result states is stated of it."""
@@ -35,6 +37,7 @@ class Recorder:
     def run(self, settings: Mapping[str, Any], purpose: Purpose, n_asked: Callable[[], int]) -> Iterator[Recorded]:
         """Record the block as a run with these settings, and how it ended."""
         recorded, before, outer = Recorded(), n_asked(), self._run
+        self._settings = settings
         if self._ledger is None:
             yield recorded
             return
@@ -54,10 +57,13 @@ class Recorder:
         if recorded.document is not None:
             self.state(recorded.document())
 
-    def law(self, round_number: int, law: Mapping[str, Any]) -> None:
-        """Record the law of the draws from a round on."""
+    def law(self, round_number: int, law: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Record the law of the draws from a round on; return it, or what was recorded when they were drawn first."""
+        if self._source is not None:
+            law = self._source.laws_of_draws(self._game, self._settings).get(round_number, law)
         if self._ledger is not None and self._run is not None:
             self._ledger.add_law(self._run, round_number, law)
+        return law
 
     def state(self, document: Mapping[str, Any]) -> None:
         """Record what a result states, so that a change to its file can be named."""

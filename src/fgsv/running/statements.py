@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fgsv.ledger import Ledger
@@ -10,19 +10,16 @@ from fgsv.valuation import Valuation
 from fgsv.valuation.file import statement
 
 
-def compare(
-    document: Mapping[str, Any], recorded: list[dict[str, str]], checked: Collection[str]
-) -> tuple[dict[str, Any], list[str]]:
+def compare(document: Mapping[str, Any], recorded: list[dict[str, str]]) -> tuple[dict[str, Any], list[str]]:
     """Return the fields that are not as recorded, with what they say, and those about which nothing is recorded.
 
-    A run may have several results (of other groupings, with a payout): the most similar statement counts. Fields in
-    `checked` are left out.
+    A run may have several results (of other groupings, with a payout): the most similar statement counts.
     """
     own = statement(document)
     if not recorded:
-        return {}, sorted(set(own) - set(checked))
+        return {}, sorted(own)
     best = max(recorded, key=lambda each: sum(own.get(name) == digest for name, digest in each.items()))
-    fields = sorted((set(own) | set(best)) - set(checked))
+    fields = sorted(set(own) | set(best))
     altered = {name: _said(document, name) for name in fields if name in best and own.get(name) != best[name]}
     return altered, [name for name in fields if name not in best]
 

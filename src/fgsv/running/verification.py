@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fgsv.estimators import Method
+from fgsv.estimators.method import OtherLaw
 from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
+from fgsv.running.differences import ROUNDING, Difference, Differences, different_entries
 from fgsv.running.run import iterate
 from fgsv.running.statements import compare, longer_runs
 from fgsv.running.targets import same_end
@@ -40,26 +42,6 @@ _MAY_BE_MISSING = ("ends",)
 """Fields that files of 0.1.0 need not have."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One difference between a stated result and the recomputed one."""
-
-    where: str
-    stated: Any
-    derived: Any
-
-    def __str__(self) -> str:
-        return f"{self.where}: stated {self.stated}, derived {self.derived}"
-
-
-class Differences(list[Difference]):
-    """What differs between a stated result and its ledger; empty if nothing does."""
-
-    on_trust: tuple[str, ...] = ()
-    """Fields that neither follow from the recorded utilities nor were recorded when the result was made."""
-    notes: tuple[str, ...] = ()
-
-
 def verify(
     valuation: Valuation,
     ledger: str | Path,
@@ -77,6 +59,7 @@ def verify(
     audit, an end by the clock) is compared with what the ledger recorded when the result was made: `document` is the
     saved file as JSON, by default that of the valuation alone.
 
+    Fields that the ledger vouches for may differ by rounding, as they do between processors; others may not.
     An empty list means that nothing differs; its `on_trust` names the fields about which the ledger records nothing.
     A run with your own method, semivalue, stopping rule or proxy needs that object again.
     """
@@ -106,11 +89,15 @@ def verify(
         except NotRecorded:
             stated = f"{valuation.n_evaluations} evaluations from seed {settings.seed}"
             return Differences([Difference("draws", stated, "some of them are not in the ledger")])
+        except OtherLaw as error:
+            return Differences([Difference("law of the draws", "as recorded", str(error))])
         recorded = [content for _, content in opened.statements()]
         notes = longer_runs(opened, valuation)
-    found = Differences(_differences(valuation, derived))
+    altered, on_trust = compare(document or to_document(valuation), recorded)
+    found = Differences(_differences(valuation, derived, to_the_bit={*altered, *on_trust}))
     checked = {*RECOMPUTED, *(() if _end_is_free(valuation) else ("end", "stopped"))}
-    altered, on_trust = compare(document or to_document(valuation), recorded, checked)
+    altered = {name: said for name, said in altered.items() if name not in checked}
+    on_trust = [name for name in on_trust if name not in checked]
     if _was_regrouped(valuation):  # after the run: the ledger knows players, not providers
         on_trust += [name for name in ("names", "groups") if altered.pop(name, None) is not None]
     found += [Difference(name, said, "something else was recorded") for name, said in altered.items()]
@@ -168,29 +155,15 @@ def _end_is_free(stated: Valuation) -> bool:
     )
 
 
-def _differences(stated: Valuation, derived: Valuation) -> Iterator[Difference]:
-    for name in RECOMPUTED.values():
+def _differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[str]) -> Iterator[Difference]:
+    for field, name in RECOMPUTED.items():
         ours, theirs = getattr(stated, name), getattr(derived, name)
-        if isinstance(ours, np.ndarray | float) and name != "degrees_of_freedom":
-            yield from _different_entries(name, ours, theirs, stated.names)
+        if isinstance(ours, np.ndarray | float):
+            rounding = 0.0 if field in to_the_bit else ROUNDING
+            yield from different_entries(name, ours, theirs, stated.names, rounding)
         elif name in _MAY_BE_MISSING and ours is None:
             continue
         elif ours != theirs:
             yield Difference(name, ours, theirs)
     if not _end_is_free(stated) and not same_end(stated, derived):
         yield Difference("stopped", repr(stated.stopped), repr(derived.stopped))
-
-
-def _different_entries(name: str, stated: Any, derived: Any, names: tuple[Any, ...]) -> Iterator[Difference]:
-    if stated is None or derived is None or np.shape(stated) != np.shape(derived):
-        if stated is not derived:
-            yield Difference(f"shape of {name}", np.shape(stated), np.shape(derived))
-        return
-    a, b = np.asarray(stated), np.asarray(derived)
-    wrong = np.argwhere(~((a == b) | ((a != a) & (b != b))))
-    for index in wrong[:5]:
-        place = tuple(index.tolist())
-        label = f" of group {names[place[0]]!r}" if name in ("values", "stderr") and place else f" {list(place)}"
-        yield Difference(name + label, a[place].item(), b[place].item())
-    if len(wrong) > 5:
-        yield Difference(name, f"{len(wrong)} entries in total", "others")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +55,25 @@ class Law:
             "part_of_stratum": self.targets.tolist(),
             "known_of_size": self.known.tolist(),
         }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Law:
+        """Read what `to_dict` wrote."""
+        return cls(
+            np.array(document["stratum_of_size"], dtype=np.int64),
+            np.array(document["probability_within_stratum"], dtype=float),
+            np.array(document["part_of_stratum"], dtype=float),
+            np.array(document["known_of_size"], dtype=np.int64),
+        )
+
+    def resembles(self, other: Law) -> bool:
+        """Say whether two laws differ by little more than rounding."""
+        return (
+            np.array_equal(self.stratum_of, other.stratum_of)
+            and np.array_equal(self.known, other.known)
+            and np.allclose(self.within, other.within, atol=1e-2)
+            and np.allclose(self.targets, other.targets, atol=1e-2)
+        )
 
     def next_stratum(self, drawn: Ints, unseen: Floats) -> int | None:
         """Return the stratum of the next draw: first those without any, then the one that is most behind.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from fgsv.estimators.covariance.design import Law, Sampler, counts, divided, fir
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
-from fgsv.estimators.method import Draws, Problem
+from fgsv.estimators.method import Draws, OtherLaw, Problem
 from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
@@ -63,7 +64,27 @@ class Epoch:
             "law": self.law.to_dict(),
             "process": self.process.parameters.tolist(),
             "proxy": self.beta.tolist(),
+            "outputs": self.beta.shape[1],
         }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Epoch:
+        """Read what `to_dict` wrote."""
+        law, parameters = Law.from_dict(document["law"]), np.array(document["process"], dtype=float)
+        process = Process(len(law.stratum_of) - 1, parameters)
+        beta = np.array(document["proxy"], dtype=float)
+        beta = beta if beta.size else beta.reshape(0, document["outputs"])  # an empty list forgets its columns
+        return cls(document["first"], document["end"], law, process, beta)
+
+    def resembles(self, other: Epoch) -> bool:
+        """Say whether two epochs differ by rounding alone, as far as that goes in a search for parameters."""
+        return (
+            (self.first, self.end) == (other.first, other.end)
+            and self.beta.shape == other.beta.shape
+            and self.law.resembles(other.law)
+            and np.allclose(self.process.parameters, other.process.parameters, atol=0.1)
+            and np.allclose(self.beta, other.beta, atol=1e-3)
+        )
 
 
 def hand_over(n_players: int) -> int:
@@ -126,14 +147,29 @@ class Opening:
         if self.complete.all():
             return None
         if self.n_evaluations >= self.epochs[-1].end:
-            self._next_epoch(rng)
+            self._next_epoch(rng.spawn(1)[0])
+        return self._round(rng)
+
+    def _follow(self, law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
+        """Draw the first round of an epoch again, by the law and the process that were recorded for it."""
+        found, recorded = self.epochs[-1], Epoch.from_dict(law)
+        if not found.resembles(recorded):
+            raise OtherLaw(
+                f"the law recorded for the draws after {found.first} evaluations is not the one that the recorded "
+                "utilities lead to"
+            )
+        self.epochs[-1] = recorded
+        self._sampler.new_epoch()
+        return self._round(rng)
+
+    def _round(self, rng: np.random.Generator) -> Draws:
         epoch = self.epochs[-1]
         per_round = self._per_round or self._round_after(self.n_evaluations)
         strata = epoch.law.stratum_of[self.sizes[epoch.first :]]
         drawn = np.bincount(strata, minlength=epoch.law.n_strata)
         rows = self._sampler.draw(epoch.law, drawn, min(per_round, epoch.end - self.n_evaluations), rng)
         law = epoch.to_dict() if self.n_evaluations == epoch.first else None
-        return Draws(Coalitions.from_masks(rows), law=law, order=np.arange(len(rows)))
+        return Draws(Coalitions.from_masks(rows), law=law, follow=self._follow, order=np.arange(len(rows)))
 
     @staticmethod
     def _round_after(n_evaluations: int) -> int:

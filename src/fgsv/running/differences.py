@@ -1,0 +1,51 @@
+"""Differences between a stated result and a recomputed one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+ROUNDING = 1e-6
+"""How far numbers may differ, relative to the largest beside them, where processors round differently."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference between a stated result and the recomputed one."""
+
+    where: str
+    stated: Any
+    derived: Any
+
+    def __str__(self) -> str:
+        return f"{self.where}: stated {self.stated}, derived {self.derived}"
+
+
+class Differences(list[Difference]):
+    """What differs between a stated result and its ledger; empty if nothing does."""
+
+    on_trust: tuple[str, ...] = ()
+    """Fields that neither follow from the recorded utilities nor were recorded when the result was made."""
+    notes: tuple[str, ...] = ()
+
+
+def different_entries(
+    name: str, stated: Any, derived: Any, names: tuple[Any, ...], rounding: float = 0.0
+) -> Iterator[Difference]:
+    """Yield the entries of two arrays that differ by more than `rounding`, relative to the largest of them."""
+    if stated is None or derived is None or np.shape(stated) != np.shape(derived):
+        if stated is not derived:
+            yield Difference(f"shape of {name}", np.shape(stated), np.shape(derived))
+        return
+    a, b = np.asarray(stated), np.asarray(derived)
+    scale = float(np.nanmax(np.abs(a), initial=0.0))
+    wrong = np.argwhere(~np.isclose(a, b, rtol=0.0, atol=rounding * scale, equal_nan=True))
+    for index in wrong[:5]:
+        place = tuple(index.tolist())
+        label = f" of group {names[place[0]]!r}" if name in ("values", "stderr") and place else f" {list(place)}"
+        yield Difference(name + label, a[place].item(), b[place].item())
+    if len(wrong) > 5:
+        yield Difference(name, f"{len(wrong)} entries in total", "others")
