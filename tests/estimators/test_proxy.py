@@ -81,7 +81,7 @@ def rooted(surrogate):
     ("proxy", "most"),
     [
         (lambda masks: 0.1 * (masks @ W) ** 2 + 0.02 * masks[:, 0], 0.3),
-        (lambda masks: np.sqrt(masks.sum(axis=1)), 1.2),
+        (lambda masks: np.sqrt(masks.sum(axis=1)), 1.4),
         (lambda masks: (masks.sum(axis=1) == 1) * (masks @ W), 2.5),
     ],
     ids=["like the game", "of the size alone", "that varies elsewhere"],

@@ -49,7 +49,8 @@ def test_a_larger_budget_evaluates_the_rest_alone(tmp_path):
     first = fgsv.value(game, budget=300, ledger=tmp_path / "run.db")
     assert game.asked == first.n_evaluations
     second = fgsv.value(game, ["a", "b"] * 10, budget=900, ledger=tmp_path / "run.db")
-    assert game.asked == second.n_evaluations
+    # the budget ended within a round, whose batch is evaluated as a whole
+    assert second.n_evaluations <= game.asked <= second.n_evaluations + 36
     assert bits(second) == bits(fgsv.value(Counted(), ["a", "b"] * 10, budget=900))
 
 
@@ -121,7 +122,7 @@ def test_packed_coalitions_read_back_in_canonical_form(n):
 
 def test_a_batch_that_a_round_has_twice_is_evaluated_once(tmp_path):
     game = Counted(6)
-    fgsv.value(game, budget=60, batch_size=1, ledger=tmp_path / "run.db")
+    fgsv.value(game, budget=60, batch_size=1, ledger=tmp_path / "run.db", opening=False)
     assert game.asked == len(game.coalitions) < 60
 
 

@@ -319,8 +319,8 @@ def test_an_interrupt_is_left_to_whoever_handles_it():
         assert len(seen) == 5
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         seen[:] = []
-        ignored = fgsv.value(SumOfUnanimity(20), budget=50, method=Signalled())
-        assert ignored.n_evaluations == 50
+        ignored = fgsv.value(SumOfUnanimity(20), budget=16, method=Signalled())
+        assert ignored.n_evaluations == 16
     finally:
         signal.signal(signal.SIGINT, before)
 

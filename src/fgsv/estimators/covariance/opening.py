@@ -216,6 +216,8 @@ class Opening:
         if self._current is None:
             self._current = self._corrected()
         parts = [*self._closed, *([] if self._current is None else [self._current])]
+        if self._proxy.values.shape[1] and len(parts) > 1:
+            parts = parts[1:]  # the first epoch did not know the proxy's coefficients
         found = combined([part for part, _ in parts])
         shares = [part.precision / found.precision for part, _ in parts]
         beta = sum((share * beta for share, (_, beta) in zip(shares, parts, strict=True)), np.zeros(()))
