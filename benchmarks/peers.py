@@ -235,7 +235,7 @@ def tasks_of(games: Iterable[str], budgets: Iterable[int], estimators: Iterable[
             for budget in budgets:
                 fits = n <= peer.most_players and budget <= peer.most_evaluations and budget < 2**n
                 if fits and (budget <= 1024 or game in LARGER):
-                    count = max(3, round(runs * peer.runs)) if budget <= 1024 else max(1, runs // 3)
+                    count = max(3, round(runs * peer.runs)) if budget <= 1024 else max(3, runs // 3)
                     cells.append([Task(game, budget, name, seed) for seed in range(count)])
     return cells
 
