@@ -12,6 +12,7 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -103,7 +104,7 @@ def main() -> None:
         kept = sorted(read(OURS), key=lambda each: (order.index(each["game"]), each["budget"]))
         print(markdown([pair(each, peers) for each in kept], old))
         return
-    rows = []
+    rows: list[dict[str, Any]] = []
     for game in arguments.games:
         n = len(load(game)[1])
         for budget in (each for each in arguments.budgets if each < 2**n):

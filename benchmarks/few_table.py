@@ -46,11 +46,21 @@ class Pair:
     n: int
     budget: int
     ours: float
-    peer: str
-    theirs: float
-    ratio: float
-    low: float
-    high: float
+    peer: str = ""
+    theirs: float = np.nan
+    ratio: float = np.nan
+    factor: float = np.nan
+    """The interval is from the ratio divided by this to the ratio times this."""
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return self.ratio / self.factor
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return self.ratio * self.factor
 
     @property
     def counts(self) -> bool:
@@ -64,22 +74,20 @@ class Pair:
 def pair(ours: dict[str, Any], peers: list[dict[str, Any]]) -> Pair:
     """Compare a cell of ours with the peers' cells of the same game and budget.
 
-    The logarithms of the mean squares have the relative standard errors as their own (delta method); their difference
-    has Student's law with the degrees of freedom of Welch and Satterthwaite.
+    The logarithm of an error has half the relative standard error of its mean square (delta method); a difference of
+    two has Student's law with the degrees of freedom of Welch and Satterthwaite.
     """
     same = [each for each in peers if "error" in each and all(each[k] == ours[k] for k in ("game", "budget"))]
+    here = {key: ours[key] for key in ("game", "n", "budget")} | {"ours": ours["error"]}
     if not same:
-        return Pair(ours["game"], ours["n"], ours["budget"], ours["error"], "", *[np.nan] * 4)
+        return Pair(**here)
     best = min(same, key=lambda each: each["error"])
     ratio = ours["error"] / best["error"] if best["error"] else np.nan
     variances = np.array([ours["relative"], best["relative"]]) ** 2 / 4
     freedom = np.array([ours["runs"], best["runs"]]) - 1
     total = variances.sum()
     wide = student.ppf(0.975, total**2 / (variances**2 / freedom).sum()) * np.sqrt(total) if total else 0.0
-    low, high = ratio * np.exp([-wide, wide])
-    return Pair(
-        *(ours[k] for k in ("game", "n", "budget", "error")), best["estimator"], best["error"], ratio, low, high
-    )
+    return Pair(**here, peer=best["estimator"], theirs=best["error"], ratio=ratio, factor=float(np.exp(wide)))
 
 
 def verdict(pairs: list[Pair], most: float = 1.1) -> str:

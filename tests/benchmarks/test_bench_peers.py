@@ -5,7 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import few_games, few_table, peers
+import fgsv
+from benchmarks import explain, few_games, few_table, peers
 
 
 def right(make, game, budget, seed):
@@ -92,3 +93,15 @@ def test_the_best_peer_of_each_cell_counts_unless_it_is_exact():
     assert [row.count("|") for row in table] == [8] * 5
     assert "**1.95" in table[2]
     assert " 5 " in table[2]
+
+
+def test_explainers_are_compared_by_columns_and_by_features(monkeypatch):
+    truth = np.arange(4.0)
+    page = {"game": fgsv.Game(lambda masks: masks @ truth, 4), "columns": ["a_x", "a_y", "a_z", "b"]}
+    monkeypatch.setattr(explain, "page", lambda: page)
+    monkeypatch.setitem(explain.OTHERS, "off", lambda game, budget, seed: truth + game(np.eye(4)[:1]) + 1)
+    explain.enumerated.cache_clear()
+    found, ours = explain.measure(("off", 64, 0)), explain.measure((explain.OURS, 64, 0))
+    explain.enumerated.cache_clear()
+    assert (found["columns"], found["features"], found["evaluations"]) == (1, (3**2 + 1) / 2, 2)
+    assert (ours["columns"], ours["intervals hold"]) == (pytest.approx(0, abs=1e-20), 1)
