@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,11 @@ class Task:
     estimator: str
     seed: int
 
+    @property
+    def cell(self) -> tuple[str, int, str]:
+        """The game, the budget and the estimator."""
+        return self.game, self.budget, self.estimator
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -225,9 +231,9 @@ def row(task: Task, found: list[Outcome]) -> dict[str, Any]:
     )
 
 
-def tasks_of(games: Iterable[str], budgets: Iterable[int], estimators: Iterable[str], runs: int) -> list[list[Task]]:
-    """Return the runs of each cell; long runs only where there are many players, none where all is enumerated."""
-    cells = []
+def tasks_of(games: Iterable[str], budgets: Iterable[int], estimators: Iterable[str], runs: int) -> list[Task]:
+    """Return the runs, cell by cell; long runs only where there are many players, none where all is enumerated."""
+    tasks = []
     for name in estimators:
         peer = PEERS[name]
         for game in games:
@@ -236,8 +242,8 @@ def tasks_of(games: Iterable[str], budgets: Iterable[int], estimators: Iterable[
                 fits = n <= peer.most_players and budget <= peer.most_evaluations and budget < 2**n
                 if fits and (budget <= 1024 or game in LARGER):
                     count = max(3, round(runs * peer.runs)) if budget <= 1024 else max(3, runs // 3)
-                    cells.append([Task(game, budget, name, seed) for seed in range(count)])
-    return cells
+                    tasks += [Task(game, budget, name, seed) for seed in range(count)]
+    return tasks
 
 
 def main() -> None:
@@ -255,17 +261,13 @@ def main() -> None:
         each for each in read(arguments.out) if "failure" not in each or each["estimator"] not in arguments.estimators
     ]
     done = {(each["game"], each["budget"], each["estimator"]) for each in kept}
-    cells = [
-        cell
-        for cell in tasks_of(arguments.games, arguments.budgets, arguments.estimators, arguments.runs)
-        if (cell[0].game, cell[0].budget, cell[0].estimator) not in done
-    ]
-    print(f"{sum(map(len, cells)):,} runs; {len(done)} cells are kept in {arguments.out}", flush=True)
+    tasks = tasks_of(arguments.games, arguments.budgets, arguments.estimators, arguments.runs)
+    tasks = [task for task in tasks if task.cell not in done]
+    print(f"{len(tasks):,} runs; {len(done)} cells are kept in {arguments.out}", flush=True)
     with parallel_config(backend="loky", inner_max_num_threads=1):
-        results = Parallel(n_jobs=arguments.jobs, return_as="generator")(
-            delayed(measure)(task) for cell in cells for task in cell
-        )
-        for cell in cells:
-            kept.append(row(cell[0], [next(results) for _ in cell]))
+        results = Parallel(n_jobs=arguments.jobs, return_as="generator")(delayed(measure)(task) for task in tasks)
+        for _, runs in groupby(zip(tasks, results, strict=True), key=lambda run: run[0].cell):
+            of_cell = list(runs)
+            kept.append(row(of_cell[0][0], [outcome for _, outcome in of_cell]))
             write(kept, arguments.out)
             print(json.dumps(kept[-1]), flush=True)
