@@ -113,10 +113,11 @@ def markdown(pairs: list[Pair], old: dict[str, dict[str, dict[str, float]]]) -> 
         "|---|---|---|---|---|---|---|",
     ]
     for each in pairs:
-        before = old.get(each.game, {}).get(str(each.budget), {}).get("error", np.nan)
+        before = old.get(each.game, {}).get(str(each.budget))
         ratio = str(each) if each.counts or not each.peer else "not counted"
         if each.counts and each.low > 1:
             ratio = f"**{ratio}**"
+        first = f"{before['error']:.3g}" if before else "–"
         theirs = f"{each.peer} | {each.theirs:.3g}" if each.peer else "– | –"
-        lines.append(f"| {each.game} | {each.budget:,} | {each.ours:.3g} | {before:.3g} | {theirs} | {ratio} |")
+        lines.append(f"| {each.game} | {each.budget:,} | {each.ours:.3g} | {first} | {theirs} | {ratio} |")
     return "\n".join(lines)
