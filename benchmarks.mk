@@ -1,5 +1,5 @@
 # Benchmarks: each prints its tables and writes them to bench-out. Times are for two cores.
-.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-peers bench-ledger bench-product bench-utilities bench-proxy bench-cost
+.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost
 
 bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baselines and the default method
 	$(PY) -m benchmarks accuracy
@@ -31,11 +31,24 @@ bench-cost: .venv/test  ## seconds to a given error where large coalitions cost 
 bench-product: .venv/test  ## start-up, attacks, a file of 100,000 rows, the size of the report
 	$(PY) -m benchmarks product
 
-bench-peers: .venv-peers/installed  ## pyDVL and shapiq on the same games
-	.venv-peers/bin/python -m benchmarks peers
+bench-few: .venv/test  ## the first thousand evaluations: errors beside those of 0.1.0 and of the best peer
+	$(PY) -m benchmarks few
 
-# pyDVL needs numpy 1, so that peers have a virtual environment of their own
+bench-peers: .venv-peers/installed .venv-pydvl/installed  ## shapiq and pyDVL on the games of bench-few
+	.venv-peers/bin/python -m benchmarks peers --out bench-out/few_peers.json
+	.venv-pydvl/bin/python -m benchmarks peers --out bench-out/few_peers.json
+
+bench-explain: .venv-peers/installed  ## one prediction explained by fgsv, shap and shapiq
+	.venv-peers/bin/python -m benchmarks explain
+
+# shapiq needs Python 3.12 and pyDVL numpy 1, so that each has a virtual environment of its own
+PYTHON312 ?= python3.12
 .venv-peers/installed: pyproject.toml
-	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --editable . 'pydvl==0.10.0' 'shapiq==1.4.1' lightgbm
+	$(PYTHON312) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --editable . 'shapiq[shapleig]==1.8.0' lightgbm xgboost-cpu 'shap==0.54.1'
+	touch $@
+
+.venv-pydvl/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-pydvl
+	.venv-pydvl/bin/python -m pip install --quiet --editable . 'pydvl==0.10.0'
 	touch $@

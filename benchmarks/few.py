@@ -1,7 +1,8 @@
 """The first thousand evaluations: errors of player values beside those of version 0.1.0, coverage, and time.
 
 `python -m benchmarks few` runs the default method on games by name; `--old` measures the draws of 0.1.0 instead and
-keeps their errors in `few_0.1.0.json`, to which others are compared.
+keeps their errors in `few_0.1.0.json`, to which others are compared. The best peer of each cell is read from
+`few_peers.json`, which `python -m benchmarks peers` makes; `--markdown` prints the table of what was measured before.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import fgsv
 from benchmarks.few_games import LARGER, TABLES, load
+from benchmarks.few_table import OURS, PEERS, markdown, pair, read, summary, verdict, write
 from fgsv.experiments.repeats import run_all
 
 OLD = Path(__file__).with_name("few_0.1.0.json")
@@ -73,7 +76,8 @@ def cell(game: str, budget: int, runs: int, opening: bool, jobs: int) -> dict[st
         "game": game,
         "n": len(load(game)[1]),
         "budget": budget,
-        "error": float(np.sqrt(np.mean([each.square for each in found]))),
+        "runs": runs,
+        **summary([each.square for each in found]),
         "players": float(np.mean([each.players for each in found])),
         "groups": float(np.mean([each.groups for each in found])),
         "surprise": float(np.sqrt(np.mean([each.surprise for each in found]))),
@@ -90,9 +94,17 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--old", action="store_true", help="measure the draws of 0.1.0, and keep their errors")
+    parser.add_argument("--peers", type=Path, default=PEERS, help="what `python -m benchmarks peers` measured")
+    parser.add_argument("--markdown", action="store_true", help="print the table of earlier runs, and run nothing")
     arguments = parser.parse_args()
     old = json.loads(OLD.read_text(encoding="utf-8")) if OLD.exists() else {}
-    rows = []
+    peers = read(arguments.peers)
+    if arguments.markdown:
+        order = [*TABLES, *LARGER]
+        kept = sorted(read(OURS), key=lambda each: (order.index(each["game"]), each["budget"]))
+        print(markdown([pair(each, peers) for each in kept], old))
+        return
+    rows: list[dict[str, Any]] = []
     for game in arguments.games:
         n = len(load(game)[1])
         for budget in (each for each in arguments.budgets if each < 2**n):
@@ -103,8 +115,13 @@ def main() -> None:
                     "runs": arguments.runs,
                 }
                 OLD.write_text(json.dumps(old, indent=1) + "\n", encoding="utf-8")
+            else:
+                others = [each for each in read(OURS) if (each["game"], each["budget"]) != (game, budget)]
+                write([*others, row | {"estimator": "fgsv"}], OURS)
             before = old.get(game, {}).get(str(budget), {}).get("error", np.nan)
-            rows.append(row | {"0.1.0": before, "ratio": row["error"] / before})
+            best = pair(row, peers)
+            beside = {"0.1.0": before, "ratio": row["error"] / before, "best peer": best.peer, "over it": str(best)}
+            rows.append(row | beside)
             print(pd.DataFrame(rows[-1:]).to_string(index=False, header=len(rows) == 1), flush=True)
     table = pd.DataFrame(rows)
     small = table[table["budget"] <= 1024]
@@ -112,3 +129,4 @@ def main() -> None:
         if len(part):
             print(f"{name} players: geometric mean of the ratios {np.exp(np.log(part['ratio']).mean()):.3f}")
     print(small.groupby("budget")[["players", "groups"]].mean().to_string())
+    print(verdict([pair(each, peers) for each in rows if each["budget"] <= 1024]))

@@ -1,30 +1,34 @@
-"""The same games and the same budget for pyDVL and shapiq: `make bench-peers`, in an environment of its own.
+"""The same games and budgets for shapiq and pyDVL, in environments of their own: `make bench-peers`.
 
-Beside them stands RegressionMSR, which neither has.
-Each estimator values the players; its values are summed by group, as ours are. Evaluations are counted where the
-game is called; the empty coalition is answered once and is free after that.
+Every run gives player values; its error is that of `python -m benchmarks few`, which reads what is kept here in
+`few_peers.json`. Evaluations are counted where the game is called; the empty coalition is answered once and is free
+after that. A cell is kept as soon as its runs are done, and not measured again: a run that was stopped goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import json
 import logging
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from joblib import Parallel, delayed, parallel_config
 
-import fgsv
-from benchmarks.problems import case
-from benchmarks.regression_msr import run_regression_msr
-from fgsv.experiments.repeats import run_all
+from benchmarks.few_games import LARGER, TABLES, load
+from benchmarks.few_table import PEERS as KEPT
+from benchmarks.few_table import read, summary, write
+
+BUDGETS = (64, 128, 256, 512, 1024, 20_000)
 
 
 class Counted:
@@ -46,16 +50,15 @@ class Counted:
         return values
 
 
-def run_shapiq(make: Callable[[int, int], Any], game: Counted, budget: int, seed: int) -> np.ndarray:
-    """Return the player values of a shapiq approximator."""
+def run_shapiq(make: Callable[[int, int, int], Any], game: Counted, budget: int, seed: int) -> np.ndarray:
+    """Return the player values of a shapiq approximator, whose budget includes the empty coalition."""
     n = game.game.n_players
-    values = make(n, seed).approximate(budget=budget - game.count, game=game)
+    values = make(n, budget, seed).approximate(budget=budget, game=game)
     return np.array([values[(player,)] for player in range(n)])
 
 
 def run_pydvl(make: Callable[[int, int, int], Any], game: Counted, budget: int, seed: int) -> np.ndarray:
     """Return the player values of pyDVL's Shapley valuation with one of its samplers."""
-    from joblib import parallel_config
     from pydvl.utils.status import Status
     from pydvl.valuation.games import DummyGameDataset
     from pydvl.valuation.methods.shapley import ShapleyValuation
@@ -90,13 +93,20 @@ def run_pydvl(make: Callable[[int, int, int], Any], game: Counted, budget: int, 
     return values
 
 
-def _shapiq(name: str, **options: Any) -> Callable[[int, int], Any]:
-    def make(n: int, seed: int) -> Any:
+def _shapiq(name: str, **options: Any) -> Callable[[int, int, int], Any]:
+    def make(n: int, budget: int, seed: int) -> Any:
         from shapiq import approximator
 
         return getattr(approximator, name)(n=n, random_state=seed, **options)
 
     return make
+
+
+def _polyshap(n: int, budget: int, seed: int) -> Any:
+    """With as many terms as half the budget: in pairs, those of order 2 add nothing to KernelSHAP."""
+    from shapiq.approximator import PolySHAP
+
+    return PolySHAP(n=n, random_state=seed, max_order=3, max_terms=max(n + 1, budget // 2), pairing_trick=True)
 
 
 def _pydvl(name: str, **options: Any) -> Callable[[int, int, int], Any]:
@@ -122,12 +132,6 @@ def _pydvl_stratified(sizes: str) -> Callable[[int, int, int], Any]:
     return make
 
 
-def _pydvl_vrds(n: int, budget: int, seed: int) -> Any:
-    from pydvl.valuation import samplers
-
-    return samplers.VRDSSampler(n_samples_per_index=max(1, budget // (2 * n)), seed=seed)
-
-
 def _pydvl_owen(n: int, budget: int, seed: int) -> Any:
     from pydvl.valuation import samplers
 
@@ -139,120 +143,131 @@ def _pydvl_owen(n: int, budget: int, seed: int) -> Any:
     )
 
 
-def _lightgbm(**options: Any) -> Callable[[int], Any]:
-    def make(seed: int) -> Any:
-        from lightgbm import LGBMRegressor
-
-        return LGBMRegressor(random_state=seed, n_jobs=1, verbose=-1, **options)
-
-    return make
-
-
 @dataclass(frozen=True)
 class Peer:
-    """An estimator of another package; slow ones have a third of the runs, and none beyond `most_players`."""
+    """An estimator of another package; slow ones have fewer runs, and none of too many players or evaluations."""
 
     run: Callable[..., np.ndarray]
     make: Callable[..., Any]
-    slow: bool = False
+    runs: float = 1.0
+    """Fraction of the runs."""
     most_players: int = 1000
+    most_evaluations: int = 20_000
 
 
 PEERS = {
-    "pyDVL permutation": Peer(run_pydvl, _pydvl("PermutationSampler")),
-    "pyDVL antithetic permutation": Peer(run_pydvl, _pydvl("AntitheticPermutationSampler")),
-    "pyDVL stratified, uniform": Peer(run_pydvl, _pydvl_stratified("ConstantSampleSize")),
-    "pyDVL stratified, harmonic": Peer(run_pydvl, _pydvl_stratified("HarmonicSampleSize")),
-    "pyDVL VRDS": Peer(run_pydvl, _pydvl_vrds),
-    "pyDVL antithetic Owen": Peer(run_pydvl, _pydvl_owen),
-    "pyDVL MSR": Peer(run_pydvl, _pydvl("MSRSampler"), slow=True, most_players=64),
-    "shapiq permutation": Peer(run_shapiq, _shapiq("PermutationSamplingSV")),
-    "shapiq stratified": Peer(run_shapiq, _shapiq("StratifiedSamplingSV")),
-    "shapiq Owen": Peer(run_shapiq, _shapiq("OwenSamplingSV")),
-    "shapiq SVARM, paired": Peer(run_shapiq, _shapiq("SVARM", pairing_trick=True), slow=True, most_players=128),
-    "shapiq UnbiasedKernelSHAP, paired": Peer(run_shapiq, _shapiq("UnbiasedKernelSHAP", pairing_trick=True)),
-    "shapiq KernelSHAP": Peer(run_shapiq, _shapiq("KernelSHAP")),
+    "shapiq ShaplEIG": Peer(run_shapiq, _shapiq("ShaplEIG", show_progress=False), 0.1, 64, 128),
+    "shapiq RegressionMSR, cross-fitted": Peer(run_shapiq, _shapiq("RegressionMSR", index="SV", k_folds=5), 0.5),
+    "shapiq RegressionMSR": Peer(run_shapiq, _shapiq("RegressionMSR", index="SV")),
+    "shapiq ProxySHAP": Peer(run_shapiq, _shapiq("ProxySHAP", index="SV", max_order=1)),
+    "shapiq OddSHAP": Peer(run_shapiq, _shapiq("OddSHAP")),
+    "shapiq PolySHAP, paired": Peer(run_shapiq, _polyshap, most_evaluations=1024),
+    "shapiq SVARM, paired": Peer(run_shapiq, _shapiq("SVARM", pairing_trick=True), most_players=64),
+    "shapiq LeverageSHAP": Peer(run_shapiq, _shapiq("LeverageSHAP")),
     "shapiq KernelSHAP, paired": Peer(run_shapiq, _shapiq("KernelSHAP", pairing_trick=True)),
-    "shapiq kADDSHAP, order 2": Peer(
-        run_shapiq, _shapiq("kADDSHAP", max_order=2, pairing_trick=True), slow=True, most_players=64
-    ),
-    "RegressionMSR": Peer(run_regression_msr, _lightgbm(n_estimators=300)),
-    "shapiq ProxySPEX": Peer(run_shapiq, _shapiq("ProxySPEX", index="SV", max_order=1), slow=True, most_players=64),
+    "shapiq Unbiased KernelSHAP, paired": Peer(run_shapiq, _shapiq("UnbiasedKernelSHAP", pairing_trick=True)),
+    "pyDVL permutation, antithetic": Peer(run_pydvl, _pydvl("AntitheticPermutationSampler")),
+    "pyDVL stratified, harmonic": Peer(run_pydvl, _pydvl_stratified("HarmonicSampleSize")),
+    "pyDVL Owen, antithetic": Peer(run_pydvl, _pydvl_owen),
 }
-OURS = "fgsv default"
 
 
 @dataclass(frozen=True)
 class Task:
     """One run of one estimator."""
 
-    case: str
+    game: str
+    budget: int
     estimator: str
     seed: int
-    budget: int
+
+    @property
+    def cell(self) -> tuple[str, int, str]:
+        """The game, the budget and the estimator."""
+        return self.game, self.budget, self.estimator
 
 
-def measure(task: Task) -> dict[str, Any]:
-    """Run once; return mean squared errors by partition, evaluations and seconds."""
-    warnings.simplefilter("ignore")  # theirs, about their own dependencies
-    logging.disable(logging.WARNING)
-    problem = case(task.case)
-    problem.game(np.ones((1, problem.n_players), dtype=bool))  # builds its tables, outside of what is timed
-    if task.estimator != OURS:
-        import_module("pydvl.valuation.games")
-        import_module("shapiq.approximator")
-    start = time.perf_counter()
-    if task.estimator == OURS:
-        result = fgsv.value(problem.game, budget=task.budget, seed=task.seed)
-        values, evaluations = result.player_values, result.n_evaluations
-    else:
-        peer, game = PEERS[task.estimator], Counted(problem.game)
-        values = peer.run(peer.make, game, task.budget, task.seed)
-        evaluations = game.count
-    seconds = time.perf_counter() - start
-    squares = {name: np.mean(groups.sums(values - problem.truth) ** 2) for name, groups in problem.groups.items()}
-    return {"seconds": seconds, "evaluations": evaluations, **squares}
+@dataclass(frozen=True)
+class Outcome:
+    """What one run gave: the mean squared error over the variance of the values, or why there is none."""
+
+    square: float
+    evaluations: int
+    seconds: float
+    failure: str = ""
 
 
-def tasks_of(name: str, estimators: list[str], repeats: int, budget: int) -> list[Task]:
-    """Return the runs for one game."""
-    n = case(name).n_players
+def measure(task: Task) -> Outcome:
+    """Run once."""
+    game, truth = load(task.game)
+    peer, counted = PEERS[task.estimator], Counted(game)
+    start = time.process_time()
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")  # theirs, about their own dependencies
+            logging.disable(logging.WARNING)
+            values = peer.run(peer.make, counted, task.budget, task.seed)
+    except Exception as error:  # one that does not go through must not lose the others
+        return Outcome(np.nan, counted.count, np.nan, f"{type(error).__name__}: {error}".split("\n")[0][:200])
+    seconds = time.process_time() - start
+    if counted.count > task.budget:
+        return Outcome(np.nan, counted.count, seconds, f"took {counted.count} evaluations")
+    return Outcome(float(np.mean((values - truth) ** 2) / truth.var()), counted.count, seconds)
+
+
+def row(task: Task, found: list[Outcome]) -> dict[str, Any]:
+    """Return a cell as it is kept: the error over all runs, and the standard error of its square, relative."""
+    cell: dict[str, Any] = {"game": task.game, "budget": task.budget, "estimator": task.estimator, "runs": len(found)}
+    failed = [each.failure for each in found if each.failure]
+    if failed:
+        return cell | {"failure": failed[0]}
+    return (
+        cell
+        | summary([each.square for each in found])
+        | {
+            "evaluations": round(float(np.mean([each.evaluations for each in found])), 1),
+            "seconds": float(f"{np.median([each.seconds for each in found]):.2g}"),  # the first run imports
+        }
+    )
+
+
+def tasks_of(games: Iterable[str], budgets: Iterable[int], estimators: Iterable[str], runs: int) -> list[Task]:
+    """Return the runs, cell by cell; long runs only where there are many players, none where all is enumerated."""
     tasks = []
-    for estimator in estimators:
-        peer = PEERS.get(estimator)
-        if peer is None or n <= peer.most_players:
-            runs = max(1, repeats // 3) if peer is not None and peer.slow else repeats
-            tasks += [Task(name, estimator, seed, budget) for seed in range(runs)]
+    for name in estimators:
+        peer = PEERS[name]
+        for game in games:
+            n = len(load(game)[1])
+            for budget in budgets:
+                fits = n <= peer.most_players and budget <= peer.most_evaluations and budget < 2**n
+                if fits and (budget <= 1024 or game in LARGER):
+                    count = max(3, round(runs * peer.runs)) if budget <= 1024 else max(3, runs // 3)
+                    tasks += [Task(game, budget, name, seed) for seed in range(count)]
     return tasks
 
 
 def main() -> None:
-    """Run the benchmark and print its tables."""
+    """Measure the cells that are not kept yet."""
     parser = argparse.ArgumentParser("peers", description=__doc__)
-    parser.add_argument("--games", nargs="+", default=["sou64", "sou128", "diabetes"])
-    parser.add_argument("--estimators", nargs="+", default=[OURS, *PEERS])
-    parser.add_argument("--budget", type=int, default=20_000)
-    parser.add_argument("--repeats", type=int, default=10)
+    here = [name for name in PEERS if find_spec(name.split()[0].lower())]
+    parser.add_argument("--games", nargs="+", default=[*TABLES, *LARGER])
+    parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS))
+    parser.add_argument("--estimators", nargs="+", default=here, help="default: those that are installed")
+    parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("bench-out/peers"))
+    parser.add_argument("--out", type=Path, default=KEPT)
     arguments = parser.parse_args()
-    print(f"pyDVL {version('pyDVL')}, shapiq {version('shapiq')}, numpy {np.__version__}")
-    print(f"Root mean squared errors of group values, {arguments.budget:,} evaluations in total")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    for name in arguments.games:
-        tasks = tasks_of(name, arguments.estimators, arguments.repeats, arguments.budget)
-        measured = run_all(measure, tasks, jobs=arguments.jobs, label=name)
-        runs = pd.DataFrame(measured, index=[task.estimator for task in tasks])
-        table = runs.groupby(level=0, sort=False).mean()
-        groups = list(case(name).groups)
-        table[groups] = np.sqrt(table[groups])
-        table.insert(0, "runs", runs.groupby(level=0).size())
-        table = table.sort_values(groups[-1])
-        print(f"\n{name}\n{table.to_string(float_format=lambda x: f'{x:.4g}')}")
-        if OURS in table.index and len(table) > 1:
-            theirs = table.drop(index=OURS)
-            for column in groups:
-                best = theirs[column].idxmin()
-                times = float(theirs[column].min()) / float(table[column][OURS])
-                print(f"  {name} by {column}: error of the best of theirs ({best}) / ours = {times:.2f}")
-        table.to_csv(arguments.out / f"{name}.csv")
+    kept = [
+        each for each in read(arguments.out) if "failure" not in each or each["estimator"] not in arguments.estimators
+    ]
+    done = {(each["game"], each["budget"], each["estimator"]) for each in kept}
+    tasks = tasks_of(arguments.games, arguments.budgets, arguments.estimators, arguments.runs)
+    tasks = [task for task in tasks if task.cell not in done]
+    print(f"{len(tasks):,} runs; {len(done)} cells are kept in {arguments.out}", flush=True)
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        results = Parallel(n_jobs=arguments.jobs, return_as="generator")(delayed(measure)(task) for task in tasks)
+        for _, runs in groupby(zip(tasks, results, strict=True), key=lambda run: run[0].cell):
+            of_cell = list(runs)
+            kept.append(row(of_cell[0][0], [outcome for _, outcome in of_cell]))
+            write(kept, arguments.out)
+            print(json.dumps(kept[-1]), flush=True)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fgsv
-from benchmarks import accuracy, coverage, peers, problems, regression_msr, scale
+from benchmarks import accuracy, coverage, peers, problems, scale
 from fgsv.cli import app
 from fgsv.coalitions import Coalitions
 from fgsv.experiments import sou
@@ -182,64 +182,3 @@ def test_counted_game_counts_all_but_repeated_empties():
     assert counted(np.array([[0, 0, 0], [1, 1, 0]])).tolist() == [0.0, 2.0]
     assert counted(np.array([1, 1, 1])).tolist() == [3.0]
     assert counted.count == 3
-
-
-TREES = [
-    {
-        "tree_structure": {
-            "split_feature": 1,
-            "left_child": {"leaf_value": -0.5},
-            "right_child": {
-                "split_feature": 3,
-                "left_child": {
-                    "split_feature": 0,
-                    "left_child": {"leaf_value": 0.7},
-                    "right_child": {"leaf_value": 2.0},
-                },
-                "right_child": {"leaf_value": -3.0},
-            },
-        }
-    },
-    {"tree_structure": {"leaf_value": 4.0}},
-]
-
-
-class Learned:
-    """Stands for a regression that learns the same trees over five players whatever it is given."""
-
-    n_players = 5
-
-    def __call__(self, masks):
-        """Return what the trees say."""
-        deeper = np.where(masks[:, 3], -3.0, np.where(masks[:, 0], 2.0, 0.7))
-        return 4.0 + np.where(masks[:, 1], deeper, -0.5)
-
-    def fit(self, X, y):
-        return self
-
-    def predict(self, X):
-        return self(X.astype(bool))
-
-    @property
-    def booster_(self):
-        return self
-
-    def dump_model(self):
-        return {"tree_info": TREES}
-
-
-def test_values_of_trees_are_their_shapley_values():
-    assert regression_msr.values_of_trees(TREES, 5) == pytest.approx(fgsv.exact(Learned()).values, abs=1e-12)
-
-
-def test_regression_msr_is_unbiased_whatever_was_learned(random_game):
-    game = fgsv.Game(random_game(5), 5)
-
-    def run(seed):
-        return regression_msr.run_regression_msr(lambda _: Learned(), peers.Counted(game), 62, seed)
-
-    runs = np.array([run(seed) for seed in range(400)])
-    exact = fgsv.exact(game).values
-    error = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    assert (np.abs(runs.mean(axis=0) - exact) < 4 * error).all()
-    assert runs.sum(axis=1) == pytest.approx(np.full(len(runs), exact.sum()))

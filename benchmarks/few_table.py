@@ -1,0 +1,123 @@
+"""Errors by game, budget and estimator, kept with one cell a line, and ours beside those of the best peer."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+OURS = Path("bench-out/few.json")
+PEERS = Path(__file__).with_name("few_peers.json")
+EXACT = 1e-6
+"""An error over the spread of the values below which a peer is exact up to rounding."""
+
+
+def summary(squares: list[float]) -> dict[str, float]:
+    """Return the root of the mean square, and the relative standard error of that mean."""
+    mean = float(np.mean(squares))
+    spread = float(np.std(squares, ddof=1)) / np.sqrt(len(squares)) if len(squares) > 1 else np.nan
+    return {"error": float(f"{np.sqrt(mean):.4g}"), "relative": round(spread / mean, 4) if mean else 0.0}
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the cells that are kept in a file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def write(cells: list[dict[str, Any]], path: Path) -> None:
+    """Keep cells, in an order that does not depend on which were measured first."""
+    cells = sorted(cells, key=lambda cell: (cell["game"], cell["budget"], cell["estimator"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text("[\n" + ",\n".join(json.dumps(cell) for cell in cells) + "\n]\n", encoding="utf-8")
+    os.replace(new, path)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Our error and the best peer's, of one game and budget; the 95% interval of their ratio."""
+
+    game: str
+    n: int
+    budget: int
+    ours: float
+    peer: str = ""
+    theirs: float = np.nan
+    ratio: float = np.nan
+    factor: float = np.nan
+    """The interval is from the ratio divided by this to the ratio times this."""
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return self.ratio / self.factor
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return self.ratio * self.factor
+
+    @property
+    def counts(self) -> bool:
+        """Whether there is a peer, and something left to estimate for it."""
+        return self.budget < 2**self.n and self.theirs > EXACT
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2f} ({self.low:.2f}–{self.high:.2f})" if self.peer else "–"
+
+
+def pair(ours: dict[str, Any], peers: list[dict[str, Any]]) -> Pair:
+    """Compare a cell of ours with the peers' cells of the same game and budget.
+
+    The logarithm of an error has half the relative standard error of its mean square (delta method); a difference of
+    two has Student's law with the degrees of freedom of Welch and Satterthwaite.
+    """
+    same = [each for each in peers if "error" in each and all(each[k] == ours[k] for k in ("game", "budget"))]
+    here = {key: ours[key] for key in ("game", "n", "budget")} | {"ours": ours["error"]}
+    if not same:
+        return Pair(**here)
+    best = min(same, key=lambda each: each["error"])
+    ratio = ours["error"] / best["error"] if best["error"] else np.nan
+    variances = np.array([ours["relative"], best["relative"]]) ** 2 / 4
+    freedom = np.array([ours["runs"], best["runs"]]) - 1
+    total = variances.sum()
+    wide = student.ppf(0.975, total**2 / (variances**2 / freedom).sum()) * np.sqrt(total) if total else 0.0
+    return Pair(**here, peer=best["estimator"], theirs=best["error"], ratio=ratio, factor=float(np.exp(wide)))
+
+
+def verdict(pairs: list[Pair], most: float = 1.1) -> str:
+    """Return the geometric mean of the ratios, and the cells whose interval lies above `most`."""
+    counted = [each for each in pairs if each.counts]
+    if not counted:
+        return "no cell has a peer to compare with"
+    mean = np.exp(np.mean(np.log([each.ratio for each in counted])))
+    lost = [f"  {each.game}, {each.budget:,}: {each} of {each.peer}" for each in counted if each.low > most]
+    return "\n".join(
+        [
+            f"error over the best peer's: geometric mean {mean:.3f} of {len(counted)} cells",
+            f"cells whose 95% interval lies above {most}: {len(lost)}",
+            *lost,
+        ]
+    )
+
+
+def markdown(pairs: list[Pair], old: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Return the table of the documentation: every cell, in bold those whose interval lies above 1."""
+    lines = [
+        "| game | evaluations | fgsv | 0.1.0 | best peer | its error | ours / theirs |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in pairs:
+        before = old.get(each.game, {}).get(str(each.budget))
+        ratio = str(each) if each.counts or not each.peer else "not counted"
+        if each.counts and each.low > 1:
+            ratio = f"**{ratio}**"
+        first = f"{before['error']:.3g}" if before else "–"
+        theirs = f"{each.peer} | {each.theirs:.3g}" if each.peer else "– | –"
+        lines.append(f"| {each.game} | {each.budget:,} | {each.ours:.3g} | {first} | {theirs} | {ratio} |")
+    return "\n".join(lines)
