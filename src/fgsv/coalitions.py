@@ -52,6 +52,13 @@ class Coalitions:
             self.inverted[first:last],
         )
 
+    def take(self, rows: Ints) -> Coalitions:
+        """Return the coalitions of these rows, in that order."""
+        lengths = self.n_listed[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        entries = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Coalitions(self.n_players, self.listed[entries], starts, self.inverted[rows])
+
     @property
     def n_listed(self) -> Ints:
         """How many players each coalition lists."""

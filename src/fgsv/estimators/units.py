@@ -22,7 +22,15 @@ class InUnits:
     def __init__(self, method: Method, problem: Problem) -> None:
         self._unit = unit_of(problem.ends)
         self._unknown = ~problem.ends.any(axis=0)
-        self._estimator = method.start(replace(problem, ends=problem.ends / self._unit))
+        known = problem.known
+        if known is not None:
+            known = replace(known, values=known.values / self._unit)
+        self._estimator = method.start(replace(problem, ends=problem.ends / self._unit, known=known))
+
+    @property
+    def n_known(self) -> int:
+        """Known evaluations that the method uses."""
+        return getattr(self._estimator, "n_known", 0)
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the method's draws."""

@@ -1,6 +1,7 @@
 """The ledger: a file that records every evaluation, and tools that read it."""
 
 from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger
+from fgsv.ledger.known import known
 from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row, failed, joined
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "by_row",
     "failed",
     "joined",
+    "known",
 ]

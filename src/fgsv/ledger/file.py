@@ -27,6 +27,9 @@ from fgsv.valuation import End
 SYNC_SECONDS = 1.0
 """Seconds of work that a power failure may lose; a killed process loses nothing that was committed."""
 
+BEGINNING = -1
+"""The round before the first, where the table of laws holds what a run began with: known batches, providers."""
+
 
 class LedgerError(RuntimeError):
     """A ledger that cannot be read, written or trusted. Its contents are not changed."""
@@ -276,7 +279,7 @@ class Ledger:
         found = self._find_game(game.old_fingerprint or game.fingerprint, Promise.TRUSTED_NAMES)
         return None if found is None else int(found[0])
 
-    def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
+    def key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
         if game not in self._games:
             self._games[game] = next(self._read("game", "WHERE id = ?", game))
         return schema.key_of(self._games[game], replicate, coalitions, self.format)
@@ -284,7 +287,7 @@ class Ledger:
     def find(self, game: int, coalitions: bytes, replicate: int = 0) -> Outcome | None:
         """Return the outcome of a batch, or None if this exact batch was not evaluated."""
         with self._explained("read"):
-            for columns in self._read("batch", "WHERE key = ?", self._key(game, replicate, coalitions)):
+            for columns in self._read("batch", "WHERE key = ?", self.key(game, replicate, coalitions)):
                 batch = _batch(columns)
                 if (batch.game, batch.replicate, batch.coalitions) != (game, replicate, coalitions):
                     raise self._damaged("batch", batch.id, "it lies under the key of another batch")
@@ -321,7 +324,7 @@ class Ledger:
         numbers = []
         with self._transaction():
             for coalitions, outcome in batches:
-                key = self._key(game, replicate, coalitions)
+                key = self.key(game, replicate, coalitions)
                 columns = (
                     key,
                     game,
@@ -398,7 +401,20 @@ class Ledger:
     def laws(self, run: int) -> dict[int, dict[str, Any]]:
         """Return the laws of a run's draws, by the round from which each holds."""
         with self._explained("read"):
-            return {columns[2]: json.loads(columns[3]) for columns in self._read("law", "WHERE run = ?", run)}
+            known = self._read("law", "WHERE run = ? AND round > ?", run, BEGINNING)
+            return {columns[2]: json.loads(columns[3]) for columns in known}
+
+    def add_beginning(self, run: int, content: Mapping[str, Any]) -> None:
+        """Record what a run begins with, before its first round."""
+        with self._transaction():
+            if content and not self.beginning(run):
+                self._add("law", run, BEGINNING, json.dumps(content))
+
+    def beginning(self, run: int) -> dict[str, Any]:
+        """Return what a run began with."""
+        with self._explained("read"):
+            known = self._read("law", "WHERE run = ? AND round = ?", run, BEGINNING)
+            return next((dict(json.loads(columns[3])) for columns in known), {})
 
     def add_statement(self, run: int, statement: Mapping[str, str]) -> None:
         """Record what a run's result states: field -> digest."""

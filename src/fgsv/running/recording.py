@@ -54,6 +54,11 @@ class Recorder:
         if recorded.document is not None:
             self.state(recorded.document())
 
+    def beginning(self, content: Mapping[str, Any]) -> None:
+        """Record what the run begins with."""
+        if self._ledger is not None and self._run is not None:
+            self._ledger.add_beginning(self._run, content)
+
     def law(self, round_number: int, law: Mapping[str, Any]) -> None:
         """Record the law of the draws from a round on."""
         if self._ledger is not None and self._run is not None:

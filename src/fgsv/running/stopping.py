@@ -131,7 +131,7 @@ class Precision:
 
 def _is_met(rule: StandardError | Precision, valuation: Valuation) -> bool:
     """Say whether a target is met; an unknown error, which is NaN, meets none."""
-    return rule.ratio(valuation) <= 1 and valuation.n_evaluations >= rule.fewest(valuation)
+    return rule.ratio(valuation) <= 1 and valuation.n_evaluations + valuation.n_known >= rule.fewest(valuation)
 
 
 def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) -> tuple[Rule, ...]:
