@@ -154,7 +154,8 @@ class Known:
         """The hash of everything that a run can learn from it."""
         runs = [[each.n_players, each.n_draws, sorted(each.laws.items()), each.settings] for each in self.runs]
         digest = hashlib.sha256(json.dumps([self.n_players, self.values.shape, runs], sort_keys=True).encode())
-        for each in (self.packed, self.values, self.run, self.place, *(run.had for run in self.runs)):
+        arrays: list[NDArray[Any]] = [self.packed, self.values, self.run, self.place]
+        for each in [*arrays, *(run.had for run in self.runs)]:
             digest.update(np.ascontiguousarray(each, dtype=each.dtype.newbyteorder("<")).tobytes())
         return digest.hexdigest()
 

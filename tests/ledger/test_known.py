@@ -49,7 +49,7 @@ def test_known_values_are_those_of_the_new_game(tmp_path, players):
     assert len(np.unique(masks, axis=0)) == len(found)
     # every recorded coalition without those who left, and nothing else
     with Ledger(tmp_path / "march.db", read_only=True) as ledger:
-        [(number, old)] = ledger.games()
+        [(number, _)] = ledger.games()
         sets = set()
         for batch in ledger.batches(number):
             for mask in fgsv.coalitions.unpack(6, batch.coalitions).masks():

@@ -280,6 +280,7 @@ class Ledger:
         return None if found is None else int(found[0])
 
     def key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
+        """Return the key of a batch, the same in every ledger."""
         if game not in self._games:
             self._games[game] = next(self._read("game", "WHERE id = ?", game))
         return schema.key_of(self._games[game], replicate, coalitions, self.format)

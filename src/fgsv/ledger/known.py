@@ -23,9 +23,8 @@ MOST_BYTES = 2**31
 """Limit on the bits of all known coalitions."""
 AT_ONCE = 2**14
 """Coalitions that are translated at once, and copied in one transaction."""
-_NOT_DRAWN_BY = (
-    "budget max_seconds stderr precision rules confidence groups version needs timeout on_error proxy"
-).split()
+_LIMITS = ("budget", "max_seconds", "stderr", "precision", "rules", "confidence", "groups")
+_NOT_DRAWN_BY = (*_LIMITS, "version", "needs", "timeout", "on_error", "proxy")
 """Settings that do not change what a run draws, only how much: runs that differ in nothing else are one."""
 
 
@@ -41,8 +40,8 @@ def known(game: Game, ledgers: Sequence[str | Path | Ledger], *, keys: Collectio
     digests = game.player_digests()
     if digests is None and game.fingerprint is None:
         raise WrongLedger(
-            "this game does not say what its players are, so nothing that is known about them can be found: name them "
-            'with fgsv.Game(fn, n_players, frame="ridge, test rows of 2024", players=[...])'
+            "this game does not say what its players are, so nothing that is known about them can be found: name "
+            'them with fgsv.Game(fn, n_players, frame="ridge, test rows of 2024", players=[...])'
         )
     found = _Found(game, digests)
     for each in ledgers:
@@ -55,7 +54,7 @@ def known(game: Game, ledgers: Sequence[str | Path | Ledger], *, keys: Collectio
 
 
 def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[bytes]:
-    """Copy the evaluations of a game's frame, with their runs and laws, into a ledger; return the keys of the batches.
+    """Copy the evaluations of a game's frame, with their runs and laws, into a ledger; return the batches' keys.
 
     Raise an error if the ledger has other values for them.
     """
@@ -129,7 +128,7 @@ def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
 
 
 def differences(old: Game, game: Game) -> list[str]:
-    """Return in words what differs between the frames of two games; empty if coalitions are worth the same in both."""
+    """Return in words what differs between the frames of two games; empty if coalitions keep their values."""
     if old.fingerprint == game.fingerprint:
         return []
     if old.frame is None or old.player_digests() is None:
@@ -240,7 +239,7 @@ class _Found:
         """Take in the evaluations of a game. A draw counts as one while its place among those of its run is certain.
 
         It is not certain where evaluations that another run had asked for may have been found in the ledger. Then
-        the number of evaluations that the run ended with decides; where coalitions are found one by one, nothing does.
+        the number of evaluations that the run ended with decides, unless coalitions are found one by one.
         """
         numbers = {key: place for place, key in enumerate(self._runs)}
         places: Counter[str] = Counter()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
