@@ -77,7 +77,7 @@ class Game:
             if len(set(ids)) < len(ids):
                 twice = next(each for each in ids if ids.count(each) > 1)
                 raise ValueError(f"players must have different ids, but {twice!r} is given twice")
-            given = b"".join(hashlib.sha256(each.encode()).digest()[:16] for each in ids)
+            given = b"".join(map(player_digest, ids))
         if len(given) != 16 * self.n_players:
             raise ValueError(
                 f"players must have an id for each of the {self.n_players} players, got {len(given) // 16}"
@@ -87,6 +87,11 @@ class Game:
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions given by the rows of an (m, n) boolean array."""
         return np.asarray(self.function(np.asarray(masks, dtype=bool)), dtype=float)
+
+
+def player_digest(id: str) -> bytes:
+    """Return the 16 bytes by which a player with an id of the user's own is known again."""
+    return hashlib.sha256(id.encode()).digest()[:16]
 
 
 @dataclass(frozen=True, eq=False)

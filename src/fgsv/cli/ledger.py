@@ -141,6 +141,39 @@ def export(
         echo(f"{lines} lines written to {out}")
 
 
+@app.command()
+def forget(
+    ledger: LedgerFile,
+    player: Annotated[
+        list[str] | None,
+        typer.Option(help="Id of a withdrawn player, or its digest (32 hexadecimal digits); repeatable."),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="A ledger: forget all players but those of its last run.", show_default=False),
+    ] = None,
+    as_json: option.Json = False,
+) -> None:
+    """Erase the evaluations that used withdrawn players, and what identifies these players.
+
+    If rows of a table were withdrawn: value the table without them (--start), and keep the new ledger's players.
+
+    Example: fgsv ledger forget march.db --keep april.db
+    """
+    from fgsv.ledger.forgetting import forget as erase
+    from fgsv.ledger.tools import digests_of, players_of_last_run
+
+    if (player is None) == (keep is None):
+        raise ValueError("say which players to forget: --player ID, or --keep LEDGER")
+    withdrawn = digests_of(player or [])
+    kept = None if keep is None else players_of_last_run(keep)
+    found = erase(ledger, lambda digest: digest in withdrawn if kept is None else digest not in kept)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        echo(f"{found.evaluations} evaluations of {found.players} players erased from {ledger}")
+
+
 def report_differences(same: list[str], differences: list[Any], as_json: bool) -> None:
     """Print what was checked, or the differences, which make the exit code 1."""
     if as_json:

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -343,6 +343,19 @@ class Ledger:
             if (game, replicate) in self._rows:
                 for number, (coalitions, outcome) in zip(numbers, batches, strict=True):
                     self._rows[game, replicate].add(number, split(coalitions), outcome.failed)
+
+    def replace(self, game: Game, number: int, batches: Iterable[Batch]) -> None:
+        """Put other players into the record of a game, and other outcomes into its batches, all or none."""
+        with self._transaction():
+            *entered, _ = next(self._read("game", "WHERE id = ?", number))
+            self._put("game", *entered, game.player_digests())
+            for batch in batches:
+                values = batch.outcome.values.astype("<f8").tobytes()
+                key = self.key(number, batch.replicate, batch.coalitions)
+                record = (batch.id, key, number, batch.replicate, batch.run, batch.coalitions, values)
+                self._put("batch", *record, batch.outcome.seconds, json.dumps(batch.outcome.failures))
+            self._games.clear()
+            self._rows.clear()
 
     def games(self) -> list[tuple[int, Game]]:
         """Return the games of the ledger, by number; they cannot evaluate anything."""

@@ -207,9 +207,10 @@ class _Found:
 
     def _columns(self, old: Game) -> Ints:
         theirs = old.player_digests()
-        if old.fingerprint == self._game.fingerprint or theirs is None or self._digests is None:
+        if theirs is None or self._digests is None:  # the same game, by name
             return np.arange(old.n_players)
-        equal = old.n_players - len({theirs[i : i + 16] for i in range(0, len(theirs), 16)})
+        present = [each for each, _ in _numbered(theirs) if any(each)]  # zeros are players that were forgotten
+        equal = len(present) - len(set(present))
         if equal:
             self._notes[f"{equal} players have the same content as another; all count, and are matched in order"] = (
                 None
@@ -251,7 +252,10 @@ class _Found:
                 continue
             masks = _masks(old.n_players, batch.coalitions)
             sizes = masks.sum(axis=1)
-            self._n_recorded += 0 if name in self._seen else len(masks)
+            values = batch.outcome.values
+            self._n_recorded += (
+                0 if name in self._seen or not values.size else int((values == values).all(axis=1).sum())
+            )
             self._seen.add(name)
             between = (sizes > 0) & (sizes < old.n_players)
             key = None if batch.run is None else drawn.get(batch.run)

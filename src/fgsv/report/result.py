@@ -47,6 +47,8 @@ class Result:
     """Files written, if a folder was requested."""
     noise: float | None = None
     """The half-width of U(N) - U(0) due to the choice of test rows, without folds; None if unknown."""
+    before: Result | None = None
+    """The result of the period before, which the report shows beside this one; not saved."""
 
     @property
     def warnings(self) -> list[str]:

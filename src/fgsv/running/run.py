@@ -141,7 +141,7 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
     a file that records every evaluation, `start`, ledgers of earlier runs (what they know about players still present
     is not evaluated again), `on_error` ("raise", a number that a failure counts as, or "empty" for the worth of a
-    coalition that the model cannot be fitted to; `failures` counts them), `timeout` seconds for each batch, `progress`
+    coalition that the model cannot be fitted to; `failures` counts them), `timeout` seconds a batch, `progress`
     (a bar with the widest interval and the time left: by default in terminals and notebooks). Same seed and start,
     same bits, however it runs. An interrupt returns the valuation so far.
     """
