@@ -133,6 +133,8 @@ class Known:
     n_recorded: int
     """Evaluations of the same frame that were found, including those with players who have left."""
     notes: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    """Digests of the names of the providers in the most recent run; empty if it did not record them."""
 
     def __len__(self) -> int:
         return len(self.packed)

@@ -63,6 +63,13 @@ SharedUnits = Annotated[
 Refit = Annotated[
     bool, typer.Option("--refit-preprocessing", help="Refit the preprocessing for each coalition (slow)")
 ]
+Reference = Annotated[
+    str | None,
+    typer.Option(
+        help="File to fit the preprocessing to, or the word test for the test rows (default: the training rows)",
+        show_default=False,
+    ),
+]
 Encoding = Annotated[str, typer.Option(help="Text encoding of the file")]
 Budget = Annotated[int | None, typer.Option(help="Evaluations in total", min=1)]
 Precision = Annotated[

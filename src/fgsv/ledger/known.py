@@ -117,13 +117,27 @@ def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
         raise WrongLedger(f"{ledger.path} has no evaluations to start from")
     recent = [old for number, old in games if promises[number] is Promise.CODE]
     if not recent:
-        raise WrongLedger(
-            f"{ledger.path} was written by fgsv 0.1.0, which did not record what the players are: it can be shown, "
-            "merged and verified, but its evaluations cannot be used for another set of players"
-        )
+        raise _of_0_1_0(ledger)
     moved = min((differences(old, game) for old in recent), key=len)
     raise WrongLedger(
         f"nothing in {ledger.path} can be reused: {'; '.join(moved)}. Run without it, or undo the change"
+    )
+
+
+def last_frame(path: str | Path) -> str | Mapping[str, str] | None:
+    """Return the frame of the last run of a ledger; None if its game has none."""
+    with Ledger(path, read_only=True) as ledger:
+        games, promises = dict(ledger.games()), ledger.promises()
+        runs = [run for run in ledger.runs() if promises[run["game"]] is Promise.CODE]
+        if not runs:
+            raise _of_0_1_0(ledger) if games else WrongLedger(f"{path} has no evaluations to start from")
+        return games[runs[-1]["game"]].frame
+
+
+def _of_0_1_0(ledger: Ledger) -> WrongLedger:
+    return WrongLedger(
+        f"{ledger.path} was written by fgsv 0.1.0, which did not record what the players are: it can be shown, "
+        "merged and verified, but its evaluations cannot be used for another set of players"
     )
 
 
@@ -189,7 +203,7 @@ class _Found:
         self._place: list[Ints] = []
         self._n_recorded = self._n_bytes = 0
         self._seen: set[bytes] = set()
-        self._latest: tuple[str, Masks, int] = ("", np.zeros(game.n_players, dtype=bool), 0)
+        self._latest: tuple[str, Masks, int, tuple[str, ...]] = ("", np.zeros(game.n_players, dtype=bool), 0, ())
         self._notes: dict[str, None] = {}
 
     def read(self, ledger: Ledger, keys: Collection[bytes] | None) -> None:
@@ -199,9 +213,12 @@ class _Found:
             columns = self._columns(old)
             had = np.zeros(self._game.n_players, dtype=bool)
             had[columns[columns >= 0]] = True
-            started = max((run["started"] for run in runs.values() if run["game"] == number), default="")
+            own = [run for run in runs.values() if run["game"] == number]
+            started = own[-1]["started"] if own else ""
             if started >= self._latest[0]:
-                self._latest = started, had, int((columns < 0).sum())
+                begun = [ledger.beginning(run["id"]).get("providers", ()) for run in own]
+                providers = next((tuple(names) for names in reversed(begun) if names), ())
+                self._latest = started, had, int((columns < 0).sum()), providers
             drawn = {id: self._drawn(ledger, run, old, had) for id, run in runs.items() if run["game"] == number}
             self._read_game(ledger, number, old, columns, drawn, keys)
 
@@ -322,7 +339,7 @@ class _Found:
             PastRun(each.game.n_players, each.had, each.n_draws, each.laws, each.settings)
             for each in map(self._runs.__getitem__, kept)
         ]
-        _, had, n_left = self._latest
+        _, had, n_left, providers = self._latest
         return Known(
             n,
             packed[chosen],
@@ -334,6 +351,7 @@ class _Found:
             n_left,
             self._n_recorded,
             tuple(self._notes),
+            providers,
         )
 
 

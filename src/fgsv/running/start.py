@@ -13,6 +13,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.game import Game, Known
 from fgsv.ledger import Ledger, WrongLedger, known
 from fgsv.ledger.known import take_over
+from fgsv.partition import Partition
 from fgsv.types import Floats
 
 Start = str | Path | Sequence[str | Path] | Known | None
@@ -71,6 +72,26 @@ class Beginning:
 def digest_of(provider: Any) -> str:
     """Return by what a ledger knows a provider again: not by name."""
     return hashlib.sha256(str(provider).encode()).hexdigest()[:16]
+
+
+def in_words(known: Known, partition: Partition) -> str:
+    """Say who is there as before, who left and joined, and how much of what is known applies."""
+    here = {digest_of(name): name for name in partition.names}
+    before = set(known.providers)
+    players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
+    if before:
+        everyone = len({*here, *before})
+        new = partition.sums((~known.had).astype(float))
+        changed = {name for name, count in zip(here, new, strict=True) if count and name in before}
+        same = len(before & set(here)) - len(changed)
+        counts = {
+            "left": len(before - set(here)),
+            "joined": len(set(here) - before),
+            "brought other rows": len(changed),
+        }
+        rest = "".join(f", {count:,} {status}" for status, count in counts.items() if count)
+        players = f"{same:,} of {everyone:,} providers as before{rest} ({players})"
+    return f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
 
 
 def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
