@@ -135,6 +135,8 @@ class Known:
     notes: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
     """Digests of the names of the providers in the most recent run; empty if it did not record them."""
+    versions: tuple[Mapping[str, str], ...] = ()
+    """The versions of Python, fgsv and libraries that the evaluations were made with."""
 
     def __len__(self) -> int:
         return len(self.packed)

@@ -112,6 +112,16 @@ def test_an_altered_count_of_known_evaluations_is_found(tmp_path):
     assert "n_known" in [each.where for each in found]
 
 
+def test_other_versions_are_checked_before_they_are_believed(tmp_path, monkeypatch):
+    with monkeypatch.context() as then:
+        then.setattr("fgsv.ledger.file.versions", lambda: {"numpy": "1.0"})
+        fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **OPTIONS)
+    assert fgsv.value(market("abcdefg"), start=tmp_path / "march.db", **OPTIONS).n_known > 0
+    moved = Game(lambda masks: masks.sum(axis=1), 7, frame="roots", players=list("abcdefg"))
+    with pytest.raises(fgsv.ledger.LedgerError, match=r"other values than those recorded.*numpy 1\.0 then"):
+        fgsv.value(moved, start=tmp_path / "march.db", **OPTIONS)
+
+
 def test_with_several_outputs_and_of_groups(tmp_path):
     def two(players):
         one = market(players)

@@ -205,6 +205,7 @@ class _Found:
         self._seen: set[bytes] = set()
         self._latest: tuple[str, Masks, int, tuple[str, ...]] = ("", np.zeros(game.n_players, dtype=bool), 0, ())
         self._notes: dict[str, None] = {}
+        self._versions: dict[str, Mapping[str, str]] = {}
 
     def read(self, ledger: Ledger, keys: Collection[bytes] | None) -> None:
         """Take in a ledger."""
@@ -214,6 +215,7 @@ class _Found:
             had = np.zeros(self._game.n_players, dtype=bool)
             had[columns[columns >= 0]] = True
             own = [run for run in runs.values() if run["game"] == number]
+            self._versions |= {json.dumps(run["versions"], sort_keys=True): run["versions"] for run in own}
             started = own[-1]["started"] if own else ""
             if started >= self._latest[0]:
                 begun = [ledger.beginning(run["id"]).get("providers", ()) for run in own]
@@ -352,6 +354,7 @@ class _Found:
             self._n_recorded,
             tuple(self._notes),
             providers,
+            tuple(self._versions[key] for key in sorted(self._versions)),
         )
 
 

@@ -167,9 +167,9 @@ class Evaluator:
 
     def _evaluate(self, batches: list[PackedBatch]) -> list[Outcome]:
         """Evaluate what the ledger does not know, after checking that it still gives the values it recorded."""
-        if batches and not self._checked:
-            assert self._ledger is not None
-            assert self._memory is not None
+        if batches:
+            self.beginning.check(self._workers)
+        if batches and not self._checked and self._ledger is not None and self._memory is not None:
             recheck(self._ledger, self._memory.numbers, self.game, self._workers)
             self._checked = True
         return self._calls(batches, self.deadline)

@@ -14,6 +14,8 @@ from fgsv.game import Game, Known
 from fgsv.ledger import Ledger, WrongLedger, known
 from fgsv.ledger.known import take_over
 from fgsv.partition import Partition
+from fgsv.running.recheck import recheck_known
+from fgsv.running.workers import Workers
 from fgsv.types import Floats
 
 Start = str | Path | Sequence[str | Path] | Known | None
@@ -34,6 +36,7 @@ class Beginning:
         self.n_answered = 0
         """Requested evaluations that were known, each counted as often as it was requested."""
         self._keys: list[bytes] = []
+        self._checked = isinstance(start, Known)  # a run that is replayed evaluates nothing
 
     def counter(self) -> Callable[[], int]:
         """Return what counts the known evaluations among those of a run that begins now, U(0) and U(N) included."""
@@ -46,6 +49,12 @@ class Beginning:
         """Copy the evaluations into the ledger of the run, which then needs the earlier ones no more."""
         if self._paths and not ledger.read_only:
             self._keys = take_over(ledger, self._game, self._paths)
+
+    def check(self, workers: Workers) -> None:
+        """Check once, before the first evaluation, that the game still gives what is known about it."""
+        if self.known is not None and not self._checked:
+            recheck_known(self.known, self._game, workers)
+        self._checked = True
 
     def content(self, providers: Iterable[Any]) -> dict[str, Any]:
         """Return what a ledger records about the beginning of a run."""
