@@ -19,7 +19,7 @@ import numpy as np
 from fgsv.coalitions import Coalitions, pack
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Outcome, known
-from fgsv.ledger.known import take_over
+from fgsv.ledger.earlier import take_over
 
 N, LEAVE, JOIN, BATCH = 60, 3, 3, 256
 
@@ -70,19 +70,17 @@ def one(path: Path, copy: Path | None) -> None:
 def main() -> None:
     """Measure in a process of its own, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--open", action="store_true", help="what it takes to open a large ledger")
+    parser.add_argument("--open", action="store_true", help="only what it takes to open a large ledger")
     parser.add_argument("--evaluations", type=int, default=1_000_000)
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--copy", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         one(arguments.one, arguments.copy)
-    elif arguments.open:
+    else:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "march.db"
             write(path, arguments.evaluations)
             for more in ([], ["--copy", str(Path(folder) / "april.db")]):
                 command = [sys.executable, "-m", "benchmarks", "market", "--one", str(path), *more]
                 print(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
-    else:
-        parser.error("say --open")

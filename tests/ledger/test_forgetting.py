@@ -10,7 +10,6 @@ import fgsv
 from fgsv.game import Game
 from fgsv.ledger import Ledger, known
 from fgsv.ledger.forgetting import forget
-from fgsv.ledger.tools import digests_of, players_of_last_run
 from fgsv.running.verification import verify
 
 WEIGHTS = {name: (number + 1.25) ** 1.5 for number, name in enumerate("abcdefgh")}
@@ -31,12 +30,11 @@ def test_nothing_of_a_withdrawn_player_stays(march):
     path, result = march
     found = known(market("abcdef"), [path])
     with_c, without = found.masks()[:, 2], known(market("abdef"), [path])
-    wanted = digests_of(["c"])
     secrets = [struct.pack("<d", value) for value in found.values[with_c, 0]]
     before = path.read_bytes()
     assert hashlib.sha256(b"c").digest()[:16] in before
     assert all(secret in before for secret in secrets)
-    erased = forget(path, wanted.__contains__)
+    erased = forget(path, ["c"])
     assert erased.players == 1
     assert erased.evaluations >= int(with_c.sum())  # some coalitions are in two batches
     after = path.read_bytes()
@@ -49,12 +47,12 @@ def test_nothing_of_a_withdrawn_player_stays(march):
     with Ledger(path, read_only=True) as ledger:  # opening checks every record
         assert len(ledger.games()) == 1
     assert verify(result, path) != []
-    assert forget(path, wanted.__contains__).players == 0
+    assert forget(path, ["c"]).players == 0
 
 
 def test_a_game_with_forgotten_values_can_be_run_again(march):
     path, result = march
-    forget(path, digests_of(["a"]).__contains__)
+    forget(path, ["a"])
     again = fgsv.value(market("abcdef"), budget=50, ledger=path)
     assert again.values.tobytes() == result.values.tobytes()
 
@@ -63,10 +61,13 @@ def test_keep_the_players_of_the_next_month(march, tmp_path):
     path, _ = march
     april = tmp_path / "april.db"
     fgsv.value(market("abdeg"), budget=34, start=path, ledger=april)
-    kept = players_of_last_run(april)
     for each in (path, april):
-        forget(each, lambda digest: digest not in kept)
+        forget(each, keep=april)
     assert known(market("abcdef"), [path]).n_left == 2
     assert len(known(market("abdeg"), [april])) > 0
-    ids = digests_of(["c", hashlib.sha256(b"f").hexdigest()[:32]])
-    assert all(each not in april.read_bytes() + path.read_bytes() for each in ids)
+    assert all(
+        hashlib.sha256(each).digest()[:16] not in april.read_bytes() + path.read_bytes() for each in (b"c", b"f")
+    )
+    assert forget(april, [hashlib.sha256(b"g").hexdigest()[:32]]).players == 1  # by digest
+    with pytest.raises(ValueError, match="which players to forget"):
+        forget(april)

@@ -16,7 +16,7 @@ import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Purpose, WrongLedger, known
-from fgsv.ledger.known import match
+from fgsv.ledger.earlier import match
 
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefgh")}
 OLD = Path(__file__).parents[1] / "data" / "0.1.0"

@@ -160,13 +160,12 @@ def applies(table: Any, start: option.Start = None, as_json: option.Json = False
 
     Example: fgsv ledger applies april.csv --group provider --target y --start march.db
     """
-    from fgsv.game import as_game
     from fgsv.ledger import known
     from fgsv.running.start import in_words
 
     if not start:
         raise ValueError("name the earlier ledgers with --start")
-    found = known(as_game(table.game), start)
+    found = known(table.game, start)
     if as_json:
         counts = {"apply": len(found), "recorded": found.n_recorded, "draws": int((found.run >= 0).sum())}
         print_json(counts | {"players_left": found.n_left, "players_joined": found.n_joined, "notes": found.notes})
@@ -198,13 +197,8 @@ def forget(
     Example: fgsv ledger forget march.db --keep april.db
     """
     from fgsv.ledger.forgetting import forget as erase
-    from fgsv.ledger.tools import digests_of, players_of_last_run
 
-    if (player is None) == (keep is None):
-        raise ValueError("say which players to forget: --player ID, or --keep LEDGER")
-    withdrawn = digests_of(player or [])
-    kept = None if keep is None else players_of_last_run(keep)
-    found = erase(ledger, lambda digest: digest in withdrawn if kept is None else digest not in kept)
+    found = erase(ledger, player or (), keep=keep)
     if as_json:
         print_json(asdict(found))
     else:

@@ -1,7 +1,7 @@
 """The ledger: a file that records every evaluation, and tools that read it."""
 
+from fgsv.ledger.earlier import known
 from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger
-from fgsv.ledger.known import known
 from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row, failed, joined
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from fgsv.coalitions import unpack
-from fgsv.game import Game
-from fgsv.ledger.file import Ledger
+from fgsv.game import Game, player_digest
+from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Batch, Outcome
 
 FORGOTTEN = "forgotten: a player has withdrawn"
@@ -27,13 +27,19 @@ class Forgotten:
     evaluations: int
 
 
-def forget(path: str | Path, withdrawn: Callable[[bytes], bool]) -> Forgotten:
-    """Erase every evaluation of a coalition with a player whose 16-byte digest `withdrawn` accepts.
+def forget(path: str | Path, players: Collection[str] = (), *, keep: str | Path | None = None) -> Forgotten:
+    """Erase every evaluation of a coalition with players who have withdrawn.
+
+    `players` names them by id, or by digest in hexadecimal; with `keep` they are all but those of a ledger's last run.
 
     The values are overwritten, and the players' digests too, so that nobody can know them again; then the file is
     written anew, without what SQLite keeps of deleted records. Which places of a game were in a coalition stays, so
     that the other draws of a run keep theirs. A result that needs an erased value can no longer be verified.
     """
+    if bool(players) == (keep is not None):
+        raise ValueError("say which players to forget: --player ID, or --keep LEDGER for all but those of a ledger")
+    withdrawn = _digests_of(players)
+    kept = None if keep is None else _players_of_last_run(keep)
     n_players = n_evaluations = 0
     with Ledger(path) as ledger:
         for number, game in ledger.games():
@@ -41,7 +47,8 @@ def forget(path: str | Path, withdrawn: Callable[[bytes], bool]) -> Forgotten:
             if digests is None:
                 continue
             each = [digests[start : start + 16] for start in range(0, len(digests), 16)]
-            gone = np.array([withdrawn(digest) for digest in each])
+            gone = np.array([digest in withdrawn if kept is None else digest not in kept for digest in each])
+            gone &= np.array([any(digest) for digest in each])  # zeros were forgotten before
             if not gone.any():
                 continue
             erased = list(_erased(ledger, number, game, gone))
@@ -53,6 +60,23 @@ def forget(path: str | Path, withdrawn: Callable[[bytes], bool]) -> Forgotten:
         with closing(sqlite3.connect(path)) as db:
             db.execute("VACUUM")
     return Forgotten(n_players, n_evaluations)
+
+
+def _digests_of(players: Iterable[str]) -> set[bytes]:
+    """Return the digests of players, given as ids or as digests in hexadecimal."""
+    hexadecimal = set("0123456789abcdef")
+    are = {each: len(each) == 32 and set(each) <= hexadecimal for each in players}
+    return {bytes.fromhex(each) if is_digest else player_digest(each) for each, is_digest in are.items()}
+
+
+def _players_of_last_run(path: str | Path) -> set[bytes]:
+    """Return the digests of the players of the last run of a ledger."""
+    with Ledger(path, read_only=True) as ledger:
+        runs, games = ledger.runs(), dict(ledger.games())
+        digests = games[runs[-1]["game"]].player_digests() if runs else None
+    if not digests:
+        raise WrongLedger(f"{path} has no run of a game that says what its players are")
+    return {digests[start : start + 16] for start in range(0, len(digests), 16)}
 
 
 def _erased(ledger: Ledger, number: int, game: Game, gone: np.ndarray) -> Iterator[tuple[Batch, int]]:

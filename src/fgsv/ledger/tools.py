@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -14,7 +13,7 @@ import pandas as pd
 
 from fgsv.coalitions import n_rows, unpack
 from fgsv.environment import how_to_install, to_csv, written_whole
-from fgsv.game import Game, player_digest
+from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
 from fgsv.ledger.schema import Promise
 
@@ -35,22 +34,6 @@ def summary(ledger: Ledger) -> pd.DataFrame:
             seconds += batch.outcome.seconds
         rows.append((game.fingerprint, game.n_players, n_batches, n_coalitions, n_failed, seconds))
     return pd.DataFrame(rows, columns=["game", "players", "batches", "coalitions", "failed", "seconds"])
-
-
-def digests_of(players: Iterable[str]) -> set[bytes]:
-    """Return the digests of players, given as ids or as digests in hexadecimal."""
-    is_digest = re.compile("[0-9a-f]{32}").fullmatch
-    return {bytes.fromhex(each) if is_digest(each) else player_digest(each) for each in players}
-
-
-def players_of_last_run(path: str | Path) -> set[bytes]:
-    """Return the digests of the players of the last run of a ledger."""
-    with Ledger(path, read_only=True) as ledger:
-        runs, games = ledger.runs(), dict(ledger.games())
-        digests = games[runs[-1]["game"]].player_digests() if runs else None
-    if not digests:
-        raise WrongLedger(f"{path} has no run of a game that says what its players are")
-    return {digests[start : start + 16] for start in range(0, len(digests), 16)}
 
 
 @dataclass(frozen=True)

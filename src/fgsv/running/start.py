@@ -12,7 +12,7 @@ import numpy as np
 from fgsv.coalitions import Coalitions
 from fgsv.game import Game, Known
 from fgsv.ledger import Ledger, WrongLedger, known
-from fgsv.ledger.known import take_over
+from fgsv.ledger.earlier import take_over
 from fgsv.partition import Partition
 from fgsv.running.recheck import recheck_known
 from fgsv.running.workers import Workers

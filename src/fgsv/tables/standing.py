@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fgsv.ledger.known import last_frame
+from fgsv.ledger.earlier import last_frame
 from fgsv.tables.preprocessing import Fitted
 from fgsv.tables.reading import TableError
 from fgsv.tables.test_rows import contents_of

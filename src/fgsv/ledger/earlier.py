@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.coalitions import BITS_ONLY, n_rows, unpack
-from fgsv.game import Game, Known, PastRun, as_keys
+from fgsv.game import Game, Known, PastRun, as_game, as_keys
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Purpose
 from fgsv.ledger.schema import Promise
@@ -28,7 +28,7 @@ _NOT_DRAWN_BY = (*_LIMITS, "version", "needs", "timeout", "on_error", "proxy")
 """Settings that do not change what a run draws, only how much: runs that differ in nothing else are one."""
 
 
-def known(game: Game, ledgers: Sequence[str | Path | Ledger], *, keys: Collection[bytes] | None = None) -> Known:
+def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection[bytes] | None = None) -> Known:
     """Return what ledgers know about a game: evaluations of its frame whose players are all in it.
 
     Players are known again by their digests. Of several players with equal content, the first of the one game is the
@@ -37,6 +37,7 @@ def known(game: Game, ledgers: Sequence[str | Path | Ledger], *, keys: Collectio
     The result does not depend on the order of the ledgers. A coalition that a run drew, and that something else asked
     for too, only has its value. Raises `WrongLedger` if nothing in a ledger can apply, and says why.
     """
+    game = as_game(game)
     digests = game.player_digests()
     if digests is None and game.fingerprint is None:
         raise WrongLedger(
