@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -80,10 +81,14 @@ def run(out: Path, precision: float, most: int | None = None) -> pd.DataFrame:
     rows = []
     for month, what, table in list(months())[:most]:
         table.to_csv(out / f"{month}.csv", index=False)
-        columns = {"group": "provider", "unit": "unit", "target": "target", "metric": "neg_log_loss"}
-        files = {"path": out / f"{month}.csv", "test": out / "test.csv"}
+        columns: dict[str, Any] = {"group": "provider", "unit": "unit", "target": "target", "metric": "neg_log_loss"}
+        files: dict[str, Any] = {"path": out / f"{month}.csv", "test": out / "test.csv"}
         opened = fgsv.open_table(**files, **columns, start=start)
-        options = {"precision": precision, "payout": Terms(Decimal(10_000), pay_anyway=True), "without": False}
+        options: dict[str, Any] = {
+            "precision": precision,
+            "payout": Terms(Decimal(10_000), pay_anyway=True),
+            "without": False,
+        }
         ledger = out / f"{month}.db"
         result = make_result(
             opened, start=start, ledger=ledger, before=before, out=out / month, force=True, **options

@@ -123,12 +123,16 @@ def plan(
     from fgsv.report.documents import records
 
     with results_only():
-        options = {"n_jobs": jobs, "ledger": ledger, "start": start}
+        options: dict[str, Any] = {"n_jobs": jobs, "ledger": ledger, "start": start}
         found = plan_table(table, pilot=pilot, confidence=confidence, seed=seed, **options)
     limits = Limits(budget, precision, max_time)
     evaluations = found.expected(limits)
     if as_json:
-        document = {"plan": records(found.to_frame()), "evaluations": evaluations, "notes": table.notes}
+        document: dict[str, Any] = {
+            "plan": records(found.to_frame()),
+            "evaluations": evaluations,
+            "notes": table.notes,
+        }
         document |= {"start": found.start} if found.start else {}
         print_json(document | {"warnings": list(table.warnings)})
         return

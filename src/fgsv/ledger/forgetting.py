@@ -14,6 +14,7 @@ from fgsv.coalitions import unpack
 from fgsv.game import Game, player_digest
 from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Batch, Outcome
+from fgsv.types import Masks
 
 FORGOTTEN = "forgotten: a player has withdrawn"
 """What stands in place of an erased value; such a coalition is evaluated again if its game is run again."""
@@ -30,7 +31,7 @@ class Forgotten:
 def forget(path: str | Path, players: Collection[str] = (), *, keep: str | Path | None = None) -> Forgotten:
     """Erase every evaluation of a coalition with players who have withdrawn.
 
-    `players` names them by id, or by digest in hexadecimal; with `keep` they are all but those of a ledger's last run.
+    `players` names them by id or by digest in hexadecimal; `keep` keeps only those of the last run of a ledger.
 
     The values are overwritten, and the players' digests too, so that nobody can know them again; then the file is
     written anew, without what SQLite keeps of deleted records. Which places of a game were in a coalition stays, so
@@ -79,10 +80,10 @@ def _players_of_last_run(path: str | Path) -> set[bytes]:
     return {digests[start : start + 16] for start in range(0, len(digests), 16)}
 
 
-def _erased(ledger: Ledger, number: int, game: Game, gone: np.ndarray) -> Iterator[tuple[Batch, int]]:
+def _erased(ledger: Ledger, number: int, game: Game, gone: Masks) -> Iterator[tuple[Batch, int]]:
     """Yield the batches that change, and how many of their evaluations are erased."""
     for batch in ledger.batches(number):
-        rows = unpack(game.n_players, batch.coalitions).masks()[:, gone].any(axis=1)
+        rows = np.asarray(unpack(game.n_players, batch.coalitions).masks()[:, gone].any(axis=1))
         outcome = batch.outcome
         if not rows.any() or not outcome.values.shape[1]:
             continue

@@ -41,7 +41,7 @@ def recheck(ledger: Ledger, numbers: list[int], game: Game, workers: Workers) ->
 def recheck_known(known: Known, game: Game, workers: Workers) -> None:
     """Evaluate the last known coalitions again if some were recorded with other versions; raise if values moved."""
     now = versions()
-    others = [each for each in known.versions if each != now]
+    others = [dict(each) for each in known.versions if each != now]
     if not others or not len(known):
         return
     coalitions = Coalitions.from_masks(known.masks(slice(-COALITIONS, None)))

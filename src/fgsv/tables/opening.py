@@ -280,6 +280,8 @@ def inputs_of(
     Columns become numbers by fitted preprocessing, or for each coalition anew (`refit`).
     """
     numbers, how = fitted.transform(dataset.features), ""
+    X: Any
+    X_test: Any
     if refit:
         learner = make_pipeline(transformer(fitted.columns), learner)
         X, X_test = dataset.features, dataset.test_features

@@ -164,8 +164,8 @@ class Fitted:
         """Read what `dataclasses.asdict` returned, from JSON."""
         columns = Columns(**{name: tuple(names) for name, names in document["columns"].items()})
         words = tuple(map(tuple, document["words"]))
-        numbers = [tuple(document[name]) for name in ("medians", "means", "scales")]
-        return cls(columns, *numbers, words, tuple(document["shared"]))
+        medians, means, scales = (tuple(document[name]) for name in ("medians", "means", "scales"))
+        return cls(columns, medians, means, scales, words, tuple(document["shared"]))
 
 
 def transformer(columns: Columns) -> ColumnTransformer:
