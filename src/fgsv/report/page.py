@@ -311,6 +311,7 @@ def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]
     limits = [] if settings is None else [f"{settings.budget:,} evaluations", *settings.rules]
     facts = [
         ("method", f"{valuation.method}, {valuation.n_evaluations:,} evaluations"),
+        *([("known before", f"{valuation.n_known:,} evaluations of earlier runs")] if valuation.n_known else []),
         ("seed", str(valuation.seed)),
         ("stopping rules", "; ".join(limits)),
         ("replicates", "none" if valuation.deviations is None else str(len(valuation.deviations))),

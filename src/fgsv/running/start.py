@@ -105,6 +105,7 @@ def in_words(known: Known, partition: Partition) -> str:
 
 def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
     paths = [Path(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
+    ledger = ledger.path if isinstance(ledger, Ledger) else ledger
     if isinstance(ledger, (str, Path)) and Path(ledger).resolve() in [path.resolve() for path in paths]:
         raise WrongLedger(
             f"{ledger} is both the ledger of this run and one to start from, which is only read: give the run a "
