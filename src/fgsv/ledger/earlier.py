@@ -132,7 +132,12 @@ def last_frame(path: str | Path) -> str | Mapping[str, str] | None:
         runs = [run for run in ledger.runs() if promises[run["game"]] is Promise.CODE]
         if not runs:
             raise _of_0_1_0(ledger) if games else WrongLedger(f"{path} has no evaluations to start from")
-        return games[runs[-1]["game"]].frame
+        return games[latest(runs)["game"]].frame
+
+
+def latest(runs: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the run that started last, also where ledgers were merged in another order."""
+    return max(runs, key=lambda run: (run["started"], run["id"]))
 
 
 def _of_0_1_0(ledger: Ledger) -> WrongLedger:
@@ -217,7 +222,7 @@ class _Found:
             had[columns[columns >= 0]] = True
             own = [run for run in runs.values() if run["game"] == number]
             self._versions |= {json.dumps(run["versions"], sort_keys=True): run["versions"] for run in own}
-            started = own[-1]["started"] if own else ""
+            started = latest(own)["started"] if own else ""
             if started >= self._latest[0]:
                 begun = [ledger.beginning(run["id"]).get("providers", ()) for run in own]
                 providers = next((tuple(names) for names in reversed(begun) if names), ())

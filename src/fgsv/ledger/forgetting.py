@@ -12,6 +12,7 @@ import numpy as np
 
 from fgsv.coalitions import unpack
 from fgsv.game import Game, player_digest
+from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Batch, Outcome
 from fgsv.types import Masks
@@ -74,7 +75,7 @@ def _players_of_last_run(path: str | Path) -> set[bytes]:
     """Return the digests of the players of the last run of a ledger."""
     with Ledger(path, read_only=True) as ledger:
         runs, games = ledger.runs(), dict(ledger.games())
-        digests = games[runs[-1]["game"]].player_digests() if runs else None
+        digests = games[latest(runs)["game"]].player_digests() if runs else None
     if not digests:
         raise WrongLedger(f"{path} has no run of a game that says what its players are")
     return {digests[start : start + 16] for start in range(0, len(digests), 16)}
