@@ -42,7 +42,8 @@ def forget(path: str | Path, players: Collection[str] = (), *, keep: str | Path 
         raise ValueError("say which players to forget: --player ID, or --keep LEDGER for all but those of a ledger")
     withdrawn = _digests_of(players)
     kept = None if keep is None else _players_of_last_run(keep)
-    n_players = n_evaluations = 0
+    players_gone: set[bytes] = set()
+    n_evaluations = 0
     with Ledger(path) as ledger:
         for number, game in ledger.games():
             digests = game.player_digests()
@@ -54,14 +55,14 @@ def forget(path: str | Path, players: Collection[str] = (), *, keep: str | Path 
             if not gone.any():
                 continue
             erased = list(_erased(ledger, number, game, gone))
-            n_players += int(gone.sum())
+            players_gone |= {digest for left, digest in zip(gone, each, strict=True) if left}
             n_evaluations += sum(count for _, count in erased)
             nobody = b"".join(bytes(16) if left else digest for left, digest in zip(gone, each, strict=True))
             ledger.replace(replace(game, players=nobody), number, [batch for batch, _ in erased])
-    if n_players:
+    if players_gone:
         with closing(sqlite3.connect(path)) as db:
             db.execute("VACUUM")
-    return Forgotten(n_players, n_evaluations)
+    return Forgotten(len(players_gone), n_evaluations)
 
 
 def _digests_of(players: Iterable[str]) -> set[bytes]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
-from fgsv.game import Game, Known, as_game
+from fgsv.game import Game, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
 from fgsv.running.batches import PackedBatch
 from fgsv.running.calls import Calls
@@ -78,17 +78,13 @@ class Evaluator:
         self._failures = FailureCounter(game, failure_value(on_error))
         self._failures_of_ends: Failures | None = None
         self.beginning = Beginning(game, start, ledger)
+        self.known = self.beginning.known
         self._given = ledger
         self._ledger: Ledger | None = None
         self._memory: Memory | None = None
         self.recorder = Recorder()
         self._workers = Workers(game, n_jobs, timeout)
         self._calls = Calls(game, self._workers, None, raises=self._raises)
-
-    @property
-    def known(self) -> Known | None:
-        """What is known before the run; None if it starts from nothing."""
-        return self.beginning.known
 
     @property
     def evaluator(self) -> Evaluator:
@@ -167,8 +163,7 @@ class Evaluator:
 
     def _evaluate(self, batches: list[PackedBatch]) -> list[Outcome]:
         """Evaluate what the ledger does not know, after checking that it still gives the values it recorded."""
-        if batches:
-            self.beginning.check(self._workers)
+        self.beginning.check(self._workers if batches else None)
         if batches and not self._checked and self._ledger is not None and self._memory is not None:
             recheck(self._ledger, self._memory.numbers, self.game, self._workers)
             self._checked = True

@@ -50,11 +50,11 @@ class Beginning:
         if self._paths and not ledger.read_only:
             self._keys = take_over(ledger, self._game, self._paths)
 
-    def check(self, workers: Workers) -> None:
+    def check(self, workers: Workers | None) -> None:
         """Check once, before the first evaluation, that the game still gives what is known about it."""
-        if self.known is not None and not self._checked:
+        if self.known is not None and not self._checked and workers is not None:
+            self._checked = True
             recheck_known(self.known, self._game, workers)
-        self._checked = True
 
     def content(self, providers: Iterable[Any]) -> dict[str, Any]:
         """Return what a ledger records about the beginning of a run."""
