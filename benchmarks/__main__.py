@@ -6,7 +6,10 @@ The modules are imported rather than run, so that worker processes find what the
 import sys
 from importlib import import_module
 
-NAMES = ("accuracy", "coverage", "few", "scale", "peers", "explain", "product", "proxy", "cost", "bits", "stops")
+NAMES = (
+    *("accuracy", "coverage", "few", "scale", "peers", "explain", "product", "proxy", "cost", "bits", "stops"),
+    *("market", "months"),
+)
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
     sys.exit(f"usage: python -m benchmarks {{{','.join(NAMES)}}} [--help]")

@@ -53,9 +53,11 @@ class Coalitions:
         )
 
     def take(self, rows: Ints) -> Coalitions:
-        """Return the coalitions of these rows as a batch of their own."""
-        lists = [self.listed[self.starts[row] : self.starts[row + 1]] for row in rows]
-        return Coalitions.from_lists(self.n_players, lists, self.inverted[rows])
+        """Return the coalitions of these rows, in that order."""
+        lengths = self.n_listed[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        entries = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Coalitions(self.n_players, self.listed[entries], starts, self.inverted[rows])
 
     @property
     def n_listed(self) -> Ints:

@@ -6,10 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions
 from fgsv.partition import Partition
@@ -76,7 +77,7 @@ class Game:
             if len(set(ids)) < len(ids):
                 twice = next(each for each in ids if ids.count(each) > 1)
                 raise ValueError(f"players must have different ids, but {twice!r} is given twice")
-            given = b"".join(hashlib.sha256(each.encode()).digest()[:16] for each in ids)
+            given = b"".join(map(player_digest, ids))
         if len(given) != 16 * self.n_players:
             raise ValueError(
                 f"players must have an id for each of the {self.n_players} players, got {len(given) // 16}"
@@ -86,6 +87,91 @@ class Game:
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions given by the rows of an (m, n) boolean array."""
         return np.asarray(self.function(np.asarray(masks, dtype=bool)), dtype=float)
+
+
+def player_digest(id: str) -> bytes:
+    """Return the 16 bytes by which a player with an id of the user's own is known again."""
+    return hashlib.sha256(id.encode()).digest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
+class PastRun:
+    """An earlier run whose draws are known; it was blind to the partition and recorded the laws it drew by."""
+
+    n_players: int
+    """Players of its game."""
+    had: Masks
+    """(n,): the players of the present game that it had too; the others have joined since."""
+    n_draws: int
+    """Coalitions that it drew, including those with players who have left."""
+    laws: Mapping[int, Mapping[str, Any]]
+    """The law of its draws by the round from which each held, as the method recorded it (`Draws.law`)."""
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Evaluations of a game that are known before a run: m distinct coalitions, in an order that is always the same.
+
+    Between two games of one frame, a coalition whose players are in both is worth the same.
+    """
+
+    n_players: int
+    packed: NDArray[np.uint8]
+    """(m, n / 8): the coalitions as bits, in increasing order."""
+    values: Floats
+    """(m, q)"""
+    run: Ints
+    """(m,): the entry of `runs` that drew it, or -1 if its value is all that is known of it."""
+    place: Ints
+    """(m,): which draw of that run it was, from 0, not counting U(0) and U(N); -1 where `run` is."""
+    runs: tuple[PastRun, ...]
+    had: Masks
+    """(n,): the players that the most recent of the earlier games had too."""
+    n_left: int
+    """Players of that game who have left."""
+    n_recorded: int
+    """Evaluations of the same frame that were found, including those with players who have left."""
+    notes: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    """Digests of the names of the providers in the most recent run; empty if it did not record them."""
+    versions: tuple[Mapping[str, str], ...] = ()
+    """The versions of Python, fgsv and libraries that the evaluations were made with."""
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    @property
+    def n_joined(self) -> int:
+        """Players that the most recent of the earlier games did not have."""
+        return int((~self.had).sum())
+
+    def masks(self, rows: Any = slice(None)) -> Masks:
+        """Return the coalitions, or some of them, as an (m, n) boolean array."""
+        return np.unpackbits(self.packed[rows], axis=1, count=self.n_players).astype(bool)
+
+    def find(self, coalitions: Coalitions) -> Ints:
+        """Return the row of each coalition, -1 where it is not known."""
+        if not len(self):
+            return np.full(len(coalitions), -1)
+        keys, wanted = as_keys(self.packed), as_keys(np.packbits(coalitions.masks(), axis=1))
+        rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[rows] == wanted, rows, -1)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of everything that a run can learn from it."""
+        runs = [[each.n_players, each.n_draws, sorted(each.laws.items()), each.settings] for each in self.runs]
+        digest = hashlib.sha256(json.dumps([self.n_players, self.values.shape, runs], sort_keys=True).encode())
+        arrays: list[NDArray[Any]] = [self.packed, self.values, self.run, self.place]
+        for each in [*arrays, *(run.had for run in self.runs)]:
+            digest.update(np.ascontiguousarray(each, dtype=each.dtype.newbyteorder("<")).tobytes())
+        return digest.hexdigest()
+
+
+def as_keys(packed: NDArray[np.uint8]) -> NDArray[np.void]:
+    """Return (m,) keys of (m, w) bytes, which compare like the bytes."""
+    return np.ascontiguousarray(packed).view(f"V{packed.shape[1]}")[:, 0]
 
 
 _NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)

@@ -17,6 +17,7 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.run import iterate
+from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence
 from fgsv.valuation.notebook import html_of
@@ -48,6 +49,10 @@ class Plan:
     exact: bool = False
     by_output: Mapping[str, float] = field(default_factory=dict)
     """With several outputs, the largest half-width of a share for each; `half_width` is that of the widest."""
+    n_known: int = 0
+    """Evaluations that were known before the pilot: they narrow the intervals and cost nothing."""
+    start: str = ""
+    """What it started from, in words."""
 
     @classmethod
     def of(cls, valuation: Valuation, seconds: float, confidence: float = 0.95) -> Plan:
@@ -63,19 +68,21 @@ class Plan:
             confidence,
             valuation.exact,
             dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
+            valuation.n_known,
         )
 
     def half_width_after(self, budget: int) -> float:
         """Return the expected largest half-width of a share after this many evaluations."""
-        return self.half_width * float(np.sqrt(self.n_evaluations / budget))
+        return self.half_width * float(np.sqrt((self.n_evaluations + self.n_known) / (budget + self.n_known)))
 
     def evaluations_for(self, precision: float) -> int:
         """Return the expected evaluations for a half-width of `precision`."""
-        return max(self.n_evaluations, int(np.ceil(self.n_evaluations * (self.half_width / precision) ** 2)))
+        all_of_them = (self.n_evaluations + self.n_known) * (self.half_width / precision) ** 2
+        return max(self.n_evaluations, int(np.ceil(all_of_them)) - self.n_known)
 
     def seconds_for(self, budget: int) -> float:
         """Return the expected seconds for this many evaluations."""
-        return self.seconds * budget / self.n_evaluations
+        return self.seconds * budget / max(self.n_evaluations, 1)
 
     def expected(self, limits: Limits) -> int | None:
         """Return the expected evaluations of a run with these limits; None without limits."""
@@ -89,7 +96,7 @@ class Plan:
     def to_frame(self) -> pd.DataFrame:
         """Return a table of budgets against half-widths and minutes; with several outputs, also of each of them."""
         budgets = [self.n_evaluations] if self.exact else [b for b in BUDGETS if b >= self.n_evaluations]
-        shrunk = np.sqrt(self.n_evaluations / np.array(budgets)).tolist()
+        shrunk = np.sqrt((self.n_evaluations + self.n_known) / (np.array(budgets) + self.n_known)).tolist()
         return pd.DataFrame(
             {
                 "evaluations": budgets,
@@ -194,11 +201,14 @@ def plan_table(
     seed: int = 0,
     n_jobs: int | None = 1,
     ledger: str | Path | None = None,
+    start: Start = None,
 ) -> Plan:
     """Run a pilot on a table and predict what precision costs, for the score on all its test rows."""
-    with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger) as evaluator:
+    with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, start=start or None) as evaluator:
         door = weighted(evaluator, table.weights)
-        return plan(door, table.partition, pilot=pilot, confidence=confidence, seed=seed)
+        found = plan(door, table.partition, pilot=pilot, confidence=confidence, seed=seed)
+        known = evaluator.known
+        return found if known is None else replace(found, start=in_words(known, table.partition))
 
 
 @dataclass(frozen=True)
@@ -226,6 +236,8 @@ def value_with_plan(
     raw valuation to the one displayed. Returns the raw valuation and the history of the displayed one.
     """
     pilot = PILOT if limits.budget is None else min(PILOT, limits.budget // 4)
+    if getattr(game, "known", None):
+        pilot = 0  # the first estimate already knows what the earlier run knew
     history: list[HistoryPoint] = []
     start = time.monotonic()
     valuation: Valuation | None = None

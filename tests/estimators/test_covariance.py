@@ -30,9 +30,7 @@ def test_unbiased_with_honest_intervals(game, surrogate):
     truth = game.shapley if hasattr(game, "shapley") else fgsv.exact(game).values
     labels = np.arange(n) % 4
     true_groups = np.bincount(labels, truth)
-    runs = [
-        fgsv.value(game, labels, budget=258, seed=seed, surrogate=surrogate, opening=False) for seed in range(64)
-    ]
+    runs = [fgsv.value(game, labels, budget=258, seed=seed, surrogate=surrogate, opening=False) for seed in range(64)]
     errors = np.array([run.player_values - truth for run in runs])
     z = errors.mean(axis=0) / (errors.std(axis=0, ddof=1) / np.sqrt(len(runs)))
     assert np.abs(z).max() < 4.2

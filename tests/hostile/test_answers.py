@@ -223,7 +223,9 @@ def noisy(size):
     return lambda masks: honest(masks) + size * rng.normal(size=len(masks))
 
 
-@pytest.mark.parametrize("options", [{"opening": False}, {"method": "permutation"}], ids=["covariance", "permutation"])
+@pytest.mark.parametrize(
+    "options", [{"opening": False}, {"method": "permutation"}], ids=["covariance", "permutation"]
+)
 @pytest.mark.parametrize(("size", "independent_rows"), [(0.2, False), (1e-9, True)])
 def test_a_game_that_answers_differently_is_noticed(options, size, independent_rows):
     """Where coalitions are drawn again: the opening draws each of them once."""

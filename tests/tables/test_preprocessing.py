@@ -1,11 +1,14 @@
 """Columns of all kinds become finite numbers; columns that cannot are named."""
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from fgsv.tables.preprocessing import recognise_columns, transformer
+from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 
 
@@ -72,3 +75,17 @@ def test_dates_become_days_however_they_are_written():
 def test_the_description_of_a_transformer_is_the_same_in_every_process():
     columns = recognise_columns(mixed().drop(columns="nothing"))
     assert " at 0x" not in repr(clone(transformer(columns)))
+
+
+def test_saved_preprocessing_gives_the_same_bits():
+    rng = np.random.default_rng(0)
+    frame = pd.concat([mixed().drop(columns="note")] * 100, ignore_index=True)
+    frame["town"] = [f"town {i}" for i in rng.integers(0, 40, 400)]
+    frame["age"] = rng.normal(50, 10, 400)
+    frame.loc[::7, "age"] = None
+    columns = recognise_columns(frame)
+    by_sklearn = transformer(columns).fit(frame)
+    saved = Fitted.of_dict(json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
+    unseen = frame.assign(kind="new", town="nowhere", seen="not a date", age=None)
+    for each in (frame, unseen, frame[:1]):
+        np.testing.assert_array_equal(saved.transform(each), by_sklearn.transform(each))

@@ -122,7 +122,8 @@ def show_result(result: Result) -> None:
     if valuation.about_shares is not None:
         say(f"warning: {valuation.about_shares}")
     say_all(f"warning: {warning}" for warning in result.warnings)
-    say(f"{valuation.n_evaluations:,} evaluations; {valuation.end}")
+    known = f" and {valuation.n_known:,} known before" if valuation.n_known else ""
+    say(f"{valuation.n_evaluations:,} evaluations{known}; {valuation.end}")
     if valuation.failures is not None:
         say(f"warning: {valuation.failures}")
     if payout is not None:
@@ -198,7 +199,9 @@ class Bar:
             self._bar.stop()
 
     def measured(self, cost: FirstCost) -> None:
-        """Print what the run will cost, where it takes a while."""
+        """Print what the run starts from, and what it will cost where it takes a while."""
+        if not self._quiet and cost.start:
+            self._print(printable(cost.start))
         if not self._quiet and cost.is_worth_saying:
             self._print(str(cost))
 
@@ -232,8 +235,9 @@ def describe(plan: Plan | None, limits: Limits) -> str:
     if plan is None:
         return "plan: U(N) - U(0) is not positive, so there are no shares; another --metric may tell more"
     target = plan.expected(limits) or DEFAULT_BUDGET
+    new = "new " if plan.n_known else ""
     return (
-        f"plan: about {target:,} evaluations, {duration(plan.seconds_for(target))}, every share within "
+        f"plan: about {target:,} {new}evaluations, {duration(plan.seconds_for(target))}, every share within "
         f"about {plan.half_width_after(target):.2%} at {plan.confidence:.0%} confidence "
         f"(pilot: {plan.n_evaluations:,} in {duration(plan.seconds)})"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import echo, print_json, results_only
+from fgsv.cli.opening import opens_table
 
 app = typer.Typer(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
@@ -38,14 +40,19 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
 
     with Ledger(ledger, read_only=True) as opened:
         games = summary(opened)
+        frames = {game.fingerprint: game.frame for _, game in opened.games()}
         runs = opened.runs()
         fingerprints = {number: game.fingerprint for number, game in opened.games()}
     if as_json:
         listed = [run | {"game": fingerprints[run["game"]]} for run in runs]
-        print_json({"games": records(games), "runs": listed})
+        framed = [game | {"frame": _parts(frames[game["game"]])} for game in records(games)]
+        print_json({"games": framed, "runs": listed})
         return
     if len(games):
         console.show(games)
+        for fingerprint, frame in frames.items():
+            words = ", ".join(f"{name} {part}" for name, part in _parts(frame).items())
+            echo(f"frame of {fingerprint}: {words or 'not stated, so it serves these players alone'}")
     else:
         echo("no games")
     for run in runs:
@@ -139,6 +146,63 @@ def export(
         print_json({"lines": lines, "file": str(out)})
     else:
         echo(f"{lines} lines written to {out}")
+
+
+def _parts(frame: Any) -> dict[str, str]:
+    """Return the parts of a frame, each as a short hash."""
+    parts = frame if isinstance(frame, dict) else {} if frame is None else {"frame": frame}
+    return {name: sha256(part.encode()).hexdigest()[:8] for name, part in parts.items()}
+
+
+@opens_table
+def applies(table: Any, start: option.Start = None, as_json: option.Json = False) -> None:
+    """Say how much of earlier ledgers applies to a table: who is there as before, and what is known about them.
+
+    Example: fgsv ledger applies april.csv --group provider --target y --start march.db
+    """
+    from fgsv.ledger import known
+    from fgsv.running.start import in_words
+
+    if not start:
+        raise ValueError("name the earlier ledgers with --start")
+    found = known(table.game, start)
+    if as_json:
+        counts = {"apply": len(found), "recorded": found.n_recorded, "draws": int((found.run >= 0).sum())}
+        print_json(counts | {"players_left": found.n_left, "players_joined": found.n_joined, "notes": found.notes})
+        return
+    for line in [in_words(found, table.partition), *found.notes]:
+        echo(line)
+
+
+app.command()(applies)
+
+
+@app.command()
+def forget(
+    ledger: LedgerFile,
+    player: Annotated[
+        list[str] | None,
+        typer.Option(help="Id of a withdrawn player, or its digest (32 hexadecimal digits); repeatable."),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="A ledger: forget all players but those of its last run.", show_default=False),
+    ] = None,
+    as_json: option.Json = False,
+) -> None:
+    """Erase the evaluations that used withdrawn players, and what identifies these players.
+
+    If rows of a table were withdrawn: value the table without them (--start), and keep the new ledger's players.
+
+    Example: fgsv ledger forget march.db --keep april.db
+    """
+    from fgsv.ledger.forgetting import forget as erase
+
+    found = erase(ledger, player or (), keep=keep)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        echo(f"{found.evaluations} evaluations of {found.players} players erased from {ledger}")
 
 
 def report_differences(same: list[str], differences: list[Any], as_json: bool) -> None:

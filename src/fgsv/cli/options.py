@@ -63,6 +63,13 @@ SharedUnits = Annotated[
 Refit = Annotated[
     bool, typer.Option("--refit-preprocessing", help="Refit the preprocessing for each coalition (slow)")
 ]
+Reference = Annotated[
+    str | None,
+    typer.Option(
+        help="File to fit the preprocessing to, or the word test for the test rows (default: the training rows)",
+        show_default=False,
+    ),
+]
 Encoding = Annotated[str, typer.Option(help="Text encoding of the file")]
 Budget = Annotated[int | None, typer.Option(help="Evaluations in total", min=1)]
 Precision = Annotated[
@@ -131,6 +138,17 @@ AggregateOnly = Annotated[
     bool, typer.Option("--aggregate-only", help="Leave the values of single players out of the report")
 ]
 Out = Annotated[Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html")]
+Before = Annotated[
+    Path | None,
+    typer.Option(help="valuation.json of the period before, shown beside this one in the report", show_default=False),
+]
+Start = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Ledger of an earlier run: what it knows about players still present is not evaluated again; repeatable",
+        show_default=False,
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation")]
 ForceFile = Annotated[bool, typer.Option("--force", help="Replace an existing file")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines")]

@@ -25,6 +25,7 @@ def report(
     cap: option.Cap = None,
     pay_anyway: option.PayAnyway = False,
     aggregate_only: option.AggregateOnly = False,
+    before: option.Before = None,
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
@@ -34,6 +35,8 @@ def report(
 
     Example: fgsv report result/valuation.json --payout 100000 --aggregate-only --out for-everybody.html
     """
+    from dataclasses import replace
+
     from fgsv.cli import console
     from fgsv.environment import write_whole
     from fgsv.payout import Terms
@@ -42,6 +45,8 @@ def report(
     page = out or saved.with_name("report.html")
     check_file(page, force=force)
     result = Result.load(saved)
+    if before is not None:
+        result = replace(result, before=Result.load(before))
     if payout:
         result = result.paid_by(Terms(amounts(payout), currency, clip, floor, cap, pay_anyway))
         if result.errors:
@@ -60,24 +65,27 @@ def compare(
     confidence: option.Confidence = 0.95,
     as_json: option.Json = False,
 ) -> None:
-    """Compare the shares of two saved results, and mark which differences are more than noise.
+    """Compare two saved results: what moved, what is noise, who joined or left, and how payments change.
 
-    Example: fgsv compare monday/valuation.json friday/valuation.json
+    If the first has a payout, the settlement says what to pay, or take back, to correct it.
+
+    Example: fgsv compare march/valuation.json april/valuation.json
     """
-    import fgsv
     from fgsv.cli import console
-    from fgsv.report import Result
-    from fgsv.report.documents import records
-    from fgsv.report.result import notes_on
+    from fgsv.report import Result, compare_results
 
-    results = Result.load(first), Result.load(second)
-    frame = fgsv.compare(results[0].valuation, results[1].valuation, confidence)
-    notes = notes_on(*results)
+    found = compare_results(Result.load(first), Result.load(second), confidence)
     if as_json:
-        print_json({"groups": records(frame), "notes": notes})
-    else:
-        console.show(frame, f"{second} against {first}")
-        console.say_all(f"warning: {note}" for note in notes)
+        print_json(found.to_dict())
+        return
+    console.show(found.frame, f"{second} against {first}")
+    if found.settlement is not None:
+        settled = found.settlement
+        words = f"to correct the first payment, in {settled.currency}; due is {found.settled_as}"
+        console.show(settled.to_frame(), words)
+        console.say(f"the corrections add up to {settled.total:,} {settled.currency}")
+    console.say_all(found.facts)
+    console.say_all(f"warning: {note}" for note in found.warnings)
 
 
 def payout(

@@ -2,90 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, results_only
-from fgsv.cli.parsers import amounts, numbers
+from fgsv.cli.opening import opens_table
+from fgsv.cli.parsers import amounts
 
 if TYPE_CHECKING:
     from fgsv.tables.opening import Table
 else:
     Table = Any  # imported only when a command runs
-
-
-def open_table(
-    file: option.Files,
-    target: option.Target,
-    group: option.Group = None,
-    regroup: option.Regroup = None,
-    unit: option.Unit = None,
-    test: option.Test = None,
-    test_fraction: option.TestFraction = 0.25,
-    test_by: option.TestBy = None,
-    split_seed: option.SplitSeed = 0,
-    test_error: option.TestError = False,
-    model: option.Model = None,
-    metric: option.Metric = None,
-    empty: option.Empty = None,
-    task: option.TaskName = None,
-    ignore: option.Ignore = None,
-    group_missing: option.GroupMissing = None,
-    target_missing: option.TargetMissing = None,
-    shared_units: option.SharedUnits = None,
-    refit_preprocessing: option.Refit = False,
-    encoding: option.Encoding = "utf-8",
-    seed: option.Seed = 0,
-) -> Table:
-    """Open a table; its parameters become options of every command decorated with `opens_table`."""
-    import fgsv
-
-    return fgsv.open_table(
-        file,
-        group=group or (),
-        target=target,
-        regroup=regroup or (),
-        unit=unit,
-        test=test,
-        test_fraction=test_fraction,
-        test_by=test_by,
-        split_seed=split_seed,
-        test_error=test_error,
-        model=model,
-        metric=metric,
-        empty=numbers(empty or ()),
-        task=task,
-        ignore=ignore or (),
-        group_missing=group_missing,
-        target_missing=target_missing,
-        shared_units=shared_units,
-        refit_preprocessing=refit_preprocessing,
-        encoding=encoding,
-        seed=seed,
-    )
-
-
-def opens_table(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function of a table into a command: its options follow those of `open_table`."""
-    own = inspect.signature(function, eval_str=True).parameters
-    shared = inspect.signature(open_table, eval_str=True).parameters
-
-    @wraps(function)
-    def command(**options: Any) -> None:
-        with results_only():
-            table = open_table(**{name: options[name] for name in shared})
-        function(table, **{name: options[name] for name in own if name != "table"})
-
-    parameters = [*shared.values(), *(own[name] for name in own if name not in shared and name != "table")]
-    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
 
 
 @opens_table
@@ -99,6 +28,7 @@ def value(
     seed: option.Seed = 0,
     jobs: option.Jobs = 1,
     ledger: option.Ledger = None,
+    start: option.Start = None,
     on_error: option.OnError = "raise",
     payout: option.Amount = None,
     currency: option.Currency = "EUR",
@@ -111,6 +41,7 @@ def value(
     audit_budget: option.AuditBudget = None,
     parts: option.Parts = option.PARTS,
     aggregate_only: option.AggregateOnly = False,
+    before: option.Before = None,
     out: option.Out = None,
     force: option.Force = False,
     as_json: option.Json = False,
@@ -124,7 +55,7 @@ def value(
     from fgsv.cli import console
     from fgsv.payout import Terms
     from fgsv.planning import Limits
-    from fgsv.report import make_result
+    from fgsv.report import Result, make_result
     from fgsv.report.documents import document_of
 
     limits = Limits(budget, precision, max_time)
@@ -140,6 +71,7 @@ def value(
             seed=seed,
             n_jobs=jobs,
             ledger=ledger,
+            start=start,
             on_error=on_error,
             payout=Terms(amounts(payout), currency, clip, floor, cap, pay_anyway) if payout else None,
             without=not no_without,
@@ -150,6 +82,7 @@ def value(
             force=force,
             aggregate_only=aggregate_only,
             watcher=watcher,
+            before=None if before is None else Result.load(before),
             command=context.find_root().obj,
         )
     if as_json:
@@ -176,6 +109,7 @@ def plan(
     seed: option.Seed = 0,
     jobs: option.Jobs = 1,
     ledger: option.Ledger = None,
+    start: option.Start = None,
     as_json: option.Json = False,
 ) -> None:
     """Run a small pilot and predict what precision costs: half-widths and minutes for several budgets.
@@ -189,14 +123,20 @@ def plan(
     from fgsv.report.documents import records
 
     with results_only():
-        found = plan_table(table, pilot=pilot, confidence=confidence, seed=seed, n_jobs=jobs, ledger=ledger)
+        options: dict[str, Any] = {"n_jobs": jobs, "ledger": ledger, "start": start}
+        found = plan_table(table, pilot=pilot, confidence=confidence, seed=seed, **options)
     limits = Limits(budget, precision, max_time)
     evaluations = found.expected(limits)
     if as_json:
-        document = {"plan": records(found.to_frame()), "evaluations": evaluations, "notes": table.notes}
+        document: dict[str, Any] = {
+            "plan": records(found.to_frame()),
+            "evaluations": evaluations,
+            "notes": table.notes,
+        }
+        document |= {"start": found.start} if found.start else {}
         print_json(document | {"warnings": list(table.warnings)})
         return
-    console.say_all(table.notes)
+    console.say_all([*table.notes, *([found.start] if found.start else [])])
     console.say_all(f"warning: {warning}" for warning in table.warnings)
     console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
     if evaluations is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
+from fgsv.game import Known
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, Semivalue
 from fgsv.types import Floats, Ints
@@ -38,6 +39,11 @@ class Problem:
     seed: int = 0
     other_game: Callable[[Any], Evaluate] = _no_other_game
     """How to evaluate another game of the same players, such as a proxy."""
+    known: Known | None = None
+    """Evaluations known before the run. A method may ignore them: those that it draws are then answered from here.
+
+    The estimator of a method that uses them says how many, as `n_known`.
+    """
 
 
 class OtherLaw(ValueError):

@@ -15,14 +15,23 @@ from fgsv.valuation.units import unit_of
 class InUnits:
     """An estimator that divides utilities of extreme scale by a power of two, one for each output.
 
-    The unit follows from U(0) and U(N). If both are zero, it follows from the first round with another value: zeros
-    are the same in every unit.
+    The unit follows from U(0) and U(N). If both are zero, it follows from what is known, or from the first round with
+    another value: zeros are the same in every unit.
     """
 
     def __init__(self, method: Method, problem: Problem) -> None:
         self._unit = unit_of(problem.ends)
         self._unknown = ~problem.ends.any(axis=0)
-        self._estimator = method.start(replace(problem, ends=problem.ends / self._unit))
+        known = problem.known
+        if known is not None:
+            self._learn_unit(known.values)
+            known = replace(known, values=known.values / self._unit)
+        self._estimator = method.start(replace(problem, ends=problem.ends / self._unit, known=known))
+
+    @property
+    def n_known(self) -> int:
+        """Known evaluations that the method uses."""
+        return getattr(self._estimator, "n_known", 0)
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the method's draws."""
@@ -30,10 +39,13 @@ class InUnits:
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Give the method the values of a round in its units."""
-        if self._unknown.any():
+        self._learn_unit(values)
+        self._estimator.update(draws, values / self._unit)
+
+    def _learn_unit(self, values: Floats) -> None:
+        if self._unknown.any() and len(values):
             self._unit = np.where(self._unknown, unit_of(values), self._unit)
             self._unknown &= ~values.any(axis=0)
-        self._estimator.update(draws, values / self._unit)
 
     def estimate(self) -> Estimate:
         """Return the method's estimate in units of the utility."""

@@ -1,5 +1,6 @@
 """The ledger: a file that records every evaluation, and tools that read it."""
 
+from fgsv.ledger.earlier import known
 from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger
 from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row, failed, joined
 
@@ -15,4 +16,5 @@ __all__ = [
     "by_row",
     "failed",
     "joined",
+    "known",
 ]

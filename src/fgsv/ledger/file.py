@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,8 +27,8 @@ from fgsv.valuation import End
 SYNC_SECONDS = 1.0
 """Seconds of work that a power failure may lose; a killed process loses nothing that was committed."""
 
-_DRAWN_BY = ("method", "options", "semivalue", "cost", "seed")
-"""The settings of a run that its draws depend on."""
+BEGINNING = -1
+"""The round before the first, where the table of laws holds what a run began with: known batches, providers."""
 
 
 class LedgerError(RuntimeError):
@@ -279,7 +279,8 @@ class Ledger:
         found = self._find_game(game.old_fingerprint or game.fingerprint, Promise.TRUSTED_NAMES)
         return None if found is None else int(found[0])
 
-    def _key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
+    def key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
+        """Return the key of a batch, the same in every ledger."""
         if game not in self._games:
             self._games[game] = next(self._read("game", "WHERE id = ?", game))
         return schema.key_of(self._games[game], replicate, coalitions, self.format)
@@ -287,7 +288,7 @@ class Ledger:
     def find(self, game: int, coalitions: bytes, replicate: int = 0) -> Outcome | None:
         """Return the outcome of a batch, or None if this exact batch was not evaluated."""
         with self._explained("read"):
-            for columns in self._read("batch", "WHERE key = ?", self._key(game, replicate, coalitions)):
+            for columns in self._read("batch", "WHERE key = ?", self.key(game, replicate, coalitions)):
                 batch = _batch(columns)
                 if (batch.game, batch.replicate, batch.coalitions) != (game, replicate, coalitions):
                     raise self._damaged("batch", batch.id, "it lies under the key of another batch")
@@ -324,7 +325,7 @@ class Ledger:
         numbers = []
         with self._transaction():
             for coalitions, outcome in batches:
-                key = self._key(game, replicate, coalitions)
+                key = self.key(game, replicate, coalitions)
                 columns = (
                     key,
                     game,
@@ -342,6 +343,19 @@ class Ledger:
             if (game, replicate) in self._rows:
                 for number, (coalitions, outcome) in zip(numbers, batches, strict=True):
                     self._rows[game, replicate].add(number, split(coalitions), outcome.failed)
+
+    def replace(self, game: Game, number: int, batches: Iterable[Batch]) -> None:
+        """Put other players into the record of a game, and other outcomes into its batches, all or none."""
+        with self._transaction():
+            *entered, _ = next(self._read("game", "WHERE id = ?", number))
+            self._put("game", *entered, game.player_digests())
+            for batch in batches:
+                values = batch.outcome.values.astype("<f8").tobytes()
+                key = self.key(number, batch.replicate, batch.coalitions)
+                record = (batch.id, key, number, batch.replicate, batch.run, batch.coalitions, values)
+                self._put("batch", *record, batch.outcome.seconds, json.dumps(batch.outcome.failures))
+            self._games.clear()
+            self._rows.clear()
 
     def games(self) -> list[tuple[int, Game]]:
         """Return the games of the ledger, by number; they cannot evaluate anything."""
@@ -401,15 +415,20 @@ class Ledger:
     def laws(self, run: int) -> dict[int, dict[str, Any]]:
         """Return the laws of a run's draws, by the round from which each holds."""
         with self._explained("read"):
-            return {columns[2]: json.loads(columns[3]) for columns in self._read("law", "WHERE run = ?", run)}
+            known = self._read("law", "WHERE run = ? AND round > ?", run, BEGINNING)
+            return {columns[2]: json.loads(columns[3]) for columns in known}
 
-    def laws_of_draws(self, game: int, settings: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-        """Return the laws of all runs of a game that drew like one with these settings."""
-        found: dict[int, dict[str, Any]] = {}
-        for run in self.runs():
-            if run["game"] == game and all(run["settings"].get(name) == settings.get(name) for name in _DRAWN_BY):
-                found = self.laws(run["id"]) | found
-        return found
+    def add_beginning(self, run: int, content: Mapping[str, Any]) -> None:
+        """Record what a run begins with, before its first round."""
+        with self._transaction():
+            if content and not self.beginning(run):
+                self._add("law", run, BEGINNING, json.dumps(content))
+
+    def beginning(self, run: int) -> dict[str, Any]:
+        """Return what a run began with."""
+        with self._explained("read"):
+            known = self._read("law", "WHERE run = ? AND round = ?", run, BEGINNING)
+            return next((dict(json.loads(columns[3])) for columns in known), {})
 
     def add_statement(self, run: int, statement: Mapping[str, str]) -> None:
         """Record what a run's result states: field -> digest."""

@@ -84,6 +84,7 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
                 for run, content in source.statements():
                     target.add_statement(runs[run], content)
                 for run, number in runs.items():
+                    target.add_beginning(number, source.beginning(run))
                     for first, law in source.laws(run).items():
                         target.add_law(number, first, law)
     return Merged(counts["added"], counts["known"], counts["different"], largest)

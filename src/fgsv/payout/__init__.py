@@ -3,6 +3,7 @@
 from fgsv.payout.money import Money, round_to
 from fgsv.payout.policy import Policy
 from fgsv.payout.refusal import Doubt, Objection, PayoutRefused
+from fgsv.payout.settlement import Settlement, settle
 from fgsv.payout.splitting import Payout, Terms, differences, royalty_shares, split, terms
 from fgsv.payout.verdicts import Decision, Verdict, verdict
 
@@ -14,11 +15,13 @@ __all__ = [
     "Payout",
     "PayoutRefused",
     "Policy",
+    "Settlement",
     "Terms",
     "Verdict",
     "differences",
     "round_to",
     "royalty_shares",
+    "settle",
     "split",
     "terms",
     "verdict",

@@ -4,13 +4,16 @@ from fgsv.report.checking import verify_data, verify_result
 from fgsv.report.folder import check_file, check_folder, write_payout, write_result
 from fgsv.report.making import make_result
 from fgsv.report.page import render
+from fgsv.report.periods import Comparison, compare_results
 from fgsv.report.result import Result
 from fgsv.report.tracking import log_to_mlflow
 
 __all__ = [
+    "Comparison",
     "Result",
     "check_file",
     "check_folder",
+    "compare_results",
     "log_to_mlflow",
     "make_result",
     "render",

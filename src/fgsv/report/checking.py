@@ -43,7 +43,10 @@ def verify_data(
             "this result does not say how its data was opened (it was not made from a table by name, or by 0.1.0): "
             "open it with fgsv.open_table, and use fgsv.running.record_checks.verify_records"
         )
-    table = open_table(data, test=test, **source.opened_with)
+    opened_with = dict(source.opened_with)
+    if opened_with.get("start"):
+        opened_with["start"] = str(ledger)  # which has taken over what the run started from
+    table = open_table(data, test=test, **opened_with)
     again = table.source
     for name in ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game"):
         stated, found = getattr(source, name), getattr(again, name)

@@ -43,6 +43,7 @@ def document_of(result: Result) -> dict[str, Any]:
     return {
         "verdict": result.verdict.to_dict(),
         "n_evaluations": valuation.n_evaluations,
+        "n_known": valuation.n_known,
         "efficient": valuation.efficient,
         "stopped": valuation.stopped,
         "end": valuation.end.to_dict(),

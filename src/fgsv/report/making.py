@@ -21,6 +21,7 @@ from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
+from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
 from fgsv.tables.folds import error_of_test_rows, jackknife_half_width
 from fgsv.tables.metrics import alternatives, little_to_share
@@ -60,6 +61,7 @@ def make_result(
     seed: int = 0,
     n_jobs: int | None = 1,
     ledger: str | Path | None = None,
+    start: Start = None,
     on_error: str | float = "raise",
     payout: Terms | None = None,
     without: bool = True,
@@ -70,6 +72,7 @@ def make_result(
     force: bool = False,
     aggregate_only: bool = False,
     watcher: Watcher | None = None,
+    before: Result | None = None,
     command: str | None = None,
 ) -> Result:
     """Value a table and, if asked, split money, audit the valuation and write a folder, as `fgsv value` does.
@@ -79,9 +82,10 @@ def make_result(
     result has the rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An
     interrupt ends the run, or the audit, and returns the result so far. `without` computes the score without each
     provider, if there are at most 200: an evaluation each, beside the budget. So is one more evaluation of U(0) and
-    U(N), which tells how far the choice of test rows may move them. `command` is shown in the report.
+    U(N), which tells how far the choice of test rows may move them. `start` names ledgers of earlier runs (open the
+    table with the same), `before` is the result of the period before. `command` is shown in the report.
     """
-    start = time.monotonic()
+    started = time.monotonic()
     folder = None if out is None else Path(out)
     if payout is not None:
         payout.check(table.partition.n_groups, None if table.folds is not None else table.game.outputs)
@@ -91,9 +95,11 @@ def make_result(
     run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
     limits, watcher = Limits(budget, precision, run_seconds), watcher or Silent()
     on_error = worth_of_failure(table.game, on_error)
-    evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error)
+    evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
     with folder_of_run(folder, force=force), evaluator:
         cost = first_cost(evaluator, limits, cheaper(table))
+        if evaluator.known is not None:
+            cost = replace(cost, start=in_words(evaluator.known, table.partition))
         watcher.measured(cost)
         if payout is not None or audit:
             _check_something_to_share(table, evaluator)
@@ -123,6 +129,7 @@ def make_result(
             own_warnings=(*table.warnings, *little_to_share(valuation, table.source.metric, table.source.task)),
             made=now(),
             command=command,
+            before=before,
         )
         if folder is not None:
             save_unfinished(folder, result)
@@ -130,7 +137,7 @@ def make_result(
             result = result.paid_by(payout)
 
         def left() -> float | None:
-            return None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - start))
+            return None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - started))
 
         if without and table.partition.n_groups <= MOST_GROUPS and not result.interrupted:
             result = _with_scores_without(result, table, evaluator, left())

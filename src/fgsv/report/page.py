@@ -19,6 +19,7 @@ from fgsv.environment import now, optional
 from fgsv.payout import Payout
 from fgsv.report.charts import MOST_GROUPS, convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
+from fgsv.report.periods import compare_results
 from fgsv.report.result import Result, as_result, table_of
 from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
@@ -81,6 +82,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "any_charged": any(row["payout"].startswith("-") for row in payments),
         "objections": () if result.payout is None else result.payout.objections,
         "unpaid": result.unpaid,
+        "before": None if result.before is None else _before(result.before, result, confidence),
         "test_error": _test_error(result.test_error),
         "n_evaluations": f"{valuation.n_evaluations:,}",
         "stopped": f"The run ended because: {valuation.stopped}",
@@ -196,6 +198,34 @@ def _payments(payout: Payout | None) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -Decimal(row["payout"]))
 
 
+def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]:
+    """Return the comparison with the period before as text and a table."""
+    found = compare_results(before, result, confidence)
+    money = {}
+    if found.settlement is not None:
+        rows = found.settlement.to_frame().to_dict("records")
+        money = {row["group"]: [f"{row[name]:,}" for name in ("paid", "due", "correction")] for row in rows}
+    noise = {True: "yes", False: "within noise", None: ""}
+    shares = ("share_a", "share_b", "difference")
+    table = []
+    for row in _records(found.frame):
+        table.append([row["group"], row["status"], *(_percent(row[name]) for name in shares), noise[row["clear"]]])
+        table[-1] += money.get(row["group"], [])
+    columns = ["provider", "in which", "share before", "share now", "difference", "moved"]
+    if found.settlement is not None:
+        columns += ["paid before", "due", "to correct it"]
+        words = f"To correct the earlier payment, in {found.settlement.currency}; due is {found.settled_as}."
+    made = [] if before.made is None else [f"The earlier result was made on {before.made[:10]}."]
+    return {
+        "title": "Then and now",
+        "words": [*made, *(f"{each[0].upper()}{each[1:]}." for each in found.facts)]
+        + ([words] if found.settlement is not None else [])
+        + [f"Warning: {each}." for each in found.warnings],
+        "columns": columns,
+        "rows": table,
+    }
+
+
 def _everybody(valuation: Valuation) -> str:
     """Return the score of a model trained on everybody's data."""
     return "" if valuation.ends is None else ", ".join(f"{score:.4g}" for score in np.atleast_1d(valuation.ends[1]))
@@ -281,6 +311,7 @@ def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]
     limits = [] if settings is None else [f"{settings.budget:,} evaluations", *settings.rules]
     facts = [
         ("method", f"{valuation.method}, {valuation.n_evaluations:,} evaluations"),
+        *([("known before", f"{valuation.n_known:,} evaluations of earlier runs")] if valuation.n_known else []),
         ("seed", str(valuation.seed)),
         ("stopping rules", "; ".join(limits)),
         ("replicates", "none" if valuation.deviations is None else str(len(valuation.deviations))),

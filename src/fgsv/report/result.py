@@ -47,6 +47,8 @@ class Result:
     """Files written, if a folder was requested."""
     noise: float | None = None
     """The half-width of U(N) - U(0) due to the choice of test rows, without folds; None if unknown."""
+    before: Result | None = None
+    """The result of the period before, which the report shows beside this one; not saved."""
 
     @property
     def warnings(self) -> list[str]:
@@ -164,6 +166,10 @@ def notes_on(first: Result, second: Result) -> list[str]:
     if None in games or games[0] == games[1]:
         return []
     sources = [vars(each.source) if each.source is not None else {} for each in (first, second)]
+    frames = [dict(source.get("frame") or {}) for source in sources]
+    if frames[0] and frames[1]:  # other players alone are no reason for a warning
+        moved = [name for name in {**frames[0], **frames[1]} if frames[0].get(name) != frames[1].get(name)]
+        return [f"these results come from different games, which differ in {', '.join(moved)}"] if moved else []
     differing = [name for name in ("file", "model", "metric") if sources[0].get(name) != sources[1].get(name)]
     words = ", ".join(differing) or "their data or test rows"
     return [f"these results come from different games, which differ in {words}"]

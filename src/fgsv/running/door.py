@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
-from fgsv.game import Game, message_of
+from fgsv.game import Game, Known, message_of
 from fgsv.running.calls import OutOfTime
 from fgsv.types import Floats
 from fgsv.valuation import INTERRUPTED, End, Reason
@@ -23,6 +23,10 @@ class Door(Protocol):
     @property
     def game(self) -> Game:
         """The game that is evaluated."""
+
+    @property
+    def known(self) -> Known | None:
+        """Values of this game that are known before the run."""
 
     @property
     def evaluator(self) -> Evaluator:

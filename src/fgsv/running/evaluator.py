@@ -27,6 +27,7 @@ from fgsv.running.failures import FailureCounter, Mark
 from fgsv.running.memory import Memory
 from fgsv.running.recheck import recheck
 from fgsv.running.recording import Recorder
+from fgsv.running.start import Beginning, Start
 from fgsv.running.workers import Workers
 from fgsv.types import Floats
 from fgsv.valuation import Failures
@@ -58,6 +59,7 @@ class Evaluator:
         on_error: str | float = "raise",
         timeout: float | None = None,
         ledger: str | Path | Ledger | None = None,
+        start: Start = None,
     ) -> None:
         if batch_size is not None and whole_number("batch_size", batch_size) < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -70,11 +72,13 @@ class Evaluator:
         self.watch: Callable[[int], object] | None = None  # called with the evaluations of each request
         self._n_jobs = n_jobs
         self.n_asked = 0
-        """Evaluations requested, whether or not the ledger had them."""
+        """Evaluations requested, whether or not the ledger had them; without those known at the beginning."""
         self._checked = True
         self._raises = failure_value(on_error) is None
         self._failures = FailureCounter(game, failure_value(on_error))
         self._failures_of_ends: Failures | None = None
+        self.beginning = Beginning(game, start, ledger)
+        self.known = self.beginning.known
         self._given = ledger
         self._ledger: Ledger | None = None
         self._memory: Memory | None = None
@@ -104,6 +108,7 @@ class Evaluator:
         try:
             if self._given is not None:
                 self._ledger = self._given if isinstance(self._given, Ledger) else Ledger(self._given)
+                self.beginning.take_over(self._ledger)
                 self._memory = Memory(self._ledger, self.game, retries=self._raises)
                 self.recorder = Recorder(self._ledger, self._memory.number)
                 record = self.recorder.batches if self.recorder.is_open else None
@@ -139,6 +144,9 @@ class Evaluator:
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
+        return self.beginning.answer(coalitions, self._unknown)
+
+    def _unknown(self, coalitions: Coalitions) -> Floats:
         size = self.batch_size
         batches = [PackedBatch(coalitions[i : i + size]) for i in range(0, len(coalitions), size)]
         known = self._memory
@@ -155,9 +163,8 @@ class Evaluator:
 
     def _evaluate(self, batches: list[PackedBatch]) -> list[Outcome]:
         """Evaluate what the ledger does not know, after checking that it still gives the values it recorded."""
-        if batches and not self._checked:
-            assert self._ledger is not None
-            assert self._memory is not None
+        self.beginning.check(self._workers if batches else None)
+        if batches and not self._checked and self._ledger is not None and self._memory is not None:
             recheck(self._ledger, self._memory.numbers, self.game, self._workers)
             self._checked = True
         return self._calls(batches, self.deadline)

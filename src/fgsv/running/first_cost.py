@@ -31,6 +31,8 @@ class FirstCost:
     n_workers: int = 1
     advice: str = ""
     """What would be cheaper, in words."""
+    start: str = ""
+    """What the run starts from, in words."""
 
     @property
     def seconds(self) -> float | None:

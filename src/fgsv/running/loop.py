@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fgsv.estimators import Draws, Estimator, Evaluate, Method, Problem
+from fgsv.estimators import Draws, Method, Problem
 from fgsv.estimators.units import InUnits
 from fgsv.game import Game
 from fgsv.partition import Partition
@@ -26,6 +25,9 @@ from fgsv.running.threads import one_thread
 from fgsv.semivalue import Semivalue
 from fgsv.types import Floats, Ints
 from fgsv.valuation import INTERRUPTED, End, Failures, Reason, RunSettings, Valuation
+
+MOST_FREE = 10
+"""Known evaluations that a run may draw for each one of its budget: it must end even if it draws nothing new."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +47,10 @@ class Run:
         """The evaluations that the first estimate takes."""
         return self.method.least(self.game.n_players, self.partition)
 
-    def problem(self, ends: Floats, other_game: Callable[[Any], Evaluate]) -> Problem:
+    def problem(self, ends: Floats, door: Door) -> Problem:
         """Return the problem that the method works on."""
         n, seed = self.game.n_players, self.settings.seed
-        return Problem(n, ends, self.partition, self.semivalue, self.cost, seed, other_game)
+        return Problem(n, ends, self.partition, self.semivalue, self.cost, seed, door.other_game, door.known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +58,27 @@ class Progress:
     """The state of a run after a round; the valuation is computed on first use."""
 
     run: Run
-    estimator: Estimator
+    estimator: InUnits
     ends: Floats
-    n_evaluations: int
+    n_drawn: int
+    """Values that the estimator has seen, including the ends, known or not."""
+    n_free: int
+    """Those that were known before the run, and do not count as its evaluations."""
     seconds: float
     round_seconds: float = 0.0
     failures: Failures | None = None
     last_look: int = 0
     end: End = field(default=End(Reason.INTERRUPTED, "not ended"))
+
+    @property
+    def n_evaluations(self) -> int:
+        """Evaluations so far, which count towards the budget."""
+        return self.n_drawn - self.n_free
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether there is an estimate yet."""
+        return self.n_drawn + self.estimator.n_known >= self.run.least
 
     @cached_property
     def valuation(self) -> Valuation:
@@ -77,12 +92,13 @@ class Progress:
             game=self.run.game,
             method=estimate.method or settings.method,
             ends=self.ends,
-            n_evaluations=estimate.n_evaluations or self.n_evaluations,
+            n_evaluations=(estimate.n_evaluations or self.n_drawn) - self.n_free,
             end=self.end,
             seed=settings.seed,
             settings=settings,
             failures=self.failures,
-            is_estimate=self.n_evaluations >= self.run.least,
+            is_estimate=self.is_estimate,
+            n_known=self.n_free + self.estimator.n_known,
         )
 
     def ended(self, end: End) -> Valuation:
@@ -97,15 +113,17 @@ class Progress:
 def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuation]:
     """Yield the valuation after every round and at the end, or only at the end."""
     start = time.monotonic()
-    settings, least = run.settings, run.least
-    ends, mark = evaluate.ends(), evaluate.evaluator.mark()
+    settings, evaluator = run.settings, evaluate.evaluator
+    evaluator.recorder.beginning(evaluator.beginning.content(run.partition.names))
+    ends, mark = evaluate.ends(), evaluator.mark()
+    free = evaluator.beginning.counter()
     for check in (getattr(rule, "check", None) for rule in run.rules):
         if check is not None:
             check(ends[1] - ends[0])
     with one_thread():
-        estimator = InUnits(run.method, run.problem(ends, evaluate.other_game))
-    failures, repeats = evaluate.evaluator.failures_of_run, Repeats(run.game, ends, settings.on_error)
-    progress = Progress(run, estimator, ends, 2, time.monotonic() - start, failures=failures(mark))
+        estimator = InUnits(run.method, run.problem(ends, evaluate))
+    failures, repeats = evaluator.failures_of_run, Repeats(run.game, ends, settings.on_error)
+    progress = Progress(run, estimator, ends, 2, free(), time.monotonic() - start, failures=failures(mark))
     end: End | None = None
     for number in count():
         try:
@@ -118,7 +136,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
             if every and number > 0 and progress.valuation.n_evaluations == progress.n_evaluations:
                 yield progress.valuation
             if draws.law is not None:
-                law = evaluate.evaluator.recorder.law(number, draws.law)
+                law = evaluator.recorder.law(number, draws.law)
                 if law != draws.law and draws.follow is not None:  # recorded by a processor that rounds differently
                     draws = draws.follow(law, np.random.default_rng([settings.seed, number]))
                     draws = draws.within(settings.budget - progress.n_evaluations)
@@ -132,15 +150,16 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
                     run,
                     estimator,
                     ends,
-                    progress.n_evaluations + len(values),
+                    progress.n_drawn + len(values),
+                    free(),
                     now,
                     now - progress.seconds,
                     failures(mark),
                     progress.n_evaluations if is_look(progress) else progress.last_look,
                 )
-            end = met(run.rules, progress) if progress.n_evaluations >= least else None
+            end = met(run.rules, progress) if progress.is_estimate else None
         except KeyboardInterrupt:
-            if progress.n_evaluations < least:
+            if not progress.is_estimate:
                 raise
             end = INTERRUPTED
         if end is not None:
@@ -159,6 +178,8 @@ def _nothing_left(draws: Draws | None, progress: Progress) -> End | None:
         return End(Reason.EXHAUSTED, "every coalition is evaluated" if exact else "nothing is left to draw")
     budget, wanted = progress.run.settings.budget, len(draws.coalitions)
     left = budget - progress.n_evaluations
+    if progress.n_free > MOST_FREE * budget:
+        return End(Reason.EXHAUSTED, "almost everything that is drawn was known before")
     if wanted <= left:
         return None
     unspent = f": the next round needs {wanted}, so {left} were left unspent" if left > budget / 8 else ""

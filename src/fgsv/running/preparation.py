@@ -121,6 +121,7 @@ def prepare(
         timeout=door.evaluator.timeout,
         fingerprint=game.fingerprint,
         groups=partition.fingerprint,
+        start=None if door.evaluator.known is None else door.evaluator.known.sha256,
         needs=_own_objects(asked, weights, stop),
     )
     running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fgsv.coalitions import Coalitions, join, split, unpack
 from fgsv.environment import versions
-from fgsv.game import Game
+from fgsv.game import Game, Known
 from fgsv.ledger import Batch, Ledger, LedgerError
 from fgsv.ledger.schema import Promise
 from fgsv.running.batches import PackedBatch
@@ -31,11 +31,27 @@ def recheck(ledger: Ledger, numbers: list[int], game: Game, workers: Workers) ->
         [answer] = workers.attempt([PackedBatch(coalitions)])
         known = batch.outcome.values[-COALITIONS:]
         if answer.failures or answer.values.shape != known.shape:
-            raise _moved(ledger, recorded.get(batch.run), now, coalitions, 0, known[0], "no such value")
+            raise _moved(ledger.path, recorded.get(batch.run), now, coalitions, 0, known[0], "no such value")
         far = abs(answer.values - known) > TOLERANCE * abs(known).max()
         if far.any():
             row = int(far.any(axis=1).argmax())
-            raise _moved(ledger, recorded.get(batch.run), now, coalitions, row, known[row], answer.values[row])
+            raise _moved(ledger.path, recorded.get(batch.run), now, coalitions, row, known[row], answer.values[row])
+
+
+def recheck_known(known: Known, game: Game, workers: Workers) -> None:
+    """Evaluate the last known coalitions again if some were recorded with other versions; raise if values moved."""
+    now = versions()
+    others = [dict(each) for each in known.versions if each != now]
+    if not others or not len(known):
+        return
+    coalitions = Coalitions.from_masks(known.masks(slice(-COALITIONS, None)))
+    [answer] = workers.attempt([PackedBatch(coalitions)])
+    recorded = known.values[-COALITIONS:]
+    wrong = answer.failures or answer.values.shape != recorded.shape
+    far = wrong or (abs(answer.values - recorded) > TOLERANCE * abs(recorded).max()).any()
+    if far:
+        found = "no such value" if wrong else answer.values[-1]
+        raise _moved("the ledger to start from", others[0], now, coalitions, -1, recorded[-1], found)
 
 
 def _ends(ledger: Ledger, number: int) -> list[Batch]:
@@ -52,7 +68,7 @@ def _ends(ledger: Ledger, number: int) -> list[Batch]:
 
 
 def _moved(
-    ledger: Ledger,
+    place: object,
     before: dict[str, str] | None,
     now: dict[str, str],
     coalitions: Coalitions,
@@ -65,9 +81,10 @@ def _moved(
         for name in sorted({*(before or {}), *now})
         if (before or {}).get(name) != now.get(name)
     ]
+    row %= len(coalitions)
     members = coalitions.members(row)[:10].tolist()
     return LedgerError(
-        f"the game gives other values than those recorded in {ledger.path}: for the coalition of size "
+        f"the game gives other values than those recorded in {place}: for the coalition of size "
         f"{coalitions.sizes[row]} that begins with {members}, {known} is recorded, now {found}. "
         f"What changed: {'; '.join(changed)}. Install the versions of then, or use a new ledger"
     )

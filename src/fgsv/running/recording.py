@@ -11,6 +11,10 @@ from fgsv.running.door import Recorded, end_by
 from fgsv.valuation.file import statement
 
 
+_DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start")
+"""The settings of a run that its draws depend on."""
+
+
 class Recorder:
     """Enters batches, runs, laws and statements of one game in a ledger; without one, or read-only, does nothing."""
 
@@ -57,13 +61,27 @@ class Recorder:
         if recorded.document is not None:
             self.state(recorded.document())
 
+    def beginning(self, content: Mapping[str, Any]) -> None:
+        """Record what the run begins with."""
+        if self._ledger is not None and self._run is not None:
+            self._ledger.add_beginning(self._run, content)
+
     def law(self, round_number: int, law: Mapping[str, Any]) -> Mapping[str, Any]:
         """Record the law of the draws from a round on; return it, or what was recorded when they were drawn first."""
         if self._source is not None:
-            law = self._source.laws_of_draws(self._game, self._settings).get(round_number, law)
+            law = self._laws_of_draws(self._source).get(round_number, law)
         if self._ledger is not None and self._run is not None:
             self._ledger.add_law(self._run, round_number, law)
         return law
+
+    def _laws_of_draws(self, ledger: Ledger) -> dict[int, dict[str, Any]]:
+        """Return the laws of all runs that drew like this one."""
+        found: dict[int, dict[str, Any]] = {}
+        for run in ledger.runs():
+            same = all(run["settings"].get(name) == self._settings.get(name) for name in _DRAWN_BY)
+            if same and run["game"] == self._game:
+                found = ledger.laws(run["id"]) | found
+        return found
 
     def state(self, document: Mapping[str, Any]) -> None:
         """Record what a result states, so that a change to its file can be named."""

@@ -17,6 +17,7 @@ from fgsv.running.closed_form import by_closed_form
 from fgsv.running.loop import rounds
 from fgsv.running.preparation import door_to, is_open, prepare, read_players
 from fgsv.running.progress import is_shown, watched
+from fgsv.running.start import Start
 from fgsv.running.stopping import Rule
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
 from fgsv.types import Ints
@@ -50,6 +51,7 @@ def _start(
     batch_size: int | None = None,
     n_jobs: int | None = None,
     ledger: str | Path | Ledger | None = None,
+    start: Start = None,
     on_error: str | float = "raise",
     timeout: float | None = None,
     progress: bool | None = None,
@@ -57,9 +59,8 @@ def _start(
 ) -> Iterator[Rounds]:
     """Check the arguments, open the evaluator, and yield what runs the rounds; the ledger records the end."""
     read, partition = read_players(game, groups)
-    door, opened = door_to(
-        game, read, batch_size=batch_size, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout
-    )
+    how = {"batch_size": batch_size, "n_jobs": n_jobs, "on_error": on_error, "timeout": timeout}
+    door, opened = door_to(game, read, ledger=ledger, start=start, **how)
     run = prepare(
         door,
         partition,
@@ -138,10 +139,11 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     may meet its target before the first of them.
 
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
-    a file that records every evaluation, `on_error` ("raise", a number that a failure counts as, or "empty" for the
-    worth of a coalition that the model cannot be fitted to; `failures` counts them), `timeout` seconds for each
-    batch, `progress` (a bar with the widest interval and the time left: by default in terminals and notebooks). Same
-    seed, same bits, however it runs. An interrupt returns the valuation so far.
+    a file that records every evaluation, `start`, ledgers of earlier runs (what they know about players still present
+    is not evaluated again), `on_error` ("raise", a number that a failure counts as, or "empty" for the worth of a
+    coalition that the model cannot be fitted to; `failures` counts them), `timeout` seconds a batch, `progress`
+    (a bar with the widest interval and the time left: by default in terminals and notebooks). Same seed and start,
+    same bits, however it runs. An interrupt returns the valuation so far.
     """
     with _start(*args, **kwargs) as run_rounds:
         [valuation] = run_rounds(every=False)

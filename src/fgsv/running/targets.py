@@ -102,7 +102,7 @@ def _holds(rule: StandardError | Precision, valuation: Valuation) -> bool:
     """Say whether the errors are within a target; an unknown one, which is NaN, is within none."""
     fewest = rule.fewest(valuation)
     known = fewest == 0 or valuation.degrees_of_freedom >= FEWEST_FREEDOM
-    return rule.ratio(valuation) <= 1 and known and valuation.n_evaluations >= fewest
+    return rule.ratio(valuation) <= 1 and known and valuation.n_evaluations + valuation.n_known >= fewest
 
 
 def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) -> tuple[Rule, ...]:

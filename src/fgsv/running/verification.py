@@ -15,6 +15,7 @@ from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.running.differences import ROUNDING, Difference, Differences, different_entries
 from fgsv.running.run import iterate
+from fgsv.running.start import known_of_run
 from fgsv.running.statements import compare, longer_runs
 from fgsv.running.targets import same_end
 from fgsv.semivalue import Semivalue
@@ -30,6 +31,7 @@ RECOMPUTED = {
     "efficient": "efficient",
     "degrees_of_freedom": "degrees_of_freedom",
     "info.failures": "failures",
+    "info.known": "n_known",
     "values": "values",
     "stderr": "stderr",
     "total": "total",
@@ -81,8 +83,9 @@ def verify(
             given |= {"precision": None, "stderr": None, "stop": None}
             given["max_seconds"] = float("inf") if settings.rules or "stop" in settings.needs else None
         try:
+            given["start"] = known_of_run(opened, game, settings.start)
             for derived in iterate(game, valuation.partition, ledger=opened, **(_arguments(settings) | given)):
-                if derived.n_evaluations >= valuation.n_evaluations:
+                if (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known):
                     break
             if valuation.weights is not None:  # the ledger records each fold of the test rows as an output
                 derived = derived.combined(valuation.weights)

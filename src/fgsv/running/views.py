@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
-from fgsv.game import Game, grouped
+from fgsv.game import Game, Known, grouped
 from fgsv.partition import Partition
 from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
@@ -27,10 +27,16 @@ class View:
 
     inner: Door
     game: Game
-    lift: Callable[[Coalitions], Coalitions] = lambda coalitions: coalitions
-    """Coalitions of this game -> coalitions of the inner one."""
+    lift: Callable[[Coalitions], Coalitions] | None = None
+    """Coalitions of this game -> coalitions of the inner one; None if they are the same."""
     lower: Callable[[Floats], Floats] = lambda values: values
     """(m, q) values of the inner game -> values of this one."""
+
+    @property
+    def known(self) -> Known | None:
+        """What is known about the inner game, if the players are the same."""
+        known = self.inner.known
+        return None if known is None or self.lift is not None else replace(known, values=self.lower(known.values))
 
     @property
     def evaluator(self) -> Evaluator:
@@ -41,7 +47,8 @@ class View:
         """Return the (m, q) values of coalitions, in their order; memory is bounded."""
         batch = self.evaluator.batch_size
         step = batch * max(1, CHUNK_BYTES // (self.inner.game.n_players * batch))  # whole batches
-        chunks = [self.inner(self.lift(coalitions[i : i + step])) for i in range(0, len(coalitions), step)]
+        lift = self.lift or (lambda each: each)
+        chunks = [self.inner(lift(coalitions[i : i + step])) for i in range(0, len(coalitions), step)]
         return self.lower(np.concatenate(chunks))
 
     def ends(self) -> Floats:

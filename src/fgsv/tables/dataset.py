@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fgsv.partition import Partition
 from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.standing import Standing, check_features, find_rows, row_hashes
 from fgsv.tables.test_rows import TestRows, chosen, marked
 from fgsv.types import Masks
 
@@ -41,6 +42,8 @@ class Dataset:
     task: Task
     notes: tuple[str, ...]
     """Decisions made on the way, in plain words."""
+    test_hashes: tuple[str, ...] | None = None
+    """A hash of each test row, in order; None if a file or a column names the test rows."""
 
     @property
     def partition(self) -> Partition:
@@ -64,6 +67,7 @@ def prepare(
     shared_units: SharedUnits | None = None,
     ignore: Sequence[str] = (),
     task: Task | None = None,
+    standing: Standing | None = None,
 ) -> Dataset:
     """Make a data set of a table.
 
@@ -74,7 +78,8 @@ def prepare(
     by, which remain features; a numeric column with many distinct values is cut into three bands. Rows with the same
     value in column `unit` are one player; `shared_units` says what happens to a unit with rows of several providers.
     Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
-    what `recognise` infers from the target.
+    what `recognise` infers from the target. `standing` is what an earlier run stood on: its features and, unless
+    `test` or `test_by` name them, its test rows.
     """
     if not group:
         raise TableError("no provider column: name it with --group, or give a file for each provider")
@@ -91,15 +96,25 @@ def prepare(
     feature_names = [name for name in table.frame.columns if name not in not_features]
     if not feature_names:
         raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
+    earlier: list[str] = []
+    if standing is not None:
+        earlier = check_features(feature_names, standing)
+        feature_names, task = list(standing.features), task or cast(Task, standing.task)
     inferred = task is None
     task = task or recognise(values)
     y = _target(values, task)
     if test is not None:
-        rows = _rows_of_file(test, target, task, feature_names, group)
+        rows, hashes = _rows_of_file(test, target, task, feature_names, group), None
         is_test = np.zeros(len(y), dtype=bool)
     else:
+        places, hashes = None, None
+        identity = [*feature_names, target, *([] if unit is None else [unit])]
         if test_by is not None:
             is_test, note = marked(table.column(test_by, "marks the test rows"))
+        elif standing is not None and standing.test_rows is not None:
+            places = find_rows(table.frame[identity], standing.test_rows)
+            is_test = np.isin(np.arange(len(y)), places)
+            note = f"the {len(places)} test rows of the run to start from"
         else:
 
             def problem(is_test: Masks) -> str | None:
@@ -107,8 +122,11 @@ def prepare(
 
             content = table.frame[[*feature_names, target]]
             is_test, note = chosen(content, players, test_fraction, split_seed, problem)
-        features = table.frame.loc[is_test, feature_names]
-        rows = TestRows(features, y[is_test], {name: labels[name][is_test] for name in group}, note)
+        places = np.flatnonzero(is_test) if places is None else places
+        if test_by is None:
+            hashes = tuple(row_hashes(table.frame[identity].iloc[places]))
+        features = table.frame[feature_names].iloc[places]
+        rows = TestRows(features, y[places], {name: labels[name][places] for name in group}, note)
     _check_target(y[~is_test], rows.target, task, target)
     units = None if players is None else players.to_numpy()[~is_test]
     labels |= {name: _bands(table.column(name, "to group by")) for name in regroup if name not in labels}
@@ -123,6 +141,7 @@ def prepare(
         *dict.fromkeys([*table.notes, *(() if test is None else test.notes)]),
         f"{task} ({why})",
         f"tested on {rows.note}",
+        *earlier,
         *unit_notes,
         *(note for partition in groupings.values() for note in _groups_without_players(partition)),
         *(note for name, partition in groupings.items() for note in _shared_players(partition, name)),
@@ -137,6 +156,7 @@ def prepare(
         test_groups=rows.groups,
         task=task,
         notes=tuple(notes),
+        test_hashes=hashes,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
@@ -17,9 +20,10 @@ from fgsv.tables.inputs import read_all
 from fgsv.tables.leaks import warnings_of_features
 from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
-from fgsv.tables.preprocessing import Columns, recognise_columns, transformer
+from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
+from fgsv.tables.standing import Standing
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
 
@@ -82,6 +86,8 @@ def open_table(
     shared_units: SharedUnits | None = None,
     ignore: str | Sequence[str] = "",
     refit_preprocessing: bool = False,
+    reference: Any = None,
+    start: str | Path | Sequence[str | Path] = (),
     test_error: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
@@ -101,8 +107,16 @@ def open_table(
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
     are no features; those of `regroup` are, and group the same players once more. `test_error` makes the folds of the
     test rows outputs of the game (see `fgsv.tables.folds`).
+
+    So that evaluations of one period count in the next, `start` takes the preprocessing, the test rows and the score
+    from the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
+    test rows, that the preprocessing is fitted to in place of the training rows.
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
+    given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
+    if ledgers and reference is not None:
+        raise TableError("the preprocessing comes from --start or from --reference, not from both")
+    standing = Standing.of_ledger(ledgers[0]) if ledgers else None
     groups, ignored = _names(group), _names(ignore)
     if test is not None and test_by is not None:
         raise TableError("the test rows come from --test or from --test-by, not from both")
@@ -125,19 +139,34 @@ def open_table(
         shared_units=shared_units,
         ignore=ignored,
         task=task or task_of(model),
+        standing=standing,
     )
     learner = model_of(model, dataset.task, seed)
-    metrics, why = _names(metric or ()), []
+    metrics, why = _names(metric or ("" if standing is None else standing.metric)), []
     if not metrics:
         default, reason = default_metric(dataset, learner, test_error=test_error)
         metrics, why = [default], [reason]
     folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
     if test_error and folds is None:
         raise TableError(f"the error from the test rows takes one metric, got {', '.join(metrics)}")
-    columns = recognise_columns(dataset.features)
+    if standing is not None:
+        fitted, fitted_to = standing.fitted, "taken from the run to start from"
+    else:
+        frame, fitted_to = _to_fit(dataset, reference, encoding)
+        fitted = Fitted.to(frame, recognise_columns(frame))
+    columns = fitted.columns
     inputs, notes = inputs_of(
-        dataset, columns, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
+        dataset, fitted, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
     )
+    stands = Standing(
+        fitted,
+        ",".join(metrics),
+        dataset.task,
+        tuple(map(str, dataset.features.columns)),
+        dataset.test_hashes,
+    )
+    inputs = replace(inputs, stands_on=stands.parts())
+    notes = (notes[0], notes[1] or f"preprocessing is {fitted_to}")
     game = inputs.game()
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     source = Source(
@@ -155,7 +184,10 @@ def open_table(
         notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds)),
         versions=versions(),
         features=columns.used,
-        opened_with=given if model is None or isinstance(model, str) else None,
+        opened_with=given
+        if all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
+        else None,
+        frame=None if game.frame is None else {name: _short_hash(part) for name, part in game.frame.items()},
     )
     return Table(game, dataset, inputs, source, folds, tuple(warnings_of_features(dataset, columns)))
 
@@ -169,6 +201,22 @@ def _described(game: Any, metric: str, folds: Folds | None) -> list[str]:
     if folds is None:
         return lines
     return [*lines[:2], f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
+
+
+def _short_hash(part: str) -> str:
+    return hashlib.sha256(part.encode()).hexdigest()[:16]
+
+
+def _to_fit(dataset: Dataset, reference: Any, encoding: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows that the preprocessing is fitted to, and how that was done, in words."""
+    if reference is None:
+        return dataset.features, "fitted once, without labels, on all training rows"
+    if isinstance(reference, str) and reference == "test":
+        return dataset.test_features, "fitted once, without labels, on the test rows"
+    file = read_all(reference, encoding=encoding)
+    for name in dataset.features.columns:
+        file.column(name, "a feature")
+    return file.frame[list(dataset.features.columns)], f"fitted once, without labels, on {file.name}"
 
 
 def _names(names: str | Sequence[str]) -> list[str]:
@@ -192,6 +240,8 @@ class Inputs:
     seed: int
     numbers: Floats
     """(rows, p) the training rows as numbers, whatever turns them into numbers."""
+    stands_on: Mapping[str, str] = field(default_factory=dict)
+    """What the table adds to the frame of the game, from which a later period can take it."""
 
     def game(self, rows: Masks | None = None) -> Any:
         """Return the utility, of all training rows or of those that a mask selects."""
@@ -200,7 +250,7 @@ class Inputs:
         X, y, units = self.X, self.y, self.units
         if rows is not None:
             X, y, units = X[rows], y[rows], None if units is None else units[rows]
-        return utility(
+        game = utility(
             self.model,
             X,
             y,
@@ -211,11 +261,12 @@ class Inputs:
             empty=self.empty,
             seed=self.seed,
         )
+        return game if game.frame is None else replace(game, frame={**game.frame, **self.stands_on})
 
 
 def inputs_of(
     dataset: Dataset,
-    columns: Columns,
+    fitted: Fitted,
     learner: Any,
     metrics: Sequence[str],
     *,
@@ -226,21 +277,21 @@ def inputs_of(
 ) -> tuple[Inputs, tuple[str, ...]]:
     """Return what makes the utility of a data set, and what was decided on the way, in plain words.
 
-    Columns become numbers once, from the features of all training rows, or for each coalition anew (`refit`).
+    Columns become numbers by fitted preprocessing, or for each coalition anew (`refit`).
     """
-    into_numbers = transformer(columns)
-    numbers = into_numbers.fit_transform(dataset.features)
+    numbers, how = fitted.transform(dataset.features), ""
+    X: Any
+    X_test: Any
     if refit:
-        learner = make_pipeline(transformer(columns), learner)
+        learner = make_pipeline(transformer(fitted.columns), learner)
         X, X_test = dataset.features, dataset.test_features
         how = "preprocessing is fitted anew for each coalition"
     else:
-        X, X_test = numbers, into_numbers.transform(dataset.test_features)
-        how = "preprocessing is fitted once, without labels, on all training rows"
+        X, X_test = numbers, fitted.transform(dataset.test_features)
     scoring: Any = metrics[0] if len(metrics) == 1 else list(metrics)
     worth: Any = empty
     if folds is not None:
         scoring, worth = folds.scoring, folds.empty if empty is None else empty
     y, y_test = dataset.target, dataset.test_target
     inputs = Inputs(learner, X, y, X_test, y_test, scoring, worth, dataset.units, seed, numbers)
-    return inputs, (f"features: {columns.describe()}", how)
+    return inputs, (f"features: {fitted.columns.describe()}", how)

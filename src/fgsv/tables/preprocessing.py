@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -98,6 +99,73 @@ def _kind(column: pd.Series[Any]) -> str:
     if words.nunique() > max(MOST_CATEGORIES, len(words) // 2):
         return "left_out"
     return "categories"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Preprocessing with all that it has learned, as JSON can hold it: the same numbers for a row in every period."""
+
+    columns: Columns
+    medians: tuple[float, ...]
+    """Of the numbers, then of the dates."""
+    means: tuple[float, ...]
+    scales: tuple[float, ...]
+    words: tuple[tuple[str, ...], ...]
+    """For each column of categories, those that have a column of their own."""
+    shared: tuple[bool, ...]
+    """For each column of categories, whether all others share one more."""
+
+    @classmethod
+    def to(cls, frame: pd.DataFrame, columns: Columns) -> Fitted:
+        """Fit the preprocessing to a frame."""
+        fitted = transformer(columns).fit(frame)
+        numeric = [fitted.named_transformers_[name] for name in ("numbers", "dates") if getattr(columns, name)]
+        words, shared = [], []
+        if columns.categories:
+            encoder = fitted.named_transformers_["categories"]["columns"]
+            for known, rare in zip(encoder.categories_, encoder.infrequent_categories_, strict=True):
+                few = set() if rare is None else set(rare)
+                words.append(tuple(str(word) for word in known if word not in few))
+                shared.append(rare is not None)
+
+        def learned(step: str, name: str) -> tuple[float, ...]:
+            return tuple(float(number) for each in numeric for number in getattr(each[step], name))
+
+        return cls(
+            columns,
+            learned("impute", "statistics_"),
+            learned("scale", "mean_"),
+            learned("scale", "scale_"),
+            tuple(words),
+            tuple(shared),
+        )
+
+    def transform(self, frame: pd.DataFrame) -> Floats:
+        """Return a frame as numbers, like the fitted `transformer`."""
+        parts = []
+        if self.columns.numbers:
+            parts.append(ToFloats().transform(frame[list(self.columns.numbers)]))
+        if self.columns.dates:
+            parts.append(ToDays().transform(frame[list(self.columns.dates)]))
+        if parts:
+            numbers = np.column_stack(parts)
+            numbers = np.where(np.isnan(numbers), self.medians, numbers)
+            parts = [(numbers - self.means) / self.scales]
+        if self.columns.categories:
+            cells = ToWords().transform(frame[list(self.columns.categories)])
+            for column, words, shared in zip(cells.T, self.words, self.shared, strict=True):
+                codes = pd.Index(words).get_indexer(pd.Index(column))
+                codes = np.where(codes < 0, len(words), codes)
+                parts.append(np.eye(len(words) + 1)[codes][:, : len(words) + shared])
+        return np.column_stack(parts)
+
+    @classmethod
+    def of_dict(cls, document: Mapping[str, Any]) -> Fitted:
+        """Read what `dataclasses.asdict` returned, from JSON."""
+        columns = Columns(**{name: tuple(names) for name, names in document["columns"].items()})
+        words = tuple(map(tuple, document["words"]))
+        medians, means, scales = (tuple(document[name]) for name in ("medians", "means", "scales"))
+        return cls(columns, medians, means, scales, words, tuple(document["shared"]))
 
 
 def transformer(columns: Columns) -> ColumnTransformer:

@@ -32,6 +32,9 @@ class Source:
     opened_with: Mapping[str, Any] | None = None
     """The other arguments of `open_table`, to open the same data again; None where JSON cannot hold them."""
 
+    frame: Mapping[str, str] | None = None
+    """A hash of each thing that values depend on besides the players."""
+
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         return asdict(self) | {"notes": list(self.notes), "features": list(self.features)}

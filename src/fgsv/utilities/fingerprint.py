@@ -317,8 +317,12 @@ def row_digests(X: Any, labels: np.ndarray[Any, Any], units: list[np.ndarray[Any
 
 
 def _cells(column: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return the (n, w) bytes of n cells, or of n rows of cells."""
-    if column.dtype.kind not in "biufcSUmM":
-        column = np.array([repr(_plain(value)) for value in column.reshape(-1)]).reshape(column.shape)
+    """Return the (n, w) bytes of n cells, or of n rows of cells; those of a cell do not depend on the others."""
+    if column.dtype.kind not in "biufcmM":
+        cells = column.reshape(-1)
+        words = cells if column.dtype.kind in "SU" else np.array([repr(_plain(value)) for value in cells])
+        distinct, places = np.unique(words, return_inverse=True)
+        digests = b"".join(hashlib.sha256(str(word).encode()).digest()[:16] for word in distinct.tolist())
+        column = np.frombuffer(digests, np.uint8).reshape(-1, 16)[places.reshape(-1)].reshape(len(column), -1)
     column = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
     return column.view(np.uint8).reshape(len(column), -1)

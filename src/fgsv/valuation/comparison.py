@@ -19,9 +19,10 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     >>> compare(*runs)["clear"].tolist()
     [True, True, True]
 
-    Columns: group, share_a, share_b, difference, difference_low, difference_high, clear. The two runs
-    are assumed independent: with the same seed and game the intervals are too wide. A group in only one of them
-    is listed with the other share missing; `clear` is None there, and where an error is unknown.
+    Columns: group, share_a, share_b, difference, difference_low, difference_high, clear, status. The two runs
+    are assumed independent: with the same seed and game, or if one started from the other, the intervals are too
+    wide. A group in only one of them is listed with the other share missing, as one that joined or left (`status`,
+    otherwise "both"); `clear` is None there, and where an error is unknown.
     """
     if first.values.ndim != 1 or second.values.ndim != 1:
         raise ValueError("only valuations with one output can be compared: combine the outputs first")
@@ -36,8 +37,9 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         reach = _reach([each.get(name, np.nan) for each in errors], freedoms, confidence)
         difference = b - a
         clear = None if np.isnan(reach) else bool(abs(difference) > reach)
-        rows.append([name, a, b, difference, difference - reach, difference + reach, clear])
-    columns = ["group", "share_a", "share_b", "difference", "difference_low", "difference_high", "clear"]
+        status = "joined" if name not in shares[0] else "both" if name in shares[1] else "left"
+        rows.append([name, a, b, difference, difference - reach, difference + reach, clear, status])
+    columns = ["group", "share_a", "share_b", "difference", "difference_low", "difference_high", "clear", "status"]
     return pd.DataFrame(rows, columns=columns).astype({"clear": object})
 
 

@@ -55,7 +55,8 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "efficient": valuation.efficient,
         "grouped": valuation.grouped,
         "settings": {} if valuation.settings is None else valuation.settings.to_dict(),
-        "info": {} if failures is None else {"failures": asdict(failures)},
+        "info": ({} if failures is None else {"failures": asdict(failures)})
+        | ({"known": valuation.n_known} if valuation.n_known else {}),
     }
 
 
@@ -129,6 +130,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         field("info", lambda stated: Failures(**stated["failures"]) if "failures" in info else None),
         field("weights", lambda stated: tuple(map(float, stated)), optional=True),
         finished=field("finished", bool),
+        n_known=field("info", lambda stated: int(stated.get("known", 0))),
     )
     if field("stopped", str) != loaded.stopped:
         raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")

@@ -45,6 +45,8 @@ class RunSettings:
     """Fingerprint of the groups whose errors the stopping rules looked at; None in files of 0.1.0."""
     version: str = fgsv.__version__
     """Version of fgsv: the text of an end may differ between versions."""
+    start: str | None = None
+    """Hash of the known evaluations that the run started from (`Known.sha256`)."""
     needs: tuple[str, ...] = ()
     """Arguments of `fgsv.value` that are the user's own objects, and must be passed again to repeat the run."""
 

@@ -84,6 +84,8 @@ class Valuation:
     """False before the first estimate of a run is complete; such a valuation is only a sign of progress."""
     finished: bool = True
     """False in a file saved before the requested payout, audit or report was done."""
+    n_known: int = 0
+    """Evaluations that were known before the run (`start=`) and used; `n_evaluations` does not count them."""
 
     @classmethod
     def of(
@@ -100,6 +102,7 @@ class Valuation:
         settings: RunSettings | None = None,
         failures: Failures | None = None,
         is_estimate: bool = True,
+        n_known: int = 0,
     ) -> Valuation:
         """Return the valuation of a partition from an estimate; `ends` are U(0) and U(N), (2, q)."""
         single = game.outputs is None and ends.shape[1] == 1
@@ -142,6 +145,7 @@ class Valuation:
             settings,
             failures,
             is_estimate=is_estimate,
+            n_known=n_known,
         )
 
     @property
@@ -363,7 +367,8 @@ class Valuation:
     def _footnotes(self) -> list[str]:
         """What stands below the table."""
         total = np.array2string(np.asarray(self.total), precision=6)
-        how = f"{self.method}: {self.n_evaluations} evaluations; {self.end}; U(N) - U(0) = {total}"
+        known = f" and {self.n_known} known before" if self.n_known else ""
+        how = f"{self.method}: {self.n_evaluations} evaluations{known}; {self.end}; U(N) - U(0) = {total}"
         failed = [] if self.failures is None else [str(self.failures)]
         return [how, *failed, *([] if self.about_shares is None else [self.about_shares])]
 

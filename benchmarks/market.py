@@ -1,0 +1,86 @@
+"""What it takes to start from a ledger of a million evaluations.
+
+python -m benchmarks market --open
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fgsv.coalitions import Coalitions, pack
+from fgsv.game import Game
+from fgsv.ledger import Ledger, Outcome, known
+from fgsv.ledger.earlier import take_over
+
+N, LEAVE, JOIN, BATCH = 60, 3, 3, 256
+
+
+def game(players: range) -> Game:
+    """Return a game of these players, which says what they are and costs nothing."""
+    return Game(lambda masks: np.sqrt(masks.sum(axis=1)), len(players), frame="roots", players=list(players))
+
+
+def write(path: Path, n_evaluations: int) -> None:
+    """Write a ledger of uniform draws by a recorded law."""
+    rng = np.random.default_rng(0)
+    with Ledger(path) as ledger:
+        number = ledger.game(game(range(N)))
+        run = ledger.begin_run(number, {"seed": 0, "method": "covariance"})
+        ledger.add_law(run, 0, {"first": 2})
+        for _ in range(0, n_evaluations, 64 * BATCH):
+            batches = []
+            for _ in range(64):
+                masks = rng.random((BATCH, N)) < rng.random((BATCH, 1))
+                values = np.sqrt(masks.sum(axis=1, dtype=float))[:, None]
+                batches.append((pack(Coalitions.from_masks(masks)), Outcome(values, 0.1)))
+            ledger.record(number, batches, run=run)
+
+
+def one(path: Path, copy: Path | None) -> None:
+    """Open a ledger for next month's game and print what that took."""
+    start, next_month = time.perf_counter(), game(range(LEAVE, N + JOIN))
+    found = known(next_month, [path])
+    seconds = time.perf_counter() - start
+    if copy is not None:
+        with Ledger(copy) as ledger:
+            take_over(ledger, next_month, [path])
+    print(
+        json.dumps(
+            {
+                "recorded": found.n_recorded,
+                "apply": len(found),
+                "seconds to open": round(seconds, 1),
+                "seconds to open and take over": round(time.perf_counter() - start, 1),
+                "MiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+                "sha256": found.sha256[:16],
+            }
+        )
+    )
+
+
+def main() -> None:
+    """Measure in a process of its own, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--open", action="store_true", help="only what it takes to open a large ledger")
+    parser.add_argument("--evaluations", type=int, default=1_000_000)
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--copy", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        one(arguments.one, arguments.copy)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "march.db"
+            write(path, arguments.evaluations)
+            for more in ([], ["--copy", str(Path(folder) / "april.db")]):
+                command = [sys.executable, "-m", "benchmarks", "market", "--one", str(path), *more]
+                print(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())

@@ -1,0 +1,373 @@
+"""Known evaluations: what earlier ledgers know about a game, even if players have joined or left since."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.coalitions import BITS_ONLY, n_rows, unpack
+from fgsv.game import Game, Known, PastRun, as_game, as_keys
+from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
+from fgsv.ledger.records import Batch, Purpose
+from fgsv.ledger.schema import Promise
+from fgsv.types import Floats, Ints, Masks
+
+MOST_BYTES = 2**31
+"""Limit on the bits of all known coalitions."""
+AT_ONCE = 2**14
+"""Coalitions that are translated at once, and copied in one transaction."""
+_LIMITS = ("budget", "max_seconds", "stderr", "precision", "rules", "confidence", "groups")
+_NOT_DRAWN_BY = (*_LIMITS, "version", "needs", "timeout", "on_error", "proxy")
+"""Settings that do not change what a run draws, only how much: runs that differ in nothing else are one."""
+
+
+def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection[bytes] | None = None) -> Known:
+    """Return what ledgers know about a game: evaluations of its frame whose players are all in it.
+
+    Players are known again by their digests. Of several players with equal content, the first of the one game is the
+    first of the other, and so on. `keys` limits it to some batches.
+
+    The result does not depend on the order of the ledgers. A coalition that a run drew, and that something else asked
+    for too, only has its value. Raises `WrongLedger` if nothing in a ledger can apply, and says why.
+    """
+    game = as_game(game)
+    digests = game.player_digests()
+    if digests is None and game.fingerprint is None:
+        raise WrongLedger(
+            "this game does not say what its players are, so nothing that is known about them can be found: name "
+            'them with fgsv.Game(fn, n_players, frame="ridge, test rows of 2024", players=[...])'
+        )
+    found = _Found(game, digests)
+    for each in ledgers:
+        if isinstance(each, Ledger):
+            found.read(each, keys)
+            continue
+        with Ledger(each, read_only=True) as opened:
+            found.read(opened, keys)
+    return found.known()
+
+
+def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[bytes]:
+    """Copy the evaluations of a game's frame, with their runs and laws, into a ledger; return the batches' keys.
+
+    Raise an error if the ledger has other values for them.
+    """
+    keys: dict[bytes, None] = {}
+    for path in ledgers:
+        with Ledger(path, read_only=True) as source:
+            games = {number: into.game(old) for number, old in applicable(source, game)}
+            runs = {run["id"]: into.add_run(games[run["game"]], run) for run in source.runs() if run["game"] in games}
+            for run, number in runs.items():
+                into.add_beginning(number, source.beginning(run))
+                for first, law in source.laws(run).items():
+                    into.add_law(number, first, law)
+            for number, copied in games.items():
+                for batches in _chunks(source.batches(number)):
+                    new = [batch for batch in batches if _is_new(into, copied, batch)]
+                    keys |= dict.fromkeys(into.key(copied, batch.replicate, batch.coalitions) for batch in batches)
+                    for run in dict.fromkeys(batch.run for batch in new):
+                        records = [(batch.coalitions, batch.outcome) for batch in new if batch.run == run]
+                        into.record(copied, records, run=None if run is None else runs[run])
+    return list(keys)
+
+
+def _chunks(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """Yield consecutive batches of one run together, so that copies keep their order."""
+    chunk: list[Batch] = []
+    count = 0
+    for batch in batches:
+        if chunk and (batch.run != chunk[-1].run or count > AT_ONCE):
+            yield chunk
+            chunk, count = [], 0
+        chunk.append(batch)
+        count += n_rows(batch.coalitions)
+    if chunk:
+        yield chunk
+
+
+def _is_new(into: Ledger, game: int, batch: Batch) -> bool:
+    there = into.find(game, batch.coalitions, batch.replicate)
+    if there is None:
+        return True
+    if there.values.shape != batch.outcome.values.shape or not np.array_equal(
+        there.values, batch.outcome.values, equal_nan=True
+    ):
+        raise LedgerError(
+            f"{into.path} has other values than the ledger to start from, for the same coalitions: use a new ledger"
+        )
+    return False
+
+
+def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
+    """Return the games of a ledger that share their frame with a game; raise `WrongLedger` if there are none."""
+    promises = ledger.promises()
+    games = ledger.games()
+    found = [
+        (number, old) for number, old in games if promises[number] is Promise.CODE and not differences(old, game)
+    ]
+    if found:
+        return found
+    if not games:
+        raise WrongLedger(f"{ledger.path} has no evaluations to start from")
+    recent = [old for number, old in games if promises[number] is Promise.CODE]
+    if not recent:
+        raise _of_0_1_0(ledger)
+    moved = min((differences(old, game) for old in recent), key=len)
+    raise WrongLedger(
+        f"nothing in {ledger.path} can be reused: {'; '.join(moved)}. Run without it, or undo the change"
+    )
+
+
+def last_frame(path: str | Path) -> str | Mapping[str, str] | None:
+    """Return the frame of the last run of a ledger; None if its game has none."""
+    with Ledger(path, read_only=True) as ledger:
+        games, promises = dict(ledger.games()), ledger.promises()
+        runs = [run for run in ledger.runs() if promises[run["game"]] is Promise.CODE]
+        if not runs:
+            raise _of_0_1_0(ledger) if games else WrongLedger(f"{path} has no evaluations to start from")
+        return games[latest(runs)["game"]].frame
+
+
+def latest(runs: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the run that started last, also where ledgers were merged in another order."""
+    return max(runs, key=lambda run: (run["started"], run["id"]))
+
+
+def _of_0_1_0(ledger: Ledger) -> WrongLedger:
+    return WrongLedger(
+        f"{ledger.path} was written by fgsv 0.1.0, which did not record what the players are: it can be shown, "
+        "merged and verified, but its evaluations cannot be used for another set of players"
+    )
+
+
+def differences(old: Game, game: Game) -> list[str]:
+    """Return in words what differs between the frames of two games; empty if coalitions keep their values."""
+    if old.fingerprint == game.fingerprint:
+        return []
+    if old.frame is None or old.player_digests() is None:
+        return [f"its game {old.fingerprint!r} does not say what its players are"]
+    if game.frame is None:
+        return ["this game does not say what its values depend on besides the players (its frame)"]
+    if isinstance(old.frame, Mapping) and isinstance(game.frame, Mapping):
+        names = [name for name in {**old.frame, **game.frame} if old.frame.get(name) != game.frame.get(name)]
+        moved = [f"the {name} changed" for name in names]
+    else:
+        moved = [] if old.frame == game.frame else [f"the frame was {_short(old.frame)}, now {_short(game.frame)}"]
+    if old.outputs != game.outputs and not moved:
+        moved = [f"the outputs were {old.outputs}, now {game.outputs}"]
+    return moved
+
+
+def _short(frame: Any) -> str:
+    text = repr(frame)
+    return text if len(text) <= 100 else text[:100] + "..."
+
+
+def match(old: bytes, new: bytes) -> Ints:
+    """Return, for each player of an old game, its column in the new one, or -1 if it has left; 16 bytes a player."""
+    columns = {each: column for column, each in enumerate(_numbered(new))}
+    return np.array([columns.get(each, -1) for each in _numbered(old)], dtype=np.int64)
+
+
+def _numbered(digests: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield the digest of each player with the number of equal ones before it."""
+    seen: Counter[bytes] = Counter()
+    for start in range(0, len(digests), 16):
+        digest = digests[start : start + 16]
+        yield digest, seen[digest]
+        seen[digest] += 1
+
+
+@dataclass
+class _Drawn:
+    """A run, or several that are one: killed and resumed, or repeated with a larger budget."""
+
+    settings: dict[str, Any]
+    laws: dict[int, dict[str, Any]]
+    game: Game
+    n_draws: int = 0
+    n_evaluations: int = 0
+    had: Masks = field(default_factory=lambda: np.zeros(0, dtype=bool))
+
+
+class _Found:
+    """Collects the known evaluations of one game."""
+
+    def __init__(self, game: Game, digests: bytes | None) -> None:
+        self._game, self._digests = game, digests
+        self._runs: dict[str, _Drawn] = {}
+        self._packed: list[NDArray[np.uint8]] = []
+        self._values: list[Floats] = []
+        self._of_run: list[Ints] = []
+        self._place: list[Ints] = []
+        self._n_recorded = self._n_bytes = 0
+        self._seen: set[bytes] = set()
+        self._latest: tuple[str, Masks, int, tuple[str, ...]] = ("", np.zeros(game.n_players, dtype=bool), 0, ())
+        self._notes: dict[str, None] = {}
+        self._versions: dict[str, Mapping[str, str]] = {}
+
+    def read(self, ledger: Ledger, keys: Collection[bytes] | None) -> None:
+        """Take in a ledger."""
+        runs = {run["id"]: run for run in ledger.runs()}
+        for number, old in applicable(ledger, self._game):
+            columns = self._columns(old)
+            had = np.zeros(self._game.n_players, dtype=bool)
+            had[columns[columns >= 0]] = True
+            own = [run for run in runs.values() if run["game"] == number]
+            self._versions |= {json.dumps(run["versions"], sort_keys=True): run["versions"] for run in own}
+            started = latest(own)["started"] if own else ""
+            if started >= self._latest[0]:
+                begun = [ledger.beginning(run["id"]).get("providers", ()) for run in own]
+                providers = next((tuple(names) for names in reversed(begun) if names), ())
+                self._latest = started, had, int((columns < 0).sum()), providers
+            drawn = {id: self._drawn(ledger, run, old, had) for id, run in runs.items() if run["game"] == number}
+            self._read_game(ledger, number, old, columns, drawn, keys)
+
+    def _columns(self, old: Game) -> Ints:
+        theirs = old.player_digests()
+        if theirs is None or self._digests is None:  # the same game, by name
+            return np.arange(old.n_players)
+        present = [each for each, _ in _numbered(theirs) if any(each)]  # zeros are players that were forgotten
+        equal = len(present) - len(set(present))
+        if equal:
+            self._notes[f"{equal} players have the same content as another; all count, and are matched in order"] = (
+                None
+            )
+        return match(theirs, self._digests)
+
+    def _drawn(self, ledger: Ledger, run: Mapping[str, Any], old: Game, had: Masks) -> str | None:
+        """Return the key of a run that drew by recorded laws, or None if it did not."""
+        if run["purpose"] != Purpose.DRAWS:
+            return None
+        settings = {name: each for name, each in run["settings"].items() if name not in _NOT_DRAWN_BY}
+        key = json.dumps([old.fingerprint, settings], sort_keys=True)
+        drawn = self._runs.setdefault(key, _Drawn(settings, {}, old, had=had))
+        drawn.laws |= ledger.laws(run["id"])
+        drawn.n_evaluations = max(drawn.n_evaluations, run["n_evaluations"] or 0)
+        return key
+
+    def _read_game(
+        self,
+        ledger: Ledger,
+        number: int,
+        old: Game,
+        columns: Ints,
+        drawn: Mapping[int, str | None],
+        keys: Collection[bytes] | None,
+    ) -> None:
+        """Take in the evaluations of a game. A draw counts as one while its place among those of its run is certain.
+
+        It is not certain where evaluations that another run had asked for may have been found in the ledger. Then
+        the number of evaluations that the run ended with decides, unless coalitions are found one by one.
+        """
+        numbers = {key: place for place, key in enumerate(self._runs)}
+        places: Counter[str] = Counter()
+        owners: set[str | None] = set()
+        begun = len(self._of_run)
+        for batch in ledger.batches(number):
+            name = ledger.key(number, 0, batch.coalitions)
+            if batch.replicate or (keys is not None and name not in keys):
+                continue
+            masks = _masks(old.n_players, batch.coalitions)
+            sizes = masks.sum(axis=1)
+            values = batch.outcome.values
+            self._n_recorded += (
+                0 if name in self._seen or not values.size else int((values == values).all(axis=1).sum())
+            )
+            self._seen.add(name)
+            between = (sizes > 0) & (sizes < old.n_players)
+            key = None if batch.run is None else drawn.get(batch.run)
+            if between.any():
+                owners.add(key)
+            run, place = np.full(len(masks), -1), np.full(len(masks), -1)
+            if key is not None:
+                sure = owners <= {key}
+                run[between] = numbers[key] if sure else -2 - numbers[key]
+                place[between] = places[key] + np.arange(between.sum())
+                places[key] += int(between.sum())
+            self._add(masks, columns, batch, run, place)
+        for key, count in places.items():
+            entry = self._runs[key]
+            whole = not old.independent_rows and entry.n_evaluations - count in (0, 2)
+            entry.n_draws = max(entry.n_draws, count)
+            for run in self._of_run[begun:]:
+                run[run == -2 - numbers[key]] = numbers[key] if whole else -1
+
+    def _add(self, masks: Masks, columns: Ints, batch: Batch, run: Ints, place: Ints) -> None:
+        values = batch.outcome.values
+        if not values.shape[1]:
+            return
+        rows = ~masks[:, columns < 0].any(axis=1) & ~np.isnan(values).any(axis=1)
+        translated = np.zeros((int(rows.sum()), self._game.n_players), dtype=bool)
+        translated[:, columns[columns >= 0]] = masks[rows][:, columns >= 0]
+        self._packed.append(np.packbits(translated, axis=1))
+        self._values.append(values[rows])
+        self._of_run.append(run[rows])
+        self._place.append(place[rows])
+        self._n_bytes += self._packed[-1].size
+        if self._n_bytes > MOST_BYTES:
+            raise ValueError(
+                f"the known coalitions of {self._game.n_players} players take more than {MOST_BYTES >> 30} GiB: "
+                "start from fewer of them, or make players of several rows each"
+            )
+
+    def known(self) -> Known:
+        """Return what was found, sorted, each coalition once."""
+        order = sorted(self._runs)  # the same whatever ledger came first
+        kept = [key for key in order if self._runs[key].laws]
+        renumbered = np.full(len(self._runs) + 1, -1)
+        for position, key in enumerate(self._runs):
+            renumbered[position] = kept.index(key) if key in kept else -1
+        n, width = self._game.n_players, (self._game.n_players + 7) // 8
+        q = self._values[0].shape[1] if self._values else len(self._game.outputs or (0,))
+        packed = np.concatenate(self._packed or [np.zeros((0, width), np.uint8)])
+        values = np.concatenate(self._values or [np.zeros((0, q))])
+        run = renumbered[np.concatenate(self._of_run or [np.zeros(0, np.int64)])]
+        place = np.where(run < 0, -1, np.concatenate(self._place or [np.zeros(0, np.int64)]))
+        self._packed, self._values, self._of_run, self._place = [], [], [], []
+        # a coalition that was not drawn comes first among equal ones, and is kept
+        by_rest = np.lexsort((*values.T[::-1], place, run))
+        rows = by_rest[np.argsort(as_keys(packed[by_rest]), kind="stable")]
+        ordered = as_keys(packed[rows])
+        first = np.append(True, ordered[1:] != ordered[:-1])[: len(rows)]
+        chosen = rows[first]
+        apart = np.abs(
+            values[rows] - np.repeat(values[chosen], np.diff(np.flatnonzero(np.append(first, True))), axis=0)
+        )
+        if apart.any():
+            self._notes[f"some coalitions were evaluated twice, and differ by up to {apart.max():.3g}"] = None
+        past = [
+            PastRun(each.game.n_players, each.had, each.n_draws, each.laws, each.settings)
+            for each in map(self._runs.__getitem__, kept)
+        ]
+        _, had, n_left, providers = self._latest
+        return Known(
+            n,
+            packed[chosen],
+            values[chosen],
+            run[chosen],
+            place[chosen],
+            tuple(past),
+            had,
+            n_left,
+            self._n_recorded,
+            tuple(self._notes),
+            providers,
+            tuple(self._versions[key] for key in sorted(self._versions)),
+        )
+
+
+def _masks(n_players: int, packed: bytes) -> Masks:
+    """Return the (m, n) coalitions of a batch."""
+    if n_players > BITS_ONLY:
+        return unpack(n_players, packed).masks()
+    m = n_rows(packed)
+    bits = np.frombuffer(packed, np.uint8, offset=4 + 4 * m).reshape(m, -1)[:, 1:]
+    return np.unpackbits(bits, axis=1, count=n_players).astype(bool)

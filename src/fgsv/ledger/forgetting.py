@@ -1,0 +1,97 @@
+"""Forgetting: erase the evaluations that used players who have withdrawn."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fgsv.coalitions import unpack
+from fgsv.game import Game, player_digest
+from fgsv.ledger.earlier import latest
+from fgsv.ledger.file import Ledger, WrongLedger
+from fgsv.ledger.records import Batch, Outcome
+from fgsv.types import Masks
+
+FORGOTTEN = "forgotten: a player has withdrawn"
+"""What stands in place of an erased value; such a coalition is evaluated again if its game is run again."""
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was erased from a ledger."""
+
+    players: int
+    evaluations: int
+
+
+def forget(path: str | Path, players: Collection[str] = (), *, keep: str | Path | None = None) -> Forgotten:
+    """Erase every evaluation of a coalition with players who have withdrawn.
+
+    `players` names them by id or by digest in hexadecimal; `keep` keeps only those of the last run of a ledger.
+
+    The values are overwritten, and the players' digests too, so that nobody can know them again; then the file is
+    written anew, without what SQLite keeps of deleted records. Which places of a game were in a coalition stays, so
+    that the other draws of a run keep theirs. A result that needs an erased value can no longer be verified.
+    """
+    if bool(players) == (keep is not None):
+        raise ValueError("say which players to forget: --player ID, or --keep LEDGER for all but those of a ledger")
+    withdrawn = _digests_of(players)
+    kept = None if keep is None else _players_of_last_run(keep)
+    players_gone: set[bytes] = set()
+    n_evaluations = 0
+    with Ledger(path) as ledger:
+        for number, game in ledger.games():
+            digests = game.player_digests()
+            if digests is None:
+                continue
+            each = [digests[start : start + 16] for start in range(0, len(digests), 16)]
+            gone = np.array([digest in withdrawn if kept is None else digest not in kept for digest in each])
+            gone &= np.array([any(digest) for digest in each])  # zeros were forgotten before
+            if not gone.any():
+                continue
+            erased = list(_erased(ledger, number, game, gone))
+            players_gone |= {digest for left, digest in zip(gone, each, strict=True) if left}
+            n_evaluations += sum(count for _, count in erased)
+            nobody = b"".join(bytes(16) if left else digest for left, digest in zip(gone, each, strict=True))
+            ledger.replace(replace(game, players=nobody), number, [batch for batch, _ in erased])
+    if players_gone:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("VACUUM")
+    return Forgotten(len(players_gone), n_evaluations)
+
+
+def _digests_of(players: Iterable[str]) -> set[bytes]:
+    """Return the digests of players, given as ids or as digests in hexadecimal."""
+    hexadecimal = set("0123456789abcdef")
+    are = {each: len(each) == 32 and set(each) <= hexadecimal for each in players}
+    return {bytes.fromhex(each) if is_digest else player_digest(each) for each, is_digest in are.items()}
+
+
+def _players_of_last_run(path: str | Path) -> set[bytes]:
+    """Return the digests of the players of the last run of a ledger."""
+    with Ledger(path, read_only=True) as ledger:
+        runs, games = ledger.runs(), dict(ledger.games())
+        digests = games[latest(runs)["game"]].player_digests() if runs else None
+    if not digests:
+        raise WrongLedger(f"{path} has no run of a game that says what its players are")
+    return {digests[start : start + 16] for start in range(0, len(digests), 16)}
+
+
+def _erased(ledger: Ledger, number: int, game: Game, gone: Masks) -> Iterator[tuple[Batch, int]]:
+    """Yield the batches that change, and how many of their evaluations are erased."""
+    for batch in ledger.batches(number):
+        rows = np.asarray(unpack(game.n_players, batch.coalitions).masks()[:, gone].any(axis=1))
+        outcome = batch.outcome
+        if not rows.any() or not outcome.values.shape[1]:
+            continue
+        known = rows & ~np.isnan(outcome.values).any(axis=1)
+        failures = {text: [row for row in where if not rows[row]] for text, where in outcome.failures.items()}
+        failures = {text: where for text, where in failures.items() if where}
+        failures[FORGOTTEN] = np.flatnonzero(rows).tolist()
+        values = np.where(rows[:, None], np.nan, outcome.values)
+        yield replace(batch, outcome=Outcome(values, outcome.seconds, failures)), int(known.sum())

@@ -1,0 +1,65 @@
+"""Settlements: what corrects a payment that was already made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+
+from fgsv.payout.splitting import Payout
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """What each provider was paid, what it is due, and what is still to pay, or to pay back (negative)."""
+
+    names: tuple[str, ...]
+    paid: tuple[Decimal, ...]
+    due: tuple[Decimal, ...]
+    currency: str
+
+    @property
+    def corrections(self) -> tuple[Decimal, ...]:
+        """Due less paid; they add up to the difference of the two amounts exactly."""
+        return tuple(due - paid for due, paid in zip(self.due, self.paid, strict=True))
+
+    @property
+    def total(self) -> Decimal:
+        """What all corrections add up to."""
+        return sum(self.corrections, Decimal(0))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with a row for each provider; money is `Decimal`."""
+        columns = {"group": self.names, "paid": self.paid, "due": self.due, "correction": self.corrections}
+        return pd.DataFrame({name: pd.Series(list(column), dtype=object) for name, column in columns.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON; money is text."""
+        rows = self.to_frame().astype(str).to_dict("records")
+        return {"currency": self.currency, "total": str(self.total), "corrections": rows}
+
+
+def settle(paid: Payout, due: Payout) -> Settlement:
+    """Return what corrects a payment already made, given the payout that should have been made instead.
+
+    Who is in one of the two payouts only was paid, or is due, nothing in the other.
+
+    >>> import fgsv
+    >>> runs = [fgsv.exact(fgsv.games.Airport([1, 2, last]), ["a", "b", "c"]) for last in (3, 5)]
+    >>> found = settle(*(fgsv.payout.split(run, 100) for run in runs))
+    >>> [str(correction) for correction in found.corrections], str(found.total)
+    (['-4.44', '-11.12', '15.56'], '0.00')
+    """
+    if paid.currency != due.currency:
+        raise ValueError(f"the payment was in {paid.currency}, and {due.currency} is due: settle in one currency")
+    before, now = (dict(zip(map(str, each.names), each.payments, strict=True)) for each in (paid, due))
+    names = tuple(dict.fromkeys([*before, *now]))
+    nothing = Decimal(0) * max(paid.unit, due.unit)
+    return Settlement(
+        names,
+        tuple(before.get(name, nothing) for name in names),
+        tuple(now.get(name, nothing) for name in names),
+        paid.currency,
+    )

@@ -1,0 +1,132 @@
+"""The start of a run: evaluations that earlier ledgers know, which are answered from there and not counted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fgsv.coalitions import Coalitions
+from fgsv.game import Game, Known
+from fgsv.ledger import Ledger, WrongLedger, known
+from fgsv.ledger.earlier import take_over
+from fgsv.partition import Partition
+from fgsv.running.recheck import recheck_known
+from fgsv.running.workers import Workers
+from fgsv.types import Floats
+
+Start = str | Path | Sequence[str | Path] | Known | None
+"""Earlier ledgers, which are only read; or what is known."""
+AT_ONCE = 2**26
+"""Booleans held at once when coalitions are looked up."""
+
+
+class Beginning:
+    """What an evaluator starts from; it is fixed before the first evaluation, and does not change with the ledger."""
+
+    def __init__(self, game: Game, start: Start = None, ledger: Any = None) -> None:
+        self._game = game
+        self._paths = [] if start is None or isinstance(start, Known) else _paths(start, ledger)
+        self.known: Known | None = start if isinstance(start, Known) else None
+        if self._paths:
+            self.known = known(game, self._paths)
+        self.n_answered = 0
+        """Requested evaluations that were known, each counted as often as it was requested."""
+        self._keys: list[bytes] = []
+        self._checked = isinstance(start, Known)  # a run that is replayed evaluates nothing
+
+    def counter(self) -> Callable[[], int]:
+        """Return what counts the known evaluations among those of a run that begins now, U(0) and U(N) included."""
+        if self.known is None:
+            return lambda: 0
+        before = self.n_answered - int((self.known.find(Coalitions.ends(self._game.n_players)) >= 0).sum())
+        return lambda: self.n_answered - before
+
+    def take_over(self, ledger: Ledger) -> None:
+        """Copy the evaluations into the ledger of the run, which then needs the earlier ones no more."""
+        if self._paths and not ledger.read_only:
+            self._keys = take_over(ledger, self._game, self._paths)
+
+    def check(self, workers: Workers | None) -> None:
+        """Check once, before the first evaluation, that the game still gives what is known about it."""
+        if self.known is not None and not self._checked and workers is not None:
+            self._checked = True
+            recheck_known(self.known, self._game, workers)
+
+    def content(self, providers: Iterable[Any]) -> dict[str, Any]:
+        """Return what a ledger records about the beginning of a run."""
+        named: dict[str, Any] = {"providers": [digest_of(name) for name in providers]}
+        if self.known is not None:
+            named |= {"start": self.known.sha256, "batches": b"".join(self._keys).hex()}
+        return named
+
+    def answer(self, coalitions: Coalitions, evaluate: Callable[[Coalitions], Floats]) -> Floats:
+        """Return the (m, q) values of coalitions; those that are not known are evaluated together, in their order."""
+        if self.known is None or not len(self.known):
+            return evaluate(coalitions)
+        step = max(1, AT_ONCE // coalitions.n_players)
+        found = [self.known.find(coalitions[i : i + step]) for i in range(0, len(coalitions), step)]
+        rows = np.concatenate(found)
+        values = self.known.values[rows]
+        missing = np.flatnonzero(rows < 0)
+        if len(missing):
+            values[missing] = evaluate(coalitions.take(missing))
+        self.n_answered += len(rows) - len(missing)
+        return values
+
+
+def digest_of(provider: Any) -> str:
+    """Return by what a ledger knows a provider again: not by name."""
+    return hashlib.sha256(str(provider).encode()).hexdigest()[:16]
+
+
+def in_words(known: Known, partition: Partition) -> str:
+    """Say who is there as before, who left and joined, and how much of what is known applies."""
+    here = {digest_of(name): name for name in partition.names}
+    before = set(known.providers)
+    players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
+    if before:
+        everyone = len({*here, *before})
+        new = partition.sums((~known.had).astype(float))
+        changed = {name for name, count in zip(here, new, strict=True) if count and name in before}
+        same = len(before & set(here)) - len(changed)
+        counts = {
+            "left": len(before - set(here)),
+            "joined": len(set(here) - before),
+            "brought other rows": len(changed),
+        }
+        rest = "".join(f", {count:,} {status}" for status, count in counts.items() if count)
+        players = f"{same:,} of {everyone:,} providers as before{rest} ({players})"
+    return f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
+
+
+def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
+    paths = [Path(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
+    ledger = ledger.path if isinstance(ledger, Ledger) else ledger
+    if isinstance(ledger, (str, Path)) and Path(ledger).resolve() in [path.resolve() for path in paths]:
+        raise WrongLedger(
+            f"{ledger} is both the ledger of this run and one to start from, which is only read: give the run a "
+            "ledger of its own, which takes over what it uses"
+        )
+    return paths
+
+
+def known_of_run(ledger: Ledger, game: Game, start: str | None) -> Known | None:
+    """Return the known evaluations that a recorded run started from, by their hash, from its own ledger."""
+    if start is None:
+        return None
+    for run in ledger.runs():
+        content = ledger.beginning(run["id"])
+        if content.get("start") == start:
+            keys = bytes.fromhex(content["batches"])
+            found = known(game, [ledger], keys={keys[i : i + 16] for i in range(0, len(keys), 16)})
+            if found.sha256 == start:
+                return found
+            raise WrongLedger(
+                f"{ledger.path} no longer has all the evaluations that the run started from: they were erased or "
+                "replaced"
+            )
+    raise WrongLedger(f"{ledger.path} does not record the evaluations that the run started from ({start[:16]}...)")

@@ -1,0 +1,101 @@
+"""What must stand still between two periods, so that what is known still applies: preprocessing, test rows, score."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fgsv.ledger.earlier import last_frame
+from fgsv.tables.preprocessing import Fitted
+from fgsv.tables.reading import TableError
+from fgsv.tables.test_rows import contents_of
+from fgsv.types import Ints
+
+PARTS = {"preprocessing", "metric", "task", "choice of test rows"}
+"""What a table adds to the frame of its game."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a table takes from an earlier run."""
+
+    fitted: Fitted
+    metric: str
+    task: str
+    features: tuple[str, ...]
+    """The feature columns, used or not; with target and unit they identify a row."""
+    test_rows: tuple[str, ...] | None
+    """A hash of each test row, in order; None if a file or a column names the test rows."""
+
+    def parts(self) -> dict[str, str]:
+        """Return the parts of a frame, as text."""
+        rows = None if self.test_rows is None else {"features": self.features, "rows": self.test_rows}
+        return {
+            "preprocessing": json.dumps(asdict(self.fitted) | {"features": self.features}),
+            "metric": self.metric,
+            "task": self.task,
+            "choice of test rows": json.dumps(rows),
+        }
+
+    @classmethod
+    def of_frame(cls, frame: Mapping[str, str]) -> Standing:
+        """Read the parts of a frame."""
+        fitted, rows = json.loads(frame["preprocessing"]), json.loads(frame["choice of test rows"])
+        features = tuple(fitted.pop("features"))
+        test_rows = None if rows is None else tuple(rows["rows"])
+        return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows)
+
+    @classmethod
+    def of_ledger(cls, path: str | Path) -> Standing:
+        """Return what the last run of a ledger stood on."""
+        frame = last_frame(path)
+        if not isinstance(frame, Mapping) or not set(frame) >= PARTS:
+            raise TableError(
+                f"nothing in {path} can be reused: its last run was not of a table, or its model could not be named"
+            )
+        return cls.of_frame(frame)
+
+
+def row_hashes(rows: pd.DataFrame) -> list[str]:
+    """Return a hash of each row's content: features and target."""
+    return [blake2b(content, digest_size=8).hexdigest() for content in contents_of(rows)]
+
+
+def find_rows(rows: pd.DataFrame, hashes: Sequence[str]) -> Ints:
+    """Return where the rows with these hashes are, in that order; equal rows are taken in the order of the table."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, found in reversed(list(enumerate(row_hashes(rows)))):
+        places[found].append(place)
+    missing = 0
+    indices = []
+    for each in hashes:
+        if places[each]:
+            indices.append(places[each].pop())
+        else:
+            missing += 1
+    if missing:
+        raise TableError(
+            f"{missing} of the {len(hashes)} test rows of the earlier run are not in the table any more, or changed: "
+            "nothing can be reused. Run without --start, and keep the test rows in a file of their own (--test)"
+        )
+    return np.array(indices, dtype=np.int64)
+
+
+def check_features(names: Sequence[Any], standing: Standing) -> list[str]:
+    """Return notes on feature columns that are new, and raise an error if one of the earlier run is missing."""
+    missing = [name for name in standing.features if name not in names]
+    if missing:
+        raise TableError(
+            f"the table has no column {missing[0]!r}, which was a feature of the run to start from: nothing can be "
+            "reused without it"
+        )
+    new = [str(name) for name in names if name not in standing.features]
+    return [f"not used, because the run to start from did not have it: {', '.join(new)}"] if new else []

@@ -1,0 +1,168 @@
+"""A market that moves: `--start` takes the frame of an earlier run, and evaluates only what is new."""
+
+import json
+
+import pandas as pd
+import pytest
+from cli_cases import providers
+
+COLUMNS = ["--group", "provider", "--target", "y", "--unit", "unit"]
+
+
+def market(months=(0,)):
+    """Return training rows in units of four, with a category, of three providers for each month."""
+    frame = providers(96, seed=1).drop(columns=["site", "provider"])
+    frame["unit"] = [f"u{row // 4}" for row in range(96)]
+    names = ["north", "south", "east", "west", "late", "later"]
+    frame["provider"] = [names[row // 16] for row in range(96)]
+    frame["kind"] = [["a", "b", "c"][row % 3] for row in range(96)]
+    return frame
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return march.csv, april.csv (west left, late joined) and test.csv."""
+    frame = market()
+    test = providers(80, seed=2).drop(columns=["site"]).assign(unit=range(80), kind="a")
+    test.to_csv(tmp_path / "test.csv", index=False)
+    groups = {"march": ["north", "south", "east", "west"], "april": ["north", "south", "east", "late"]}
+    for month, names in groups.items():
+        frame[frame["provider"].isin(names)].to_csv(tmp_path / f"{month}.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def march(fgsv_command, files):
+    """Return the folder after the valuation of March."""
+    code, _, notes = fgsv_command(
+        *["value", files / "march.csv", *COLUMNS, "--test", files / "test.csv", "--metric", "neg_log_loss"],
+        *[
+            "--budget",
+            300,
+            "--ledger",
+            files / "march.db",
+            "--payout",
+            1000,
+            "--pay-anyway",
+            "--out",
+            files / "march",
+        ],
+    )
+    assert code == 0, notes
+    return files
+
+
+def test_the_next_month_starts_from_the_last(fgsv_command, march):
+    april = ["value", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--budget", 100]
+    start = ["--start", march / "march.db", "--ledger", march / "april.db"]
+    before = ["--before", march / "march" / "valuation.json"]
+    money = ["--payout", 1000, "--pay-anyway"]
+    code, _, notes = fgsv_command(*april, *start, *before, *money, "--out", march / "april")
+    assert code == 0, notes
+    assert "3 of 5 providers as before, 1 left, 1 joined (12 players as before, 4 left, 4 joined): " in notes
+    assert "known evaluations apply" in notes
+    assert "scored by" not in notes  # the metric is that of March
+    assert "preprocessing is taken from the run to start from" in notes
+    document = json.loads((march / "april" / "valuation.json").read_text(encoding="utf-8"))
+    assert document["settings"]["metric"] == "neg_log_loss"
+    assert document["info"]["known"] > 0
+    assert 'id="before"' in (march / "april" / "report.html").read_text(encoding="utf-8")
+    (march / "march.db").unlink()
+    saved = march / "april" / "valuation.json"
+    code, text, _ = fgsv_command("verify", saved, "--ledger", march / "april.db", "--data", march / "april.csv",
+                                 "--test", march / "test.csv", "--tolerance", 1e-9)  # fmt: skip
+    assert (code, "same: 4 values" in text) == (0, True), text
+    code, text, notes = fgsv_command("compare", march / "march" / "valuation.json", saved, "--json")
+    found = json.loads(text)
+    assert "different games" not in text  # other players, but the same frame
+    assert {row["group"]: row["status"] for row in found["groups"]}["late"] == "joined"
+    assert found["settlement"]["total"] == "0.00"
+    code, text, notes = fgsv_command("compare", march / "march" / "valuation.json", saved)
+    assert (code, "to correct the first payment" in text, "left: west" in notes) == (0, True, True)
+
+
+def test_plan_knows_it_too(fgsv_command, march):
+    april = ["plan", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--pilot", 100]
+    code, _, notes = fgsv_command(*april, "--precision", 0.05, "--start", march / "march.db")
+    assert (code, "known evaluations apply" in notes, "new evaluations" in notes) == (0, True, True), notes
+    code, text, _ = fgsv_command(*april, "--start", march / "march.db", "--json")
+    assert "3 of 5 providers" in json.loads(text)["start"]
+
+
+def test_without_start_the_preprocessing_moves_and_is_named(fgsv_command, march):
+    moved = pd.read_csv(march / "test.csv").iloc[:-1]
+    moved.to_csv(march / "moved.csv", index=False)
+    april = ["value", march / "april.csv", *COLUMNS, "--budget", 100, "--start", march / "march.db"]
+    for changed, words in {
+        ("--test", "moved.csv"): "test rows changed",
+        ("--test", "test.csv", "--metric", "accuracy"): "the score changed",
+        ("--test", "test.csv", "--model", "knn"): "the model changed",
+        ("--test", "test.csv", "--empty", "-3"): "the worth of nothing changed",
+    }.items():
+        options = [march / word if word.endswith(".csv") else word for word in changed]
+        code, _, notes = fgsv_command(*april, *options)
+        assert (code, words in notes, "can be reused" in notes) == (2, True, True), notes
+
+
+def test_test_rows_chosen_by_content_stay_the_test_rows(fgsv_command, files):
+    frame = market()
+    extra = frame.assign(a=frame["a"] + 0.01, provider="new", unit=[f"v{row // 4}" for row in range(96)])
+    pd.concat([frame, extra]).to_csv(files / "more.csv", index=False)
+    frame.to_csv(files / "all.csv", index=False)
+    options = [*COLUMNS, "--budget", 120]
+    assert fgsv_command("value", files / "all.csv", *options, "--ledger", files / "a.db")[0] == 0
+    code, _, notes = fgsv_command("value", files / "more.csv", *options, "--start", files / "a.db")
+    assert code == 0, notes
+    assert "test rows of the run to start from" in notes
+    assert "6 of 7 providers as before, 1 joined" in notes
+    frame.iloc[1:].assign(a=frame["a"] + 1).to_csv(files / "other.csv", index=False)
+    code, _, notes = fgsv_command("value", files / "other.csv", *options, "--start", files / "a.db")
+    assert (code, "test rows of the earlier run" in notes, "nothing can be reused" in notes) == (2, True, True), notes
+
+
+def test_a_reference_keeps_the_preprocessing(fgsv_command, files):
+    for reference in (files / "march.csv", "test"):
+        name = str(reference).split("/")[-1]
+        common = [*COLUMNS, "--test", files / "test.csv", "--budget", 100, "--reference", reference]
+        assert fgsv_command("value", files / "march.csv", *common, "--ledger", files / f"{name}.db")[0] == 0
+        code, _, notes = fgsv_command("value", files / "april.csv", *common)
+        assert (code, "without labels, on" in notes) == (0, True), notes
+    code, _, notes = fgsv_command("value", files / "april.csv", *common, "--start", files / f"{name}.db")
+    assert (code, "not from both" in notes) == (2, True)
+
+
+def test_how_much_of_a_ledger_applies_to_a_file(fgsv_command, march):
+    april = [march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--start", march / "march.db"]
+    code, text, notes = fgsv_command("ledger", "applies", *april)
+    assert (code, "3 of 5 providers as before" in text) == (0, True), notes
+    code, text, _ = fgsv_command("ledger", "applies", *april, "--json")
+    found = json.loads(text)
+    assert (found["players_left"], found["players_joined"]) == (4, 4)
+    assert 0 < found["apply"] < found["recorded"]
+    code, _, notes = fgsv_command("ledger", "applies", *april[:-2])
+    assert (code, "--start" in notes) == (2, True)
+    code, text, _ = fgsv_command("ledger", "show", march / "march.db", "--json")
+    game = json.loads(text)["games"][-1]
+    assert {"model", "score", "test rows", "preprocessing"} <= set(game["frame"])
+
+
+def test_forget_those_who_are_not_there_any_more(fgsv_command, march):
+    april = ["value", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--budget", 50]
+    assert fgsv_command(*april, "--start", march / "march.db", "--ledger", march / "april.db")[0] == 0
+    code, text, _ = fgsv_command("ledger", "forget", march / "march.db", "--keep", march / "april.db", "--json")
+    assert (code, json.loads(text)["players"]) == (0, 4)
+    code, _, notes = fgsv_command("ledger", "forget", march / "march.db")
+    assert (code, "--player" in notes) == (2, True)
+    saved = march / "march" / "valuation.json"
+    assert fgsv_command("verify", saved, "--ledger", march / "march.db")[0] == 1
+
+
+def test_bad_starts(fgsv_command, march, tmp_path):
+    april = ["value", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--budget", 100]
+    code, _, notes = fgsv_command(*april, "--start", march / "none.db")
+    assert (code, "there is no ledger" in notes) == (2, True)
+    code, _, notes = fgsv_command(*april, "--start", march / "march.db", "--ledger", march / "march.db")
+    assert (code, "both the ledger of this run and one to start from" in notes) == (2, True)
+    pd.read_csv(march / "april.csv").drop(columns="b").to_csv(march / "narrow.csv", index=False)
+    code, _, notes = fgsv_command("value", march / "narrow.csv", *april[2:], "--start", march / "march.db")
+    assert (code, "no column 'b'" in notes) == (2, True)

@@ -1,0 +1,73 @@
+"""Forgetting: evaluations of withdrawn players are gone from the file, and the others stay."""
+
+import hashlib
+import struct
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.game import Game
+from fgsv.ledger import Ledger, known
+from fgsv.ledger.forgetting import forget
+from fgsv.running.verification import verify
+
+WEIGHTS = {name: (number + 1.25) ** 1.5 for number, name in enumerate("abcdefgh")}
+
+
+def market(players):
+    weights = np.array([WEIGHTS[player] for player in players])
+    return Game(lambda masks: np.sqrt(masks @ weights), len(players), frame="roots", players=list(players))
+
+
+@pytest.fixture
+def march(tmp_path):
+    path = tmp_path / "march.db"
+    return path, fgsv.value(market("abcdef"), budget=50, ledger=path)
+
+
+def test_nothing_of_a_withdrawn_player_stays(march):
+    path, result = march
+    found = known(market("abcdef"), [path])
+    with_c, without = found.masks()[:, 2], known(market("abdef"), [path])
+    secrets = [struct.pack("<d", value) for value in found.values[with_c, 0]]
+    before = path.read_bytes()
+    assert hashlib.sha256(b"c").digest()[:16] in before
+    assert all(secret in before for secret in secrets)
+    erased = forget(path, ["c"])
+    assert erased.players == 1
+    assert erased.evaluations >= int(with_c.sum())  # some coalitions are in two batches
+    after = path.read_bytes()
+    assert hashlib.sha256(b"c").digest()[:16] not in after
+    assert not any(secret in after for secret in secrets)
+    assert known(market("abdef"), [path]).sha256 == without.sha256
+    again = known(market("abcdef"), [path])
+    assert len(again) == int((~with_c).sum())
+    assert again.n_left == 1
+    with Ledger(path, read_only=True) as ledger:  # opening checks every record
+        assert len(ledger.games()) == 1
+    assert verify(result, path) != []
+    assert forget(path, ["c"]).players == 0
+
+
+def test_a_game_with_forgotten_values_can_be_run_again(march):
+    path, result = march
+    forget(path, ["a"])
+    again = fgsv.value(market("abcdef"), budget=50, ledger=path)
+    assert again.values.tobytes() == result.values.tobytes()
+
+
+def test_keep_the_players_of_the_next_month(march, tmp_path):
+    path, _ = march
+    april = tmp_path / "april.db"
+    fgsv.value(market("abdeg"), budget=34, start=path, ledger=april)
+    for each in (path, april):
+        forget(each, keep=april)
+    assert known(market("abcdef"), [path]).n_left == 2
+    assert len(known(market("abdeg"), [april])) > 0
+    assert all(
+        hashlib.sha256(each).digest()[:16] not in april.read_bytes() + path.read_bytes() for each in (b"c", b"f")
+    )
+    assert forget(april, [hashlib.sha256(b"g").hexdigest()[:32]]).players == 1  # by digest
+    with pytest.raises(ValueError, match="which players to forget"):
+        forget(april)

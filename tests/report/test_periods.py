@@ -1,0 +1,88 @@
+"""Two periods side by side: who joined or left, what moved, and the settlement of a payment already made."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.payout import settle
+from fgsv.payout import split as split_money
+from fgsv.report import Result, compare_results, render
+
+
+def result(weights, **options):
+    """Return the exact result of an airport game with a provider for each weight."""
+    return Result(fgsv.exact(fgsv.games.Airport(list(weights.values())), list(weights)), **options)
+
+
+MARCH = result({"anna": 1, "ben": 2, "cleo": 3})
+APRIL = result({"anna": 1, "cleo": 4, "dora": 5})
+
+
+def paid(period, amount, currency="EUR"):
+    return replace(period, payout=split_money(period.valuation, amount, currency))
+
+
+def test_who_joined_and_who_left():
+    found = compare_results(MARCH, APRIL)
+    assert dict(zip(found.frame["group"], found.frame["status"], strict=True)) == {
+        "anna": "both",
+        "ben": "left",
+        "cleo": "both",
+        "dora": "joined",
+    }
+    assert found.settlement is None
+    assert "joined: dora" in found.facts
+    assert "left: ben" in found.facts
+
+
+@pytest.mark.parametrize("amounts", [(100, 100), ("1000.01", "999.99"), ("0.02", "0.02")])
+def test_a_settlement_adds_up_to_the_cent(amounts):
+    found = compare_results(paid(MARCH, amounts[0]), paid(APRIL, amounts[1])).settlement
+    assert sum(found.corrections) == found.total == Decimal(amounts[1]) - Decimal(amounts[0])
+    assert all(isinstance(each, Decimal) for each in found.corrections)
+    by_name = dict(zip(found.names, found.corrections, strict=True))
+    assert by_name["ben"] == -paid(MARCH, amounts[0]).payout.payments[1]
+    for name, correction, before, due in zip(found.names, found.corrections, found.paid, found.due, strict=True):
+        assert before + correction == due, name
+
+
+def test_without_a_later_payout_the_same_amount_is_split_again():
+    found = compare_results(paid(MARCH, 1000), APRIL)
+    assert found.settlement.total == 0
+    assert found.settlement.due[found.settlement.names.index("dora")] == paid(APRIL, 1000).payout.payments[2]
+    assert found.to_dict()["settlement"]["total"] == "0.00"
+
+
+def test_two_currencies_are_not_settled():
+    found = compare_results(paid(MARCH, 100), paid(APRIL, 100, "USD"))
+    assert found.settlement is None
+    assert "EUR and USD" in found.warnings[0]
+    with pytest.raises(ValueError, match="settle in one currency"):
+        settle(paid(MARCH, 100).payout, paid(APRIL, 100, "USD").payout)
+
+
+def test_noise_is_called_noise():
+    game = fgsv.games.SumOfUnanimity(24)
+    groups = np.arange(24) % 3
+    runs = [Result(fgsv.value(game, groups, budget=400, seed=seed)) for seed in (1, 2)]
+    found = compare_results(*runs)
+    assert not found.frame["clear"].any()
+    assert "no difference is more than noise" in found.facts
+
+
+def test_the_report_shows_the_period_before():
+    page = render(replace(paid(APRIL, 100), before=paid(MARCH, 100)))
+    assert 'id="before"' in page
+    assert "Joined: dora." in page
+    assert "to correct it" in page
+    assert 'id="before"' not in render(APRIL)
+
+
+def test_names_of_others_do_no_harm_in_the_comparison():
+    evil = result({"<script>alert(1)</script>": 1, "ben": 2})
+    page = render(replace(evil, before=result({"<img src=x>": 2, "ben": 1})))
+    assert "<script>alert(1)" not in page
+    assert "<img src=x>" not in page

@@ -1,0 +1,139 @@
+"""Runs that start from earlier ledgers: what is known is not evaluated, not counted, and taken over."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.game import Game
+from fgsv.ledger import Ledger
+from fgsv.ledger.tools import summary
+from fgsv.running.run import iterate
+from fgsv.running.verification import verify
+
+WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefghijkl")}
+
+
+def market(players, calls=None, *, independent_rows=False):
+    """Return the game in which a coalition is worth the root of what its players weigh, whoever else is there."""
+    weights = np.array([WEIGHTS[player] for player in players])
+
+    def function(masks):
+        if calls is not None:
+            calls.extend([frozenset(np.array(list(players))[mask]) for mask in masks])
+        return np.sqrt((masks * weights).sum(axis=1))
+
+    return Game(function, len(players), frame="roots", players=list(players), independent_rows=independent_rows)
+
+
+OPTIONS = {"method": "permutation", "budget": 250, "seed": 3}
+
+
+@pytest.mark.parametrize("independent_rows", [False, True])
+def test_what_is_known_is_neither_evaluated_nor_counted(tmp_path, independent_rows):
+    old, new = [], []
+    fgsv.value(market("abcdefgh", old, independent_rows=independent_rows), ledger=tmp_path / "march.db", **OPTIONS)
+    game = market("abcdfgi", new, independent_rows=independent_rows)
+    result = fgsv.value(game, start=tmp_path / "march.db", ledger=tmp_path / "april.db", **OPTIONS)
+    assert not set(old) & set(new)
+    assert result.n_known > 0
+    assert result.n_evaluations <= OPTIONS["budget"]
+    if not independent_rows:
+        assert len(new) == result.n_evaluations
+    exact = fgsv.exact(market("abcdfgi"))
+    assert np.abs(result.values - exact.values).max() < 5 * result.stderr.max()
+
+
+@pytest.mark.parametrize("method", ["covariance", "permutation", "kernelshap"])
+def test_same_seed_same_bits_killed_or_not_and_verified_from_the_new_ledger_alone(tmp_path, method):
+    options = OPTIONS | {"method": method, "budget": 300}
+    fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **options)
+    april = {"start": tmp_path / "march.db", **options}
+    plain = fgsv.value(market("bcdefghijkl"), **april)
+    once = fgsv.value(market("bcdefghijkl"), ledger=tmp_path / "april.db", **april)
+    rounds = iterate(market("bcdefghijkl"), ledger=tmp_path / "cut.db", **april)
+    list(itertools.islice(rounds, 2))
+    rounds.close()
+    resumed = fgsv.value(market("bcdefghijkl"), ledger=tmp_path / "cut.db", **april)
+    for each in (once, resumed):
+        assert each.values.tobytes() == plain.values.tobytes()
+        assert (each.n_evaluations, each.n_known) == (plain.n_evaluations, plain.n_known)
+    assert once.settings.start == plain.settings.start is not None
+    (tmp_path / "march.db").unlink()
+    loaded = tmp_path / "april.json"
+    once.save(loaded)
+    for ledger in ("april.db", "cut.db"):
+        found = verify(fgsv.Valuation.load(loaded), tmp_path / ledger)
+        assert found == []
+    fgsv.ledger.tools.merge(tmp_path / "all.db", [tmp_path / "april.db"])
+    assert verify(once, tmp_path / "all.db") == []
+
+
+def test_the_next_month_needs_the_last_ledger_alone(tmp_path):
+    fgsv.value(market("abcdef"), ledger=tmp_path / "march.db", **OPTIONS)
+    fgsv.value(market("abcdeg"), start=tmp_path / "march.db", ledger=tmp_path / "april.db", **OPTIONS)
+    may = market("abcdeh")
+    both = fgsv.ledger.known(may, [tmp_path / "march.db", tmp_path / "april.db"])
+    alone = fgsv.ledger.known(may, [tmp_path / "april.db"])
+    assert alone.sha256 == both.sha256
+    assert alone.n_recorded == both.n_recorded
+    with Ledger(tmp_path / "april.db", read_only=True) as ledger:
+        assert list(summary(ledger)["players"]) == [6, 6]
+
+
+def test_a_run_that_draws_nothing_new_ends(tmp_path):
+    game = market("abc")
+    fgsv.exact(game, ledger=tmp_path / "march.db")
+    result = fgsv.value(game, method="permutation", budget=250, start=tmp_path / "march.db")
+    assert result.n_evaluations == 0
+    assert result.n_known >= 2500
+    assert result.end.reason == "exhausted"
+    np.testing.assert_allclose(result.values, fgsv.exact(game).values, atol=5 * result.stderr.max() + 1e-12)
+
+
+def test_what_it_starts_from_is_fixed_at_the_beginning(tmp_path):
+    fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **OPTIONS)
+    first = fgsv.value(market("abcdefg"), start=tmp_path / "march.db", **OPTIONS)
+    fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **OPTIONS | {"budget": 500})
+    second = fgsv.value(market("abcdefg"), start=tmp_path / "march.db", **OPTIONS)
+    assert first.settings.start != second.settings.start
+    fgsv.value(market("abcdefg"), start=tmp_path / "march.db", ledger=tmp_path / "april.db", **OPTIONS)
+    with pytest.raises(fgsv.ledger.WrongLedger, match="does not record the evaluations"):
+        verify(first, tmp_path / "april.db")
+
+
+def test_an_altered_count_of_known_evaluations_is_found(tmp_path):
+    from dataclasses import replace
+
+    fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **OPTIONS)
+    result = fgsv.value(market("abcdefg"), start=tmp_path / "march.db", ledger=tmp_path / "april.db", **OPTIONS)
+    found = verify(replace(result, n_known=result.n_known - 1), tmp_path / "april.db")
+    assert "n_known" in [each.where for each in found]
+
+
+def test_other_versions_are_checked_before_they_are_believed(tmp_path, monkeypatch):
+    with monkeypatch.context() as then:
+        then.setattr("fgsv.ledger.file.versions", lambda: {"numpy": "1.0"})
+        fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **OPTIONS)
+    assert fgsv.value(market("abcdefg"), start=tmp_path / "march.db", **OPTIONS).n_known > 0
+    moved = Game(lambda masks: masks.sum(axis=1), 7, frame="roots", players=list("abcdefg"))
+    with pytest.raises(fgsv.ledger.LedgerError, match=r"other values than those recorded.*numpy 1\.0 then"):
+        fgsv.value(moved, start=tmp_path / "march.db", **OPTIONS)
+
+
+def test_with_several_outputs_and_of_groups(tmp_path):
+    def two(players):
+        one = market(players)
+        return Game(
+            lambda masks: np.stack([one(masks), one(masks) ** 2], axis=1),
+            len(players),
+            outputs=("root", "sum"),
+            frame="two",
+            players=list(players),
+        )
+
+    fgsv.value(two("abcdefgh"), ledger=tmp_path / "march.db", **OPTIONS)
+    result = fgsv.value(two("abcdefg"), start=tmp_path / "march.db", **OPTIONS)
+    assert result.n_known > 0
+    assert result.values.shape == (7, 2)
