@@ -221,7 +221,7 @@ def remedy_section(
 ) -> tuple[Section, int]:
     """Return what each provider would get without the copies, and the evaluations used."""
     units = table.dataset.units
-    with door.evaluator.beside(as_game(table.inputs.game(copies.kept))) as other:
+    with door.evaluator.beside(as_game(table.game_of(copies.kept))) as other:
         remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
     if not remedied.total > 0:
         nothing = "Without the copies the model scores no better than with no data: there is nothing to share."

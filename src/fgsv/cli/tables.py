@@ -1,4 +1,4 @@
-"""The commands that open a table: `fgsv value`, `fgsv audit` and `fgsv plan`."""
+"""The commands that open a table or texts: `fgsv value`, `fgsv audit` and `fgsv plan`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, results_only
-from fgsv.cli.parsers import amounts, numbers
+from fgsv.cli.parsers import amounts, numbers, settings
 
 if TYPE_CHECKING:
-    from fgsv.tables.opening import Table
+    from fgsv.tables.corpus import Opened
 else:
-    Table = Any  # imported only when a command runs
+    Opened = Any  # imported only when a command runs
 
 
-def open_table(
+def open_data(
     file: option.Files,
-    target: option.Target,
+    target: option.Target = None,
+    text: option.Text = None,
     group: option.Group = None,
     regroup: option.Regroup = None,
     unit: option.Unit = None,
@@ -30,7 +31,10 @@ def open_table(
     test_by: option.TestBy = None,
     split_seed: option.SplitSeed = 0,
     test_error: option.TestError = False,
+    output_by: option.OutputBy = None,
+    prompt: option.Prompt = None,
     model: option.Model = None,
+    training: option.Training = None,
     metric: option.Metric = None,
     empty: option.Empty = None,
     task: option.TaskName = None,
@@ -41,44 +45,66 @@ def open_table(
     refit_preprocessing: option.Refit = False,
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
-) -> Table:
-    """Open a table; its parameters become options of every command decorated with `opens_table`."""
+) -> Opened:
+    """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
 
+    if (target is None) == (text is None):
+        raise typer.BadParameter("name the column to predict with --target, or the column of texts with --text")
+    for_tables = {"test_error": test_error, "metric": metric, "empty": empty, "task": task}
+    for_tables["refit_preprocessing"] = refit_preprocessing
+    for_texts = {"output_by": output_by, "prompt": prompt, "training": training}
+    for name, given in (for_texts if text is None else for_tables).items():
+        if given:
+            other = "--text" if text is None else "--target"
+            raise typer.BadParameter(f"--{name.replace('_', '-')} can only be used with {other}")
+    shared: dict[str, Any] = {
+        "group": group or (),
+        "regroup": regroup or (),
+        "unit": unit,
+        "test": test,
+        "test_fraction": test_fraction,
+        "test_by": test_by,
+        "split_seed": split_seed,
+        "model": model,
+        "ignore": ignore or (),
+        "group_missing": group_missing,
+        "shared_units": shared_units,
+        "encoding": encoding,
+    }
+    if text is not None:
+        return fgsv.open_text(
+            file,
+            text=text,
+            output_by=output_by,
+            prompt=prompt,
+            training=settings(training or ()),
+            text_missing=target_missing,
+            **shared,
+        )
     return fgsv.open_table(
         file,
-        group=group or (),
-        target=target,
-        regroup=regroup or (),
-        unit=unit,
-        test=test,
-        test_fraction=test_fraction,
-        test_by=test_by,
-        split_seed=split_seed,
+        target=target or "",
         test_error=test_error,
-        model=model,
         metric=metric,
         empty=numbers(empty or ()),
         task=task,
-        ignore=ignore or (),
-        group_missing=group_missing,
         target_missing=target_missing,
-        shared_units=shared_units,
         refit_preprocessing=refit_preprocessing,
-        encoding=encoding,
         seed=seed,
+        **shared,
     )
 
 
-def opens_table(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function of a table into a command: its options follow those of `open_table`."""
+def opens_data(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn a function of opened data into a command: its options follow those of `open_data`."""
     own = inspect.signature(function, eval_str=True).parameters
-    shared = inspect.signature(open_table, eval_str=True).parameters
+    shared = inspect.signature(open_data, eval_str=True).parameters
 
     @wraps(function)
     def command(**options: Any) -> None:
         with results_only():
-            table = open_table(**{name: options[name] for name in shared})
+            table = open_data(**{name: options[name] for name in shared})
         function(table, **{name: options[name] for name in own if name != "table"})
 
     parameters = [*shared.values(), *(own[name] for name in own if name not in shared and name != "table")]
@@ -88,9 +114,9 @@ def opens_table(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@opens_table
+@opens_data
 def value(
-    table: Table,
+    table: Opened,
     context: typer.Context,
     budget: option.Budget = None,
     precision: option.Precision = None,
@@ -115,11 +141,13 @@ def value(
     force: option.Force = False,
     as_json: option.Json = False,
 ) -> None:
-    """Value the providers of a table and, with --payout, split money among them.
+    """Value the providers of a table or of texts and, with --payout, split money among them.
 
     Exit code 3 if the valuation was made but its payout refused: see --pay-anyway.
 
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
+
+    Example: fgsv value corpus.jsonl --group publisher --text body --precision 0.01
     """
     from fgsv.cli import console
     from fgsv.payout import Terms
@@ -165,9 +193,9 @@ def value(
     raise typer.Exit(1 if result.interrupted else code)
 
 
-@opens_table
+@opens_data
 def plan(
-    table: Table,
+    table: Opened,
     pilot: Annotated[int, typer.Option(help="Evaluations in the pilot", min=100)] = 2048,
     budget: option.Budget = None,
     precision: option.Precision = None,

@@ -9,6 +9,7 @@ from fgsv import payout
 from fgsv.report.result import Result
 from fgsv.running.record_checks import SAMPLE, verify_records
 from fgsv.running.verification import Difference, Differences, verify
+from fgsv.tables.corpus import open_text
 from fgsv.tables.opening import open_table
 from fgsv.valuation import file
 
@@ -34,7 +35,8 @@ def verify_data(
 ) -> list[Difference]:
     """Open the data of a result again, as it was opened then, and evaluate a sample of the recorded batches.
 
-    `data` and `test` are what `fgsv.open_table` takes. Returns where the data, the model or the values differ.
+    `data` and `test` are what `fgsv.open_table` or `fgsv.open_text` takes. Returns where the data, the model or
+    the values differ.
     """
     source = result.source
     if source is None or source.opened_with is None:
@@ -42,7 +44,8 @@ def verify_data(
             "this result does not say how its data was opened (it was not made from a table by name, or by 0.1.0): "
             "open it with fgsv.open_table, and use fgsv.running.record_checks.verify_records"
         )
-    table = open_table(data, test=test, **source.opened_with)
+    opened_by = open_text if source.task == "text" else open_table
+    table: Any = opened_by(data, test=test, **source.opened_with)
     again = table.source
     for name in ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game"):
         stated, found = getattr(source, name), getattr(again, name)

@@ -43,7 +43,7 @@ def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _lines(text: str) -> Any:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # texts may contain other characters that end lines
         if line.strip():
             try:
                 yield json.loads(line)

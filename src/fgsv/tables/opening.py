@@ -11,12 +11,13 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.environment import versions
 from fgsv.partition import Partition
-from fgsv.tables.dataset import Dataset, SharedUnits, Task, prepare
+from fgsv.tables.dataset import Dataset, Task, prepare
 from fgsv.tables.folds import Folds, folds_of, without_each_fold
 from fgsv.tables.inputs import read_all
 from fgsv.tables.leaks import warnings_of_features
 from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
+from fgsv.tables.players import SharedUnits
 from fgsv.tables.preprocessing import Columns, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
@@ -51,6 +52,10 @@ class Table:
     def weights(self) -> Floats | None:
         """The weights with which the folds make up all test rows; None without folds."""
         return None if self.folds is None else self.folds.weights
+
+    def game_of(self, rows: Masks) -> Any:
+        """Return the game of those training rows that a mask selects."""
+        return self.inputs.game(rows)
 
     def on_all_test_rows(self, valuation: Valuation) -> Valuation:
         """Return a valuation of the game as that of the score on all test rows, folds or not."""
@@ -103,7 +108,7 @@ def open_table(
     test rows outputs of the game (see `fgsv.tables.folds`).
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
-    groups, ignored = _names(group), _names(ignore)
+    groups, ignored = listed_names(group), listed_names(ignore)
     if test is not None and test_by is not None:
         raise TableError("the test rows come from --test or from --test-by, not from both")
     text = [*groups, *([unit] if unit else [])]
@@ -113,7 +118,7 @@ def open_table(
     dataset = prepare(
         file,
         group=groups,
-        regroup=_names(regroup),
+        regroup=listed_names(regroup),
         target=target,
         unit=unit,
         test=tested,
@@ -127,7 +132,7 @@ def open_table(
         task=task or task_of(model),
     )
     learner = model_of(model, dataset.task, seed)
-    metrics, why = _names(metric or ()), []
+    metrics, why = listed_names(metric or ()), []
     if not metrics:
         default, reason = default_metric(dataset, learner, test_error=test_error)
         metrics, why = [default], [reason]
@@ -171,7 +176,8 @@ def _described(game: Any, metric: str, folds: Folds | None) -> list[str]:
     return [*lines[:2], f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
 
 
-def _names(names: str | Sequence[str]) -> list[str]:
+def listed_names(names: str | Sequence[str]) -> list[str]:
+    """Return the names in a list, or in a text with commas between them."""
     listed = [names] if isinstance(names, str) else names
     return [name.strip() for each in listed for name in each.split(",") if name.strip()]
 
