@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -79,7 +79,7 @@ def open_data(
             output_by=output_by,
             prompt=prompt,
             training=settings(training or ()),
-            text_missing=target_missing,
+            text_missing=cast(Literal["drop"] | None, target_missing),  # another word is refused there
             **shared,
         )
     return fgsv.open_table(

@@ -74,6 +74,9 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "with_scores": result.without is not None,
         "n_without": 0 if result.without is None else result.without.n_evaluations,
         "everybody": _everybody(valuation),
+        "matrix": _matrix(valuation, confidence),
+        "highlights": None if result.highlights is None or aggregate_only else result.highlights.to_dict(),
+        "tested": _tested(source),
         "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in result.others.items()],
         "payout": None if result.payout is None else result.payout.to_dict(),
         "payout_confidence": "" if result.payout is None else f"{result.payout.confidence:.0%}",
@@ -146,13 +149,14 @@ def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summary(valuation: Valuation, source: Source | None) -> str:
-    players = f"{valuation.partition.n_players:,} points"
+    is_text = source is not None and source.task == "text"
+    players = f"{valuation.partition.n_players:,} {'documents' if is_text else 'points'}"
     what = f"{valuation.partition.n_groups} providers supplied {players}"
     how = ""
     if source is not None:
         what += f" ({source.file})"
         how = f" A model ({source.model}) was trained on many selections of them and scored by "
-        how += f"{source.metric} on {source.test_rows:,} test rows."
+        how += f"{source.metric} on {source.test_rows:,} test {'texts' if is_text else 'rows'}."
     totals = ", ".join(f"{total:.4g}" for total in np.atleast_1d(valuation.total))
     scores = ""
     if valuation.ends is not None and valuation.outputs is None:
@@ -188,6 +192,22 @@ def _rows(valuation: Valuation, confidence: float, without: Without | None = Non
     ]
 
 
+def _matrix(valuation: Valuation, confidence: float) -> dict[str, Any] | None:
+    """Return the share of each group in each output; None if there is one output, or one without shares."""
+    if valuation.outputs is None or not np.all(valuation.total > 0):
+        return None
+    shares, errors = valuation.shares(), valuation.half_width(confidence) / valuation.total
+    order = np.argsort(-shares.mean(axis=1), kind="stable")
+    rows = [
+        [
+            str(valuation.names[group]),
+            *(f"{s:.1%} ± {e:.1%}" for s, e in zip(shares[group], errors[group], strict=True)),
+        ]
+        for group in order
+    ]
+    return {"columns": list(valuation.outputs), "rows": rows}
+
+
 def _payments(payout: Payout | None) -> list[dict[str, Any]]:
     """Return the payments from the largest to the smallest."""
     if payout is None:
@@ -214,11 +234,17 @@ def _first_facts(result: Result) -> list[tuple[str, str]]:
     if source is None:
         return facts
     tested = f"{source.test_rows:,}" + ("" if source.test_file is None else f" of {source.test_file}")
-    named = {"provider": "group", "target": "target", "unit": "unit", "ignored": "ignored"}
+    named = {"provider": "group", "target": "target", "text": "text", "unit": "unit", "domain": "output"}
+    named["ignored"] = "ignored"
     columns = {label: _listed(source.columns.get(role)) for label, role in named.items()}
     columns["features"] = ", ".join(source.features)
-    stated = {"file": source.file, **columns, "model": source.model, "score": source.metric, "test rows": tested}
+    stated = {"file": source.file, **columns, "model": source.model, "score": source.metric, _tested(source): tested}
     return [*facts, *((label, words) for label, words in stated.items() if words)]
+
+
+def _tested(source: Source | None) -> str:
+    """Return what the report calls what models are tested on."""
+    return "test texts" if source is not None and source.task == "text" else "test rows"
 
 
 def _listed(named: Any) -> str:

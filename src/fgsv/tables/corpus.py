@@ -160,7 +160,7 @@ def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], st
     if model is None or model == NGRAM:
         make, fixed, name = language.ngram, {}, "n-gram model"
     else:
-        make, fixed = language.fine_tuned, {"model": model}
+        make, fixed = language.fine_tuned, {"model": model}  # type: ignore[attr-defined,unused-ignore]
         name = f"{model if isinstance(model, str) else type(model).__name__}, fine-tuned by LoRA"
     own = inspect.signature(make).parameters
     allowed = [each for each in own if each not in ("documents", "tests", *fixed)]
