@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from fgsv.audit.copies import Copies, copies_of
 from fgsv.partition import Partition
@@ -157,7 +157,8 @@ def _pairs(
     first, second = product.coords
     other = (first < second) & (partition.codes[first] != partition.codes[second])
     first, second, all_of_it = first[other], second[other], product.data[other].astype(np.int64)
-    count = np.asarray((alone @ alone.T)[first, second], dtype=np.int64).ravel()
+    picked = (alone @ alone.T)[first, second]
+    count = (picked.toarray() if issparse(picked) else np.asarray(picked)).astype(np.int64).ravel()
     long = all_of_it - count > LONGEST_HEADER
     count[long] = all_of_it[long]
     sizes, whole_sizes = (np.diff(documents[:, columns].indptr) for columns in (own, ~common))

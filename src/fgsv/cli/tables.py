@@ -146,8 +146,6 @@ def value(
     Exit code 3 if the valuation was made but its payout refused: see --pay-anyway.
 
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
-
-    Example: fgsv value corpus.jsonl --group publisher --text body --precision 0.01
     """
     from fgsv.cli import console
     from fgsv.payout import Terms

@@ -26,7 +26,7 @@ def highlights(documents: Documents, valuation: Valuation) -> Section:
         earned = [player for player in order[:MOST] if values[player, column] > 0]
         rows += [_row(documents, valuation, int(player), column, output) for player in (*earned, *reversed(cost))]
     by_output = ("output",) if valuation.outputs else ()
-    columns = ("document", "provider", "begins with", *by_output, "value", "± stderr")
+    columns = ("document", "provider", *by_output, "value", "± stderr", "begins with")
     words = (
         "Their values are less certain than those of providers. A document with a negative value made the test texts "
         "less likely, averaged over all selections of the others."
@@ -45,4 +45,4 @@ def _row(documents: Documents, valuation: Valuation, player: int, column: int, o
     owned = documents.partition.ownership
     whose = [owners[documents.partition.codes[player]]] if owned is None else np.array(owners)[owned[player] > 0]
     cells = (f"{value:.3g}", "unknown" if np.isnan(error) else f"{error:.2g}")
-    return (name, ", ".join(map(str, whose)), words, *((output,) if valuation.outputs else ()), *cells)
+    return (name, ", ".join(map(str, whose)), *((output,) if valuation.outputs else ()), *cells, words)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from fgsv.environment import versions
 from fgsv.partition import Partition
 from fgsv.tables.documents import EVERYTHING, Documents, prepare_texts
-from fgsv.tables.folders import read_folder
+from fgsv.tables.folders import PROVIDER, read_folder
 from fgsv.tables.inputs import read_all
 from fgsv.tables.opening import Table, listed_names
 from fgsv.tables.players import SharedUnits
@@ -117,6 +117,8 @@ def open_text(
     kept = [text, *groups, *(name for name in (unit, output_by, prompt) if name)]
     read = partial(_read, group=groups, ignore=ignored, text=kept, encoding=encoding)
     file, tested = read(path), None if test is None else read(test)
+    for name in () if file.by_file == PROVIDER else ignored:
+        file.column(name, "to ignore")
     groups = groups or ([] if file.by_file is None else [file.by_file])
     dataset = prepare_texts(
         file,
@@ -183,10 +185,7 @@ def _read(given: Any, *, group: list[str], ignore: list[str], text: list[str], e
     one = given[0] if isinstance(given, (list, tuple)) and len(given) == 1 else given
     if isinstance(one, (str, Path)) and Path(one).is_dir():
         return read_folder(one, ignore=ignore, encoding=encoding)
-    file = read_all(given, group=group, ignore=ignore, text=text, encoding=encoding)
-    for name in ignore:
-        file.column(name, "to ignore")
-    return file
+    return read_all(given, group=group, ignore=ignore, text=text, encoding=encoding)
 
 
 def _described(dataset: Documents, words: str, score: str) -> list[str]:

@@ -19,7 +19,7 @@ from fgsv.tables.test_rows import chosen, marked
 from fgsv.types import Masks
 from fgsv.utilities.language.texts import WORD
 
-SHOWN = 80
+SHOWN = 60
 """Characters of a document that a report shows."""
 EVERYTHING = "all"
 """The domain of all test texts, where no column tells domains apart."""
