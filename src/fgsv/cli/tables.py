@@ -14,9 +14,10 @@ from fgsv.cli.documents import print_json, results_only
 from fgsv.cli.parsers import amounts, numbers, settings
 
 if TYPE_CHECKING:
-    from fgsv.tables.corpus import Opened
+    from fgsv.tables.corpus import Corpus
+    from fgsv.tables.opening import Table
 else:
-    Opened = Any  # imported only when a command runs
+    Corpus = Table = Any  # imported only when a command runs
 
 
 def open_data(
@@ -45,7 +46,7 @@ def open_data(
     refit_preprocessing: option.Refit = False,
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
-) -> Opened:
+) -> Table | Corpus:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
 
@@ -116,7 +117,7 @@ def opens_data(function: Callable[..., None]) -> Callable[..., None]:
 
 @opens_data
 def value(
-    table: Opened,
+    table: Table | Corpus,
     context: typer.Context,
     budget: option.Budget = None,
     precision: option.Precision = None,
@@ -193,7 +194,7 @@ def value(
 
 @opens_data
 def plan(
-    table: Opened,
+    table: Table | Corpus,
     pilot: Annotated[int, typer.Option(help="Evaluations in the pilot", min=100)] = 2048,
     budget: option.Budget = None,
     precision: option.Precision = None,
