@@ -25,6 +25,8 @@ from fgsv.valuation import Valuation
 
 NGRAM = "ngram"
 """The name of the model that is used if none is chosen."""
+UNSTATED = ("tokenizer", "base", "device", "compile", "evaluations", "adapters_at_once")
+"""Settings that a result does not state: objects, texts, and what changes no value."""
 SCORES = {"token": "log-likelihood per token", "byte": "minus bits per byte"}
 
 
@@ -150,7 +152,7 @@ def open_text(
         model=words,
         metric=score,
         game=game.fingerprint,
-        notes=(*dataset.notes, *_described(dataset, words, score)),
+        notes=(*dataset.notes, *_described(dataset, game, words, score)),
         versions=versions(),
         opened_with=given if model is None or isinstance(model, str) else None,
     )
@@ -169,15 +171,10 @@ def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], st
     unknown = [each for each in training if each not in allowed]
     if unknown:
         raise TableError(f"unknown training setting {unknown[0]!r} of the {name}: it has {', '.join(allowed)}")
-    stated = [each for each in allowed if each not in ("tokenizer", "device", "base")]
-    settings = {each: training.get(each, own[each].default) for each in stated}
-    words = ", ".join(f"{each}={_short(setting)}" for each, setting in settings.items())
+    settings = {each: training.get(each, own[each].default) for each in allowed if each not in UNSTATED}
+    words = ", ".join(f"{each}={setting}" for each, setting in settings.items() if setting is not None)
     score = SCORES.get(settings["per"], str(settings["per"]))
     return partial(make, **fixed, **training), f"{name} ({words})", score
-
-
-def _short(setting: Any) -> str:
-    return setting if isinstance(setting, str) else f"{setting!r:.40}"
 
 
 def _read(given: Any, *, group: list[str], ignore: list[str], text: list[str], encoding: str) -> TableFile:
@@ -188,11 +185,14 @@ def _read(given: Any, *, group: list[str], ignore: list[str], text: list[str], e
     return read_all(given, group=group, ignore=ignore, text=text, encoding=encoding)
 
 
-def _described(dataset: Documents, words: str, score: str) -> list[str]:
+def _described(dataset: Documents, game: Any, words: str, score: str) -> list[str]:
+    """Return what is valued and how, in plain words; a network describes itself."""
     counts = [len(words_of(text)) for text in dataset.texts]
     players = f"{len(counts):,} documents"
     if dataset.units is not None:
         players = f"{dataset.partition.n_players:,} units of {players}"
     domains = [f"{domain} ({len(texts)})" for domain, texts in dataset.tests.items() if domain != EVERYTHING]
     outputs = [f"an output for each domain of test documents: {', '.join(domains)}"] if domains else []
-    return [f"players: {players}, {sum(counts):,} words", f"model: {words}", f"score: {score}", *outputs]
+    describe = getattr(game.function, "describe", None)
+    how = [f"model: {words}", f"score: {score}"] if describe is None else describe().splitlines()
+    return [f"players: {players}, {sum(counts):,} words", *how, *outputs]
