@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import fgsv
+from fgsv.report import make_result
 from fgsv.tables.documents import Documents
 from fgsv.tables.reading import TableError
 from fgsv.utilities import language
@@ -203,3 +204,16 @@ def test_a_player_is_described_by_its_name_and_first_words():
     assert words.startswith("one two xxx")
     assert len(words) == 60
     assert documents.describe_player(1) == ("row 2", "three")
+
+
+@pytest.mark.parametrize("per", ["token", "byte"])
+def test_folds_of_the_test_texts_make_up_the_score_of_all(per):
+    frame = corpus(96)
+    frame["body"] = [f"{body} stones" * (number % 3 + 1) for number, body in enumerate(frame["body"])]
+    whole = fgsv.open_text(frame, **COLUMNS, training={"per": per})
+    cut = fgsv.open_text(frame, **COLUMNS, training={"per": per}, test_error=True)
+    masks = np.random.default_rng(0).random((50, whole.game.n_players)) < 0.5
+    np.testing.assert_allclose(cut.game(masks) @ cut.weights, whole.game(masks), rtol=1e-12)
+    result = make_result(cut, budget=60)
+    assert result.valuation.outputs is None
+    assert result.test_noise > 0

@@ -52,8 +52,7 @@ def open_data(
 
     if (target is None) == (text is None):
         raise typer.BadParameter("name the column to predict with --target, or the column of texts with --text")
-    for_tables = {"test_error": test_error, "metric": metric, "empty": empty, "task": task}
-    for_tables["refit_preprocessing"] = refit_preprocessing
+    for_tables = {"metric": metric, "empty": empty, "task": task, "refit_preprocessing": refit_preprocessing}
     for_texts = {"output_by": output_by, "prompt": prompt, "training": training}
     for name, given in (for_texts if text is None else for_tables).items():
         if given:
@@ -68,10 +67,12 @@ def open_data(
         "test_by": test_by,
         "split_seed": split_seed,
         "model": model,
+        "test_error": test_error,
         "ignore": ignore or (),
         "group_missing": group_missing,
         "shared_units": shared_units,
         "encoding": encoding,
+        "seed": seed,
     }
     if text is not None:
         return fgsv.open_text(
@@ -86,13 +87,11 @@ def open_data(
     return fgsv.open_table(
         file,
         target=target or "",
-        test_error=test_error,
         metric=metric,
         empty=numbers(empty or ()),
         task=task,
         target_missing=target_missing,
         refit_preprocessing=refit_preprocessing,
-        seed=seed,
         **shared,
     )
 

@@ -9,16 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from fgsv.environment import versions
 from fgsv.partition import Partition
-from fgsv.tables.documents import EVERYTHING, Documents, prepare_texts
+from fgsv.tables.documents import EVERYTHING, Documents, TestText, prepare_texts
 from fgsv.tables.folders import PROVIDER, read_folder
+from fgsv.tables.folds import FOLDS, Folds
 from fgsv.tables.inputs import read_all
 from fgsv.tables.opening import Table, listed_names
 from fgsv.tables.players import SharedUnits
 from fgsv.tables.reading import TableError, TableFile
 from fgsv.tables.source import Source
-from fgsv.types import Masks
+from fgsv.types import Floats, Masks
 from fgsv.utilities import language
 from fgsv.utilities.language.texts import words_of
 from fgsv.valuation import Valuation
@@ -40,8 +43,8 @@ class Corpus:
     build: Callable[[Sequence[Sequence[str]]], Any]
     """From the documents of players to the game of these players, with the same model and tests."""
     warnings: tuple[str, ...] = ()
-    folds: None = None
-    weights: None = None
+    folds: Folds | None = None
+    """How the test texts are cut, where the error from their choice is asked for."""
 
     @property
     def partition(self) -> Partition:
@@ -62,9 +65,14 @@ class Corpus:
         """Return the game of those training documents that a mask selects."""
         return self.build(self.dataset.players(rows))
 
+    @property
+    def weights(self) -> Floats | None:
+        """The weights with which the folds make up all test texts; None without folds."""
+        return None if self.folds is None else self.folds.weights
+
     def on_all_test_rows(self, valuation: Valuation) -> Valuation:
-        """Return a valuation of the game as it is: test texts are not cut into folds."""
-        return valuation
+        """Return a valuation of the game as that of the score of all test texts, folds or not."""
+        return valuation if self.folds is None else valuation.combined(self.folds.weights)
 
 
 Opened = Table | Corpus
@@ -90,7 +98,9 @@ def open_text(
     text_missing: Literal["drop"] | None = None,
     shared_units: SharedUnits | None = None,
     ignore: str | Sequence[str] = "",
+    test_error: bool = False,
     encoding: str = "utf-8",
+    seed: int = 0,
 ) -> Corpus:
     """Read texts and return the game of their documents: `fgsv.value(corpus.game, corpus.partition)` values it.
 
@@ -106,6 +116,7 @@ def open_text(
 
     `test`, `test_by`, `test_fraction` and `split_seed` choose the test texts as `open_table` does. Each value of
     column `output_by` among them is an output of the game. `prompt` is the column of what precedes a test text.
+    `test_error` makes the folds of the test texts outputs of the game (see `fgsv.tables.folds`).
 
     `model` is the folder or hub name of a causal language model, which is fine-tuned for each coalition
     (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which needs no
@@ -114,6 +125,8 @@ def open_text(
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     if test is not None and test_by is not None:
         raise TableError("the test texts come from --test or from --test-by, not from both")
+    if test_error and output_by is not None:
+        raise TableError("the error from the test texts takes one output: leave out --output-by")
     make, words, score = _model(model, dict(training or {}))
     groups, ignored = listed_names(group), listed_names(ignore)
     kept = [text, *groups, *(name for name in (unit, output_by, prompt) if name)]
@@ -138,8 +151,12 @@ def open_text(
         text_missing=text_missing,
         shared_units=shared_units,
     )
-    build = partial(make, tests=dataset.tests)
+    build = partial(make, tests=_cut(dataset.tests[EVERYTHING], seed) if test_error else dataset.tests)
     game = build(dataset.players())
+    folds = None
+    if test_error:
+        divisors = game.function.divisors
+        folds = Folds({}, np.zeros(0), divisors / divisors.sum())
     source = Source(
         file=file.name,
         sha256=file.sha256,
@@ -156,7 +173,16 @@ def open_text(
         versions=versions(),
         opened_with=given if model is None or isinstance(model, str) else None,
     )
-    return Corpus(game, dataset, source, build)
+    return Corpus(game, dataset, source, build, folds=folds)
+
+
+def _cut(tests: Sequence[TestText], seed: int) -> dict[str, list[TestText]]:
+    """Cut test texts at random into folds."""
+    if len(tests) < 2 * FOLDS:
+        raise TableError(f"the test error needs at least {2 * FOLDS} test texts, got {len(tests)}")
+    order = np.random.default_rng(seed).permutation(len(tests))
+    parts = [np.sort(order[number::FOLDS]) for number in range(FOLDS)]
+    return {f"fold {number}": [tests[place] for place in part] for number, part in enumerate(parts)}
 
 
 def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], str, str]:

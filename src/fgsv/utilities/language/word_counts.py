@@ -61,7 +61,13 @@ class NGram:
     prior: float
     base: bool
     """Whether the last column of the counts is a base corpus, which is in every coalition."""
-    n_outputs: int
+    divisors: Floats
+    """(q,) what the log-likelihood of each output is divided by: words, or bytes in units of bits."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs, q."""
+        return len(self.divisors)
 
     def __call__(self, masks: Masks) -> Floats:
         """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,), or (m, q) for several outputs."""
@@ -126,7 +132,7 @@ def ngram(
     sizes = _sizes(prompts, domains, per)
     least = -order * np.log10(1 - trust) + np.log10(VOCABULARY)  # no probability is below 10^-least
     levels = tuple(_levels(texts, prompts, sizes, order, most=max(1, int(300 / least))))
-    model = NGram(levels, trust, prior, bool(base), len(domains))
+    model = NGram(levels, trust, prior, bool(base), sizes)
     settings = [order, per, trust, prior, VOCABULARY, WORD.pattern]
     frame = {
         "model": fingerprint("n-gram 1", settings),
