@@ -91,6 +91,20 @@ def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
     assert "Passages in documents of two providers" in sections
 
 
+def test_passages_of_single_documents_can_be_left_out(fgsv_command, tmp_path):
+    frame = documents()
+    passage = " ".join(f"secret{number}" for number in range(40))
+    rows = frame.index[frame["split"] == "train"]
+    frame.loc[[rows[0], rows[-1]], "body"] += f" {passage}"
+    path = written(frame, tmp_path / "shared.jsonl")
+    for options, expected in (([], True), (["--aggregate-only"], False)):
+        code, printed, errors = fgsv_command(
+            "audit", path, *OPTIONS, "--budget", 60, "--audit-budget", 2100, "--parts", 2, "--json", *options
+        )
+        assert code == 0, errors
+        assert ("secret0 secret1" in printed) == expected
+
+
 def test_a_report_shows_documents_escaped_and_leaves_them_out_if_asked(fgsv_command, tmp_path):
     pytest.importorskip("vl_convert")
     frame = documents()

@@ -29,7 +29,7 @@ def passage_sections(documents: Documents, found: Passages) -> list[Section]:
         for i, j, count, excerpt in found.shared
     )
     columns = ("provider", "document", "and provider", "and document", "words", "which begin")
-    return [Section("Passages in documents of two providers", tuple(words), columns, rows)]
+    return [Section("Passages in documents of two providers", tuple(words), columns, rows, shows_players=True)]
 
 
 def warnings_of_test_texts(documents: Documents, found: Passages) -> list[str]:

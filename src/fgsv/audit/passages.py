@@ -39,7 +39,7 @@ LONGEST_HEADER = 400
 """documents that share more of such shingles than this are compared by all of them."""
 MOST_SHINGLES = 20_000_000
 """In longer texts, a fixed part of the shingles is compared."""
-EXCERPT = 12
+EXCERPT = 8
 """Words of a passage that are shown."""
 
 

@@ -142,6 +142,9 @@ def make_result(
             watcher.audit_begins(most, each * most if seconds is None else min(each * most, seconds))
             evaluator.watch = watcher.audited
             result = _with_audit(result, table, plan, evaluator, payout, seconds, seed)
+            if aggregate_only and result.audit is not None:
+                tables = tuple(each.for_competitors() for each in result.audit.tables)
+                result = replace(result, audit=replace(result.audit, tables=tables))
         try:
             for stated in (result, *result.of_others().values()):
                 evaluator.recorder.state(stated.to_document())

@@ -92,7 +92,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "whatif_words": "" if panel is None else panel.words,
         "has_players": panel is not None and panel.has_players,
         "whatif_money": panel is not None and panel.data["money"] is not None,
-        "audit": None if result.audit is None else _audit(result.audit),
+        "audit": None if result.audit is None else _audit(result.audit, aggregate_only),
         "has_history": "convergence" in charts,
         "failures": "No evaluation failed." if valuation.failures is None else f"{valuation.failures}.",
         "notes": [] if source is None else source.notes,
@@ -262,8 +262,9 @@ def _test_error(found: TestError | None) -> dict[str, Any] | None:
     return document | {"rows": rows, "total": total}
 
 
-def _audit(audit: Audit) -> dict[str, Any]:
+def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:
     """Return the audit as sections of text and tables."""
+    tables = [each.for_competitors() if aggregate_only else each for each in audit.tables]
     sections: list[dict[str, Any]] = []
     if len(audit.gsv):
         rows = [
@@ -296,8 +297,8 @@ def _audit(audit: Audit) -> dict[str, Any]:
                 "rows": rows,
             }
         )
-    sections.extend(section.to_dict() for section in audit.tables if not section.technical)
-    technical = [section.to_dict() for section in audit.tables if section.technical]
+    sections.extend(section.to_dict() for section in tables if not section.technical)
+    technical = [section.to_dict() for section in tables if section.technical]
     return {"sections": sections, "technical": technical, "budget_words": audit.spent_in_words}
 
 
