@@ -168,6 +168,9 @@ def test_a_document_without_words_is_named_or_dropped():
     opened = fgsv.open_text(frame, **COLUMNS, text_missing="drop")
     assert opened.game.n_players == fgsv.open_text(corpus(), **COLUMNS).game.n_players - 3
     assert any("left out 3 of 24 documents" in note for note in opened.notes)
+    frame.loc[frame["publisher"] == "East", "body"] = ""
+    with pytest.raises(TableError, match="provider 'East' has no documents with text"):
+        fgsv.open_text(frame, **COLUMNS, text_missing="drop")
 
 
 def test_tests_that_cannot_be_used_are_named():
@@ -217,3 +220,4 @@ def test_folds_of_the_test_texts_make_up_the_score_of_all(per):
     result = make_result(cut, budget=60)
     assert result.valuation.outputs is None
     assert result.test_noise > 0
+    assert cut.twin.outputs == cut.game.outputs

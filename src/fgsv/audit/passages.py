@@ -24,9 +24,9 @@ from fgsv.utilities.language.texts import WORD
 SHINGLE = 8
 """Words in a shingle."""
 NEAR = 0.7
-"""Documents are nearly equal if they share this fraction of the shingles that one of them has."""
+"""Documents are nearly equal if they share this fraction of the shingles that either of them has."""
 PASSAGE = 25
-"""A passage that is shown has at least so many shingles, 32 words in a row."""
+"""Documents are shown that share at least so many shingles: 32 words, if they are in a row."""
 SHOWN = 20
 """Passages that are shown, the longest first."""
 MANY = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -151,7 +151,9 @@ def open_text(
         text_missing=text_missing,
         shared_units=shared_units,
     )
-    build = partial(make, tests=_cut(dataset.tests[EVERYTHING], seed) if test_error else dataset.tests)
+    if test_error:
+        dataset = replace(dataset, tests=_cut(dataset.tests[EVERYTHING], seed))
+    build = partial(make, tests=dataset.tests)
     game = build(dataset.players())
     folds = None
     if test_error:
@@ -171,7 +173,7 @@ def open_text(
         game=game.fingerprint,
         notes=(*dataset.notes, *_described(dataset, game, words, score)),
         versions=versions(),
-        opened_with=given if model is None or isinstance(model, str) else None,
+        opened_with=given if _is_plain(model, *(training or {}).values()) else None,
     )
     return Corpus(game, dataset, source, build, folds=folds)
 
@@ -203,6 +205,11 @@ def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], st
     return partial(make, **fixed, **training), f"{name} ({words})", score
 
 
+def _is_plain(*arguments: Any) -> bool:
+    """Say whether all arguments are small enough to be stated in a result, and no objects."""
+    return all(each is None or isinstance(each, str | int | float) for each in arguments)
+
+
 def _read(given: Any, *, group: list[str], ignore: list[str], text: list[str], encoding: str) -> TableFile:
     """Read a folder of texts, or what a table may be."""
     one = given[0] if isinstance(given, (list, tuple)) and len(given) == 1 else given
@@ -217,8 +224,8 @@ def _described(dataset: Documents, game: Any, words: str, score: str) -> list[st
     players = f"{len(counts):,} documents"
     if dataset.units is not None:
         players = f"{dataset.partition.n_players:,} units of {players}"
-    domains = [f"{domain} ({len(texts)})" for domain, texts in dataset.tests.items() if domain != EVERYTHING]
-    outputs = [f"an output for each domain of test documents: {', '.join(domains)}"] if domains else []
+    domains = [f"{domain} ({len(texts)})" for domain, texts in dataset.tests.items()]
+    outputs = [f"outputs, with their numbers of test texts: {', '.join(domains)}"] if len(domains) > 1 else []
     describe = getattr(game.function, "describe", None)
     how = [f"model: {words}", f"score: {score}"] if describe is None else describe().splitlines()
     return [f"players: {players}, {sum(counts):,} words", *how, *outputs]

@@ -99,8 +99,12 @@ def prepare_texts(
     """
     if not group:
         raise TableError("no provider column: name it with --group, or give a folder with a folder for each provider")
-    table = _with_words(table, text, text_missing)
+    whole, table = table, _with_words(table, text, text_missing)
     labels = {name: labels_of(table, name, group_missing) for name in group}
+    for name in group:
+        lost = sorted(set(labels_of(whole, name, group_missing)) - set(labels[name]))
+        if lost:
+            raise TableError(f"provider {lost[0]!r} has no documents with text: add some, or remove its rows")
     units = None if unit is None else complete(table, unit, "the unit")
     if test is not None:
         test = _with_words(test, text, text_missing)
