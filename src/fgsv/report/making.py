@@ -161,7 +161,8 @@ def make_result(
 def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -> float | None:
     """Return the half-width of U(N) - U(0) due to the choice of test rows, from one more evaluation of each.
 
-    None of texts, with several metrics, with fewer than two test rows, and where the metric is unknown without some of them.
+    None of texts, with several metrics, with fewer than two test rows, and where the metric is unknown without some
+    of them.
     """
     if isinstance(table, Corpus) or table.game.outputs is not None or len(table.inputs.y_test) < 2:
         return None
