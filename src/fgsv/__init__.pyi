@@ -18,6 +18,7 @@ from .running.run import exact as exact
 from .running.run import iterate as iterate
 from .running.run import value as value
 from .running.verification import verify as verify
+from .tables.corpus import open_text as open_text
 from .tables.opening import open_table as open_table
 from .utilities import KNNVote as KNNVote
 from .utilities import Utility as Utility

@@ -24,7 +24,7 @@ from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
 
 if TYPE_CHECKING:
-    from fgsv.tables.opening import Table
+    from fgsv.tables.corpus import Opened
 
 PILOT_SECONDS = 20.0
 BUDGETS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
@@ -194,7 +194,7 @@ def plan(
 
 
 def plan_table(
-    table: Table,
+    table: Opened,
     *,
     pilot: int = PILOT,
     confidence: float = 0.95,

@@ -3,6 +3,7 @@
 from fgsv.audit.auditing import Audit, audit, close_calls, least_budget
 from fgsv.audit.copies import Copies, find_copies, rows_in_both
 from fgsv.audit.of_table import AuditPlan, audit_table
+from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import shell_companies
@@ -11,11 +12,13 @@ __all__ = [
     "Audit",
     "AuditPlan",
     "Copies",
+    "Passages",
     "Section",
     "audit",
     "audit_table",
     "close_calls",
     "find_copies",
+    "find_passages",
     "least_budget",
     "policy_gains",
     "rows_in_both",

@@ -107,14 +107,22 @@ def find_copies(X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = T
     links = [_chain(exact)]
     if tolerance > 0:
         links.append(_near_pairs(features, np.asarray(y), tolerance))
-    ends = np.concatenate(links, axis=1)
-    graph = coo_matrix((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(len(features),) * 2)
+    return copies_of(partition, np.concatenate(links, axis=1), exact, _notes(partition, exact))
+
+
+def copies_of(partition: Partition, links: Ints, exact: Ints, notes: tuple[str, ...] = ()) -> Copies:
+    """Return the copies among n rows of which (2, k) links join those that are equal or nearly so.
+
+    `exact` has a number for each row, the same for rows that are equal.
+    """
+    n = partition.n_players
+    graph = coo_matrix((np.ones(links.shape[1]), (links[0], links[1])), shape=(n, n))
     clusters = connected_components(graph, directed=False)[1].astype(np.int64)
-    first = np.full(clusters.max() + 1, len(features))
-    np.minimum.at(first, clusters, np.arange(len(features)))
+    first = np.full(clusters.max() + 1, n)
+    np.minimum.at(first, clusters, np.arange(n))
     origin = first[clusters]
     kept = partition.codes == partition.codes[origin]
-    return Copies(clusters, partition, _table(partition, origin, kept, exact), kept, _notes(partition, exact))
+    return Copies(clusters, partition, _table(partition, origin, kept, exact), kept, notes)
 
 
 def _equal_rows(features: Floats, y: NDArray[Any]) -> Ints:

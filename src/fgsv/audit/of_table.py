@@ -1,4 +1,4 @@
-"""The audit of a table: attacks, copies, policies and warnings, from an open table and its valuation."""
+"""The audit of a table or texts: attacks, copies, policies and warnings, from open data and its valuation."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pandas as pd
 
 from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, least_budget
 from fgsv.audit.copies import Copies, find_copies, rows_in_both
+from fgsv.audit.of_text import passage_sections, warnings_of_test_texts
+from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, PARTS, Sample, sample_groups
@@ -23,7 +25,8 @@ from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.run import value
 from fgsv.running.views import weighted
-from fgsv.tables.opening import Table
+from fgsv.tables.corpus import Corpus, Opened
+from fgsv.tables.dataset import Dataset
 from fgsv.valuation import Valuation
 
 MOST_OF_TEST = 0.5
@@ -45,15 +48,24 @@ class AuditPlan:
     classes: Any
     least: int
     budget: int | None
+    passages: Passages | None = None
+    """What texts have in common; None of a table."""
 
     @classmethod
-    def of(cls, table: Table, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
+    def of(cls, table: Opened, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
         """Find copies, without evaluations, and check that the budget is enough."""
         dataset = table.dataset
         if table.game.outputs is not None and table.folds is None:
-            raise ValueError("an audit takes one metric: choose one, or value several without --audit")
-        copies = find_copies(table.inputs.numbers, dataset.target, row_owners(table))
-        classes = dataset.target if dataset.task == "classification" and dataset.units is None else None
+            one = "output: leave out --output-by" if isinstance(table, Corpus) else "metric: choose one"
+            raise ValueError(f"an audit takes one {one}, or value several without --audit")
+        passages, classes = None, None
+        if isinstance(table, Corpus):
+            passages = find_passages(table.dataset.texts.tolist(), row_owners(table), table.dataset.test_texts)
+            copies = passages.copies
+        else:
+            copies = find_copies(table.inputs.numbers, table.dataset.target, row_owners(table))
+            by_class = table.dataset.task == "classification" and dataset.units is None
+            classes = table.dataset.target if by_class else None
         least = LEAST_OF_DIAGNOSIS + least_budget(dataset.partition, parts=parts, classes=classes)
         least += LEAST_OF_REMEDY if copies.n_copies else 0
         if budget is not None and budget < least:
@@ -61,7 +73,7 @@ class AuditPlan:
             raise ValueError(
                 f"an audit of {n_groups} groups needs an --audit-budget of at least {least}, got {budget}"
             )
-        return cls(copies, tuple(parts), classes, least, budget)
+        return cls(copies, tuple(parts), classes, least, budget, passages)
 
     def most(self, valuation: Valuation) -> int:
         """Return the most evaluations that the audit of a valuation takes."""
@@ -79,7 +91,7 @@ class AuditPlan:
 
 
 def audit_table(
-    table: Table,
+    table: Opened,
     valuation: Valuation,
     plan: AuditPlan | None = None,
     *,
@@ -89,7 +101,7 @@ def audit_table(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Audit:
-    """Audit a valuation of a table: shell companies, copies, the payout's policy, and warnings.
+    """Audit a valuation of a table or texts: shell companies, copies, the payout's policy, and warnings.
 
     Never uses more evaluations than the plan's budget; the default is 4000 (or the minimum it needs), plus as many
     as the valuation took if there are copies. `evaluator` is that of the valuation, still open: it has the ledger,
@@ -113,6 +125,10 @@ def audit_table(
     spent: dict[str, int] = {}
     out_of_time: list[str] = []
     sections = [copies_section(table, plan.copies)]
+    warnings_of_data = warnings_of_test(table)
+    if isinstance(table, Corpus) and plan.passages is not None:
+        sections += passage_sections(table.dataset, plan.passages)
+        warnings_of_data += warnings_of_test_texts(table.dataset, plan.passages)
     left = max(DEFAULT_BUDGET, plan.least + SPARE) if plan.budget is None else plan.budget
 
     @contextmanager
@@ -147,7 +163,7 @@ def audit_table(
             confidence=confidence,
             seed=seed,
         )
-    warnings = [*warnings_of_test(table), *plan.copies.notes, *audited.warnings]
+    warnings = [*warnings_of_data, *plan.copies.notes, *audited.warnings]
     if out_of_time:
         warnings.append(f"time ran out, so the audit lacks: {', '.join(out_of_time)}; allow more time to measure it")
     return replace(
@@ -159,7 +175,7 @@ def audit_table(
     )
 
 
-def row_owners(table: Table) -> Partition:
+def row_owners(table: Opened) -> Partition:
     """Return the owner of each training row, even if a player is a unit of several rows."""
     partition, units = table.dataset.partition, table.dataset.units
     if units is None:
@@ -172,7 +188,7 @@ def row_owners(table: Table) -> Partition:
     return Partition(partition.names, None, partition.codes[pd.factorize(units)[0]])
 
 
-def warnings_of_test(table: Table) -> list[str]:
+def warnings_of_test(table: Opened) -> list[str]:
     """Return warnings about the choice of test rows."""
     warnings = []
     dataset = table.dataset
@@ -184,44 +200,51 @@ def warnings_of_test(table: Table) -> list[str]:
                 f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows: data like its own "
                 "scores well. Test rows from no provider, or from all alike, are fairer"
             )
+    if not isinstance(dataset, Dataset):
+        return warnings
     both = rows_in_both(dataset.features, dataset.target, dataset.test_features, dataset.test_target)
     if both:
         warnings.append(f"{both} of {len(dataset.test_target)} test rows are also training rows")
     return warnings
 
 
-def copies_section(table: Table, copies: Copies) -> Section:
-    """Return which providers have each other's rows."""
+def copies_section(table: Opened, copies: Copies) -> Section:
+    """Return which providers have each other's rows or documents."""
+    what = _called(table)
     if not copies.n_copies:
-        return Section("Copies", ("No provider has another's rows, exactly or nearly.",))
+        return Section("Copies", (f"No provider has another's {what}s, exactly or nearly.",))
     words = [
-        f"{_counted(copies)} of a provider that comes earlier in the file. The faithful "
-        "value alone does not prevent copying: a copied row is a new row, and earns."
+        f"{_counted(copies, what)} of a provider that comes earlier in the file. The faithful "
+        f"value alone does not prevent copying: a copied {what} is a new {what}, and earns."
     ]
     if table.dataset.units is not None:
         whole, partly = copies.units_hit(table.dataset.units)
-        words.append(f"{whole} units are copies in all their rows, {partly} in some of them.")
+        words.append(f"{whole} units are copies in all their {what}s, {partly} in some of them.")
     rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
-    columns = ("provider", "has copies of rows of", "equal", "nearly equal")
-    return Section("Copies: who has whose rows", tuple(words), columns, rows)
+    columns = ("provider", f"has copies of {what}s of", "equal", "nearly equal")
+    return Section(f"Copies: who has whose {what}s", tuple(words), columns, rows)
 
 
-def _counted(copies: Copies) -> str:
+def _called(table: Opened) -> str:
+    return "document" if isinstance(table, Corpus) else "row"
+
+
+def _counted(copies: Copies, what: str) -> str:
     """Return how many rows are copies, the equal ones apart from the nearly equal ones."""
     exact, near = copies.n_exact, copies.n_near
     if not near:
-        return f"{exact:,} rows are equal to rows"
+        return f"{exact:,} {what}s are equal to {what}s"
     if not exact:
-        return f"{near:,} rows are nearly equal to rows, none is equal to a row"
-    return f"{exact:,} rows are equal to rows, and {near:,} more nearly equal to rows,"
+        return f"{near:,} {what}s are nearly equal to {what}s, none is equal to a {what}"
+    return f"{exact:,} {what}s are equal to {what}s, and {near:,} more nearly equal to {what}s,"
 
 
 def remedy_section(
-    table: Table, door: Door, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
+    table: Opened, door: Door, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
 ) -> tuple[Section, int]:
     """Return what each provider would get without the copies, and the evaluations used."""
     units = table.dataset.units
-    with door.evaluator.beside(as_game(table.inputs.game(copies.kept))) as other:
+    with door.evaluator.beside(as_game(table.game_of(copies.kept))) as other:
         remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
     if not remedied.total > 0:
         nothing = "Without the copies the model scores no better than with no data: there is nothing to share."
@@ -233,14 +256,14 @@ def remedy_section(
         for half_widths in [each.half_width(confidence) / each.total]
     ]
     words = [
-        "Each recognised copy is left out. The row then belongs either to the provider that comes first in the "
-        "file, so that copying earns nothing, or in equal parts to all providers that have it. "
+        f"Each recognised copy is left out. The {_called(table)} then belongs either to the provider that comes "
+        "first in the file, so that copying earns nothing, or in equal parts to all providers that have it. "
         f"{remedied.n_evaluations:,} evaluations were made without the copies."
     ]
     if remedied.failures is not None:
         words.append(f"{remedied.failures}.")
     if units is not None:
-        words.append("A unit keeps its own rows; a unit without any is left out.")
+        words.append(f"A unit keeps its own {_called(table)}s; a unit without any is left out.")
     section = Section(
         "What copying earns, and two remedies",
         tuple(words),

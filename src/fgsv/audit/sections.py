@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 
@@ -17,6 +17,8 @@ class Section:
     rows: tuple[tuple[Any, ...], ...] = ()
     technical: bool = False
     """Whether it is about the method rather than the providers: reports put it into the appendix."""
+    shows_players: bool = False
+    """Whether its rows show single players, which a report for competitors leaves out."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
@@ -27,5 +29,9 @@ class Section:
     def from_dict(cls, document: Mapping[str, Any]) -> Section:
         """Read what `to_dict` returned."""
         rows = tuple(tuple(row) for row in document["rows"])
-        technical = document.get("technical", False)
-        return cls(document["title"], tuple(document["words"]), tuple(document["columns"]), rows, technical)
+        flags = (document.get("technical", False), document.get("shows_players", False))
+        return cls(document["title"], tuple(document["words"]), tuple(document["columns"]), rows, *flags)
+
+    def for_competitors(self) -> Section:
+        """Return the section without single players."""
+        return replace(self, rows=()) if self.shows_players else self

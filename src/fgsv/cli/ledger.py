@@ -11,7 +11,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import echo, print_json, results_only
-from fgsv.cli.opening import opens_table
+from fgsv.cli.opening import opens_data
 
 app = typer.Typer(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
@@ -154,7 +154,7 @@ def _parts(frame: Any) -> dict[str, str]:
     return {name: sha256(part.encode()).hexdigest()[:8] for name, part in parts.items()}
 
 
-@opens_table
+@opens_data
 def applies(table: Any, start: option.Start = None, as_json: option.Json = False) -> None:
     """Say how much of earlier ledgers applies to a table: who is there as before, and what is known about them.
 

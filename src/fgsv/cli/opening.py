@@ -1,25 +1,29 @@
-"""How commands open a table: options that all of them share."""
+"""How commands open tables and texts: options that all of them share."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import results_only
-from fgsv.cli.parsers import numbers
+from fgsv.cli.parsers import numbers, settings
 
 if TYPE_CHECKING:
+    from fgsv.tables.corpus import Corpus
     from fgsv.tables.opening import Table
 else:
-    Table = Any  # imported only when a command runs
+    Corpus = Table = Any  # imported only when a command runs
 
 
-def open_table(
+def open_data(
     file: option.Files,
-    target: option.Target,
+    target: option.Target = None,
+    text: option.Text = None,
     group: option.Group = None,
     regroup: option.Regroup = None,
     unit: option.Unit = None,
@@ -28,7 +32,10 @@ def open_table(
     test_by: option.TestBy = None,
     split_seed: option.SplitSeed = 0,
     test_error: option.TestError = False,
+    output_by: option.OutputBy = None,
+    prompt: option.Prompt = None,
     model: option.Model = None,
+    training: option.Training = None,
     metric: option.Metric = None,
     empty: option.Empty = None,
     task: option.TaskName = None,
@@ -41,46 +48,73 @@ def open_table(
     start: option.Start = None,
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
-) -> Table:
-    """Open a table; its parameters become options of every command decorated with `opens_table`."""
+) -> Table | Corpus:
+    """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
 
+    if (target is None) == (text is None):
+        raise typer.BadParameter("name the column to predict with --target, or the column of texts with --text")
+    for_tables = {
+        "metric": metric,
+        "empty": empty,
+        "task": task,
+        "refit_preprocessing": refit_preprocessing,
+        "reference": reference,
+    }
+    for_texts = {"output_by": output_by, "prompt": prompt, "training": training}
+    for name, given in (for_texts if text is None else for_tables).items():
+        if given:
+            other = "--text" if text is None else "--target"
+            raise typer.BadParameter(f"--{name.replace('_', '-')} can only be used with {other}")
+    shared: dict[str, Any] = {
+        "group": group or (),
+        "regroup": regroup or (),
+        "unit": unit,
+        "test": test,
+        "test_fraction": test_fraction,
+        "test_by": test_by,
+        "split_seed": split_seed,
+        "model": model,
+        "test_error": test_error,
+        "ignore": ignore or (),
+        "group_missing": group_missing,
+        "shared_units": shared_units,
+        "encoding": encoding,
+        "seed": seed,
+    }
+    if text is not None:
+        return fgsv.open_text(
+            file,
+            text=text,
+            output_by=output_by,
+            prompt=prompt,
+            training=settings(training or ()),
+            text_missing=cast(Literal["drop"] | None, target_missing),  # another word is refused there
+            **shared,
+        )
     return fgsv.open_table(
         file,
-        group=group or (),
-        target=target,
-        regroup=regroup or (),
-        unit=unit,
-        test=test,
-        test_fraction=test_fraction,
-        test_by=test_by,
-        split_seed=split_seed,
-        test_error=test_error,
-        model=model,
+        target=target or "",
         metric=metric,
         empty=numbers(empty or ()),
         task=task,
-        ignore=ignore or (),
-        group_missing=group_missing,
         target_missing=target_missing,
-        shared_units=shared_units,
         refit_preprocessing=refit_preprocessing,
         reference=reference,
         start=start or (),
-        encoding=encoding,
-        seed=seed,
+        **shared,
     )
 
 
-def opens_table(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn a function of a table into a command: its options follow those of `open_table`."""
+def opens_data(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn a function of opened data into a command: its options follow those of `open_data`."""
     own = inspect.signature(function, eval_str=True).parameters
-    shared = inspect.signature(open_table, eval_str=True).parameters
+    shared = inspect.signature(open_data, eval_str=True).parameters
 
     @wraps(function)
     def command(**options: Any) -> None:
         with results_only():
-            table = open_table(**{name: options[name] for name in shared})
+            table = open_data(**{name: options[name] for name in shared})
         function(table, **{name: options[name] for name in own if name != "table"})
 
     parameters = [*shared.values(), *(own[name] for name in own if name not in shared and name != "table")]

@@ -12,7 +12,8 @@ from fgsv.cli import parsers
 Files = Annotated[
     list[Path],
     typer.Argument(
-        help="CSV, TSV, JSON lines, Excel or Parquet file, also gzipped or zipped; several, or - for stdin",
+        help="CSV, TSV, JSON lines, Excel or Parquet file, also gzipped or zipped; several, or - for stdin. With "
+        "--text also a folder with a folder for each provider",
         show_default=False,
     ),
 ]
@@ -22,7 +23,22 @@ Group = Annotated[
         help="Provider column; several separated by commas, or repeat the option (default: the name of each file)",
     ),
 ]
-Target = Annotated[str, typer.Option(help="Column to predict")]
+Target = Annotated[str | None, typer.Option(help="Column to predict")]
+Text = Annotated[
+    str | None,
+    typer.Option(help="Column of texts: documents in place of rows, for a language model in place of --target"),
+]
+OutputBy = Annotated[
+    str | None, typer.Option(help="With --text: column of the test texts' domains, each of which is an output")
+]
+Prompt = Annotated[str | None, typer.Option(help="With --text: column of what precedes a test text")]
+Training = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="With --text: settings of the model, such as steps=100,rank=16, or order=2 of the n-gram model",
+        metavar="NAME=VALUE",
+    ),
+]
 Regroup = Annotated[
     list[str] | None, typer.Option(help="More columns to group by, separated by commas; they remain features")
 ]
@@ -36,7 +52,10 @@ TestError = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(help="logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object"),
+    typer.Option(
+        help="logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object. With --text: folder or hub "
+        "name of a causal language model (default: an n-gram model)"
+    ),
 ]
 Metric = Annotated[
     list[str] | None,
@@ -51,10 +70,16 @@ Empty = Annotated[
 TaskName = Annotated[
     Literal["classification", "regression"] | None, typer.Option(help="Default: inferred from the target")
 ]
-Ignore = Annotated[list[str] | None, typer.Option(help="Columns that are not features, separated by commas")]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Columns that are not features, separated by commas; of a folder of texts, files, such as '*.png'"
+    ),
+]
 GroupMissing = Annotated[str | None, typer.Option(help="Provider name for rows without one")]
 TargetMissing = Annotated[
-    str | None, typer.Option(help="Rows without a target: drop leaves them out, another word makes them a class")
+    str | None,
+    typer.Option(help="Rows without a target or text: drop leaves them out, another word makes them a class"),
 ]
 SharedUnits = Annotated[
     Literal["co-own", "split"] | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 import typer
 
@@ -56,6 +57,24 @@ def listed(texts: Sequence[str]) -> list[str]:
     ['a', 'b', 'c']
     """
     return [part.strip() for text in texts for part in text.split(",")]
+
+
+def settings(texts: Sequence[str]) -> dict[str, int | float | str]:
+    """Return settings from texts such as steps=100,rank=16, with numbers as numbers.
+
+    >>> settings(["steps=100,per=byte", "learning_rate=5e-4"])
+    {'steps': 100, 'per': 'byte', 'learning_rate': 0.0005}
+    """
+    found: dict[str, int | float | str] = {}
+    for text in listed(texts):
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise typer.BadParameter(f"--training must be like steps=100,rank=16, got {text!r}")
+        found[name] = value
+        for kind in (float, int):
+            with suppress(ValueError):
+                found[name] = kind(value)
+    return found
 
 
 def duration(text: str) -> float:

@@ -1,4 +1,4 @@
-"""The commands that open a table: `fgsv value`, `fgsv audit` and `fgsv plan`."""
+"""The commands that open a table or texts: `fgsv value`, `fgsv audit` and `fgsv plan`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, results_only
-from fgsv.cli.opening import opens_table
+from fgsv.cli.opening import opens_data
 from fgsv.cli.parsers import amounts
 
 if TYPE_CHECKING:
+    from fgsv.tables.corpus import Corpus
     from fgsv.tables.opening import Table
 else:
-    Table = Any  # imported only when a command runs
+    Corpus = Table = Any  # imported only when a command runs
 
 
-@opens_table
+@opens_data
 def value(
-    table: Table,
+    table: Table | Corpus,
     context: typer.Context,
     budget: option.Budget = None,
     precision: option.Precision = None,
@@ -46,7 +47,7 @@ def value(
     force: option.Force = False,
     as_json: option.Json = False,
 ) -> None:
-    """Value the providers of a table and, with --payout, split money among them.
+    """Value the providers of a table or of texts and, with --payout, split money among them.
 
     Exit code 3 if the valuation was made but its payout refused: see --pay-anyway.
 
@@ -98,9 +99,9 @@ def value(
     raise typer.Exit(1 if result.interrupted else code)
 
 
-@opens_table
+@opens_data
 def plan(
-    table: Table,
+    table: Table | Corpus,
     pilot: Annotated[int, typer.Option(help="Evaluations in the pilot", min=100)] = 2048,
     budget: option.Budget = None,
     precision: option.Precision = None,

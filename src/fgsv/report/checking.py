@@ -10,6 +10,7 @@ from fgsv.report.result import Result
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.record_checks import SAMPLE, verify_records
 from fgsv.running.verification import verify
+from fgsv.tables.corpus import open_text
 from fgsv.tables.opening import open_table
 from fgsv.valuation import file
 
@@ -35,7 +36,8 @@ def verify_data(
 ) -> list[Difference]:
     """Open the data of a result again, as it was opened then, and evaluate a sample of the recorded batches.
 
-    `data` and `test` are what `fgsv.open_table` takes. Returns where the data, the model or the values differ.
+    `data` and `test` are what `fgsv.open_table` or `fgsv.open_text` takes. Returns where the data, the model or
+    the values differ.
     """
     source = result.source
     if source is None or source.opened_with is None:
@@ -46,7 +48,8 @@ def verify_data(
     opened_with = dict(source.opened_with)
     if opened_with.get("start"):
         opened_with["start"] = str(ledger)  # which has taken over what the run started from
-    table = open_table(data, test=test, **opened_with)
+    opened_by = open_text if source.task == "text" else open_table
+    table: Any = opened_by(data, test=test, **opened_with)
     again = table.source
     for name in ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game"):
         stated, found = getattr(source, name), getattr(again, name)

@@ -56,4 +56,5 @@ def document_of(result: Result) -> dict[str, Any]:
         "failures": None if valuation.failures is None else asdict(valuation.failures),
         "audit": None if result.audit is None else result.audit.to_dict(),
         "test_error": None if result.test_error is None else result.test_error.to_dict(),
+        "highlights": None if result.highlights is None else result.highlights.to_dict(),
     }

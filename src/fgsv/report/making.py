@@ -1,4 +1,4 @@
-"""Making a result: value a table, split the money, audit and save, so that no finished work is lost."""
+"""Making a result: value a table or texts, split the money, audit and save, so that no finished work is lost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.shells import PARTS
@@ -15,6 +16,7 @@ from fgsv.ledger import LedgerError
 from fgsv.payout import Terms
 from fgsv.planning import Limits, Plan, Watcher, first_cost, value_with_plan
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
+from fgsv.report.highlights import highlights
 from fgsv.report.result import Result
 from fgsv.report.without import MOST_GROUPS, without_each
 from fgsv.running.calls import OutOfTime
@@ -23,9 +25,9 @@ from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
+from fgsv.tables.corpus import Corpus, Opened
 from fgsv.tables.folds import error_of_test_rows, jackknife_half_width
-from fgsv.tables.metrics import alternatives, little_to_share
-from fgsv.tables.opening import Table
+from fgsv.tables.metrics import LEAST_OF_TEXT, alternatives, little_to_share
 from fgsv.valuation import Valuation
 
 TIME_OF_AUDIT = 0.5
@@ -52,7 +54,7 @@ class Silent:
 
 
 def make_result(
-    table: Table,
+    table: Opened,
     *,
     budget: int | None = None,
     precision: float | None = None,
@@ -75,7 +77,7 @@ def make_result(
     before: Result | None = None,
     command: str | None = None,
 ) -> Result:
-    """Value a table and, if asked, split money, audit the valuation and write a folder, as `fgsv value` does.
+    """Value a table or texts and, if asked, split money, audit the valuation and write a folder: `fgsv value`.
 
     Arguments and the folder are checked before the first evaluation. What happens after the run loses nothing of it:
     the valuation is saved before the payout and the audit, and if one of them fails, or a file cannot be written, the
@@ -102,7 +104,7 @@ def make_result(
             cost = replace(cost, start=in_words(evaluator.known, table.partition))
         watcher.measured(cost)
         if payout is not None or audit:
-            _check_something_to_share(table, evaluator)
+            _check_something_to_share(table, evaluator, anyway=payout is not None and payout.pay_anyway)
         noise = None if table.folds is not None else noise_of_test_rows(table, evaluator, confidence)
         began = time.monotonic()
         raw, history = value_with_plan(
@@ -130,6 +132,7 @@ def make_result(
             made=now(),
             command=command,
             before=before,
+            highlights=highlights(table.dataset, valuation) if _shows_documents(table, aggregate_only) else None,
         )
         if folder is not None:
             save_unfinished(folder, result)
@@ -146,6 +149,9 @@ def make_result(
             watcher.audit_begins(most, each * most if seconds is None else min(each * most, seconds))
             evaluator.watch = watcher.audited
             result = _with_audit(result, table, plan, evaluator, payout, seconds, seed)
+            if aggregate_only and result.audit is not None:
+                tables = tuple(each.for_competitors() for each in result.audit.tables)
+                result = replace(result, audit=replace(result.audit, tables=tables))
         try:
             for stated in (result, *result.of_others().values()):
                 evaluator.recorder.state(stated.to_document())
@@ -159,12 +165,13 @@ def make_result(
             return replace(result, files=error.files, errors=(*result.errors, error))
 
 
-def noise_of_test_rows(table: Table, evaluator: Evaluator, confidence: float) -> float | None:
+def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -> float | None:
     """Return the half-width of U(N) - U(0) due to the choice of test rows, from one more evaluation of each.
 
-    None with several metrics, with fewer than two test rows, and where the metric is unknown without some of them.
+    None of texts, with several metrics, with fewer than two test rows, and where the metric is unknown without some
+    of them.
     """
-    if table.game.outputs is not None or len(table.inputs.y_test) < 2:
+    if isinstance(table, Corpus) or table.game.outputs is not None or len(table.inputs.y_test) < 2:
         return None
     try:
         with evaluator.beside(as_game(table.without_each_fold()), n_jobs=1) as beside:
@@ -174,11 +181,17 @@ def noise_of_test_rows(table: Table, evaluator: Evaluator, confidence: float) ->
     return jackknife_half_width(everybody - nobody, confidence)
 
 
-def cheaper(table: Table) -> str:
-    """Return what would make evaluations of a table cheaper, in words; empty where nothing would."""
+def _shows_documents(table: Opened, aggregate_only: bool) -> TypeGuard[Corpus]:
+    return isinstance(table, Corpus) and not aggregate_only
+
+
+def cheaper(table: Opened) -> str:
+    """Return what would make evaluations of a table or texts cheaper, in words; empty where nothing would."""
     models = "logistic, knn or sklearn.naive_bayes:GaussianNB"
     ways = []
-    if table.game.independent_rows:
+    if isinstance(table, Corpus):
+        ways.append("the n-gram model, without --model")
+    elif table.game.independent_rows:
         models = models if table.dataset.task == "classification" else "ridge or knn"
         ways.append(f"--model {models}, which are fitted in batches")
     if table.dataset.units is None:
@@ -186,20 +199,22 @@ def cheaper(table: Table) -> str:
     return " or ".join(ways)
 
 
-def _check_something_to_share(table: Table, evaluator: Evaluator) -> None:
-    """Raise an error if U(N) is no better than U(0), before a run whose result could not be split."""
-    if table.game.outputs is not None and table.folds is None:
-        return
-    nobody, everybody = weighted(evaluator, table.weights).ends()[:, 0]
-    if everybody <= nobody:
-        raise ValueError(
-            f"with all the data the model scores {everybody:.4g}, with none {nobody:.4g}: there is "
-            f"nothing to share. {alternatives(table.source.metric, table.source.task).capitalize()}. Or check the "
-            "model and the test rows, or value without --payout and --audit"
-        )
+def _check_something_to_share(table: Opened, evaluator: Evaluator, *, anyway: bool) -> None:
+    """Raise an error if U(N) is no better than U(0), or of texts hardly, before a run that could not be split."""
+    outputs = table.game.outputs if table.folds is None else None
+    least = LEAST_OF_TEXT if isinstance(table, Corpus) and not anyway else 0.0
+    ends = weighted(evaluator, table.weights).ends()
+    for output, nobody, everybody in zip(outputs or ("",), *ends, strict=True):
+        if everybody - nobody <= least:
+            raise ValueError(
+                f"{f'output {output}: ' if output else ''}with all the data the model scores {everybody:.4g}, with "
+                f"none {nobody:.4g}: there is nothing to share. "
+                f"{alternatives(table.source.metric, table.source.task).capitalize()}. Or check the model and the "
+                "test rows, or value without --payout and --audit"
+            )
 
 
-def _with_scores_without(result: Result, table: Table, evaluator: Evaluator, seconds: float | None) -> Result:
+def _with_scores_without(result: Result, table: Opened, evaluator: Evaluator, seconds: float | None) -> Result:
     """Return the result with the score without each provider, or with a warning that says why it lacks them."""
     mark = evaluator.mark()
     try:
@@ -220,7 +235,7 @@ def _with_scores_without(result: Result, table: Table, evaluator: Evaluator, sec
 
 def _with_audit(
     result: Result,
-    table: Table,
+    table: Opened,
     plan: AuditPlan,
     evaluator: Evaluator,
     payout: Terms | None,

@@ -75,6 +75,9 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "with_scores": result.without is not None,
         "n_without": 0 if result.without is None else result.without.n_evaluations,
         "everybody": _everybody(valuation),
+        "matrix": _matrix(valuation, confidence),
+        "highlights": None if result.highlights is None or aggregate_only else result.highlights.to_dict(),
+        "tested": _tested(source),
         "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in result.others.items()],
         "payout": None if result.payout is None else result.payout.to_dict(),
         "payout_confidence": "" if result.payout is None else f"{result.payout.confidence:.0%}",
@@ -91,7 +94,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "whatif_words": "" if panel is None else panel.words,
         "has_players": panel is not None and panel.has_players,
         "whatif_money": panel is not None and panel.data["money"] is not None,
-        "audit": None if result.audit is None else _audit(result.audit),
+        "audit": None if result.audit is None else _audit(result.audit, aggregate_only),
         "has_history": "convergence" in charts,
         "failures": "No evaluation failed." if valuation.failures is None else f"{valuation.failures}.",
         "notes": [] if source is None else source.notes,
@@ -148,13 +151,14 @@ def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summary(valuation: Valuation, source: Source | None) -> str:
-    players = f"{valuation.partition.n_players:,} points"
+    is_text = source is not None and source.task == "text"
+    players = f"{valuation.partition.n_players:,} {'documents' if is_text else 'points'}"
     what = f"{valuation.partition.n_groups} providers supplied {players}"
     how = ""
     if source is not None:
         what += f" ({source.file})"
         how = f" A model ({source.model}) was trained on many selections of them and scored by "
-        how += f"{source.metric} on {source.test_rows:,} test rows."
+        how += f"{source.metric} on {source.test_rows:,} test {'texts' if is_text else 'rows'}."
     totals = ", ".join(f"{total:.4g}" for total in np.atleast_1d(valuation.total))
     scores = ""
     if valuation.ends is not None and valuation.outputs is None:
@@ -188,6 +192,22 @@ def _rows(valuation: Valuation, confidence: float, without: Without | None = Non
         }
         for row in _sorted(table_of(valuation, None, confidence, without)).to_dict("records")
     ]
+
+
+def _matrix(valuation: Valuation, confidence: float) -> dict[str, Any] | None:
+    """Return the share of each group in each output; None if there is one output, or one without shares."""
+    if valuation.outputs is None or not np.all(valuation.total > 0):
+        return None
+    shares, errors = valuation.shares(), valuation.half_width(confidence) / valuation.total
+    order = np.argsort(-shares.mean(axis=1), kind="stable")
+    rows = [
+        [
+            str(valuation.names[group]),
+            *(f"{s:.1%} ± {e:.1%}" for s, e in zip(shares[group], errors[group], strict=True)),
+        ]
+        for group in order
+    ]
+    return {"columns": list(valuation.outputs), "rows": rows}
 
 
 def _payments(payout: Payout | None) -> list[dict[str, Any]]:
@@ -244,11 +264,17 @@ def _first_facts(result: Result) -> list[tuple[str, str]]:
     if source is None:
         return facts
     tested = f"{source.test_rows:,}" + ("" if source.test_file is None else f" of {source.test_file}")
-    named = {"provider": "group", "target": "target", "unit": "unit", "ignored": "ignored"}
+    named = {"provider": "group", "target": "target", "text": "text", "unit": "unit", "domain": "output"}
+    named["ignored"] = "ignored"
     columns = {label: _listed(source.columns.get(role)) for label, role in named.items()}
     columns["features"] = ", ".join(source.features)
-    stated = {"file": source.file, **columns, "model": source.model, "score": source.metric, "test rows": tested}
+    stated = {"file": source.file, **columns, "model": source.model, "score": source.metric, _tested(source): tested}
     return [*facts, *((label, words) for label, words in stated.items() if words)]
+
+
+def _tested(source: Source | None) -> str:
+    """Return what the report calls what models are tested on."""
+    return "test texts" if source is not None and source.task == "text" else "test rows"
 
 
 def _listed(named: Any) -> str:
@@ -266,8 +292,9 @@ def _test_error(found: TestError | None) -> dict[str, Any] | None:
     return document | {"rows": rows, "total": total}
 
 
-def _audit(audit: Audit) -> dict[str, Any]:
+def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:
     """Return the audit as sections of text and tables."""
+    tables = [each.for_competitors() if aggregate_only else each for each in audit.tables]
     sections: list[dict[str, Any]] = []
     if len(audit.gsv):
         rows = [
@@ -300,8 +327,8 @@ def _audit(audit: Audit) -> dict[str, Any]:
                 "rows": rows,
             }
         )
-    sections.extend(section.to_dict() for section in audit.tables if not section.technical)
-    technical = [section.to_dict() for section in audit.tables if section.technical]
+    sections.extend(section.to_dict() for section in tables if not section.technical)
+    technical = [section.to_dict() for section in tables if section.technical]
     return {"sections": sections, "technical": technical, "budget_words": audit.spent_in_words}
 
 

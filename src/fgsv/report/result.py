@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fgsv.audit import Audit, close_calls
+from fgsv.audit.sections import Section
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
 from fgsv.report.without import Without
@@ -49,6 +50,8 @@ class Result:
     """The half-width of U(N) - U(0) due to the choice of test rows, without folds; None if unknown."""
     before: Result | None = None
     """The result of the period before, which the report shows beside this one; not saved."""
+    highlights: Section | None = None
+    """The documents that earned and cost most, where texts were valued and single players may be shown."""
 
     @property
     def warnings(self) -> list[str]:
@@ -113,8 +116,9 @@ class Result:
         if self.history:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
         info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
-        parts = {"payout": self.payout, "audit": self.audit, "test_error": self.test_error, "without": self.without}
-        info |= {name: part.to_dict() for name, part in parts.items() if part is not None}
+        for name in ("payout", "audit", "test_error", "without", "highlights"):
+            part = getattr(self, name)
+            info |= {} if part is None else {name: part.to_dict()}
         if self.unpaid is not None:
             info["unpaid"] = self.unpaid.to_dict()
         if self.noise is not None:
@@ -145,6 +149,7 @@ class Result:
                 tuple(info.get("warnings", [])),
                 made=info.get("made"),
                 command=info.get("command"),
+                highlights=Section.from_dict(info["highlights"]) if "highlights" in info else None,
                 without=Without.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
                 noise=float(info["test_noise"]) if "test_noise" in info else None,

@@ -10,7 +10,6 @@ from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose
 from fgsv.running.door import Recorded, end_by
 from fgsv.valuation.file import statement
 
-
 _DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start")
 """The settings of a run that its draws depend on."""
 

@@ -34,6 +34,11 @@ def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
     wrong = next((number for number, record in enumerate(records, 1) if not isinstance(record, dict)), None)
     if wrong is not None:
         raise TableError(f"{path}: row {wrong} is not an object with a value for each column")
+    for number, record in enumerate(records, 1):
+        if "\\ud" in text and not _is_unicode(record):
+            raise TableError(
+                f"{path}: row {number} has half of a character (a lone surrogate, such as \\ud800): repair it"
+            )
     frame = pd.json_normalize(records)
     kept = {name: pd.Series([record.get(name) for record in records], dtype=object) for name in names}
     # as they were written: beside a missing value a provider 7 would become 7.0
@@ -43,12 +48,20 @@ def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _lines(text: str) -> Any:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # texts may contain other characters that end lines
         if line.strip():
             try:
                 yield json.loads(line)
             except json.JSONDecodeError as error:
                 raise json.JSONDecodeError(f"line {number}: {error.msg}", error.doc, error.pos) from None
+
+
+def _is_unicode(record: Any) -> bool:
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _as_text(cell: Any) -> Any:

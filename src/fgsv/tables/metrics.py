@@ -12,6 +12,8 @@ from fgsv.valuation import Valuation
 
 SKEWED = 2 / 3
 """Classes are skewed if one has more than this fraction of the rows: always guessing it is then hard to beat."""
+LEAST_OF_TEXT = 0.01
+"""If all the documents add less than this to the log-likelihood per token, 1%, there is nothing to share."""
 LARGEST_SHARE = 2.0
 """Warn if a share is larger than this, or below minus this: the total is too small to be divided by."""
 
@@ -49,6 +51,8 @@ def _of_skewed(classes: NDArray[Any], y_test: NDArray[Any], model: Any, test_err
 
 def alternatives(metric: str, task: str) -> str:
     """Return scores that may tell more than this one, in words."""
+    if task == "text":
+        return "a base model that knows less, more training, or test texts like the documents may tell more"
     scores = {
         "roc_auc": "how well rows are ordered",
         "balanced_accuracy": "every class alike",
@@ -62,6 +66,11 @@ def alternatives(metric: str, task: str) -> str:
 
 def little_to_share(valuation: Valuation, metric: str, task: str) -> list[str]:
     """Return a warning if shares are so large that their total says little."""
+    if task == "text" and (small := [total for total in np.atleast_1d(valuation.total) if total < LEAST_OF_TEXT]):
+        return [
+            f"there is next to nothing to share: all the documents add {min(small):.2g} to the {metric}, so shares "
+            f"would be noise; {alternatives(metric, task)}"
+        ]
     if valuation.outputs is not None or not valuation.total > 0:
         return []
     largest = float(np.nanmax(np.abs(valuation.shares())))

@@ -14,12 +14,13 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.environment import versions
 from fgsv.partition import Partition
-from fgsv.tables.dataset import Dataset, SharedUnits, Task, prepare
+from fgsv.tables.dataset import Dataset, Task, prepare
 from fgsv.tables.folds import Folds, folds_of, without_each_fold
 from fgsv.tables.inputs import read_all
 from fgsv.tables.leaks import warnings_of_features
 from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
+from fgsv.tables.players import SharedUnits
 from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
@@ -55,6 +56,10 @@ class Table:
     def weights(self) -> Floats | None:
         """The weights with which the folds make up all test rows; None without folds."""
         return None if self.folds is None else self.folds.weights
+
+    def game_of(self, rows: Masks) -> Any:
+        """Return the game of those training rows that a mask selects."""
+        return self.inputs.game(rows)
 
     def on_all_test_rows(self, valuation: Valuation) -> Valuation:
         """Return a valuation of the game as that of the score on all test rows, folds or not."""
@@ -117,7 +122,7 @@ def open_table(
     if ledgers and reference is not None:
         raise TableError("the preprocessing comes from --start or from --reference, not from both")
     standing = Standing.of_ledger(ledgers[0]) if ledgers else None
-    groups, ignored = _names(group), _names(ignore)
+    groups, ignored = listed_names(group), listed_names(ignore)
     if test is not None and test_by is not None:
         raise TableError("the test rows come from --test or from --test-by, not from both")
     text = [*groups, *([unit] if unit else [])]
@@ -127,7 +132,7 @@ def open_table(
     dataset = prepare(
         file,
         group=groups,
-        regroup=_names(regroup),
+        regroup=listed_names(regroup),
         target=target,
         unit=unit,
         test=tested,
@@ -142,7 +147,7 @@ def open_table(
         standing=standing,
     )
     learner = model_of(model, dataset.task, seed)
-    metrics, why = _names(metric or ("" if standing is None else standing.metric)), []
+    metrics, why = listed_names(metric or ("" if standing is None else standing.metric)), []
     if not metrics:
         default, reason = default_metric(dataset, learner, test_error=test_error)
         metrics, why = [default], [reason]
@@ -219,7 +224,8 @@ def _to_fit(dataset: Dataset, reference: Any, encoding: str) -> tuple[pd.DataFra
     return file.frame[list(dataset.features.columns)], f"fitted once, without labels, on {file.name}"
 
 
-def _names(names: str | Sequence[str]) -> list[str]:
+def listed_names(names: str | Sequence[str]) -> list[str]:
+    """Return the names in a list, or in a text with commas between them."""
     listed = [names] if isinstance(names, str) else names
     return [name.strip() for each in listed for name in each.split(",") if name.strip()]
 

@@ -75,7 +75,7 @@ def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str
     elif content.startswith((formats.ZIP, formats.OLD_EXCEL)):
         frame, notes = formats.read_excel(path, content, text)
     else:
-        decoded = _decode(path, content, encoding)
+        decoded = decode(path, content, encoding)
         if formats.is_json(path, decoded):
             frame = formats.read_json(path, decoded, text)
         else:
@@ -93,7 +93,10 @@ def content_of(path: Path) -> bytes:
             raise _empty(path)
         return content
     if path.is_dir():
-        raise TableError(f"{path} is a directory: expected a CSV, TSV, JSON lines, Excel or Parquet file, or several")
+        raise TableError(
+            f"{path} is a directory: expected a CSV, TSV, JSON lines, Excel or Parquet file, or several; texts with "
+            "one folder for each provider are opened with --text"
+        )
     if not path.exists():
         near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
         raise TableError(f"there is no file {path}" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
@@ -163,7 +166,8 @@ def _header(decoded: str) -> str:
     return header
 
 
-def _decode(path: Path, content: bytes, encoding: str) -> str:
+def decode(path: Path, content: bytes, encoding: str) -> str:
+    """Return the text of a file's content, which may be gzipped."""
     if content[:2] == b"\x1f\x8b":
         most = most_expanded(len(content))
         try:

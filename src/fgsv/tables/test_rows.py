@@ -42,14 +42,14 @@ class TestRows:
     """Which rows these are, after "tested on"."""
 
 
-def marked(column: pd.Series[Any]) -> tuple[Masks, str]:
-    """Return the test rows that a column marks, as a mask and in words."""
+def marked(column: pd.Series[Any], what: str = "rows") -> tuple[Masks, str]:
+    """Return the test rows that a column marks, as a mask and in words; `what` rows are called in them."""
     marks = column.astype(str).str.strip().str.lower()
     unknown = sorted(set(marks) - set(TEST_MARKS))
     if unknown:
         raise TableError(f"column {column.name!r} must contain train or test (or 0 and 1); it has {unknown[0]!r}")
     is_test = marks.map(TEST_MARKS).to_numpy(dtype=bool)
-    return is_test, f"{int(is_test.sum())} rows marked in column {column.name!r}"
+    return is_test, f"{int(is_test.sum())} {what} marked in column {column.name!r}"
 
 
 def chosen(
@@ -58,6 +58,7 @@ def chosen(
     fraction: float,
     seed: int,
     problem: Callable[[Masks], str | None],
+    what: str = "rows",
 ) -> tuple[Masks, str]:
     """Choose test rows by a hash of their content, or whole units by a hash of their name: a mask and words.
 
@@ -92,7 +93,7 @@ def chosen(
         )
         raise TableError(f"{found}: {advice}")
     count = "" if units is None else f" ({units[is_test].nunique()} of {units.nunique()} units)"
-    return is_test, f"{int(is_test.sum())} of {len(is_test)} rows{count} chosen by {how}, split seed {seed}"
+    return is_test, f"{int(is_test.sum())} of {len(is_test)} {what}{count} chosen by {how}, split seed {seed}"
 
 
 def contents_of(rows: pd.DataFrame) -> list[bytes]:

@@ -1,0 +1,42 @@
+"""The parts of an audit that are about texts: shared passages, boilerplate, and test texts that are in documents."""
+
+from __future__ import annotations
+
+from fgsv.audit.passages import SHINGLE, Passages
+from fgsv.audit.sections import Section
+from fgsv.tables.documents import Documents
+
+
+def passage_sections(documents: Documents, found: Passages) -> list[Section]:
+    """Return the passages that documents of different providers share, and what is boilerplate."""
+    words = [
+        f"Texts were compared without case, marks and white space, by all runs of {SHINGLE} words.",
+        "These documents are otherwise different, so the remedies leave them as they are: who wrote the passage, and "
+        "whether it was meant to be shared, is for people to say."
+        if found.shared
+        else "No documents that are otherwise different share a long passage.",
+    ]
+    count, commonest = found.boilerplate
+    if count:
+        words.append(
+            f"{count:,} documents have passages that many share, such as licences and headers (the commonest: "
+            f"“{commonest}”). These count as boilerplate, not as copies."
+        )
+    names = [str(name) for name in documents.partition.names]
+    whose = documents.partition.codes[documents.player_of]
+    rows = tuple(
+        (names[whose[i]], str(documents.names[i]), names[whose[j]], str(documents.names[j]), count, excerpt)
+        for i, j, count, excerpt in found.shared
+    )
+    columns = ("provider", "document", "and provider", "and document", "words", "which begin")
+    return [Section("Passages in documents of two providers", tuple(words), columns, rows, shows_players=True)]
+
+
+def warnings_of_test_texts(documents: Documents, found: Passages) -> list[str]:
+    """Return a warning if test texts are in training documents: their model has learned them by heart."""
+    if not len(found.tested):
+        return []
+    return [
+        f"most of {len(found.tested)} of {len(documents.test_texts)} test texts is also in a training document: "
+        "whoever has it earns by heart, not by what a model learned"
+    ]

@@ -1,0 +1,48 @@
+"""Highlights: the documents of texts that earned most and cost most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fgsv.audit.sections import Section
+from fgsv.partition import Partition
+from fgsv.tables.documents import Documents
+from fgsv.valuation import Valuation
+
+MOST = 5
+"""Documents shown of each kind, for each output."""
+
+
+def highlights(documents: Documents, valuation: Valuation) -> Section:
+    """Return the players with the largest values and those with the smallest negative ones, by output."""
+    outputs = valuation.outputs or ("",)
+    values = np.asarray(valuation.player_values, dtype=float).reshape(valuation.partition.n_players, -1)
+    rows: list[tuple[Any, ...]] = []
+    for column, output in enumerate(outputs):
+        order = np.argsort(-values[:, column], kind="stable")
+        cost = [player for player in order[::-1][:MOST] if values[player, column] < 0]
+        earned = [player for player in order[:MOST] if values[player, column] > 0]
+        rows += [_row(documents, valuation, int(player), column, output) for player in (*earned, *reversed(cost))]
+    by_output = ("output",) if valuation.outputs else ()
+    columns = ("document", "provider", *by_output, "value", "± stderr", "begins with")
+    words = (
+        "Their values are less certain than those of providers. A document with a negative value made the test texts "
+        "less likely, averaged over all selections of the others."
+    )
+    return Section("The documents that earned and cost most", (words,), columns, tuple(rows))
+
+
+def _row(documents: Documents, valuation: Valuation, player: int, column: int, output: str) -> tuple[Any, ...]:
+    """Return one document; its error is that of a group of its own."""
+    alone = np.zeros(valuation.partition.n_players, dtype=np.int64)
+    alone[player] = 1
+    single = valuation.regroup(Partition(("others", "this"), None, alone))
+    value, error = (np.asarray(each).reshape(2, -1)[1, column] for each in (single.values, single.stderr))
+    name, words = documents.describe_player(player)
+    owners = valuation.partition.names
+    owned = documents.partition.ownership
+    whose = [owners[documents.partition.codes[player]]] if owned is None else np.array(owners)[owned[player] > 0]
+    cells = (f"{value:.3g}", "unknown" if np.isnan(error) else f"{error:.2g}")
+    return (name, ", ".join(map(str, whose)), *((output,) if valuation.outputs else ()), *cells, words)

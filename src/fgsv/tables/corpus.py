@@ -1,0 +1,231 @@
+"""From texts to a game: what `fgsv value --text` opens, in one call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fgsv.environment import versions
+from fgsv.partition import Partition
+from fgsv.tables.documents import EVERYTHING, Documents, TestText, prepare_texts
+from fgsv.tables.folders import PROVIDER, read_folder
+from fgsv.tables.folds import FOLDS, Folds
+from fgsv.tables.inputs import read_all
+from fgsv.tables.opening import Table, listed_names
+from fgsv.tables.players import SharedUnits
+from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.source import Source
+from fgsv.types import Floats, Masks
+from fgsv.utilities import language
+from fgsv.utilities.language.texts import words_of
+from fgsv.valuation import Valuation
+
+NGRAM = "ngram"
+"""The name of the model that is used if none is chosen."""
+UNSTATED = ("tokenizer", "base", "device", "compile", "evaluations", "adapters_at_once")
+"""Settings that a result does not state: objects, texts, and what changes no value."""
+SCORES = {"token": "log-likelihood per token", "byte": "minus bits per byte"}
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Texts as a game of documents or units: `fgsv.value(corpus.game, corpus.partition)` values it."""
+
+    game: Any
+    dataset: Documents
+    source: Source
+    build: Callable[[Sequence[Sequence[str]]], Any]
+    """From the documents of players to the game of these players, with the same model and tests."""
+    warnings: tuple[str, ...] = ()
+    folds: Folds | None = None
+    """How the test texts are cut, where the error from their choice is asked for."""
+
+    @property
+    def partition(self) -> Partition:
+        """Who owns which player, by the first column of `group`."""
+        return self.dataset.partition
+
+    @property
+    def notes(self) -> list[str]:
+        """What was decided on the way, in plain words."""
+        return list(self.source.notes)
+
+    @property
+    def twin(self) -> Any:
+        """The n-gram model of the same documents and tests, to be a network's `proxy=` in `fgsv.value`."""
+        return language.ngram(self.dataset.players(), self.dataset.tests)
+
+    def game_of(self, rows: Masks) -> Any:
+        """Return the game of those training documents that a mask selects."""
+        return self.build(self.dataset.players(rows))
+
+    @property
+    def weights(self) -> Floats | None:
+        """The weights with which the folds make up all test texts; None without folds."""
+        return None if self.folds is None else self.folds.weights
+
+    def on_all_test_rows(self, valuation: Valuation) -> Valuation:
+        """Return a valuation of the game as that of the score of all test texts, folds or not."""
+        return valuation if self.folds is None else valuation.combined(self.folds.weights)
+
+
+Opened = Table | Corpus
+"""Data as a game: a table, or texts."""
+
+
+def open_text(
+    path: Any,
+    *,
+    text: str = "text",
+    group: str | Sequence[str] = (),
+    regroup: str | Sequence[str] = "",
+    unit: str | None = None,
+    test: Any = None,
+    test_fraction: float = 0.25,
+    test_by: str | None = None,
+    split_seed: int = 0,
+    output_by: str | None = None,
+    prompt: str | None = None,
+    model: Any = None,
+    training: Mapping[str, Any] | None = None,
+    group_missing: str | None = None,
+    text_missing: Literal["drop"] | None = None,
+    shared_units: SharedUnits | None = None,
+    ignore: str | Sequence[str] = "",
+    test_error: bool = False,
+    encoding: str = "utf-8",
+    seed: int = 0,
+) -> Corpus:
+    """Read texts and return the game of their documents: `fgsv.value(corpus.game, corpus.partition)` values it.
+
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"body": ["the cat sat", "a dog ran", "a cat ran", "the dog sat"], "by": ["a", "b"] * 2})
+    >>> corpus = open_text(rows, text="body", group="by", test=[rows[:1]])
+    >>> corpus.partition.names, corpus.game.n_players
+    (('a', 'b'), 4)
+
+    `path` is what `open_table` takes, a `datasets.Dataset` included, or a folder with a folder for each provider and
+    a document in each file (`ignore` then has patterns of file names, such as *.png). A row is a document and a
+    player; rows with the same value in column `unit` are one player.
+
+    `test`, `test_by`, `test_fraction` and `split_seed` choose the test texts as `open_table` does. Each value of
+    column `output_by` among them is an output of the game. `prompt` is the column of what precedes a test text.
+    `test_error` makes the folds of the test texts outputs of the game (see `fgsv.tables.folds`).
+
+    `model` is the folder or hub name of a causal language model, which is fine-tuned for each coalition
+    (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which needs no
+    GPU. `training` has further arguments of these functions, such as `{"steps": 100}`.
+    """
+    given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
+    if test is not None and test_by is not None:
+        raise TableError("the test texts come from --test or from --test-by, not from both")
+    if test_error and output_by is not None:
+        raise TableError("the error from the test texts takes one output: leave out --output-by")
+    make, words, score = _model(model, dict(training or {}))
+    groups, ignored = listed_names(group), listed_names(ignore)
+    kept = [text, *groups, *(name for name in (unit, output_by, prompt) if name)]
+    read = partial(_read, group=groups, ignore=ignored, text=kept, encoding=encoding)
+    file, tested = read(path), None if test is None else read(test)
+    for name in () if file.by_file == PROVIDER else ignored:
+        file.column(name, "to ignore")
+    groups = groups or ([] if file.by_file is None else [file.by_file])
+    dataset = prepare_texts(
+        file,
+        text=text,
+        group=groups,
+        regroup=listed_names(regroup),
+        unit=unit,
+        test=tested,
+        test_by=test_by,
+        test_fraction=test_fraction,
+        split_seed=split_seed,
+        output_by=output_by,
+        prompt=prompt,
+        group_missing=group_missing,
+        text_missing=text_missing,
+        shared_units=shared_units,
+    )
+    if test_error:
+        dataset = replace(dataset, tests=_cut(dataset.tests[EVERYTHING], seed))
+    build = partial(make, tests=dataset.tests)
+    game = build(dataset.players())
+    folds = None
+    if test_error:
+        divisors = game.function.divisors
+        folds = Folds({}, np.zeros(0), divisors / divisors.sum())
+    source = Source(
+        file=file.name,
+        sha256=file.sha256,
+        test_file=None if tested is None else tested.name,
+        test_sha256=None if tested is None else tested.sha256,
+        rows=len(dataset.texts),
+        test_rows=len(dataset.test_texts),
+        columns={"group": groups, "text": text, "unit": unit, "output": output_by, "ignored": ignored},
+        task="text",
+        model=words,
+        metric=score,
+        game=game.fingerprint,
+        notes=(*dataset.notes, *_described(dataset, game, words, score)),
+        versions=versions(),
+        opened_with=given if _is_plain(model, *(training or {}).values()) else None,
+    )
+    return Corpus(game, dataset, source, build, folds=folds)
+
+
+def _cut(tests: Sequence[TestText], seed: int) -> dict[str, list[TestText]]:
+    """Cut test texts at random into folds."""
+    if len(tests) < 2 * FOLDS:
+        raise TableError(f"the test error needs at least {2 * FOLDS} test texts, got {len(tests)}")
+    order = np.random.default_rng(seed).permutation(len(tests))
+    parts = [np.sort(order[number::FOLDS]) for number in range(FOLDS)]
+    return {f"fold {number}": [tests[place] for place in part] for number, part in enumerate(parts)}
+
+
+def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], str, str]:
+    """Return what makes a game of documents and `tests`, and its model and score in words."""
+    if model is None or model == NGRAM:
+        make, fixed, name = language.ngram, {}, "n-gram model"
+    else:
+        make, fixed = language.fine_tuned, {"model": model}  # type: ignore[attr-defined,unused-ignore]
+        name = f"{model if isinstance(model, str) else type(model).__name__}, fine-tuned by LoRA"
+    own = inspect.signature(make).parameters
+    allowed = [each for each in own if each not in ("documents", "tests", *fixed)]
+    unknown = [each for each in training if each not in allowed]
+    if unknown:
+        raise TableError(f"unknown training setting {unknown[0]!r} of the {name}: it has {', '.join(allowed)}")
+    settings = {each: training.get(each, own[each].default) for each in allowed if each not in UNSTATED}
+    words = ", ".join(f"{each}={setting}" for each, setting in settings.items() if setting is not None)
+    score = SCORES.get(settings["per"], str(settings["per"]))
+    return partial(make, **fixed, **training), f"{name} ({words})", score
+
+
+def _is_plain(*arguments: Any) -> bool:
+    """Say whether all arguments are small enough to be stated in a result, and no objects."""
+    return all(each is None or isinstance(each, str | int | float) for each in arguments)
+
+
+def _read(given: Any, *, group: list[str], ignore: list[str], text: list[str], encoding: str) -> TableFile:
+    """Read a folder of texts, or what a table may be."""
+    one = given[0] if isinstance(given, (list, tuple)) and len(given) == 1 else given
+    if isinstance(one, (str, Path)) and Path(one).is_dir():
+        return read_folder(one, ignore=ignore, encoding=encoding)
+    return read_all(given, group=group, ignore=ignore, text=text, encoding=encoding)
+
+
+def _described(dataset: Documents, game: Any, words: str, score: str) -> list[str]:
+    """Return what is valued and how, in plain words; a network describes itself."""
+    counts = [len(words_of(text)) for text in dataset.texts]
+    players = f"{len(counts):,} documents"
+    if dataset.units is not None:
+        players = f"{dataset.partition.n_players:,} units of {players}"
+    domains = [f"{domain} ({len(texts)})" for domain, texts in dataset.tests.items()]
+    outputs = [f"outputs, with their numbers of test texts: {', '.join(domains)}"] if len(domains) > 1 else []
+    describe = getattr(game.function, "describe", None)
+    how = [f"model: {words}", f"score: {score}"] if describe is None else describe().splitlines()
+    return [f"players: {players}, {sum(counts):,} words", *how, *outputs]

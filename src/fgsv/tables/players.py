@@ -1,0 +1,165 @@
+"""Players and their groups: whose each row is, which rows are one player, and who owns a player."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fgsv.partition import Partition
+from fgsv.tables.reading import TableError, TableFile
+from fgsv.types import Masks
+
+SharedUnits = Literal["co-own", "split"]
+"""A unit with rows of several providers: one player that they own by rows, or a player of each."""
+MOST_CLASSES = 10
+"""A target of whole numbers with more distinct values than this is a quantity, not a class."""
+
+
+@dataclass(frozen=True, eq=False)
+class Players:
+    """The players that training rows make, and their groups."""
+
+    units: NDArray[Any] | None
+    """(rows,) the unit of each training row; None where each row is a player."""
+    groupings: dict[str, Partition]
+    """Column -> partition of the players; the first is the main one."""
+    notes: tuple[str, ...]
+    """Decisions made on the way, in plain words."""
+
+
+def players_of(
+    labels: Mapping[str, NDArray[Any]],
+    is_test: Masks,
+    units: pd.Series[Any] | None,
+    group: Sequence[str],
+    shared_units: SharedUnits | None,
+) -> Players:
+    """Return the players of all rows but the test rows; `labels` has the group of every row, by column.
+
+    A group all of whose rows are test rows has no players. The columns of `group` are the providers', by which
+    `shared_units="split"` splits a unit.
+    """
+    training = {name: each[~is_test] for name, each in labels.items()}
+    of_rows = None if units is None else units.to_numpy()[~is_test]
+    notes: list[str] = []
+    if of_rows is not None and shared_units == "split":
+        of_rows, notes = _split_units(of_rows, [training[name] for name in group])
+    names = {name: tuple(dict.fromkeys(each.tolist())) for name, each in labels.items()}
+    groupings = {name: _partition(training[name], names[name], of_rows, name, shared_units) for name in labels}
+    notes += [note for partition in groupings.values() for note in _groups_without_players(partition)]
+    notes += [note for name, partition in groupings.items() for note in _shared_players(partition, name)]
+    return Players(of_rows, groupings, tuple(notes))
+
+
+def complete(table: TableFile, name: str, role: str) -> pd.Series[Any]:
+    """Return a column in which nothing may be missing."""
+    column = table.column(name, role)
+    missing = int(column.isna().sum())
+    if missing:
+        raise TableError(
+            f"column {name!r} ({role}) of {table.name} has missing values in {missing} of {len(column)} rows: "
+            "fill them in or remove these rows"
+        )
+    return column
+
+
+def labels_of(table: TableFile, name: str, group_missing: str | None) -> NDArray[Any]:
+    """Return the group of each row, as text."""
+    column = table.column(name, "the provider")
+    missing = column.isna() | (column.astype(str).str.strip() == "")
+    if missing.any():
+        if group_missing is None:
+            raise TableError(
+                f"column {name!r} (the provider) has missing values in {int(missing.sum())} of {len(column)} rows: "
+                "fill them in, or make these rows a group of their own with --group-missing NAME"
+            )
+        column = column.astype(object).mask(missing, group_missing)
+    return column.astype(str).to_numpy(dtype=object)
+
+
+def bands_of(column: pd.Series[Any]) -> NDArray[Any]:
+    """Return the group of each row by any column: its value as text, or one of three bands of many numbers."""
+    words = column.astype(object).where(column.notna(), "(missing)").astype(str)
+    if pd.api.types.is_numeric_dtype(column) and column.nunique() > MOST_CLASSES:
+        low, high = column.quantile([1 / 3, 2 / 3])
+        bands = np.select(
+            [column <= low, column <= high], [f"up to {low:g}", f"{low:g} to {high:g}"], f"above {high:g}"
+        )
+        words = words.where(column.isna(), pd.Series(bands, index=column.index))
+    return words.to_numpy(dtype=object)
+
+
+def _split_units(units: NDArray[Any], labels: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], list[str]]:
+    """Return a unit for each unit and provider, and a note if that made more of them."""
+    keys = [pd.Series(part) for part in (units, *labels)]
+    split = pd.DataFrame(dict(enumerate(keys))).groupby(list(range(len(keys))), sort=False).ngroup().to_numpy()
+    before, after = len(pd.unique(pd.Series(units))), int(split.max()) + 1
+    return split, [f"{before} units are {after} players, one for each of their providers"] if after > before else []
+
+
+def _partition(
+    labels: NDArray[Any],
+    names: tuple[str, ...],
+    units: NDArray[Any] | None,
+    column: str,
+    shared_units: SharedUnits | None,
+) -> Partition:
+    """Return the group of each player, in the order of the file; a group without training rows has no players.
+
+    A unit with rows of several groups is owned by them in proportion to their rows, if that was chosen.
+    """
+    if len(names) < 2:
+        raise TableError(f"column {column!r} has only one group, {names[0]!r}: shares need at least two")
+    codes = pd.Index(names).get_indexer(pd.Index(labels))
+    if units is None:
+        return Partition(names, None, codes.astype(np.int64))
+    players, _ = pd.factorize(units)  # players are numbered by the first appearance of their units
+    first = np.unique(players, return_index=True)[1]
+    crossing = np.unique(players[codes != codes[first][players]])
+    if not len(crossing):
+        return Partition(names, None, codes[first].astype(np.int64))
+    if shared_units is None:
+        raise TableError(
+            f"unit {shown(units[first[crossing[0]]])} is in more than one group of column {column!r} "
+            f"({len(crossing)} such units): --shared-units co-own makes it one player that they own in proportion to "
+            "their rows, --shared-units split a player of each"
+        )
+    rows = np.zeros((len(first), len(names)))
+    np.add.at(rows, (players, codes), 1.0)
+    return Partition(names, rows / rows.sum(axis=1, keepdims=True))
+
+
+def without_training_rows(labels: Mapping[str, NDArray[Any]], is_test: Masks) -> str | None:
+    """Name the providers all of whose rows are test rows; None if there are none."""
+    for name, each in labels.items():
+        trained = set(each[~is_test].tolist())
+        lost = [str(label) for label in dict.fromkeys(each.tolist()) if label not in trained]
+        if lost:
+            return (
+                f"the test rows are all the rows of {len(lost)} of the providers in column {name!r}: "
+                f"{', '.join(lost[:10])}{', ...' if len(lost) > 10 else ''}"
+            )
+    return None
+
+
+def _shared_players(partition: Partition, column: str) -> list[str]:
+    if partition.is_disjoint:
+        return []
+    assert partition.ownership is not None
+    shared = int((partition.ownership.max(axis=1) < 1).sum())
+    return [f"{shared} units are owned by several groups of column {column!r}, in proportion to their rows"]
+
+
+def _groups_without_players(partition: Partition) -> list[str]:
+    empty = [str(name) for name, size in zip(partition.names, partition.sizes, strict=True) if not size]
+    return [f"without training rows, so their value is zero: {', '.join(empty[:10])}"] if empty else []
+
+
+def shown(cell: Any) -> str:
+    """Return a cell as the user wrote it: text in quotes, numbers without their type."""
+    return repr(cell) if isinstance(cell, str) else str(cell)

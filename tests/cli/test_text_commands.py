@@ -1,0 +1,180 @@
+"""The commands on texts: value, plan, audit, payout, report and verify, as on tables."""
+
+import json
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+
+TOPICS = {
+    "Court": "the judge heard an appeal and the court ruled that this contract was void under old law",
+    "Field": "rain fell on wheat while farmers sowed barley in spring and cut hay in late summer sun",
+    "Press": "the minister said on monday that voters in both towns would choose a new mayor soon",
+}
+OPTIONS = ["--text", "body", "--group", "publisher", "--test-by", "split"]
+
+
+def documents(n=8, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = [
+        {
+            "body": " ".join(rng.choice(words.split(), size=30)),
+            "publisher": publisher,
+            "split": "test" if number % 4 == 0 else "train",
+            "domain": publisher.lower(),
+        }
+        for publisher, words in TOPICS.items()
+        for number in range(n)
+    ]
+    return pd.DataFrame(rows)
+
+
+def written(frame, path):
+    path.write_text("\n".join(json.dumps(row) for row in frame.to_dict("records")), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return written(documents(), tmp_path / "corpus.jsonl")
+
+
+def test_value_pays_writes_and_can_be_verified(fgsv_command, corpus, tmp_path):
+    out, ledger = tmp_path / "out", tmp_path / "run.db"
+    options = [*OPTIONS, "--budget", 150, "--payout", 1000, "--pay-anyway", "--ledger", ledger, "--out", out]
+    code, printed, errors = fgsv_command("value", corpus, *options, "--json")
+    assert code == 0, errors
+    found = json.loads(printed)
+    (rows,) = found["groupings"].values()
+    assert {"group", "value"} <= set(rows[0])
+    assert sum(Decimal(row["payout"]) for row in found["payout"]["payments"]) == 1000
+    opened = fgsv.open_text(corpus, text="body", group="publisher", test_by="split")
+    expected = fgsv.value(opened.game, opened.partition, budget=150)
+    assert [row["value"] for row in rows] == pytest.approx(expected.values.tolist(), rel=1e-12)
+    code, printed, errors = fgsv_command(
+        "verify", out / "valuation.json", "--ledger", ledger, "--data", corpus, "--json"
+    )
+    assert code == 0, errors
+    text = corpus.read_text().replace("barley", "oats")
+    corpus.write_text(text)
+    code, printed, _ = fgsv_command("verify", out / "valuation.json", "--ledger", ledger, "--data", corpus, "--json")
+    assert code == 1
+    code, printed, _ = fgsv_command("payout", out / "valuation.json", "--amount", 50, "--pay-anyway", "--json")
+    assert sum(Decimal(row["payout"]) for row in json.loads(printed)["payments"]) == 50
+
+
+def test_every_publisher_earns_most_for_its_own_domain(fgsv_command, corpus):
+    code, printed, errors = fgsv_command(
+        "value", corpus, *OPTIONS, "--output-by", "domain", "--budget", 200, "--training", "order=2", "--json"
+    )
+    assert code == 0, errors
+    (rows,) = json.loads(printed)["groupings"].values()
+    best = pd.DataFrame(rows).sort_values("value").drop_duplicates("output", keep="last")
+    assert dict(zip(best["output"], best["group"], strict=True)) == {name.lower(): name for name in TOPICS}
+
+
+def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
+    frame = documents()
+    copied = frame[(frame["publisher"] == "Field") & (frame["split"] == "train")].assign(publisher="Thief")
+    path = written(pd.concat([frame, copied]), tmp_path / "copied.jsonl")
+    code, printed, errors = fgsv_command(
+        "audit", path, *OPTIONS, "--budget", 100, "--audit-budget", 2100, "--parts", 2, "--json"
+    )
+    assert code == 0, errors
+    sections = {each["title"]: each for each in json.loads(printed)["audit"]["tables"]}
+    assert sections["Copies: who has whose documents"]["rows"] == [["Thief", "Field", 6, 0]]
+    shares = {row[0]: row[2] for row in sections["What copying earns, and two remedies"]["rows"]}
+    assert shares["Thief"] == "0.00% ± 0.00%"
+    assert "Passages in documents of two providers" in sections
+
+
+def test_passages_of_single_documents_can_be_left_out(fgsv_command, tmp_path):
+    frame = documents()
+    passage = " ".join(f"secret{number}" for number in range(40))
+    rows = frame.index[frame["split"] == "train"]
+    frame.loc[[rows[0], rows[-1]], "body"] += f" {passage}"
+    path = written(frame, tmp_path / "shared.jsonl")
+    for options, expected in (([], True), (["--aggregate-only"], False)):
+        code, printed, errors = fgsv_command(
+            "audit", path, *OPTIONS, "--budget", 60, "--audit-budget", 2100, "--parts", 2, "--json", *options
+        )
+        assert code == 0, errors
+        assert ("secret0 secret1" in printed) == expected
+
+
+def test_a_report_shows_documents_escaped_and_leaves_them_out_if_asked(fgsv_command, tmp_path):
+    pytest.importorskip("vl_convert")
+    frame = documents()
+    frame.loc[frame["split"] == "train", "body"] = "<script>alert(1)</script> " + frame["body"]
+    path = written(frame, tmp_path / "odd.jsonl")
+    domains = ["--output-by", "domain", "--budget", 60]
+    code, _, errors = fgsv_command("value", path, *OPTIONS, *domains, "--out", tmp_path / "a")
+    assert code == 0, errors
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+    assert "Shares by provider and output" in page
+    code, _, errors = fgsv_command("value", path, *OPTIONS, *domains, "--out", tmp_path / "b", "--aggregate-only")
+    assert code == 0, errors
+    for name in ("report.html", "valuation.json"):
+        assert "alert" not in (tmp_path / "b" / name).read_text()
+    whole = tmp_path / "whole.html"
+    code, _, errors = fgsv_command("report", tmp_path / "a" / "valuation.json", "--aggregate-only", "--out", whole)
+    assert code == 0, errors
+    assert "&lt;script&gt;alert" not in whole.read_text()
+
+
+def test_plan_predicts(fgsv_command, corpus):
+    code, printed, errors = fgsv_command("plan", corpus, *OPTIONS, "--pilot", 100, "--json")
+    assert code == 0, errors
+    assert json.loads(printed)["plan"]
+
+
+def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path):
+    frame = documents()
+    frame.loc[frame["split"] == "test", "body"] = "completely different tokens nobody wrote anywhere"
+    path = written(frame, tmp_path / "foreign.jsonl")
+    ledger = tmp_path / "run.db"
+    code, _, errors = fgsv_command(
+        "value", path, *OPTIONS, "--payout", 100, "--ledger", ledger, "--budget", 100, "--out", tmp_path / "out"
+    )
+    assert code == 2
+    assert "nothing to share" in errors
+    assert not (tmp_path / "out").exists()
+    code, printed, errors = fgsv_command("value", path, *OPTIONS, "--budget", 100, "--json")
+    assert code == 0, errors
+    assert any("nothing to share" in warning for warning in json.loads(printed)["warnings"])
+
+
+def test_one_output_without_anything_to_share_is_named(fgsv_command, tmp_path):
+    frame = documents()
+    frame.loc[(frame["split"] == "test") & (frame["domain"] == "press"), "body"] = "entirely unknown vocabulary here"
+    path = written(frame, tmp_path / "foreign.jsonl")
+    code, _, errors = fgsv_command(
+        "value", path, *OPTIONS, "--output-by", "domain", "--payout", "1,2,3", "--budget", 100
+    )
+    assert code == 2
+    assert "output press" in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--group", "publisher"], "--target"),
+        ([*OPTIONS, "--target", "split"], "--text"),
+        ([*OPTIONS, "--metric", "r2"], "--metric"),
+        ([*OPTIONS, "--test-error"], "20 test texts"),
+        ([*OPTIONS, "--test-error", "--output-by", "domain"], "--output-by"),
+        ([*OPTIONS, "--training", "order"], "--training"),
+        ([*OPTIONS, "--training", "orders=2"], "orders"),
+        (["--target", "split", "--group", "publisher", "--output-by", "domain"], "--output-by"),
+        ([*OPTIONS, "--audit", "--output-by", "domain"], "--output-by"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(fgsv_command, corpus, options, words):
+    code, _, errors = fgsv_command("value", corpus, *options, "--budget", 50)
+    assert code == 2
+    assert words in errors

@@ -1,0 +1,98 @@
+"""Texts as the world writes them: odd characters, odd names, hostile documents; an error, or the right values."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+from fgsv.report import make_result, render
+from fgsv.tables.reading import TableError
+from fgsv.utilities.language import ngram
+
+ODD = [
+    "\x00 null byte \x1b[31m red",
+    "\u202e reversed",
+    "=HYPERLINK('http://x')",
+    "</script><img src=x onerror=alert(1)>",
+    "a" * 10_000,
+    "NA",
+    "null",
+    "1e5",
+    "😀 🏴‍☠️",
+    "مرحبا بالعالم",
+    "猫が座った",
+]
+
+
+def frame_of(texts):
+    names = np.array(["<b>one</b>", "=two()", "three\u202e"])
+    return pd.DataFrame({"body": texts, "by": names[np.arange(len(texts)) % 3]})
+
+
+def test_odd_documents_keep_their_words_in_every_step():
+    frame = frame_of([*ODD, *(f"{text} again" for text in ODD)])
+    opened = fgsv.open_text(frame, text="body", group="by", test=frame[:6])
+    assert opened.game.n_players == len(frame)
+    masks = np.random.default_rng(0).random((20, len(frame))) < 0.5
+    assert np.isfinite(opened.game(masks)).all()
+    result = make_result(opened, budget=60, audit=True, parts=(2,), audit_budget=2100)
+    page = render(result) if pytest.importorskip("vl_convert") else ""
+    assert "<img src=x" not in page
+    assert "<b>one" not in page
+    json.dumps(result.to_document())
+
+
+def test_cells_that_look_like_missing_values_are_words(tmp_path):
+    path = tmp_path / "odd.csv"
+    frame_of(["NA", "null", "None", "nan", "1e5", "007"]).to_csv(path, index=False)
+    assert fgsv.open_text(path, text="body", group="by", test=path).dataset.texts.tolist() == [
+        "NA", "null", "None", "nan", "1e5", "007"
+    ]  # fmt: skip
+
+
+def test_half_a_character_is_named(tmp_path):
+    path = tmp_path / "half.jsonl"
+    path.write_text('{"body": "whole \\ud83d\\ude00", "by": "a"}\n{"body": "half \\ud83d", "by": "b"}\n')
+    with pytest.raises(TableError, match="row 2 has half of a character"):
+        fgsv.open_text(path, text="body", group="by", test=path)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_folder_in_another_encoding_is_named_and_can_be_read(tmp_path, encoding):
+    for provider, text in (("a", "naïve café crème"), ("b", "plain words")):
+        (tmp_path / "texts" / provider).mkdir(parents=True)
+        (tmp_path / "texts" / provider / "one.txt").write_text(text, encoding=encoding)
+    test = pd.DataFrame({"text": ["plain café"]})
+    with pytest.raises(TableError, match=f"one.txt is not utf-8 text.*--encoding {encoding}"):
+        fgsv.open_text(tmp_path / "texts", test=test)
+    opened = fgsv.open_text(tmp_path / "texts", test=test, encoding=encoding)
+    assert opened.dataset.texts.tolist() == ["naïve café crème", "plain words"]
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
+    (tmp_path / "secret").write_text("secret words")
+    for provider in "ab":
+        (tmp_path / "texts" / provider).mkdir(parents=True)
+        (tmp_path / "texts" / provider / "one.txt").write_text("some words")
+    (tmp_path / "texts" / "a" / "link.txt").symlink_to(tmp_path / "secret")
+    (tmp_path / "texts" / "a" / "back").symlink_to(tmp_path / "texts", target_is_directory=True)
+    opened = fgsv.open_text(tmp_path / "texts", test=pd.DataFrame({"text": ["words"]}))
+    assert opened.dataset.texts.tolist() == ["some words", "some words"]
+
+
+def test_no_player_changes_the_values_of_the_others(repeats):
+    """A player is its text: documents that come, go or change places leave every other coalition's value."""
+    rng = np.random.default_rng(0)
+    words = np.array("one two three four five six seven eight nine ten".split())  # noqa: SIM905
+    for _ in range(repeats(3, 100)):
+        texts = [" ".join(rng.choice(words, size=rng.integers(1, 30))) for _ in range(8)]
+        tests = {"all": [" ".join(rng.choice(words, size=20))]}
+        order = rng.permutation(8)
+        some = np.sort(rng.choice(8, size=5, replace=False))
+        masks = rng.random((30, 8)) < 0.5
+        game = ngram(texts, tests)
+        np.testing.assert_allclose(ngram([texts[i] for i in order], tests)(masks[:, order]), game(masks), rtol=1e-12)
+        fewer = masks & np.isin(np.arange(8), some)
+        np.testing.assert_allclose(ngram([texts[i] for i in some], tests)(fewer[:, some]), game(fewer), rtol=1e-12)

@@ -1,0 +1,223 @@
+"""Texts become the same game from a file, a folder, a data frame or a dataset, and bad input is named."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+from fgsv.report import make_result
+from fgsv.tables.documents import Documents
+from fgsv.tables.reading import TableError
+from fgsv.utilities import language
+
+WORDS = "the cat sat on a mat while rain fell over dark hills and one dog slept near old stones"
+
+
+def corpus(n=24, seed=0):
+    """Return documents of three publishers, some marked for testing, in two domains."""
+    rng = np.random.default_rng(seed)
+    words = rng.choice(WORDS.split(), size=(n, 12))
+    return pd.DataFrame(
+        {
+            "body": [f"{' '.join(row)}." for row in words],
+            "publisher": np.array(["North", "South", "East"])[np.arange(n) % 3],
+            "author": np.array(["a", "b", "c", "d", "e", "f"])[np.arange(n) % 6],
+            "split": np.where(np.arange(n) % 4 == 0, "test", "train"),
+            "domain": np.where(np.arange(n) // 4 % 2 == 0, "news", "law"),
+        }
+    )
+
+
+COLUMNS = {"text": "body", "group": "publisher", "test_by": "split"}
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "frame", "dataset"])
+def test_every_form_of_the_same_documents_is_the_same_game(tmp_path, kind):
+    frame = corpus()
+    path = tmp_path / f"corpus.{kind}"
+    given = path
+    if kind == "jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in frame.to_dict("records")))
+    elif kind == "csv":
+        frame.to_csv(path, index=False)
+    elif kind == "parquet":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(path)
+    elif kind == "dataset":
+        given = pytest.importorskip("datasets").Dataset.from_pandas(frame)
+    else:
+        given = frame
+    opened = fgsv.open_text(given, **COLUMNS)
+    train = frame[frame["split"] == "train"]
+    expected = language.ngram(train["body"].tolist(), {"all": frame.loc[frame["split"] == "test", "body"].tolist()})
+    assert opened.game.fingerprint == expected.fingerprint
+    assert opened.partition.names == ("North", "South", "East")
+    assert [opened.partition.names[code] for code in opened.partition.codes] == train["publisher"].tolist()
+    assert opened.source.task == "text"
+
+
+def test_a_folder_has_a_folder_for_each_provider(tmp_path):
+    frame = corpus()
+    for number, row in enumerate(frame.to_dict("records")):
+        folder = tmp_path / "texts" / row["publisher"] / row["split"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:02}.txt").write_text(row["body"])
+    (tmp_path / "texts" / "README").write_text("about")
+    (tmp_path / "texts" / "East" / ".hidden").write_bytes(b"\xff")
+    (tmp_path / "texts" / "East" / "logo.png").write_bytes(b"\x89PNG\xff")
+    with pytest.raises(TableError, match=r"logo.png.*--ignore '\*.png'"):
+        fgsv.open_text(tmp_path / "texts")
+    opened = fgsv.open_text(tmp_path / "texts", ignore="*.png", test=frame.rename(columns={"body": "text"})[:3])
+    assert opened.partition.names == ("East", "North", "South")
+    assert opened.game.n_players == len(frame)
+    assert opened.dataset.names[0] == "East/test/08.txt"
+    again = fgsv.open_text(tmp_path / "texts", ignore="*.png", test_fraction=0.3)
+    assert again.source.sha256 == opened.source.sha256
+    (tmp_path / "texts" / "West").mkdir()
+    with pytest.raises(TableError, match="provider 'West' has no documents"):
+        fgsv.open_text(tmp_path / "texts", ignore="*.png")
+
+
+def test_units_join_documents_and_domains_are_outputs():
+    frame = corpus()
+    opened = fgsv.open_text(frame, **COLUMNS, unit="author", output_by="domain")
+    train, test = (frame[frame["split"] == which] for which in ("train", "test"))
+    players = [train.loc[train["author"] == author, "body"].tolist() for author in train["author"].unique()]
+    tests = {domain: test.loc[test["domain"] == domain, "body"].tolist() for domain in test["domain"].unique()}
+    assert opened.game.fingerprint == language.ngram(players, tests).fingerprint
+    assert opened.game.outputs == ("news", "law")
+    assert opened.partition.n_players == 6
+
+
+def test_prompts_precede_test_texts():
+    frame = corpus().assign(question="who slept?")
+    opened = fgsv.open_text(frame, **COLUMNS, prompt="question")
+    test = frame.loc[frame["split"] == "test", "body"]
+    assert opened.dataset.tests == {"all": [("who slept?", text) for text in test]}
+
+
+def test_test_documents_chosen_by_their_text_stay_whoever_comes_or_goes():
+    frame = corpus(60)
+    chosen = set(fgsv.open_text(frame, text="body", group="publisher").dataset.test_texts)
+    rest = frame[frame["publisher"] != "East"].sample(frac=1, random_state=1)
+    assert set(fgsv.open_text(rest, text="body", group="publisher").dataset.test_texts) == chosen & set(rest["body"])
+    assert 0 < len(chosen) < 30
+
+
+def test_a_mask_of_documents_makes_the_game_of_their_players():
+    opened = fgsv.open_text(corpus(), **COLUMNS, unit="author")
+    units, texts = opened.dataset.units, opened.dataset.texts
+    rows = np.ones(len(texts), dtype=bool)
+    rows[units == units[0]] = False
+    rows[np.flatnonzero(rows)[0]] = False  # the first document of another unit, which then comes later
+    kept = pd.Series(texts[rows]).groupby(pd.factorize(units[rows])[0]).apply(list).tolist()
+    assert opened.game_of(rows).fingerprint == language.ngram(kept, opened.dataset.tests).fingerprint
+
+
+def test_a_model_is_fine_tuned_with_the_settings_given(monkeypatch):
+    seen = {}
+
+    def fine_tuned(documents, tests, *, model, rank=8, per="token", device=None):
+        seen.update(documents=documents, tests=tests, model=model, rank=rank)
+        return language.ngram(documents, tests)
+
+    monkeypatch.setattr(language, "fine_tuned", fine_tuned, raising=False)
+    opened = fgsv.open_text(corpus(), **COLUMNS, model="folder", training={"rank": 4})
+    assert (seen["model"], seen["rank"]) == ("folder", 4)
+    assert seen["tests"] == opened.dataset.tests
+    assert opened.source.model == "folder, fine-tuned by LoRA (rank=4, per=token)"
+    assert opened.twin.fingerprint == opened.game.fingerprint
+    with pytest.raises(TableError, match="unknown training setting 'ranks'"):
+        fgsv.open_text(corpus(), **COLUMNS, model="folder", training={"ranks": 4})
+
+
+def test_a_proxy_of_the_same_texts_leaves_nothing_to_sample():
+    opened = fgsv.open_text(corpus(), **COLUMNS)
+    found = fgsv.value(opened.game, opened.partition, proxy=opened.twin, budget=200)
+    alone = fgsv.value(opened.game, opened.partition, budget=200)
+    assert found.stderr.max() < alone.stderr.max()
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"text": "bdy"}, "did you mean 'body'"),
+        ({"group": "publishr"}, "did you mean 'publisher'"),
+        ({"unit": "nobody"}, "no column 'nobody'"),
+        ({"output_by": "domian"}, "did you mean 'domain'"),
+        ({"prompt": "question"}, "no column 'question'"),
+        ({"ignore": "nothing"}, "no column 'nothing'"),
+        ({"group": ()}, "no provider column"),
+        ({"test": corpus()}, "not from both"),
+        ({"text_missing": "unknown"}, "drop"),
+        ({"training": {"order": 3, "steps": 5}}, "unknown training setting 'steps'"),
+    ],
+)
+def test_bad_arguments_are_named(changed, words):
+    with pytest.raises(TableError, match=words):
+        fgsv.open_text(corpus(), **COLUMNS | changed)
+
+
+def test_a_document_without_words_is_named_or_dropped():
+    frame = corpus()
+    frame.loc[[5, 6, 7], "body"] = ["", " \n\t", None]
+    with pytest.raises(TableError, match=r"3 of 24 documents .* such as row 6: .*--target-missing drop"):
+        fgsv.open_text(frame, **COLUMNS)
+    opened = fgsv.open_text(frame, **COLUMNS, text_missing="drop")
+    assert opened.game.n_players == fgsv.open_text(corpus(), **COLUMNS).game.n_players - 3
+    assert any("left out 3 of 24 documents" in note for note in opened.notes)
+    frame.loc[frame["publisher"] == "East", "body"] = ""
+    with pytest.raises(TableError, match="provider 'East' has no documents with text"):
+        fgsv.open_text(frame, **COLUMNS, text_missing="drop")
+
+
+def test_tests_that_cannot_be_used_are_named():
+    frame = corpus()
+    with pytest.raises(TableError, match="there are no test documents"):
+        fgsv.open_text(frame.assign(split="train"), **COLUMNS)
+    with pytest.raises(TableError, match="all documents are test documents"):
+        fgsv.open_text(frame.assign(split="test"), **COLUMNS)
+    rare = frame.assign(domain=["rare", *frame["domain"][1:]])
+    with pytest.raises(TableError, match="no test documents of domain 'rare'"):
+        fgsv.open_text(rare, text="body", group="publisher", output_by="domain", test_fraction=0.3)
+
+
+def test_a_line_of_json_may_contain_any_character_that_ends_lines_elsewhere(tmp_path):
+    frame = corpus()
+    frame.loc[1, "body"] = "one\u2028two\u0085three\x0cfour"
+    path = tmp_path / "odd.jsonl"
+    path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in frame.to_dict("records")), "utf-8")
+    assert fgsv.open_text(path, **COLUMNS).dataset.texts[0] == frame.loc[1, "body"]
+
+
+def test_a_player_is_described_by_its_name_and_first_words():
+    documents = Documents(
+        np.array(["one\n two " + "x" * 100, "three"], dtype=object),
+        np.array(["row 1", "row 2"], dtype=object),
+        None,
+        {"by": fgsv.Partition.of(["a", "b"])},
+        {"all": ["one"]},
+        {},
+        (),
+    )
+    name, words = documents.describe_player(0)
+    assert name == "row 1"
+    assert words.startswith("one two xxx")
+    assert len(words) == 60
+    assert documents.describe_player(1) == ("row 2", "three")
+
+
+@pytest.mark.parametrize("per", ["token", "byte"])
+def test_folds_of_the_test_texts_make_up_the_score_of_all(per):
+    frame = corpus(96)
+    frame["body"] = [f"{body} stones" * (number % 3 + 1) for number, body in enumerate(frame["body"])]
+    whole = fgsv.open_text(frame, **COLUMNS, training={"per": per})
+    cut = fgsv.open_text(frame, **COLUMNS, training={"per": per}, test_error=True)
+    masks = np.random.default_rng(0).random((50, whole.game.n_players)) < 0.5
+    np.testing.assert_allclose(cut.game(masks) @ cut.weights, whole.game(masks), rtol=1e-12)
+    result = make_result(cut, budget=60)
+    assert result.valuation.outputs is None
+    assert result.test_noise > 0
+    assert cut.twin.outputs == cut.game.outputs
