@@ -41,7 +41,7 @@ from fgsv.running.stopping import Progress
 from fgsv.running.views import by_groups
 from fgsv.types import Floats, Masks
 from fgsv.utilities.adapters.layers import adapt, merge
-from fgsv.utilities.diffusion.game import DiffusionGame, Settings, TrainingData, fine_tune
+from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
 from fgsv.utilities.diffusion.model import DiffusionModel, load_model
 
 SPLIT = ("google", "sprite")
@@ -161,7 +161,7 @@ def _train_small(workspace: Workspace, scale: Scale, logos: Logos) -> DiffusionM
 def _tune_checkpoint(workspace: Workspace, scale: Scale, logos: Logos, model: DiffusionModel) -> DiffusionModel:
     """Fine-tune a checkpoint on the other brands, as the authors do, with an adapter that is merged into it."""
     model = model.to(workspace.device, workspace.dtype)
-    adapted = adapt(model.unet, rank=scale.settings.rank, alpha=scale.settings.alpha)
+    adapted = adapt(model.unet, rank=scale.settings.rank, alpha=scale.settings.alpha, targets=TARGETS)
     prompts = [prompt(brand) for brand in logos.brands]
     data = TrainingData.of(model, model.encode(logos.images), prompts, scale.settings)
     everything = np.ones((1, len(logos)), dtype=bool)

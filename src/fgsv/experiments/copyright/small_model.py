@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from fgsv.types import Images
-from fgsv.utilities.adapters.layers import recorded
+from fgsv.utilities.adapters.training import recorded
 from fgsv.utilities.diffusion.model import DiffusionModel, as_pixels, libraries
 
 Report = Callable[[str, int, int, torch.Tensor], None]
