@@ -112,3 +112,19 @@ def free_memory(device: torch.device) -> int:
 
 def _gib(count: int) -> str:
     return f"{count / 2**30:.2f}"
+
+
+def saved_bytes(run: Callable[[], object], model: torch.nn.Module) -> int:
+    """Return the bytes that a call keeps for its backward pass, besides the weights of the model: on any device."""
+    own = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        run()
+    return sum(kept.values())

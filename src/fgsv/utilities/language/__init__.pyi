@@ -1,0 +1,3 @@
+# The names of this package and where they live.
+
+from .network import fine_tuned as fine_tuned
