@@ -6,7 +6,7 @@ The modules are imported rather than run, so that worker processes find what the
 import sys
 from importlib import import_module
 
-NAMES = ("accuracy", "coverage", "scale", "peers", "product", "proxy", "cost", "bits", "stops")
+NAMES = ("accuracy", "coverage", "scale", "peers", "product", "proxy", "cost", "bits", "stops", "language")
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
     sys.exit(f"usage: python -m benchmarks {{{','.join(NAMES)}}} [--help]")

@@ -123,9 +123,9 @@ def test_compiled_stacks_keep_their_width_and_give_the_same_values(tiny_game, mo
     utility.compiles, utility._asked = True, 4
     utility.__dict__.pop("adapters_at_once", None)
     widths = []
-    losses = utility.losses
+    losses = Network.losses
     monkeypatch.setattr(
-        utility, "losses", lambda *given, compiled: widths.append(len(given[2])) or losses(*given, compiled=compiled)
+        Network, "losses", lambda *given, compiled: widths.append(len(given[3])) or losses(*given, compiled=compiled)
     )
     masks = np.random.default_rng(1).random((6, 6)) < 0.5
     np.testing.assert_allclose(utility(masks), tiny_game(masks), rtol=1e-5)

@@ -68,6 +68,18 @@ class Network:
             found = -HeadLoss.apply(states, following, self.head.weight, self.head.bias, step)  # type: ignore[no-untyped-call]
         return found.view(tokens.shape)
 
+    def losses(
+        self, tokens: torch.Tensor, counted: torch.Tensor, valid: torch.Tensor, compiled: Compiled | None = None
+    ) -> torch.Tensor:
+        """Return the (width,) mean losses per token of the adapters bound to the model, each over its mini-batch.
+
+        `tokens` and `counted` are (width * b, L), `valid` is (width, b).
+        """
+        found = -self.log_likelihood(tokens, compiled=compiled)
+        weights = (counted & valid.flatten()[:, None]).to(found.dtype).view(len(valid), -1)
+        losses: torch.Tensor = (found.view(weights.shape) * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+        return losses
+
 
 @dataclass(frozen=True, eq=False)
 class Compiled:

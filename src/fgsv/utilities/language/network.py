@@ -38,7 +38,7 @@ MOST_ADAPTERS = 512
 """Trained at once; more would not use a GPU better."""
 MOST_SEQUENCES = 4096
 """Scored at once, of all adapters together."""
-CPU_ADAPTERS, CPU_BYTES = 64, 2**31
+CPU_ADAPTERS, CPU_BYTES = 64, 2**29
 """On a CPU: adapters trained at once, and what their backward pass may keep."""
 CPU_TOKENS = 2**14
 """Scored at once on a CPU."""
@@ -180,23 +180,11 @@ class FineTuned:
             samples,
             course,
             AdamW(settings.learning_rate),
-            partial(self.losses, compiled=compiled),
+            partial(self.network.losses, compiled=compiled),
             self._inputs,
             record=on_gpu and compiled is None and longest >= RECORDED_STEPS,
             fixed=compiled is not None,
         )
-
-    def losses(
-        self, tokens: torch.Tensor, counted: torch.Tensor, valid: torch.Tensor, compiled: Compiled | None = None
-    ) -> torch.Tensor:
-        """Return the (width,) mean losses per token of the adapters bound to the model, each over its mini-batch.
-
-        `tokens` and `counted` are (width * b, L), `valid` is (width, b).
-        """
-        found = -self.network.log_likelihood(tokens, compiled=compiled)
-        weights = (counted & valid.flatten()[:, None]).to(found.dtype).view(len(valid), -1)
-        losses: torch.Tensor = (found.view(weights.shape) * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-        return losses
 
     def score(self, weights: torch.Tensor | None) -> Floats:
         """Return the (B, q) utilities of (B, P) adapters, or of the model without any (B = 1)."""
@@ -275,7 +263,7 @@ class FineTuned:
         weights = self.adapted.initial(0).repeat(count, 1)
         moments = [torch.zeros_like(weights) for _ in range(4)]  # two of AdamW, and what a step and the plan take
         leaves = self.adapted.bind(weights, train=True)
-        gradients = torch.autograd.grad(self.losses(*self._inputs(samples, samples, valid)).sum(), leaves)
+        gradients = torch.autograd.grad(self.network.losses(*self._inputs(samples, samples, valid)).sum(), leaves)
         self.adapted.bind(None)
         del gradients, moments
 
