@@ -263,7 +263,8 @@ class FineTuned:
         weights = self.adapted.initial(0).repeat(count, 1)
         moments = [torch.zeros_like(weights) for _ in range(4)]  # two of AdamW, and what a step and the plan take
         leaves = self.adapted.bind(weights, train=True)
-        gradients = torch.autograd.grad(self.network.losses(*self._inputs(samples, samples, valid)).sum(), leaves)
+        tokens, counted, _ = self._inputs(samples, samples, valid)
+        gradients = torch.autograd.grad(self.network.losses(tokens, counted, valid).sum(), leaves)
         self.adapted.bind(None)
         del gradients, moments
 
