@@ -24,8 +24,8 @@ TINY = experiment.Scale(
     epochs=1,
     learning_rate=1e-2,
     stderr=1e-9,
-    budget=40,
-    round_size=16,
+    budget=22,
+    round_size=8,
 )
 NAMES = ["north", "south"]
 
@@ -84,7 +84,8 @@ def test_what_is_missing_is_reported_before_training(tmp_path, monkeypatch):
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="finds no CUDA GPU, and at full size"):
             experiment.run(tmp_path)
-    monkeypatch.setattr(sources, "PROJECTS", ("not-there", "numpy"))
+    one = [sources.Project("north", "1.0", "MIT", ("x = 1",))]
+    monkeypatch.setattr(experiment, "installed_projects", lambda count: one)
     with pytest.raises(ValueError, match="1 projects with enough Python files are installed here"):
         experiment.run(tmp_path, small=True)
 

@@ -177,7 +177,7 @@ def test_the_frame_follows_what_values_depend_on(tiny_game):
 def test_it_says_how_it_trains(tiny_game):
     words = tiny_game.function.describe()
     assert "2 epochs (steps grow with the tokens)" in words
-    assert "2 of them cut at the context" in words
+    assert "players: 6 (2 were cut at the context)" in words
     assert "5 steps (the same for every coalition)" in game(steps=5).function.describe()
 
 

@@ -43,6 +43,8 @@ class Scale:
     """Numbers of projects and of pieces, the base model, the training, and when the run stops."""
 
     projects: int = 6
+    files: int = 90
+    """Files drawn from each project, of which a third is held out."""
     pieces: int = 16
     """Players of each project."""
     sequences: int = 4
@@ -65,6 +67,7 @@ class Scale:
 FULL = Scale()
 SMALL = Scale(
     projects=3,
+    files=24,
     pieces=6,
     sequences=2,
     large=4,
@@ -203,7 +206,7 @@ def _texts(
     owners: list[str] = []
     tests: dict[str, list[str]] = {}
     for project in projects:
-        texts = [project.texts[k] for k in rng.permutation(len(project.texts))]
+        texts = [project.texts[k] for k in rng.permutation(len(project.texts))[: scale.files]]
         held_out = max(1, len(texts) // 3)
         tested = _pieces(texts[:held_out], tokenizer, window - SPARE_TOKENS)
         pieces = _pieces(texts[held_out:], tokenizer, scale.sequences * window - SPARE_TOKENS)

@@ -6,6 +6,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from itertools import islice
 from pathlib import Path
 
 PROJECTS = (
@@ -39,7 +40,7 @@ def standard_library() -> list[str]:
 def installed_projects(count: int, least_files: int = 6) -> list[Project]:
     """Return the first `count` of `PROJECTS` that are installed with enough files."""
     found = (_project(name, least_files) for name in PROJECTS)
-    return [project for project in found if project is not None][:count]
+    return list(islice((project for project in found if project is not None), count))
 
 
 def _project(name: str, least_files: int) -> Project | None:

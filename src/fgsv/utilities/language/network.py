@@ -210,15 +210,15 @@ class FineTuned:
         size = sum(weight.numel() for weight in model.parameters()) / 1e6
         length = f"{settings.steps} steps" if settings.epochs is None else f"{settings.epochs} epochs"
         grows = "the same for every coalition" if settings.epochs is None else "steps grow with the tokens"
-        cut = f", {self.documents.n_cut} of them cut at the context" if self.documents.n_cut else ""
+        cut = f" ({self.documents.n_cut} were cut at the context)" if self.documents.n_cut else ""
         lines = [
             f"{type(model).__name__}, {size:.3g}M parameters, {settings.dtype}: LoRA of rank {settings.rank}, alpha "
             f"{settings.alpha:g}, on {len(self.adapted.layers)} layers",
             f"training: {length} ({grows}), AdamW {settings.learning_rate:g} {settings.schedule}, batch "
             f"{settings.batch} x {self.documents.length} tokens"
             + (f", mean of {settings.training_seeds} trainings" if settings.training_seeds > 1 else ""),
-            f"players: {self.n_players}, {len(self.documents)} sequences, "
-            f"{int(self.documents.n_counted.sum())} tokens{cut}",
+            f"players: {self.n_players}{cut}, {int(self.documents.n_counted.sum())} tokens in "
+            f"{len(self.documents)} sequences",
             f"score: {'log-likelihood per token' if settings.per == 'token' else 'minus bits per byte'} of "
             f"{int(self.tests.n_counted.sum())} tokens in {self.outputs} domains",
         ]
