@@ -101,8 +101,9 @@ def test_no_settings_are_parsed_but_those_of_old_files():
     importers = {
         path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(ast.parse(path.read_text())))
     }
-    # the others read what users type, cells of tables, and characters of a terminal
-    assert importers == {"valuation/old_files.py", "cli/parsers.py", "environment.py", "tables/reading.py"}
+    # the others read what users type, cells of tables, words of texts, and characters of a terminal
+    others = {"cli/parsers.py", "environment.py", "tables/reading.py", "utilities/language/texts.py"}
+    assert importers == {"valuation/old_files.py", *others}
 
 
 def test_importing_fgsv_loads_no_optional_package():

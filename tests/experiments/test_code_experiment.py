@@ -100,3 +100,22 @@ def test_sources_are_read_with_their_licences():
     library = sources.standard_library()
     assert len(library) > 200
     assert any("class JSONDecoder" in text for text in library)
+
+
+def test_the_command_passes_its_options_on(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from fgsv.cli import app
+
+    given = {}
+
+    def run(out, **options):
+        given.update(options)
+        (out / "shares.json").write_text('{"gain": {"north": 1.0}}')
+
+    monkeypatch.setattr(experiment, "run", run)
+    arguments = ["example", "code", "--out", str(tmp_path / "new"), "--small", "--seed", "3", "--json"]
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["gain"] == {"north": 1.0}
+    assert (given["small"], given["seed"], given["device"]) == (True, 3, "auto")

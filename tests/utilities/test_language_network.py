@@ -118,6 +118,8 @@ def test_a_coalition_is_worth_the_same_in_any_batch_and_beside_any_player(tiny_g
 
 
 def test_compiled_stacks_keep_their_width_and_give_the_same_values(tiny_game, monkeypatch):
+    masks = np.random.default_rng(1).random((6, 6)) < 0.5
+    expected = tiny_game(masks)
     monkeypatch.setattr(torch, "compile", lambda function, dynamic: function)
     utility = copy.copy(tiny_game.function)
     utility.compiles, utility._asked = True, 4
@@ -127,8 +129,7 @@ def test_compiled_stacks_keep_their_width_and_give_the_same_values(tiny_game, mo
     monkeypatch.setattr(
         Network, "losses", lambda *given, compiled: widths.append(len(given[3])) or losses(*given, compiled=compiled)
     )
-    masks = np.random.default_rng(1).random((6, 6)) < 0.5
-    np.testing.assert_allclose(utility(masks), tiny_game(masks), rtol=1e-5)
+    np.testing.assert_allclose(utility(masks), expected, rtol=1e-5)
     assert widths.count(4) >= 4  # all steps of the first stack; those of the second, of two, are not compiled
     assert set(widths) <= {4, 2, 1}
 

@@ -59,7 +59,7 @@ class Scale:
     stderr: float = 0.02
     """The run stops when the standard error of every share is at most this, but for the roughest output."""
     budget: int = 4000
-    round_size: int = 128
+    round_size: int = 256
     threads: int | None = None
     """Threads of torch on a CPU (None: torch's choice)."""
 

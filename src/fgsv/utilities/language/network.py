@@ -34,8 +34,8 @@ from fgsv.utilities.language.tokens import Reader, Sequences, sequences_of_docum
 
 CONTEXT = 1024
 """Most tokens of a sequence, if not said otherwise and the model takes as many."""
-MOST_ADAPTERS = 512
-"""Trained at once; more would not use a GPU better."""
+MOST_ADAPTERS, MOST_COMPILED = 512, 64
+"""Trained at once; more would not use a GPU better. A compiled step always takes a whole stack, done or not."""
 MOST_SEQUENCES = 4096
 """Scored at once, of all adapters together."""
 CPU_ADAPTERS, CPU_BYTES = 64, 2**29
@@ -125,7 +125,10 @@ class FineTuned:
         """Number of adapters trained at once."""
         check_asked(self._asked)
         if self.adapted.device.type == "cuda":
-            return fit_on_gpu("adapters", self._train_some, 1, self.adapted.device, self._asked, MOST_ADAPTERS)
+            most = MOST_COMPILED if self.compiles and self._asked is None else MOST_ADAPTERS
+            count = fit_on_gpu("adapters", self._train_some, 1, self.adapted.device, self._asked, most)
+            # a batch of coalitions is then made of whole stacks
+            return 1 << (count.bit_length() - 1) if self.compiles and self._asked is None else count
         if self._asked is not None:
             return self._asked
         each = saved_bytes(lambda: self._train_some(1), self.adapted.model)
