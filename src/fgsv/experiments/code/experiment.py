@@ -122,7 +122,8 @@ def run(
             "two: install numpy, pandas, scikit-learn, matplotlib or rich"
         )
     workspace = Workspace.of(out, device, precision, quiet)
-    transformers.utils.logging.disable_progress_bar()  # its bars last milliseconds and clutter the progress lines
+    library: Any = transformers
+    library.utils.logging.disable_progress_bar()  # its bars last milliseconds and clutter the progress lines
     threads = torch.get_num_threads()
     torch.set_num_threads(scale.threads or threads)
     try:

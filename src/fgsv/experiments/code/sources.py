@@ -55,11 +55,13 @@ def _project(name: str, least_files: int) -> Project | None:
 
 def _licence(package: Distribution) -> str:
     """Return what a package states as its licence, in a few words."""
-    expression = package.metadata.get("License-Expression")
-    if expression:
-        return str(expression)
-    stated = [line.split(" :: ")[-1] for line in package.metadata.get_all("Classifier") or () if "License ::" in line]
-    return ", ".join(stated) or str(package.metadata.get("License") or "not stated").splitlines()[0][:60]
+
+    def lines(name: str) -> list[str]:
+        return list(package.metadata.get_all(name) or ())
+
+    classified = [line.split(" :: ")[-1] for line in lines("Classifier") if "License ::" in line]
+    stated = lines("License-Expression") or classified or [line.splitlines()[0][:60] for line in lines("License")]
+    return ", ".join(stated) or "not stated"
 
 
 def _texts(paths: Iterable[Path], root: Path, outside: tuple[str, ...] = ()) -> Iterator[str]:

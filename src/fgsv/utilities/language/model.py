@@ -113,7 +113,7 @@ class HeadLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         states: torch.Tensor,
         targets: torch.Tensor,
