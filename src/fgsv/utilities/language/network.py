@@ -327,15 +327,15 @@ def fine_tuned(
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if where.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {str(where)!r} was requested, but torch finds no CUDA GPU here; use device='cpu'")
-    network, tokenizer = load(model, tokenizer, dtype, where)
-    most = getattr(network.config, "max_position_embeddings", None) or getattr(network.config, "n_positions", None)
+    loaded, tokenizer = load(model, tokenizer, dtype, where)
+    most = getattr(loaded.config, "max_position_embeddings", None) or getattr(loaded.config, "n_positions", None)
     context = min(CONTEXT, most or CONTEXT) if context is None else context
     if context < 2 or (most is not None and context > most):
         raise ValueError(
             f"context must be from 2 to {most or 'the length that the model takes'} tokens, got {context}"
         )
-    found = tuple(targets) if targets is not None else projections(network)
-    head = next((name for name, module in network.named_modules() if module is network.get_output_embeddings()), "")
+    found = tuple(targets) if targets is not None else projections(loaded)
+    head = next((name for name, module in loaded.named_modules() if module is loaded.get_output_embeddings()), "")
     if any(head == target or head.endswith("." + target) for target in found):
         raise ValueError(f"the output head {head!r} cannot be adapted: name other layers as targets")
     epochs = 3 if epochs is None and steps is None else epochs
@@ -343,22 +343,23 @@ def fine_tuned(
         rank, alpha, found, learning_rate, schedule, epochs, steps, batch, context, training_seeds, per, dtype, seed
     )
     check_asked(adapters_at_once)
-    reader = Reader(tokenizer, network.get_input_embeddings().weight.shape[0])
+    reader = Reader(tokenizer, loaded.get_input_embeddings().weight.shape[0])
     sequences = sequences_of_documents(reader, players, context)
     scored = sequences_of_tests(reader, domains, context)
     frame = {
         "utility": "log-likelihood under a fine-tuned language model",
-        "model": weights_digest(network),
+        "model": weights_digest(loaded),
         "tokenizer": tokenizer_digest(tokenizer),
         "tests": hashlib.sha256(repr(list(domains.items())).encode()).hexdigest(),
         "settings": repr(asdict(settings)),
     }
-    use_plain_attention(network, max(sequences.length, scored.length))
+    use_plain_attention(loaded, max(sequences.length, scored.length))
     n_tokens = evaluations * training_seeds * _mean_tokens(sequences, settings)
-    saved = SAVING * n_tokens * network.config.num_hidden_layers * network.config.hidden_size
+    layers, hidden = (getattr(loaded.config, name, 0) for name in ("num_hidden_layers", "hidden_size"))
+    saved = SAVING * n_tokens * layers * hidden
     compiles = where.type == "cuda" and (saved > 2 * COMPILATION if compile == "auto" else bool(compile))
     utility = FineTuned(
-        Network.of(network),
+        Network.of(loaded),
         sequences,
         scored,
         b"".join(map(_digest, players)),
