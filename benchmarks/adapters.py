@@ -19,6 +19,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from torch.utils.flop_counter import FlopCounterMode
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from fgsv.environment import optional
-from fgsv.utilities.adapters.layers import TARGETS, AdamW, Training, adapt
+from fgsv.utilities.adapters.layers import adapt
+from fgsv.utilities.adapters.training import AdamW, Training
+from fgsv.utilities.diffusion.game import TARGETS, denoising_losses
 
 BATCH, LATENT = 4, 32
 MODELS: dict[str, dict[str, Any]] = {
@@ -122,7 +125,7 @@ def batched_step(
     unet: torch.nn.Module, count: int, width: int, dtype: torch.dtype, device: str, variant: str
 ) -> Callable[[], object]:
     """Return one training step of `count` adapters at once."""
-    adapted = adapt(unet)
+    adapted = adapt(unet, targets=TARGETS)
     noisy, timesteps, prompts, target = inputs(BATCH * count, width, dtype, device)
     if "channels_last" in variant:
         unet.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub forgets it
@@ -132,9 +135,11 @@ def batched_step(
         if "compile" in variant
         else (type(unet).forward.__get__(unet))
     )
-    training = Training(adapted, adapted.initial(0).repeat(count, 1), AdamW(), record="recorded" in variant)
+    start, losses = adapted.initial(0).repeat(count, 1), partial(denoising_losses, unet)
+    training = Training(adapted, start, AdamW(), losses, record="recorded" in variant)
     valid = torch.ones(count, BATCH, dtype=torch.bool, device=device)
-    return lambda: training.step(noisy, timesteps, prompts, target, valid)
+    step = (noisy, timesteps, prompts, target, valid)
+    return lambda: training.step(step, torch.ones(count, device=device))
 
 
 def measure(name: str, dtype: torch.dtype, options: argparse.Namespace) -> list[dict[str, Any]]:

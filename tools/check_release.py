@@ -6,7 +6,7 @@
    dependencies that pyproject.toml declares. In each: `fgsv --help`, `fgsv version`, the demo, and tools/smoke.py.
 
 Prints what failed and a table of what passed. Exit code 0 if everything passed; then the two archives are left in
-dist/. The extras with large packages (torch, diffusion, dask, ray) are not installed: `make test` has these.
+dist/. Extras with large packages (torch, diffusion, language, dask, ray) are not installed: `make test` has these.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ BUDGETS = {"value": ["--budget", "300"]}
 BUDGETS["audit"] = [*BUDGETS["value"], "--audit-budget", "3000"]
 BUDGETS["plan"] = ["--pilot", "300"]
 FORCED = ("value", "audit", "report", "payout")
-ELSEWHERE = ("bench", "demo", "ledger", "reproduce", "verify")
+ELSEWHERE = ("bench", "demo", "example", "ledger", "reproduce", "verify")
 """Commands that have tests of their own."""
 
 

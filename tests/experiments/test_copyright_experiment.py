@@ -13,8 +13,8 @@ PARTS = ["googlelarge", "googlesmall", "spritelarge", "spritesmall", "starbucks"
 def tiny():
     """Return a scale at which the whole experiment takes seconds: 12 images, 4 x 4 latents."""
     pytest.importorskip("diffusers")
+    from fgsv.experiments.copyright.scale import Scale
     from fgsv.experiments.copyright.small_model import Pretraining, SmallModel
-    from fgsv.experiments.copyright.workspace import Scale
     from fgsv.utilities.diffusion.game import Settings
 
     return Scale(
@@ -133,7 +133,7 @@ def test_a_run_says_why_it_stopped(finished, tiny, tmp_path, capsys, change, max
 
 def test_a_checkpoint_is_tuned_on_the_other_brands_first(finished, tiny, tmp_path):
     from fgsv.experiments.copyright.experiment import base_model
-    from fgsv.experiments.copyright.workspace import Workspace
+    from fgsv.experiments.workspace import Workspace
     from fgsv.utilities.diffusion.model import load_model
 
     out, _ = finished

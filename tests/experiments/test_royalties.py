@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fgsv.experiments.copyright.royalties import Royalties, shares_of
+from fgsv.experiments.royalties import Royalties, shares_of
 
 
 def test_clipped_and_linear_shares():

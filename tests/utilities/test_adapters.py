@@ -8,7 +8,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 peft = pytest.importorskip("peft")
 
-from fgsv.utilities.adapters.layers import TARGETS, AdamW, Training, adapt, merge, recorded  # noqa: E402
+from functools import partial  # noqa: E402
+
+from fgsv.utilities.adapters.layers import adapt, merge  # noqa: E402
+from fgsv.utilities.adapters.training import AdamW, Training, recorded  # noqa: E402
+from fgsv.utilities.diffusion.game import TARGETS, denoising_losses  # noqa: E402
+
+adapt = partial(adapt, targets=TARGETS)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +44,11 @@ def batch(n, seed, dtype=torch.float32):
     )
 
 
+def trained(adapted, weights, optimiser, **options):
+    """Return the training of a stack of adapters of a UNet."""
+    return Training(adapted, weights, optimiser, partial(denoising_losses, adapted.model), **options)
+
+
 def peft_model(unet, weights, adapted, rank=8, alpha=8):
     """Return a peft model that starts from one adapter of a stack."""
     config = peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(TARGETS))
@@ -57,21 +68,21 @@ def test_training_equals_peft_one_at_a_time(unet, falling):
     adapted = adapt(copy.deepcopy(unet), rank=4, alpha=6)
     start = adapted.initial(seed=5).double()
     optimiser = AdamW(learning_rate=1e-2)
-    training = Training(adapted, start.repeat(3, 1), optimiser)
+    training = trained(adapted, start.repeat(3, 1), optimiser)
     losses = [[] for _ in steps]
     for t in range(max(steps)):
         n_active = sum(t < n for n in steps)
         pieces = [batch(3, seed=10 * i + t, dtype=torch.float64) for i in range(n_active)]
         valid = torch.tensor([[k < valid_counts[i] for k in range(3)] for i in range(n_active)])
-        pace = torch.tensor([1 - t / n for n in steps[:n_active]]) if falling else None
-        for i, loss in enumerate(training.step(*map(torch.cat, zip(*pieces, strict=True)), valid, pace)):
+        pace = torch.tensor([1 - t / n if falling else 1.0 for n in steps[:n_active]])
+        for i, loss in enumerate(training.step((*map(torch.cat, zip(*pieces, strict=True)), valid), pace)):
             losses[i].append(float(loss))
 
     for i, n_steps in enumerate(steps):
         model = peft_model(unet, start, adapted, rank=4, alpha=6)
-        trained = [weight for weight in model.parameters() if weight.requires_grad]
-        assert sum(weight.numel() for weight in trained) == adapted.n_weights
-        oracle = torch.optim.AdamW(trained, lr=1e-2)
+        own = [weight for weight in model.parameters() if weight.requires_grad]
+        assert sum(weight.numel() for weight in own) == adapted.n_weights
+        oracle = torch.optim.AdamW(own, lr=1e-2)
         schedule = torch.optim.lr_scheduler.LambdaLR(oracle, lambda t, n=n_steps: 1 - t / n if falling else 1.0)
         for t in range(n_steps):
             noisy, timesteps, prompts, target = (
@@ -105,7 +116,7 @@ def test_inference_equals_peft_and_using_unbinds(unet):
             torch.testing.assert_close(together[own], alone, rtol=1e-4, atol=1e-5)
         plain = unet(noisy, timesteps, prompts).sample
         assert (plain - together).abs().max() > 1e-2
-        torch.testing.assert_close(adapted.unet(noisy, timesteps, prompts).sample, plain)
+        torch.testing.assert_close(adapted.model(noisy, timesteps, prompts).sample, plain)
 
 
 def test_a_merged_adapter_is_the_adapter(unet):
@@ -137,14 +148,14 @@ def test_initial_weights_change_nothing_and_follow_the_seed(unet):
 
 def test_finished_adapters_stay_as_they_are(unet):
     adapted = adapt(copy.deepcopy(unet), rank=2)
-    training = Training(adapted, adapted.initial(0).repeat(2, 1), AdamW())
-    training.step(*batch(2, seed=0), torch.ones(2, 1, dtype=torch.bool))
+    training = trained(adapted, adapted.initial(0).repeat(2, 1), AdamW())
+    training.step((*batch(2, seed=0), torch.ones(2, 1, dtype=torch.bool)), torch.ones(2))
     before = training.weights[1].clone()
-    training.step(*batch(1, seed=1), torch.ones(1, 1, dtype=torch.bool))
+    training.step((*batch(1, seed=1), torch.ones(1, 1, dtype=torch.bool)), torch.ones(1))
     assert torch.equal(training.weights[1], before)
     assert not torch.equal(training.weights[0], before)
     # as where steps are recorded for more adapters than still train
-    padded = training.step(*batch(2, seed=2), torch.tensor([[True], [False]]))
+    padded = training.step((*batch(2, seed=2), torch.tensor([[True], [False]])), torch.tensor([1, 0]))
     assert torch.equal(training.weights[1], before)
     assert padded[1] == 0
 
@@ -161,7 +172,7 @@ def test_a_model_without_attention_is_refused():
         layers_per_block=1,
         add_attention=False,
     )
-    with pytest.raises(ValueError, match="no attention projections to adapt"):
+    with pytest.raises(ValueError, match=r"no projections to adapt: .* named to_q, .* it has linear_1"):
         adapt(plain)
     with pytest.raises(ValueError, match="rank of at least 1"):
         adapt(plain, rank=0)
@@ -170,21 +181,21 @@ def test_a_model_without_attention_is_refused():
 def test_recorded_steps_are_the_steps(unet):
     """On a CPU nothing is recorded, but all else is as on a GPU: widths, warm-up, copied inputs, restored state."""
     steps = (5, 4, 3, 2, 2, 2, 2, 1, 1, 1)
-    trained = []
+    found = []
     for record in (False, True):
         adapted = adapt(copy.deepcopy(unet).double(), rank=2)
-        training = Training(adapted, adapted.initial(0).double().repeat(10, 1), AdamW(1e-2), record=record)
+        training = trained(adapted, adapted.initial(0).double().repeat(10, 1), AdamW(1e-2), record=record)
         widths = []
         for t in range(5):
             width = training.width(sum(t < n for n in steps))
             widths.append(width)
             valid = torch.tensor([[t < n] for n in steps[:width]])
             inputs = [part[:width] for part in batch(10, seed=t, dtype=torch.float64)]
-            losses = training.step(*inputs, valid, torch.tensor([1 - t / n for n in steps[:width]]).clamp(min=0))
+            losses = training.step((*inputs, valid), torch.tensor([1 - t / n for n in steps[:width]]).clamp(min=0))
             assert losses.shape == (width,)
         assert widths == ([10, 8, 4, 2, 2] if record else [10, 7, 3, 2, 1])
-        trained.append(training.weights)
-    torch.testing.assert_close(trained[1], trained[0], rtol=0, atol=1e-10)
+        found.append(training.weights)
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-10)
 
 
 def test_a_step_that_cannot_be_recorded_is_taken_as_it_is():

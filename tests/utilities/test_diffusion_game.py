@@ -11,9 +11,9 @@ diffusers = pytest.importorskip("diffusers")
 peft = pytest.importorskip("peft")
 
 from fgsv.experiments.copyright.small_model import SmallModel, build_model  # noqa: E402
-from fgsv.utilities.adapters.layers import TARGETS, AdamW  # noqa: E402
 from fgsv.utilities.adapters.memory import Room  # noqa: E402
-from fgsv.utilities.diffusion.game import DiffusionGame, Settings, fine_tune  # noqa: E402
+from fgsv.utilities.adapters.training import AdamW  # noqa: E402
+from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, fine_tune  # noqa: E402
 from fgsv.utilities.diffusion.likelihood import Noise, log_likelihood, sample  # noqa: E402
 
 TINY = SmallModel(

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 import fgsv
-from fgsv.cli import bench, ledger, options, reproduce, results, tables
+from fgsv.cli import bench, example, ledger, options, reproduce, results, tables
 from fgsv.cli.demo import demo
 from fgsv.cli.documents import echo, print_json
 from fgsv.running.interrupts import ENDINGS
@@ -48,6 +48,7 @@ for function in (tables.plan, results.report, results.compare, results.payout, r
     app.command()(function)
 app.add_typer(bench.app, name="bench")
 app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(example.app, name="example")
 app.add_typer(ledger.app, name="ledger")
 
 

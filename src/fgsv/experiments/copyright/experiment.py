@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,21 +26,17 @@ except ImportError as error:
     raise ImportError(f"{error}: {how_to_install('diffusion', 'plots')}") from error
 
 import fgsv
-from fgsv.coalitions import Coalitions
 from fgsv.environment import write_whole
 from fgsv.experiments.copyright.drawn_logos import draw_logos
 from fgsv.experiments.copyright.logos import VALUED, Logos, prompt, read_flickr_logos
 from fgsv.experiments.copyright.report import write_contact_sheet, write_report
-from fgsv.experiments.copyright.royalties import Royalties
+from fgsv.experiments.copyright.scale import FULL, SMALL, Scale
 from fgsv.experiments.copyright.small_model import build_model, train_autoencoder, train_denoiser
-from fgsv.experiments.copyright.workspace import FULL, SMALL, Scale, Workspace
-from fgsv.game import as_game
-from fgsv.running.evaluator import Evaluator
-from fgsv.running.stopping import Progress
-from fgsv.running.views import by_groups
-from fgsv.types import Floats, Masks
+from fgsv.experiments.royalties import Royalties
+from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, exact_group_values
+from fgsv.types import Floats
 from fgsv.utilities.adapters.layers import adapt, merge
-from fgsv.utilities.diffusion.game import DiffusionGame, Settings, TrainingData, fine_tune
+from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
 from fgsv.utilities.diffusion.model import DiffusionModel, load_model
 
 SPLIT = ("google", "sprite")
@@ -89,7 +84,7 @@ def run(
         players = logos.only(VALUED, scale.per_brand)
         game = _game(workspace, scale, base, players, adapters_at_once)
         parts = _parts(players, scale)
-        whole, split = _exact(workspace, game, parts)
+        whole, split = exact_group_values(workspace, game, parts, list(players.brands))
         valuation = _faithful(workspace, scale, game, list(players.brands), parts, max_seconds)
         results = {
             "srs_whole": whole,
@@ -161,7 +156,7 @@ def _train_small(workspace: Workspace, scale: Scale, logos: Logos) -> DiffusionM
 def _tune_checkpoint(workspace: Workspace, scale: Scale, logos: Logos, model: DiffusionModel) -> DiffusionModel:
     """Fine-tune a checkpoint on the other brands, as the authors do, with an adapter that is merged into it."""
     model = model.to(workspace.device, workspace.dtype)
-    adapted = adapt(model.unet, rank=scale.settings.rank, alpha=scale.settings.alpha)
+    adapted = adapt(model.unet, rank=scale.settings.rank, alpha=scale.settings.alpha, targets=TARGETS)
     prompts = [prompt(brand) for brand in logos.brands]
     data = TrainingData.of(model, model.encode(logos.images), prompts, scale.settings)
     everything = np.ones((1, len(logos)), dtype=bool)
@@ -206,33 +201,6 @@ def _game(
     return game
 
 
-def _exact(workspace: Workspace, game: Any, parts: list[str]) -> tuple[fgsv.Valuation, fgsv.Valuation]:
-    """Return the exact GSV of whole brands and of the K parts; 2^K evaluations.
-
-    A coalition of whole brands is also one of parts: its utility is looked up.
-    """
-    grouped = fgsv.grouped(game, parts)
-    names = list(dict.fromkeys(parts))
-    bits = np.arange(len(names))
-
-    def evaluate() -> Floats:
-        workspace.say(f"evaluating the {2 ** len(names)} coalitions of groups, for SRS")
-        masks = (np.arange(2 ** len(names))[:, None] >> bits) & 1 == 1
-        with Evaluator(as_game(game)) as evaluator:
-            return by_groups(evaluator, fgsv.Partition.of(parts))(Coalitions.from_masks(masks))
-
-    values = workspace.find_or_compute("group_utilities.npz", str(grouped.fingerprint), evaluate)
-
-    def lookup(masks: Masks) -> Floats:
-        found: Floats = values[masks @ (1 << bits)]
-        return found
-
-    table = fgsv.Game(lookup, len(names), outputs=grouped.outputs)
-    brands = [name.removesuffix("large").removesuffix("small") for name in names]
-    whole = fgsv.exact(fgsv.grouped(table, brands))
-    return whole, fgsv.exact(table, {name: [k] for k, name in enumerate(names)})
-
-
 def _faithful(
     workspace: Workspace,
     scale: Scale,
@@ -252,42 +220,3 @@ def _faithful(
         ledger=workspace.folder / "ledger.db",
         stop=[ShareErrors(workspace, scale.stderr, parts), RoomForAnotherRound(workspace, max_seconds)],
     )
-
-
-@dataclass(frozen=True)
-class ShareErrors:
-    """Stop when the standard error of every share, of whole and of split brands, is at most `target`."""
-
-    workspace: Workspace
-    target: float
-    parts: list[str]
-
-    def __call__(self, progress: Progress) -> str | None:
-        """Say why to stop, or None to go on."""
-        result = progress.valuation
-        worst = max(_share_errors(result).max(), _share_errors(result.regroup(self.parts)).max())
-        self.workspace.say(f"{result.n_evaluations} evaluations, largest standard error of a share {worst:.4f}")
-        return f"every share's standard error is at most {self.target:g}" if worst <= self.target else None
-
-
-@dataclass(frozen=True)
-class RoomForAnotherRound:
-    """Stop when another round as long as the last one would end after the time limit of the whole experiment."""
-
-    workspace: Workspace
-    max_seconds: float | None
-
-    reason: ClassVar[fgsv.Reason] = fgsv.Reason.TIME
-
-    def __call__(self, progress: Progress) -> str | None:
-        """Say why to stop, or None to go on."""
-        if self.max_seconds is None or self.workspace.seconds() + progress.round_seconds <= self.max_seconds:
-            return None
-        return f"another round would end after {self.max_seconds:g} seconds"
-
-
-def _share_errors(result: fgsv.Valuation) -> Floats:
-    """Return the (K, q) standard errors of the shares, for the q prompts with something to share."""
-    total = np.asarray(result.total)
-    errors: Floats = result.stderr[:, total > 0] / total[total > 0]
-    return errors if errors.size else np.full((1, 1), np.inf)

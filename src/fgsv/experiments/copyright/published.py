@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fgsv.experiments.copyright.royalties import Royalties, figure, shares_of, text, write_csv, write_json
+from fgsv.experiments.royalties import Royalties, figure, shares_of, text, write_csv, write_json
 from fgsv.game import Game
 from fgsv.running.run import exact
 from fgsv.types import Floats, Ints, Masks

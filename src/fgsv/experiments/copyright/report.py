@@ -11,8 +11,18 @@ import numpy as np
 
 import fgsv
 from fgsv.environment import optional
-from fgsv.experiments.copyright.royalties import Royalties, figure, shares_of, text, write_csv, write_json
-from fgsv.experiments.copyright.workspace import Scale, Workspace
+from fgsv.experiments.copyright.scale import Scale
+from fgsv.experiments.royalties import (
+    Royalties,
+    figure,
+    paid_most_of,
+    royalties,
+    split_minus_whole,
+    text,
+    write_csv,
+    write_json,
+)
+from fgsv.experiments.workspace import Workspace
 from fgsv.types import Images
 from fgsv.utilities.diffusion.game import DiffusionGame
 
@@ -25,8 +35,8 @@ def write_report(
     clipped = {name: royalties(result, clip=True) for name, result in results.items()}
     valuation = results["fsrs_whole"]
     gains = dict(zip(game.outputs, np.asarray(valuation.total).tolist(), strict=True))
-    paid_most = _paid_most(tables, game.outputs)
-    gap = _split_minus_whole(results)
+    paid_most = paid_most_of(tables, game.outputs)
+    gap = split_minus_whole(results)
     stopped = valuation.stopped
     write_json(
         tables,
@@ -54,43 +64,12 @@ def write_report(
     return tables
 
 
-def royalties(result: fgsv.Valuation, *, clip: bool = False) -> Royalties:
-    """Return the shares of a valuation, (prompts, players); NaN for a prompt whose U(N) - U(0) is not positive."""
-    total = np.asarray(result.total)[:, None]
-    shares = np.where(total > 0, shares_of(result.values.T, clip=clip), np.nan)
-    errors = np.where(total > 0, result.stderr.T / np.abs(total), np.nan)
-    if clip:
-        errors = np.zeros_like(errors)  # not shown: those of the linear shares do not hold after clipping
-    assert result.outputs is not None
-    return Royalties(result.outputs, tuple(map(str, result.names)), shares, errors)
-
-
 def write_contact_sheet(path: Path, images: Images, n_rows: int) -> None:
     """Write images into one file, in `n_rows` rows."""
     image_module: Any = optional("PIL.Image", "images", "diffusion")
     height, width = images.shape[1:3]
     rows = images.reshape(n_rows, -1, height, width, 3).transpose(0, 2, 1, 3, 4)
     image_module.fromarray(rows.reshape(n_rows * height, -1, 3)).save(path)
-
-
-def _paid_most(tables: Mapping[str, Royalties], prompts: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Return prompt -> rule -> the whole brand with the largest share, for prompts with something to share."""
-    return {
-        prompt: {
-            name: table.players[int(np.argmax(table.shares[q]))]
-            for name, table in tables.items()
-            if name.endswith("whole") and np.isfinite(table.shares[q]).all()
-        }
-        for q, prompt in enumerate(prompts)
-    }
-
-
-def _split_minus_whole(results: Mapping[str, fgsv.Valuation]) -> float:
-    """Return the largest difference between a brand's FGSV and the sum over its parts."""
-    whole, split = results["fsrs_whole"], results["fsrs_split"]
-    parts = list(map(str, split.names))
-    of_brand = np.array([[part.startswith(brand) for part in parts] for brand in map(str, whole.names)])
-    return float(np.abs(of_brand @ split.values - whole.values).max())
 
 
 def _draw(

@@ -45,14 +45,25 @@ def room_for(
     `train(B)` trains B adapters for a step and `draw(r)` draws r short trajectories; on a GPU, the memory of both is
     measured.
     """
-    if asked is not None and asked < 1:
-        raise ValueError(f"adapters_at_once must be at least 1, got {asked}")
+    check_asked(asked)
     if device.type != "cuda":
         return Room(min(asked or 64, most.adapters), most.trajectories)
+    adapters = fit_on_gpu("adapters", train, 1, device, asked, most.adapters)
+    return Room(adapters, fit_on_gpu("trajectories", draw, 4, device, None, most.trajectories))
+
+
+def check_asked(asked: int | None) -> None:
+    """Raise an error for a number of adapters at once that is not one."""
+    if asked is not None and asked < 1:
+        raise ValueError(f"adapters_at_once must be at least 1, got {asked}")
+
+
+def fit_on_gpu(
+    what: str, run: Callable[[int], object], few: int, device: torch.device, asked: int | None, most: int
+) -> int:
+    """Return how many to handle at once on a GPU, from the memory of `run(few)` and `run(2 * few)`."""
     free = int(USABLE * free_memory(device))
-    adapters = fit("adapters", measure("adapters", train, 1, device), free, asked, most.adapters)
-    trajectories = fit("trajectories", measure("trajectories", draw, 4, device), free, None, most.trajectories)
-    return Room(adapters, trajectories)
+    return fit(what, measure(what, run, few, device), free, asked, most)
 
 
 def fit(what: str, need: Need, free: int, asked: int | None, most: int) -> int:
@@ -101,3 +112,19 @@ def free_memory(device: torch.device) -> int:
 
 def _gib(count: int) -> str:
     return f"{count / 2**30:.2f}"
+
+
+def saved_bytes(run: Callable[[], object], model: torch.nn.Module) -> int:
+    """Return the bytes that a call keeps for its backward pass, besides the weights of the model: on any device."""
+    own = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        run()
+    return sum(kept.values())

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
 from fgsv.types import Floats, Ints, Masks
-from fgsv.utilities.adapters.layers import AdamW, AdaptedUNet, Training, adapt
+from fgsv.utilities.adapters.layers import AdaptedModel, adapt
 from fgsv.utilities.adapters.memory import Room, room_for
+from fgsv.utilities.adapters.plan import n_steps
+from fgsv.utilities.adapters.training import AdamW, Course
+from fgsv.utilities.adapters.training import fine_tune as train_adapters
 from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample
 from fgsv.utilities.diffusion.model import DiffusionModel
 
+TARGETS = ("to_q", "to_k", "to_v", "to_out.0")
+"""The attention projections of a diffusers UNet, by the ends of their names."""
 MOST_ADAPTERS = 2048
 """Trained at once."""
 MOST_TRAJECTORIES = 8192
@@ -48,60 +53,6 @@ class Settings:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
         if self.schedule not in ("constant", "linear"):
             raise ValueError(f"schedule must be constant or linear, got {self.schedule!r}")
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingPlan:
-    """The mini-batches of B coalitions, in decreasing order of their number of steps, T for the first.
-
-    In an epoch, members come in the order of one permutation of all players. Coalitions that share members are thus
-    trained on them in the same order and, as noise depends on (epoch, player), with the same noise.
-    """
-
-    n_steps: Ints
-    """(B,): number of epochs times the mini-batches in a coalition."""
-    players: Ints
-    """(T, B, b): the player of each sample; any player where `valid` is False."""
-    epochs: Ints
-    """(T, B)."""
-    valid: Masks
-    """(T, B, b): whether a sample counts; the last mini-batch of an epoch may be short."""
-
-    def n_active(self, step: int) -> int:
-        """Return how many coalitions, counted from the first, are still in training at a step."""
-        return int((self.n_steps > step).sum())
-
-
-def n_steps(sizes: Ints, epochs: int, batch: int) -> Ints:
-    """Return the number of training steps of coalitions of these sizes.
-
-    >>> n_steps(np.array([0, 1, 4, 5, 120]), epochs=10, batch=4).tolist()
-    [0, 10, 10, 20, 300]
-    """
-    steps: Ints = epochs * -(-sizes // batch)
-    return steps
-
-
-def training_plan(masks: Masks, epochs: int, batch: int, seed: int) -> TrainingPlan:
-    """Plan the training of (B, n) coalitions, sorted by decreasing number of steps, in mini-batches of `batch`."""
-    sizes = masks.sum(axis=1)
-    steps = n_steps(sizes, epochs, batch)
-    if (np.diff(steps) > 0).any():
-        raise ValueError("coalitions must be sorted by decreasing number of steps, the largest first")
-    n_coalitions, n = masks.shape
-    rng = np.random.default_rng(seed)
-    orders = np.stack([rng.permutation(n) for _ in range(epochs)])
-    # members first, in the order of the epoch's permutation: (epochs, B, n)
-    outside = np.stack([~masks[:, order] for order in orders])
-    members = np.take_along_axis(orders[:, None, :], np.argsort(outside, axis=2, kind="stable"), axis=2)
-    per_epoch = np.maximum(1, -(-sizes // batch))
-    times = np.arange(steps.max(initial=0))[:, None]
-    epoch = np.minimum(times // per_epoch, epochs - 1)
-    places = (times % per_epoch * batch)[:, :, None] + np.arange(batch)
-    valid = (places < sizes[:, None]) & (times < steps)[:, :, None]
-    rows = np.arange(n_coalitions)[None, :, None]
-    players = members[epoch[:, :, None], rows, np.minimum(places, n - 1)]
-    return TrainingPlan(steps, players, epoch, valid)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +90,7 @@ class TrainingData:
 
 def fine_tune(
     model: DiffusionModel,
-    adapted: AdaptedUNet,
+    adapted: AdaptedModel,
     data: TrainingData,
     masks: Masks,
     settings: Settings,
@@ -148,36 +99,50 @@ def fine_tune(
 ) -> torch.Tensor:
     """Train one adapter for each row of (B, n) masks, all at once, and return their (B, P) weights.
 
-    Takes epochs * ceil(s / batch) steps, s the size of the largest coalition; coalitions that are done leave the
-    batch. The adapter of an empty coalition keeps its initial weights, under which the model is unchanged. `record`:
-    whether steps are recorded; default: on a GPU.
+    Takes epochs * ceil(s / batch) steps, s the size of the largest coalition. In an epoch, members come in the order
+    of one permutation of all players, and noise depends on (epoch, player): coalitions that share members are trained
+    on them in the same order with the same noise. `record`: whether steps are recorded; default: on a GPU.
     """
-    order = np.argsort(-masks.sum(axis=1), kind="stable")
-    plan = training_plan(masks[order], settings.epochs, settings.batch, settings.seed)
-    device = adapted.device
-    players = torch.as_tensor(plan.players).to(device)
-    epochs = torch.as_tensor(plan.epochs).to(device)[:, :, None].expand_as(players)
-    valid = torch.as_tensor(plan.valid).to(device)
-    steps = torch.as_tensor(plan.n_steps).to(device)
-    products = model.scheduler.alphas_cumprod.to(device)
+    rng = np.random.default_rng(settings.seed)
+    orders = np.stack([rng.permutation(masks.shape[1]) for _ in range(settings.epochs)])
+    falling = settings.schedule == "linear"
+    course = Course(adapted.initial(settings.seed), orders, settings.batch, falling=falling)
+    products = model.scheduler.alphas_cumprod.to(adapted.device)
     predicts = str(model.scheduler.config.prediction_type)
-    start = adapted.initial(settings.seed).repeat(len(masks), 1)
-    record = device.type == "cuda" if record is None else record
-    training = Training(adapted, start, AdamW(settings.learning_rate), record=record)
     texts = data.texts.to(adapted.dtype)
-    for step in range(len(plan.players)):
-        width = training.width(plan.n_active(step))
-        who, epoch = players[step, :width].flatten(), epochs[step, :width].flatten()
+
+    def inputs(who: torch.Tensor, epoch: torch.Tensor, valid: torch.Tensor) -> tuple[torch.Tensor, ...]:
         latents, noise, timesteps = data.latents[who], data.noise[epoch, who], data.timesteps[epoch, who]
         signal = products[timesteps].sqrt()[:, None, None, None]
         spread = (1 - products[timesteps]).sqrt()[:, None, None, None]
         target = {"epsilon": noise, "v_prediction": signal * noise - spread * latents, "sample": latents}[predicts]
         noisy = (signal * latents + spread * noise).to(adapted.dtype)
-        pace = None if settings.schedule == "constant" else (1 - step / steps[:width].clamp(min=1)).clamp(min=0)
-        training.step(noisy, timesteps, texts[data.text[who]], target, valid[step, :width], pace)
-    weights = torch.empty_like(training.weights)
-    weights[torch.as_tensor(order, device=device)] = training.weights
-    return weights
+        return noisy, timesteps, texts[data.text[who]], target, valid
+
+    record = adapted.device.type == "cuda" if record is None else record
+    optimiser, losses = AdamW(settings.learning_rate), partial(denoising_losses, adapted.model)
+    return train_adapters(adapted, masks, course, optimiser, losses, inputs, record=record)
+
+
+def denoising_losses(
+    unet: torch.nn.Module,
+    noisy: torch.Tensor,
+    timesteps: torch.Tensor,
+    prompts: torch.Tensor,
+    target: torch.Tensor,
+    valid: torch.Tensor,
+) -> torch.Tensor:
+    """Return the (width,) mean squared errors of the adapters bound to a UNet, each over its own valid samples.
+
+    `valid` is (width, b), `noisy` and `target` are (width * b, C, H, W), `timesteps` is (width * b,) and `prompts`
+    (width * b, tokens, d).
+    """
+    predicted = unet(noisy, timesteps, encoder_hidden_states=prompts).sample
+    dtype = torch.promote_types(predicted.dtype, torch.float32)
+    errors = (predicted.to(dtype) - target.to(dtype)).square().flatten(1).mean(dim=1)
+    counted = valid.to(dtype)
+    losses: torch.Tensor = (errors.view(valid.shape) * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
+    return losses
 
 
 class DiffusionGame:
@@ -209,7 +174,7 @@ class DiffusionGame:
         self.settings = settings
         self.n_players = len(latents)
         self.outputs = tuple(queries)
-        self.adapted = adapt(model.unet, rank=settings.rank, alpha=settings.alpha)
+        self.adapted = adapt(model.unet, rank=settings.rank, alpha=settings.alpha, targets=TARGETS)
         self.data = TrainingData.of(model, latents, prompts, settings)
         self.generated = generated.to(model.device)
         self.process = ReverseProcess.of(model.scheduler, settings.denoising_steps)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fgsv.utilities.adapters.layers import AdaptedUNet
+from fgsv.utilities.adapters.layers import AdaptedModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Noise:
 
 
 def sample(
-    adapted: AdaptedUNet,
+    adapted: AdaptedModel,
     weights: torch.Tensor | None,
     process: ReverseProcess,
     noise: Noise,

@@ -1,4 +1,4 @@
-"""Royalty shares of brands for each prompt: the table, its JSON and CSV, and the paper's figure of three panels."""
+"""Royalty shares of providers for each prompt: the table, its JSON and CSV, and the paper's three-panel figure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import fgsv
 from fgsv.environment import write_whole
 from fgsv.plots import new_figure
 from fgsv.types import Floats
@@ -56,6 +57,37 @@ def shares_of(values: Floats, *, clip: bool = False) -> Floats:
     total = values.sum(axis=-1, keepdims=True)
     shares: Floats = np.divide(values, total, out=np.zeros_like(values), where=total > 0)
     return shares
+
+
+def royalties(result: fgsv.Valuation, *, clip: bool = False) -> Royalties:
+    """Return the shares of a valuation, (prompts, players); NaN for a prompt whose U(N) - U(0) is not positive."""
+    total = np.asarray(result.total)[:, None]
+    shares = np.where(total > 0, shares_of(result.values.T, clip=clip), np.nan)
+    errors = np.where(total > 0, result.stderr.T / np.abs(total), np.nan)
+    if clip:
+        errors = np.zeros_like(errors)  # not shown: those of the linear shares do not hold after clipping
+    assert result.outputs is not None
+    return Royalties(result.outputs, tuple(map(str, result.names)), shares, errors)
+
+
+def paid_most_of(tables: Mapping[str, Royalties], prompts: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Return prompt -> rule -> the whole provider with the largest share, for prompts with something to share."""
+    return {
+        prompt: {
+            name: table.players[int(np.argmax(table.shares[q]))]
+            for name, table in tables.items()
+            if name.endswith("whole") and np.isfinite(table.shares[q]).all()
+        }
+        for q, prompt in enumerate(prompts)
+    }
+
+
+def split_minus_whole(results: Mapping[str, fgsv.Valuation]) -> float:
+    """Return the largest difference between a provider's FGSV and the sum over its parts."""
+    whole, split = results["fsrs_whole"], results["fsrs_split"]
+    parts = list(map(str, split.names))
+    of_brand = np.array([[part.startswith(brand) for part in parts] for brand in map(str, whole.names)])
+    return float(np.abs(of_brand @ split.values - whole.values).max())
 
 
 def write_json(tables: Mapping[str, Royalties], path: Path, **more: Any) -> None:

@@ -1,0 +1,241 @@
+"""Whose code does a small model learn from? Installed open-source projects as providers of text.
+
+A model trained on Python's standard library is fine-tuned on coalitions of pieces of source files. The utility of a
+coalition is the log-likelihood per token of held-out files, one output for each project. FSRS comes from one run over
+coalitions of pieces, for whole projects and for one that is split in two alike; SRS from the exact GSV of the groups.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fgsv.environment import how_to_install
+
+try:
+    import matplotlib  # noqa: F401  for the figure: a missing package is reported before anything is trained
+    import tokenizers  # noqa: F401
+    import torch
+    import transformers
+except ImportError as error:
+    raise ImportError(f"{error}: {how_to_install('language', 'plots')}") from error
+
+import fgsv
+from fgsv.environment import write_whole
+from fgsv.experiments.code.base_model import BaseModel, train_model, train_tokenizer
+from fgsv.experiments.code.report import write_report
+from fgsv.experiments.code.sources import Project, installed_projects, standard_library
+from fgsv.experiments.royalties import Royalties
+from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, exact_group_values
+from fgsv.utilities.language.network import fine_tuned
+
+SPARE_TOKENS = 8
+"""A piece of text is so much shorter than its sequences: cut and read again, it may have a few tokens more."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers of projects and of pieces, the base model, the training, and when the run stops."""
+
+    projects: int = 6
+    files: int = 90
+    """Files drawn from each project, of which a third is held out."""
+    pieces: int = 16
+    """Players of each project."""
+    sequences: int = 4
+    """Sequences of a player, each as long as the context."""
+    large: int = 12
+    """Players in the larger part of the project that is split."""
+    tests: int = 32
+    """Held-out sequences of each project."""
+    model: BaseModel = field(default_factory=BaseModel)
+    epochs: int = 3
+    learning_rate: float = 5e-4
+    stderr: float = 0.02
+    """The run stops when the standard error of every share is at most this, but for the roughest output."""
+    budget: int = 4000
+    round_size: int = 256
+    threads: int | None = None
+    """Threads of torch on a CPU (None: torch's choice)."""
+
+
+FULL = Scale()
+SMALL = Scale(
+    projects=3,
+    files=24,
+    pieces=6,
+    sequences=6,
+    large=4,
+    tests=12,
+    model=BaseModel(
+        vocabulary=1024,
+        hidden=64,
+        layers=2,
+        heads=2,
+        context=64,
+        files=100,
+        sequences=4000,
+        epochs=2,
+        batch=16,
+        rate=4e-3,
+    ),
+    learning_rate=1e-3,
+    budget=98,
+    round_size=32,
+    threads=1,
+)
+"""Two or three minutes on a CPU: enough to see that the parts work, too little to compare projects."""
+
+
+def run(
+    out: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    small: bool = False,
+    scale: Scale | None = None,
+    adapters_at_once: int | None = None,
+    max_seconds: float | None = None,
+    seed: int = 0,
+    quiet: bool = False,
+) -> dict[str, Royalties]:
+    """Run the experiment, write shares, the figure and the sources into `out`, and return the four tables.
+
+    The base model and the evaluations are kept in `out`, where another run finds them. With `max_seconds` the run
+    stops before a round of evaluations that would end later.
+    """
+    if device == "auto" and not torch.cuda.is_available() and scale is None and not small:
+        raise ValueError(
+            "torch finds no CUDA GPU, and at full size this takes days on a CPU: use --small or --device cpu"
+        )
+    scale = scale or (SMALL if small else FULL)
+    scale = replace(scale, model=replace(scale.model, seed=seed))
+    projects = installed_projects(scale.projects)
+    if len(projects) < 2:
+        raise ValueError(
+            f"{len(projects)} projects with enough Python files are installed here; the experiment compares at least "
+            "two: install numpy, pandas, scikit-learn, matplotlib or rich"
+        )
+    workspace = Workspace.of(out, device, precision, quiet)
+    library: Any = transformers
+    library.utils.logging.disable_progress_bar()  # its bars last milliseconds and clutter the progress lines
+    threads = torch.get_num_threads()
+    torch.set_num_threads(scale.threads or threads)
+    try:
+        model = base_model(workspace, scale.model)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+        documents, owners, tests = _texts(projects, tokenizer, scale, seed)
+        game = fine_tuned(
+            documents,
+            tests,
+            model=model,
+            epochs=scale.epochs,
+            learning_rate=scale.learning_rate,
+            context=scale.model.context,
+            dtype="bfloat16" if workspace.dtype == torch.bfloat16 else "float32",
+            device=workspace.device,
+            evaluations=scale.budget // 4,
+            adapters_at_once=adapters_at_once,
+            seed=seed,
+        )
+        utility: Any = game.function
+        for line in utility.describe().splitlines():
+            workspace.say(line)
+        parts = _parts(owners, scale)
+        whole, split = exact_group_values(workspace, game, parts, owners)
+        workspace.say("sampling coalitions of pieces, for FSRS")
+        valuation = fgsv.value(
+            game,
+            owners,
+            budget=scale.budget,
+            seed=seed,
+            round_size=scale.round_size,
+            ledger=workspace.folder / "ledger.db",
+            stop=[
+                ShareErrors(workspace, scale.stderr, parts, spared=1),
+                RoomForAnotherRound(workspace, max_seconds),
+            ],
+        )
+        results = {
+            "srs_whole": whole,
+            "srs_split": split,
+            "fsrs_whole": valuation,
+            "fsrs_split": valuation.regroup(parts),
+        }
+        return write_report(workspace, asdict(scale), projects, utility.describe(), results)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def base_model(workspace: Workspace, sizes: BaseModel) -> Path:
+    """Return the folder of the model trained on the standard library: found again, or trained now."""
+    texts = standard_library()
+    texts = [texts[k] for k in np.random.default_rng(sizes.seed).permutation(len(texts))[: sizes.files]]
+    made = json.dumps(
+        {"sizes": asdict(sizes), "texts": hashlib.sha256("\0".join(texts).encode()).hexdigest()}, sort_keys=True
+    )
+    folder = workspace.folder / "model"
+    note = folder / "made_by.json"
+    if note.is_file() and note.read_text(encoding="utf-8") == made:
+        workspace.say(f"using the model in {folder}")
+        return folder
+
+    def report(part: str, step: int, steps: int, loss: torch.Tensor) -> None:
+        if step % max(1, steps // 5) == 0:
+            workspace.say(f"{part}: step {step} of {steps}, loss {float(loss):.4f}")
+
+    workspace.say(f"training a tokenizer and a model on {len(texts)} files of the standard library")
+    tokenizer = train_tokenizer(texts, sizes.vocabulary)
+    train_model(texts, tokenizer, sizes, workspace.device, report).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    write_whole(note, made)
+    return folder
+
+
+def _texts(
+    projects: list[Project], tokenizer: Any, scale: Scale, seed: int
+) -> tuple[list[str], list[str], dict[str, list[str]]]:
+    """Return the players' texts, the project of each, and held-out texts by project, from other files."""
+    rng = np.random.default_rng(seed)
+    window = scale.model.context - 1
+    documents: list[str] = []
+    owners: list[str] = []
+    tests: dict[str, list[str]] = {}
+    for project in projects:
+        texts = [project.texts[k] for k in rng.permutation(len(project.texts))[: scale.files]]
+        held_out = max(1, len(texts) // 3)
+        tested = _pieces(texts[:held_out], tokenizer, window - SPARE_TOKENS)
+        pieces = _pieces(texts[held_out:], tokenizer, scale.sequences * window - SPARE_TOKENS)
+        if len(pieces) < scale.pieces or len(tested) < scale.tests:
+            raise ValueError(
+                f"{project.name} has {len(pieces)} pieces and {len(tested)} tests; the experiment takes "
+                f"{scale.pieces} and {scale.tests}"
+            )
+        documents += [pieces[k] for k in rng.permutation(len(pieces))[: scale.pieces]]
+        owners += [project.name] * scale.pieces
+        tests[project.name] = [tested[k] for k in rng.permutation(len(tested))[: scale.tests]]
+    return documents, owners, tests
+
+
+def _pieces(texts: list[str], tokenizer: Any, length: int) -> list[str]:
+    """Cut texts into pieces of `length` tokens, and leave the rest of each."""
+    read = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    return [
+        text[offsets[k][0] : offsets[k + length - 1][1]]
+        for text, offsets in zip(texts, read["offset_mapping"], strict=True)
+        for k in range(0, len(offsets) - length + 1, length)
+    ]
+
+
+def _parts(owners: list[str], scale: Scale) -> list[str]:
+    """Return the group of each player where the first project is split: the project, or its large or small part."""
+    first = owners[0]
+    return [
+        owner + ("large" if number < scale.large else "small") if owner == first else owner
+        for number, owner in enumerate(owners)
+    ]

@@ -1,0 +1,149 @@
+"""A run of an experiment that trains models: its folder, device, progress lines, kept files, and when it stops."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+import fgsv
+from fgsv.coalitions import Coalitions
+from fgsv.game import as_game
+from fgsv.running.evaluator import Evaluator
+from fgsv.running.stopping import Progress
+from fgsv.running.views import by_groups
+from fgsv.types import Floats, Masks
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where a run computes and writes, and whether it prints its progress."""
+
+    folder: Path
+    device: torch.device
+    dtype: torch.dtype
+    quiet: bool = False
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, folder: str | Path, device: str, precision: str, quiet: bool) -> Workspace:
+        """Make the folder; with "auto", choose a GPU if there is one, and bfloat16 on a GPU."""
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise ValueError(f"device {device!r} was requested, but torch finds no CUDA GPU here; use --device cpu")
+        if precision == "auto":
+            precision = "bfloat16" if device.startswith("cuda") else "float32"
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision {precision!r} is unknown; expected auto, {' or '.join(PRECISIONS)}")
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        return cls(folder, torch.device(device), PRECISIONS[precision], quiet)
+
+    def seconds(self) -> float:
+        """Return the seconds since the run began."""
+        return time.monotonic() - self.started
+
+    def say(self, message: str) -> None:
+        """Print a line of progress, unless the run is quiet."""
+        if not self.quiet:
+            print(f"[{self.seconds():6.1f} s] {message}", flush=True)
+
+    def find_or_compute(self, name: str, key: str, compute: Callable[[], Floats]) -> Floats:
+        """Return the array that an earlier run saved in this file under the same key, else compute and save it."""
+        path = self.folder / name
+        if path.is_file():
+            with np.load(path) as file:
+                if str(file["key"]) == key:
+                    self.say(f"using {path}")
+                    found: Floats = file["values"]
+                    return found
+        values = compute()
+        part = path.with_name("part-" + name)  # savez appends .npz to any other ending
+        np.savez(part, key=key, values=values)
+        part.replace(path)
+        return values
+
+
+def exact_group_values(
+    workspace: Workspace, game: Any, parts: Sequence[str], wholes: Sequence[str]
+) -> tuple[fgsv.Valuation, fgsv.Valuation]:
+    """Return the exact GSV of whole providers and of the K parts that they split into; 2^K evaluations.
+
+    `parts` and `wholes` have a name for each player. A coalition of wholes is also one of parts: its utility is
+    looked up.
+    """
+    grouped = fgsv.grouped(game, list(parts))
+    names = list(dict.fromkeys(parts))
+    bits = np.arange(len(names))
+
+    def evaluate() -> Floats:
+        workspace.say(f"evaluating the {2 ** len(names)} coalitions of groups, for SRS")
+        masks = (np.arange(2 ** len(names))[:, None] >> bits) & 1 == 1
+        with Evaluator(as_game(game)) as evaluator:
+            return by_groups(evaluator, fgsv.Partition.of(list(parts)))(Coalitions.from_masks(masks))
+
+    values = workspace.find_or_compute("group_utilities.npz", str(grouped.fingerprint), evaluate)
+
+    def lookup(masks: Masks) -> Floats:
+        found: Floats = values[masks @ (1 << bits)]
+        return found
+
+    table = fgsv.Game(lookup, len(names), outputs=grouped.outputs)
+    whole_of = dict(zip(parts, wholes, strict=True))
+    whole = fgsv.exact(fgsv.grouped(table, [whole_of[name] for name in names]))
+    return whole, fgsv.exact(table, {name: [k] for k, name in enumerate(names)})
+
+
+@dataclass(frozen=True)
+class ShareErrors:
+    """Stop when the standard error of every share, of whole and of split providers, is at most `target`.
+
+    `spared` outputs, those with the largest errors, need not reach it.
+    """
+
+    workspace: Workspace
+    target: float
+    parts: list[str]
+    spared: int = 0
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Say why to stop, or None to go on."""
+        result = progress.valuation
+        errors = np.concatenate([_share_errors(result), _share_errors(result.regroup(self.parts))]).max(axis=0)
+        worst = np.sort(errors)[::-1][min(self.spared, len(errors) - 1)]
+        others = f" (all but {self.spared} outputs)" if self.spared else ""
+        self.workspace.say(
+            f"{result.n_evaluations} evaluations, largest standard error of a share {worst:.4f}{others}"
+        )
+        return f"every share's standard error{others} is at most {self.target:g}" if worst <= self.target else None
+
+
+@dataclass(frozen=True)
+class RoomForAnotherRound:
+    """Stop when another round as long as the last one would end after the time limit of the whole experiment."""
+
+    workspace: Workspace
+    max_seconds: float | None
+
+    reason: ClassVar[fgsv.Reason] = fgsv.Reason.TIME
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Say why to stop, or None to go on."""
+        if self.max_seconds is None or self.workspace.seconds() + progress.round_seconds <= self.max_seconds:
+            return None
+        return f"another round would end after {self.max_seconds:g} seconds"
+
+
+def _share_errors(result: fgsv.Valuation) -> Floats:
+    """Return the (K, q) standard errors of the shares, for the q prompts with something to share."""
+    total = np.asarray(result.total)
+    errors: Floats = result.stderr[:, total > 0] / total[total > 0]
+    return errors if errors.size else np.full((1, 1), np.inf)

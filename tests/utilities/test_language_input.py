@@ -1,0 +1,92 @@
+"""Texts as tokens, and what a language model's game refuses before it trains."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import tiny_language as tiny  # noqa: E402
+
+from fgsv.utilities.language import fine_tuned  # noqa: E402
+from fgsv.utilities.language.tokens import Reader, sequences_of_documents, sequences_of_tests, windows  # noqa: E402
+
+TOKENIZER = tiny.tokenizer()
+READER = Reader(TOKENIZER, 300)
+
+
+@pytest.mark.parametrize("context", [2, 3, 5, 9, 50])
+@pytest.mark.parametrize("first", [1, 2, 7, 19])
+def test_every_token_that_counts_is_predicted_once(context, first):
+    tokens = np.arange(20)
+    predicted = [token for piece, start in windows(tokens, first, context) for token in piece[start:].tolist()]
+    assert predicted == list(range(first, 20))
+    assert all(len(piece) <= context for piece, _ in windows(tokens, first, context))
+
+
+def test_an_answer_has_as_much_of_its_prompt_before_it_as_fits():
+    ((piece, first),) = windows(np.arange(20), 17, 8)
+    assert piece.tolist() == list(range(12, 20))
+    assert first == 5
+
+
+def test_texts_of_a_player_are_packed_and_padded():
+    texts = ["the dog", "it was", "the times"]
+    ids = [TOKENIZER(text, add_special_tokens=False)["input_ids"] for text in texts]
+    found = sequences_of_documents(READER, [[texts[0]], texts[1:]], context=50)
+    assert found.owner.tolist() == [0, 1]
+    assert found.tokens[1].tolist() == [0, *ids[1], 0, *ids[2]]
+    assert found.tokens[0].tolist() == [0, *ids[0], *[0] * (found.length - 1 - len(ids[0]))]
+    assert found.n_counted.tolist() == [len(ids[0]), len(ids[1]) + len(ids[2]) + 1]
+    assert found.n_cut == 0
+
+
+def test_only_answers_count():
+    found = sequences_of_tests(READER, {"a": [("the quick", " brown fox"), ("", "the dog")]}, context=50)
+    counts = [len(TOKENIZER(text, add_special_tokens=False)["input_ids"]) for text in (" brown fox", "the dog")]
+    assert found.counted.sum(dim=1).tolist() == counts
+
+
+def refused(match, *, kind=ValueError, documents=("a text", "another"), tests=None, **options):
+    given = {"model": tiny.llama(), "tokenizer": TOKENIZER} | options
+    with pytest.raises(kind, match=match):
+        fine_tuned(documents, tests or {"a": ["a test"]}, **given)
+
+
+def test_texts_that_cannot_be_used_are_named():
+    refused("document 1 has no text", documents=["a text", "  "])
+    refused("document 1 has no text", documents=["a text", []])
+    refused("document 0 must be text", kind=TypeError, documents=[b"bytes"])
+    refused(r"document 1 has characters that are no Unicode text \(at place 2\)", documents=["a", "b \udcff"])
+    refused("test 0 of 'a' has no text", tests={"a": [("a prompt", "")]})
+    refused("domain 'a' has no test texts", tests={"a": []})
+    bare = tiny.tokenizer()
+    bare.bos_token = None
+    refused("document 0 has no tokens to predict", documents=["a", "a text"], tokenizer=bare)
+
+
+def test_models_that_do_not_fit_are_refused(tmp_path):
+    refused("the tokenizer does not match the model: document 0 has token", model=tiny.llama(vocab_size=70))
+    unknowing = tiny.tokenizer()
+    unknowing.unk_token = unknowing.convert_ids_to_tokens(TOKENIZER("a", add_special_tokens=False)["input_ids"][0])
+    refused("it knows less than half of document 0", documents=["aaaa"], tokenizer=unknowing)
+    refused("cannot load the language model", model=str(tmp_path / "nowhere"), tokenizer=None)
+    refused("needs its tokenizer", tokenizer=None)
+    refused("model must be a model of transformers", kind=TypeError, model=3)
+    refused("is not a causal language model", model=tiny.llama().model)
+    refused("no projections to adapt: expected linear layers named to_q; it has .*q_proj", targets=("to_q",))
+    refused("the output head 'lm_head' cannot be adapted", targets=("lm_head",))
+
+
+def test_settings_are_checked():
+    refused("context must be from 2 to 64 tokens, got 65", context=65)
+    refused("epochs and steps exclude each other", epochs=2, steps=3)
+    refused("steps must be at least 1", steps=0)
+    refused("rank must be at least 1", rank=0)
+    refused("per must be 'token' or 'byte'", per="word")
+    refused("dtype must be float32 or bfloat16", dtype="float16")
+    refused("learning_rate must be positive", learning_rate=0)
+    refused("schedule must be constant or linear", schedule="cosine")
+    refused("adapters_at_once must be at least 1", adapters_at_once=0)
+    if not torch.cuda.is_available():
+        refused("finds no CUDA GPU here; use device='cpu'", device="cuda")
