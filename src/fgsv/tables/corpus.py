@@ -189,10 +189,11 @@ def _cut(tests: Sequence[TestText], seed: int) -> dict[str, list[TestText]]:
 
 def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], str, str]:
     """Return what makes a game of documents and `tests`, and its model and score in words."""
+    make: Callable[..., Any]
     if model is None or model == NGRAM:
         make, fixed, name = language.ngram, {}, "n-gram model"
     else:
-        make, fixed = language.fine_tuned, {"model": model}  # type: ignore[attr-defined,unused-ignore]
+        make, fixed = language.fine_tuned, {"model": model}
         name = f"{model if isinstance(model, str) else type(model).__name__}, fine-tuned by LoRA"
     own = inspect.signature(make).parameters
     allowed = [each for each in own if each not in ("documents", "tests", *fixed)]
