@@ -46,6 +46,8 @@ class Game:
     """(k,) sizes -> (k,) relative costs of one evaluation."""
     batch_size: int | None = None
     """Preferred number of coalitions in a batch."""
+    seconds: float | None = None
+    """About what an evaluation takes, if known: a fixed number, by which the default method decides what to learn."""
     evaluate_lists: Callable[[Coalitions], ArrayLike] | None = None
     """A function that takes `Coalitions` directly, for games that can avoid n booleans per coalition."""
     grouped_by: Partition | None = None
@@ -182,6 +184,7 @@ _OPTIONAL = (
     "independent_rows",
     "cost",
     "batch_size",
+    "seconds",
     "evaluate_lists",
     "frame",
     "players",
@@ -298,5 +301,6 @@ def grouped(game: Any, groups: Any) -> Game:
         fingerprint=None if inner.fingerprint is None else f"{inner.fingerprint}/{partition.fingerprint}",
         independent_rows=inner.independent_rows,
         batch_size=inner.batch_size,
+        seconds=inner.seconds,
         grouped_by=partition,
     )

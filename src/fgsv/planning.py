@@ -165,7 +165,7 @@ def evaluations_to_narrow(valuation: Valuation, factor: float) -> int:
 
     >>> import fgsv
     >>> evaluations_to_narrow(fgsv.value(fgsv.games.SumOfUnanimity(64), budget=1000), 3.0)
-    8900
+    9000
     """
     needed = float(f"{valuation.n_evaluations * max(factor, 1.0) ** 2:.2g}")
     n = valuation.partition.n_players

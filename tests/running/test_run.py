@@ -58,13 +58,13 @@ def test_a_budget_for_all_coalitions_enumerates_them():
 @pytest.mark.parametrize("method", fgsv.METHODS)
 def test_same_seed_same_bits_and_a_larger_budget_continues(method):
     game, labels = SumOfUnanimity(16), np.arange(16) % 2
-    runs = {v.n_evaluations: v.values for v in fgsv.iterate(game, labels, method=method, budget=3000, seed=4)}
+    runs = {v.n_evaluations: v.values for v in fgsv.iterate(game, labels, method=method, budget=1500, seed=4)}
     later = {evaluations: values for evaluations, values in runs.items() if evaluations > 250}
     for evaluations, values in list(later.items())[:: -(-len(later) // 5)]:
         again = fgsv.value(game, labels, method=method, budget=evaluations, seed=4)
         np.testing.assert_array_equal(again.values, values)
         assert again.n_evaluations == evaluations
-    other = fgsv.value(game, labels, method=method, budget=3000, seed=5)
+    other = fgsv.value(game, labels, method=method, budget=1500, seed=5)
     assert not np.array_equal(other.values, values)
 
 

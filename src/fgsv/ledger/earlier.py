@@ -321,7 +321,7 @@ class _Found:
     def known(self) -> Known:
         """Return what was found, sorted, each coalition once."""
         order = sorted(self._runs)  # the same whatever ledger came first
-        kept = [key for key in order if self._runs[key].laws]
+        kept = [key for key in order if self._runs[key].laws and self._runs[key].n_draws]
         renumbered = np.full(len(self._runs) + 1, -1)
         for position, key in enumerate(self._runs):
             renumbered[position] = kept.index(key) if key in kept else -1

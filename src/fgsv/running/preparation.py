@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fgsv.estimators import METHODS, Enumeration, Method, as_method, for_budget
+from fgsv.estimators import METHODS, Covariance, Enumeration, Method, as_method, for_budget
 from fgsv.game import Game, as_game
 from fgsv.partition import Partition
 from fgsv.running.door import Door
@@ -99,6 +99,8 @@ def prepare(
         options = {**options, "proxy": proxy}
     check_precision(precision)
     asked = as_method(method, options)
+    if isinstance(asked, Covariance) and method == Covariance.name and "opening" not in options:
+        asked = asked.for_seconds(game.seconds)
     weights = as_semivalue(semivalue, n)
     rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
     if budget is None:

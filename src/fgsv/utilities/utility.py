@@ -104,6 +104,13 @@ class Utility:
         """Number of coalitions that are best evaluated in one call."""
         return 16 if self.independent_rows else 2048
 
+    @property
+    def seconds(self) -> float | None:
+        """About what an evaluation by a batched twin takes, from shapes alone; None without a twin."""
+        if self.data is None or self.independent_rows:
+            return None
+        return 2e-9 * self.data.n_rows * (self.data.X.shape[1] ** 2 + len(self.data.y_test))
+
     @cached_property
     def defaults(self) -> Floats:
         """(q,) the worth of a coalition that the model cannot be fitted to, such as the empty one."""

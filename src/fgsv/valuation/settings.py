@@ -19,7 +19,7 @@ _LIMITS = ("max_seconds", "stderr", "precision", "timeout")
 class RunSettings:
     """Everything needed to repeat a run; converts to JSON and back.
 
-    >>> settings = RunSettings(method="covariance", semivalue="shapley", seed=0, budget=100, batch_size=256)
+    >>> settings = RunSettings(method="permutation", semivalue="shapley", seed=0, budget=100, batch_size=256)
     >>> RunSettings.from_dict(settings.to_dict()) == settings
     True
     """

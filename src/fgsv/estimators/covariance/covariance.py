@@ -36,6 +36,11 @@ ROUND_ENTRIES = 2**28
 """Limit on the listed players in a round, however many players there are."""
 
 
+CHEAP = 2e-4
+"""Seconds of an evaluation below which more evaluations take less time than the opening, which takes two milliseconds
+for each and saves the factor by which squared errors fall."""
+
+
 @dataclass(frozen=True)
 class Covariance:
     """Estimate every player's value from the covariance of membership and utility (equation 1 of the documentation).
@@ -71,6 +76,10 @@ class Covariance:
     def opens_with(self, n_players: int) -> int:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
         return hand_over(n_players) if self.opening and self.surrogate else 0
+
+    def for_seconds(self, seconds: float | None) -> Covariance:
+        """Return the settings for a game whose evaluations take so long: cheap ones need no opening."""
+        return replace(self, opening=False) if seconds is not None and seconds < CHEAP else self
 
     def draws_per_round(self, n_draws: int, n_players: int) -> int:
         """Return the size of the next round after this many draws."""

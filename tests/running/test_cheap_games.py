@@ -1,0 +1,32 @@
+"""Where an evaluation takes next to nothing, more of them are cheaper than to learn from the first ones."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import Ridge
+from sklearn.svm import SVR
+
+import fgsv
+from fgsv.estimators.covariance.covariance import CHEAP
+
+
+def opened(game, **options):
+    return fgsv.value(game, budget=100, progress=False, **options).settings.options["opening"]
+
+
+@pytest.mark.parametrize(("seconds", "learned"), [(None, True), (1.0, True), (CHEAP / 2, False)])
+def test_what_an_evaluation_takes_decides(seconds, learned):
+    game = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 12, seconds=seconds)
+    assert opened(game) is learned
+    assert opened(game, opening=True)
+    assert opened(fgsv.grouped(game, np.arange(12) // 2), opening=not learned) is not learned
+
+
+def test_batched_models_know_it_from_their_shapes():
+    X, y = load_diabetes(return_X_y=True)
+    halves = X[:40], y[:40], X[40:], y[40:]
+    ridge = fgsv.utility(Ridge(), *halves)
+    assert 0 < ridge.seconds < CHEAP
+    assert not opened(ridge)
+    assert fgsv.utility(Ridge(), np.tile(X, (50, 1)), np.tile(y, 50), X, y).seconds > CHEAP
+    assert fgsv.utility(SVR(), *halves).seconds is None
