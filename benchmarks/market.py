@@ -1,6 +1,7 @@
-"""What it takes to start from a ledger of a million evaluations.
+"""What starting from last month's ledger saves, and what it takes to open one of a million evaluations.
 
-python -m benchmarks market --open
+`python -m benchmarks market` prints the errors of group values over those of a fresh run as long as the old one, where
+players leave or join; `python -m benchmarks market --open` the seconds and the memory.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.market_errors import rows
 from fgsv.coalitions import Coalitions, pack
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Outcome, known
@@ -71,12 +73,18 @@ def main() -> None:
     """Measure in a process of its own, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--open", action="store_true", help="only what it takes to open a large ledger")
+    parser.add_argument("--games", nargs="+", default=["ridge", "neighbours", "logistic", "unanimity"])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--evaluations", type=int, default=1_000_000)
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--copy", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         one(arguments.one, arguments.copy)
+    elif not arguments.open:
+        for table in rows(arguments.games, arguments.runs, arguments.jobs):
+            print(table.to_string(index=False, float_format=lambda x: f"{x:.4g}"), flush=True)
     else:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "march.db"

@@ -151,7 +151,7 @@ class CovarianceEstimator:
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Draw a round: of the opening, every coalition of a size, or of the current epoch."""
         if self._opening is not None:
-            if self._opening.n_evaluations < self._settings.opens_with(self._n):
+            if self._opening.n_evaluations < self._opening.end:
                 return self._opening.draw(rng)
             self._take_over(self._opening, rng)
         if self._enumerated.all():
@@ -246,6 +246,11 @@ class CovarianceEstimator:
             degrees_of_freedom=freedom,
             efficient=self._efficient,
         )
+
+    @property
+    def n_known(self) -> int:
+        """Evaluations of earlier runs that are used."""
+        return self._record.n_known if self._record else 0
 
     def record(self) -> dict[str, Any]:
         """Return by which laws the opening drew its coalitions, as JSON can hold it."""

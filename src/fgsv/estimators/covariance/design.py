@@ -20,6 +20,8 @@ _FILLED = 4.0
 _SPARE = 16
 _ENUMERATED = 0.75
 """A stratum that is expected to lose at least this fraction of its unseen coalitions is completed."""
+_LISTED = 50_000
+"""Up to this many coalitions of a size are listed and taken in random order; of more, they are drawn."""
 _TRIES = 10_000
 
 
@@ -139,7 +141,7 @@ class Sampler:
     def __init__(self, n: int) -> None:
         self._n = n
         self._seen: set[bytes] = set()
-        self._queues: dict[int, Masks] = {}
+        self._queues: dict[int, tuple[int, Masks]] = {}
 
     def add(self, masks: Masks) -> None:
         """Mark coalitions as known."""
@@ -164,9 +166,13 @@ class Sampler:
                 break
             if stratum > 0:
                 size = int(np.flatnonzero(law.stratum_of == stratum)[0])
-                if size not in self._queues:
-                    self._queues[size] = self._shuffled(size, rng)
-                row = self._queues[size][int(drawn[stratum])]
+                if unseen[stratum] > _LISTED:
+                    row = self._unseen(np.cumsum(np.arange(n + 1) == size), taken, rng)
+                else:
+                    if size not in self._queues:
+                        self._queues[size] = int(drawn[stratum]), self._shuffled(size, rng)
+                    begun, queue = self._queues[size]
+                    row = queue[int(drawn[stratum]) - begun]
             else:
                 row = self._unseen(cumulative, taken, rng)
             taken.add(np.packbits(row).tobytes())

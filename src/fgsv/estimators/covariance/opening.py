@@ -15,6 +15,7 @@ from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.method import Draws, OtherLaw, Problem
+from fgsv.game import Known
 from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
@@ -39,6 +40,10 @@ MOST_FITTED = 256
 """Limit on the coalitions that the parameters are fitted to."""
 STEPS, STEPS_AGAIN = 25, 12
 """Limits on the steps of a fit: from the default parameters, and from those of the epoch before."""
+OLD_DRAWS = 4
+"""Draws of earlier runs that make a size a stratum of its own, in which they count beside new ones."""
+MOST_KNOWN = 1500
+"""Limit on the coalitions of earlier runs that are used: those that were drawn first, at random among equals."""
 MANY_PLAYERS = 64
 """Beyond, fits take fewer steps and coalitions: every player has a parameter."""
 
@@ -92,6 +97,36 @@ def hand_over(n_players: int) -> int:
     return next((end for most, end in HAND_OVER if 4 <= n_players <= most), 0)
 
 
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """What a run starts from, as far as it is used: first what is only known, then what was drawn."""
+
+    masks: Masks
+    values: Floats
+    n_memos: int
+    """Coalitions whose values are all that is known of them."""
+    seed: list[int]
+
+    @classmethod
+    def of(cls, known: Known, seed: int) -> Beginning:
+        """Return what is used of what is known.
+
+        A coalition that was drawn uniformly among those of its size, in a game with all players of this one, and
+        happens to avoid those who have left, is uniform among the coalitions of its size in this one.
+        """
+        masks, n = known.masks(), known.n_players
+        sizes = masks.sum(axis=1)
+        had_all = np.array([bool(run.had.all()) for run in known.runs] + [False])
+        drawn = had_all[known.run]
+        by_size = np.bincount(sizes[drawn], minlength=n + 1)
+        drawn &= by_size[sizes] >= OLD_DRAWS
+        rng = np.random.default_rng([seed, len(known)])
+        order = rng.permutation(np.flatnonzero(sizes % n > 0))
+        order = order[np.argsort(~drawn[order], kind="stable")][:MOST_KNOWN]
+        order = order[np.argsort(drawn[order], kind="stable")]
+        return cls(masks[order], known.values[order], int((~drawn[order]).sum()), [seed, len(known), 1])
+
+
 class Opening:
     """Epochs that double the evaluations; each has a law and a process that are fixed before its first draw.
 
@@ -119,8 +154,13 @@ class Opening:
         end = LEAST if proxy.values.shape[1] else int(np.clip(3 * n, *FIRST_EPOCH))
         beta = np.zeros(self.proxies.shape[1:])
         self.epochs = [Epoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
+        self._announced: Epoch | None = None
         self._closed: list[tuple[Correction, Floats]] = []
         self._current: tuple[Correction, Floats] | None = None
+        self.n_known = 0
+        self.end = hand_over(n)
+        if problem.known is not None and len(problem.known):
+            self._begin(Beginning.of(problem.known, problem.seed))
 
     @property
     def n_evaluations(self) -> int:
@@ -141,6 +181,25 @@ class Opening:
     def complete(self) -> Masks:
         """(n + 1,): whether every coalition of a size is known."""
         return unseen_counts(self._n, self.known) == 0
+
+    def _begin(self, known: Beginning) -> None:
+        """Open the first epoch with what is known: draws that were uniform within their size count as its own."""
+        n = self._n
+        self.n_known = len(known.values)
+        self.masks = np.concatenate([self.masks, known.masks])
+        self.values = np.concatenate([self.values, known.values])
+        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(Coalitions.from_masks(known.masks))])
+        self._sampler.add(known.masks)
+        rng = np.random.default_rng(known.seed)
+        beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
+        process = self._fitted(Process.default(n), np.arange(self.n_evaluations), self._beyond(beta))
+        wanted = self._wanted(process, rng)
+        end = GROWTH * self.n_evaluations
+        first = 2 + known.n_memos
+        before = np.bincount(self.sizes[:first], minlength=n + 1)
+        law = divided(n, wanted, before, end - first, own=tuple(np.unique(known.masks[known.n_memos :].sum(axis=1))))
+        self.epochs = [Epoch(first, end, law, process, beta)]
+        self.end = max(self.end, end)
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Draw a round, at most up to the end of the epoch; open the next epoch first if the last one has ended."""
@@ -168,7 +227,8 @@ class Opening:
         strata = epoch.law.stratum_of[self.sizes[epoch.first :]]
         drawn = np.bincount(strata, minlength=epoch.law.n_strata)
         rows = self._sampler.draw(epoch.law, drawn, min(per_round, epoch.end - self.n_evaluations), rng)
-        law = epoch.to_dict() if self.n_evaluations == epoch.first else None
+        law = None if epoch is self._announced else epoch.to_dict()
+        self._announced = epoch
         return Draws(Coalitions.from_masks(rows), law=law, follow=self._follow, order=np.arange(len(rows)))
 
     @staticmethod
@@ -264,12 +324,16 @@ class Opening:
         self._current = None
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         process = self._fitted(self.epochs[-1].process, np.arange(self.n_evaluations), self._beyond(beta))
-        base = self._base * (unseen_counts(n, known) / counts(n))[1:n]
-        best = base * self._uncertainty(process, rng)
-        wanted = EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum()
+        wanted = self._wanted(process, rng)
         first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
         self._sampler.new_epoch()
         self.epochs.append(Epoch(first, end, divided(n, wanted, known, end - first), process, beta))
+
+    def _wanted(self, process: Process, rng: np.random.Generator) -> Floats:
+        """Return (n - 1,): the part of the next draws that each size is to have."""
+        base = self._base * (unseen_counts(self._n, self.known) / counts(self._n))[1 : self._n]
+        best = base * self._uncertainty(process, rng)
+        return np.asarray(EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum())
 
     def _fitted(self, start: Process, rows: Ints, values: Floats) -> Process:
         """Return the process of this epoch or the one before, fitted to these rows."""
