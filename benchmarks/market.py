@@ -1,7 +1,7 @@
 """What starting from last month's ledger saves, and what it takes to open one of a million evaluations.
 
-`python -m benchmarks market` prints the errors of group values over those of a fresh run as long as the old one, where
-players leave or join; `python -m benchmarks market --open` the seconds and the memory.
+`python -m benchmarks market` prints the errors of group values over those of a fresh run as long as the old one
+where players leave or join, and `python -m benchmarks market --open` the seconds and the memory.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Task:
 
 
 def measure(task: Task) -> list[tuple[str, float, float]]:
-    """Return, for a fresh run of the old length and for every number of new evaluations, squared error and coverage."""
+    """Return squared error and coverage of a fresh run of the old length, and of each number of new evaluations."""
     before, after = (game_of(task.name, players) for players in SHIFTS[task.shift])
     truth, n = truth_of(task.name, task.shift), after.n_players
     some = np.stack([np.random.default_rng(each).permutation(n) % 4 == 0 for each in range(100)]).astype(float)
