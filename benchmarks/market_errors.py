@@ -67,7 +67,7 @@ def truth_of(name: str, shift: str) -> np.ndarray:
     if not path.exists():
         options: dict[str, Any] = {"budget": 200_000, "surrogate": False, "opening": False}
         game = game_of(name, SHIFTS[shift][1])
-        runs = [fgsv.value(game, seed=10**6 + seed, **options).player_values for seed in range(2)]
+        runs = [fgsv.value(game, seed=10**6 + seed, **options).values for seed in range(2)]
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, np.mean(runs, axis=0))
     return np.asarray(np.load(path))
