@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -22,17 +20,13 @@ def _root() -> None:
 
 @app.command()
 def code(
-    out: Annotated[Path, typer.Option(help="Folder to write to; an interrupted run resumes from it.")],
-    device: Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU if available.")] = "auto",
-    precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU.")] = "auto",
-    small: Annotated[bool, typer.Option("--small", help="Small version for a CPU: two or three minutes.")] = False,
-    adapters: Annotated[
-        int | None, typer.Option(min=1, help="Adapters trained at once (default: as many as fit in GPU memory).")
-    ] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(min=0, help="Do not start a round of evaluations that would end after this.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the model and the sample.")] = 0,
+    out: option.Results,
+    device: option.Device = "auto",
+    precision: option.Floating = "auto",
+    small: option.Small = False,
+    adapters: option.Adapters = None,
+    max_seconds: option.LastRound = None,
+    seed: option.SeedOfModel = 0,
     as_json: option.Json = False,
 ) -> None:
     """Value installed open-source projects by what a small code model learns from them: minutes on a GPU.

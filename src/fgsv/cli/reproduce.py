@@ -57,7 +57,7 @@ def diabetes(
 
 @app.command()
 def copyright(  # shadows the builtin, because typer names the command after it
-    out: Annotated[Path, typer.Option(help="Folder to write to; an interrupted run resumes from it.")],
+    out: option.Results,
     published: Annotated[
         Path | None, typer.Option(help="Compute the shares from the authors' published utilities (.npz).")
     ] = None,
@@ -69,16 +69,12 @@ def copyright(  # shadows the builtin, because typer names the command after it
     annotation: Annotated[
         Path | None, typer.Option(help="Annotation file of FlickrLogos-27, if it is not in that folder.")
     ] = None,
-    device: Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU if available.")] = "auto",
-    precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU.")] = "auto",
-    small: Annotated[bool, typer.Option("--small", help="Small version for a CPU: two or three minutes.")] = False,
-    adapters: Annotated[
-        int | None, typer.Option(min=1, help="Adapters trained at once (default: as many as fit in GPU memory).")
-    ] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(min=0, help="Do not start a round of evaluations that would end after this.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the model and the sample.")] = 0,
+    device: option.Device = "auto",
+    precision: option.Floating = "auto",
+    small: option.Small = False,
+    adapters: option.Adapters = None,
+    max_seconds: option.LastRound = None,
+    seed: option.SeedOfModel = 0,
     as_json: option.Json = False,
 ) -> None:
     """Share royalties among four brands, whole and split (Figure 3): minutes on a GPU.

@@ -12,19 +12,17 @@ from typing import Any, Literal
 import numpy as np
 
 from fgsv.environment import versions
-from fgsv.partition import Partition
 from fgsv.tables.documents import EVERYTHING, Documents, TestText, prepare_texts
 from fgsv.tables.folders import PROVIDER, read_folder
 from fgsv.tables.folds import FOLDS, Folds
 from fgsv.tables.inputs import read_all
-from fgsv.tables.opening import Table, listed_names
+from fgsv.tables.opening import OpenedData, Table, listed_names
 from fgsv.tables.players import SharedUnits
 from fgsv.tables.reading import TableError, TableFile
 from fgsv.tables.source import Source
-from fgsv.types import Floats, Masks
+from fgsv.types import Masks
 from fgsv.utilities import language
 from fgsv.utilities.language.texts import words_of
-from fgsv.valuation import Valuation
 
 NGRAM = "ngram"
 """The name of the model that is used if none is chosen."""
@@ -34,7 +32,7 @@ SCORES = {"token": "log-likelihood per token", "byte": "minus bits per byte"}
 
 
 @dataclass(frozen=True, eq=False)
-class Corpus:
+class Corpus(OpenedData):
     """Texts as a game of documents or units: `fgsv.value(corpus.game, corpus.partition)` values it."""
 
     game: Any
@@ -47,16 +45,6 @@ class Corpus:
     """How the test texts are cut, where the error from their choice is asked for."""
 
     @property
-    def partition(self) -> Partition:
-        """Who owns which player, by the first column of `group`."""
-        return self.dataset.partition
-
-    @property
-    def notes(self) -> list[str]:
-        """What was decided on the way, in plain words."""
-        return list(self.source.notes)
-
-    @property
     def twin(self) -> Any:
         """The n-gram model of the same documents and tests, to be a network's `proxy=` in `fgsv.value`."""
         return language.ngram(self.dataset.players(), self.dataset.tests)
@@ -64,15 +52,6 @@ class Corpus:
     def game_of(self, rows: Masks) -> Any:
         """Return the game of those training documents that a mask selects."""
         return self.build(self.dataset.players(rows))
-
-    @property
-    def weights(self) -> Floats | None:
-        """The weights with which the folds make up all test texts; None without folds."""
-        return None if self.folds is None else self.folds.weights
-
-    def on_all_test_rows(self, valuation: Valuation) -> Valuation:
-        """Return a valuation of the game as that of the score of all test texts, folds or not."""
-        return valuation if self.folds is None else valuation.combined(self.folds.weights)
 
 
 Opened = Table | Corpus

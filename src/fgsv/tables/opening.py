@@ -29,18 +29,12 @@ from fgsv.types import Floats, Masks
 from fgsv.valuation import Valuation
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A table as a game of its rows or units: `fgsv.value(table.game, table.partition)` values it."""
+class OpenedData:
+    """What a table and texts have in common once they are games."""
 
-    game: Any
-    dataset: Dataset
-    inputs: Inputs
+    dataset: Any
     source: Source
-    folds: Folds | None = None
-    """How the test rows are cut, where the error from their choice is asked for."""
-    warnings: tuple[str, ...] = ()
-    """Features that look like ids, or that predict the target almost alone."""
+    folds: Folds | None
 
     @property
     def partition(self) -> Partition:
@@ -57,13 +51,27 @@ class Table:
         """The weights with which the folds make up all test rows; None without folds."""
         return None if self.folds is None else self.folds.weights
 
-    def game_of(self, rows: Masks) -> Any:
-        """Return the game of those training rows that a mask selects."""
-        return self.inputs.game(rows)
-
     def on_all_test_rows(self, valuation: Valuation) -> Valuation:
         """Return a valuation of the game as that of the score on all test rows, folds or not."""
         return valuation if self.folds is None else valuation.combined(self.folds.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Table(OpenedData):
+    """A table as a game of its rows or units: `fgsv.value(table.game, table.partition)` values it."""
+
+    game: Any
+    dataset: Dataset
+    inputs: Inputs
+    source: Source
+    folds: Folds | None = None
+    """How the test rows are cut, where the error from their choice is asked for."""
+    warnings: tuple[str, ...] = ()
+    """Features that look like ids, or that predict the target almost alone."""
+
+    def game_of(self, rows: Masks) -> Any:
+        """Return the game of those training rows that a mask selects."""
+        return self.inputs.game(rows)
 
     def without_each_fold(self) -> Any:
         """Return the game with an output for each fold of the test rows, the score without it; one metric only."""

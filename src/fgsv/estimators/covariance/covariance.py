@@ -16,7 +16,7 @@ from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
 from fgsv.estimators.covariance.proxy import Proxy, beyond, check_proxy, closed_form_of, coefficients, value_proxy
 from fgsv.estimators.covariance.sizes import mean_and_spread
-from fgsv.estimators.covariance.sums import sums_by_part
+from fgsv.estimators.covariance.sums import check_finite, sums_by_part
 from fgsv.estimators.covariance.surrogate import Surrogate
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
@@ -233,13 +233,8 @@ class CovarianceEstimator:
             deviations = np.concatenate([(1 - share).astype(np.float32) * np.nan_to_num(deviations), scaled])
             freedom = min(freedom, max(1.0, opened.freedom))
         values = constant + totals + (self._proxy.values * beta).sum(axis=1)
-        if not np.isfinite(values).all():  # every utility was finite
-            raise FloatingPointError(
-                "the estimate is not finite although every utility is: the utilities are too large to add up "
-                "(scale them down), or this is a bug in fgsv"
-            )
-        if self._proxy.deviations is not None:
-            deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy.deviations, beta)])
+        check_finite(values)
+        deviations = self._proxy.add_errors(deviations, beta)
         return Estimate(
             values,
             deviations,

@@ -14,6 +14,7 @@ from fgsv.estimators.covariance.design import Law, Sampler, counts, divided, fir
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
+from fgsv.estimators.covariance.sums import check_finite
 from fgsv.estimators.method import Draws, OtherLaw, Problem
 from fgsv.game import Known
 from fgsv.semivalue import SHAPLEY
@@ -256,14 +257,8 @@ class Opening:
         if not self._closed and self._current is None:
             return Estimate(self._whole(np.zeros((self._n, self._ends.shape[1]))))  # too few draws: error unknown
         found, beta = self.combined()
-        if not np.isfinite(found.values).all():  # every utility was finite
-            raise FloatingPointError(
-                "the estimate is not finite although every utility is: the utilities are too large to add up "
-                "(scale them down), or this is a bug in fgsv"
-            )
-        deviations = found.deviations
-        if self._proxy.deviations is not None:
-            deviations = np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self._proxy.deviations, beta)])
+        check_finite(found.values)
+        deviations = self._proxy.add_errors(found.deviations, beta)
         return Estimate(
             self._whole(found.values + (self._proxy.values * beta).sum(axis=1)),
             deviations.astype(np.float32),

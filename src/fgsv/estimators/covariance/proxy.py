@@ -61,6 +61,12 @@ class Proxy:
         flat = np.zeros((n_players + 1, n_outputs))
         return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), flat, np.ones_like(flat[2:]), empty)
 
+    def add_errors(self, deviations: NDArray[np.floating], beta: Floats) -> NDArray[np.floating]:
+        """Return deviations of an estimate with those of the proxy's own values, `beta` (k, q) times, below them."""
+        if self.deviations is None:
+            return deviations
+        return np.concatenate([deviations, np.einsum("rnkq,kq->rnq", self.deviations, beta)])
+
     def keep_ahead(self, n_evaluations: int) -> None:
         """Continue the proxy's own run until its error is small compared with the game's after `n_evaluations`."""
         rounded = 1 << (n_evaluations - 1).bit_length()

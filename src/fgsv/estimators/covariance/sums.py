@@ -1,4 +1,4 @@
-"""Sums over coalitions, player by player, for several parts of them at once."""
+"""Sums over coalitions, player by player, for several parts of them at once; and whether they are finite."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from fgsv.types import Floats, Ints
 
 DENSE_PLAYERS = 4096
 """Up to this many players the sums of all parts are computed at once; beyond, one by one, to save memory."""
+
+
+def check_finite(values: Floats) -> None:
+    """Raise an error if an estimate is not finite, where every utility was."""
+    if not np.isfinite(values).all():
+        raise FloatingPointError(
+            "the estimate is not finite although every utility is: the utilities are too large to add up "
+            "(scale them down), or this is a bug in fgsv"
+        )
 
 
 def sums_by_part(
