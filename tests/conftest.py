@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from fgsv.cli import main
+from fgsv.estimators.covariance import opening
 
 collect_ignore_glob = ["*conftest.py"]  # several modules of one name: none of them has doctests
 
@@ -30,6 +31,7 @@ SLOW = {
     "test_torture.py",
     "test_workers.py",
 }
+WHOLE_OPENING = {"test_opening.py", "test_started.py", "test_docs.py", "test_bench.py"}
 
 
 def pytest_collection_modifyitems(items):
@@ -60,6 +62,16 @@ def no_einsum_of_empty_arrays(monkeypatch):
         return einsum(subscripts, *operands, **options)
 
     monkeypatch.setattr(np, "einsum", checked)
+
+
+@pytest.fixture(autouse=True)
+def short_opening(monkeypatch, request):
+    """Shorten the opening of the default method and its fits: its precision has tests of its own."""
+    if request.path.name not in WHOLE_OPENING:
+        for name, short in (("HAND_OVER", ((128, 96),)), ("FIRST_EPOCH", (32, 64))):
+            monkeypatch.setattr(opening, name, short)
+        for name in ("STEPS", "STEPS_AGAIN"):
+            monkeypatch.setattr(opening, name, (2, 2))
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def table_game(n, seed=0):
 @pytest.fixture
 def quick(monkeypatch):
     """Short fits and epochs: nothing but the precision depends on them."""
-    monkeypatch.setattr(opening, "STEPS", 2)
-    monkeypatch.setattr(opening, "STEPS_AGAIN", 2)
+    monkeypatch.setattr(opening, "STEPS", (2, 2))
+    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
     monkeypatch.setattr(opening, "FIRST_EPOCH", (16, 16))
 
 
@@ -122,15 +122,15 @@ def test_a_draw_given_the_others_is_uniform_over_what_they_leave():
 
 
 @pytest.mark.parametrize("semivalue", [SHAPLEY, Beta(4, 1)], ids=str)
-def test_leaving_one_out_is_what_the_formula_says(semivalue):
-    """One inverse gives what fitting without each draw in turn gives."""
-    n, first = 6, 14
+@pytest.mark.parametrize(("n", "first", "length"), [(6, 14, 30), (8, 2, 24)])
+def test_leaving_one_out_is_what_the_formula_says(n, first, length, semivalue):
+    """One inverse gives what fitting without each draw in turn gives; with 8 players draws come in pairs."""
     _, utilities, _ = table_game(n)
-    law = first_law(n, np.ones(n - 1), 30)
+    law = first_law(n, np.ones(n - 1), length)
     ends = all_masks(n)[[0, -1]]
     sampler = Sampler(n)
     sampler.add(ends)
-    drawn = sampler.draw(law, np.zeros(law.n_strata, dtype=int), 30, np.random.default_rng(3))
+    drawn = sampler.draw(law, np.zeros(law.n_strata, dtype=int), length, np.random.default_rng(3))
     masks = np.concatenate([ends, drawn])
     values = utilities[masks @ (1 << np.arange(n))][:, None]
     process, target, everything = any_process(n), Target.of(semivalue, n), all_masks(n)
@@ -145,27 +145,30 @@ def test_leaving_one_out_is_what_the_formula_says(semivalue):
         if all(index in known for index in np.flatnonzero(here)):
             expected += weights[here].T @ utilities[here]
             continue
-        for j in draws:
-            others = np.delete(np.arange(len(masks)), j)
+        together = 2 if stratum == 0 else 1
+        for unit in np.reshape(draws, (-1, together)):
+            others = np.delete(np.arange(len(masks)), unit)
             matrix = process.covariance(masks[others], masks[others]) + np.diag(process.own_variance(sizes[others]))
             predicted = process.covariance(everything, masks[others]) @ np.linalg.solve(matrix, values[others, 0])
-            index = int(masks[j] @ (1 << np.arange(n)))
-            residual = utilities[index] - predicted[index]
-            is_known = np.isin(np.arange(2**n), list(known - {index}))
+            indices = masks[unit] @ (1 << np.arange(n))
+            is_known = np.isin(np.arange(2**n), list(known - set(indices.tolist())))
             filled = np.where(is_known, utilities, predicted)
-            unseen = (~is_known & (all_sizes == sizes[j])).sum()
-            term = weights[here].T @ filled[here] + weights[index] * residual * unseen / law.within[sizes[j]]
-            expected += term / len(draws)
+            expected += together * weights[here].T @ filled[here] / len(draws)
+            for index, size in zip(indices, sizes[unit], strict=True):
+                unseen = (~is_known & (all_sizes == size)).sum()
+                residual = utilities[index] - predicted[index]
+                expected += weights[index] * residual * unseen / law.within[size] / len(draws)
     np.testing.assert_allclose(found.values[:, 0], expected, atol=1e-6 * np.abs(expected).max())
 
 
 # --- the estimate
 
 
-def test_unbiased(quick):
-    """Over 80 runs of two epochs, on a game that no process fits."""
-    game, _, truth = table_game(5)
-    runs = np.array([fgsv.value(game, budget=24, seed=seed).values for seed in range(80)])
+@pytest.mark.parametrize(("n", "budget", "n_runs"), [(5, 24, 80), (8, 16, 200), (9, 47, 100)])
+def test_unbiased(quick, n, budget, n_runs):
+    """On a game that no process fits: two epochs; pairs, the last one without its partner; epochs after pairs."""
+    game, _, truth = table_game(n)
+    runs = np.array([fgsv.value(game, budget=budget, seed=seed).values for seed in range(n_runs)])
     z = (runs.mean(axis=0) - truth[:, 0]) / (runs.std(axis=0, ddof=1) / np.sqrt(len(runs)))
     assert np.abs(z).max() < 3.9
 

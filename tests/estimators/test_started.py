@@ -28,8 +28,8 @@ MARCH, APRIL = market(range(N)), market(range(1, N))
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(opening, "STEPS", 2)
-    monkeypatch.setattr(opening, "STEPS_AGAIN", 2)
+    monkeypatch.setattr(opening, "STEPS", (2, 2))
+    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
 
 
 def test_draws_of_an_earlier_run_count_where_it_had_everybody(tmp_path):

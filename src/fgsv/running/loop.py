@@ -80,6 +80,11 @@ class Progress:
         """Whether there is an estimate yet."""
         return self.n_drawn + self.estimator.n_known >= self.run.least
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether the budget is spent, and nothing needs to be drawn to know that the run ends by it."""
+        return self.n_evaluations >= self.run.settings.budget and self.is_estimate and not self.valuation.exact
+
     @cached_property
     def valuation(self) -> Valuation:
         """The valuation so far."""
@@ -128,7 +133,8 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
     for number in count():
         try:
             with held_interrupts(), one_thread():
-                draws = estimator.draw(np.random.default_rng([settings.seed, number]))
+                rng = np.random.default_rng([settings.seed, number])
+                draws = None if progress.is_spent else estimator.draw(rng)
             draws = None if draws is None else draws.within(settings.budget - progress.n_evaluations)
             end = _nothing_left(draws, progress)
             if draws is None or end is not None:
@@ -173,11 +179,14 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
 
 def _nothing_left(draws: Draws | None, progress: Progress) -> End | None:
     """Return the end of a run with nothing left to draw or too little budget, or None to go on."""
+    budget = progress.run.settings.budget
+    left = budget - progress.n_evaluations
+    if progress.is_spent:
+        return End(Reason.BUDGET, f"budget of {budget} reached")
     if draws is None:
         exact = progress.valuation.exact
         return End(Reason.EXHAUSTED, "every coalition is evaluated" if exact else "nothing is left to draw")
-    budget, wanted = progress.run.settings.budget, len(draws.coalitions)
-    left = budget - progress.n_evaluations
+    wanted = len(draws.coalitions)
     if progress.n_free > MOST_FREE * budget:
         return End(Reason.EXHAUSTED, "almost everything that is drawn was known before")
     if wanted <= left:

@@ -104,7 +104,8 @@ def correct(
     if not n_drawn.all():
         return None
     # what a draw's residual stands for, and the factor of its standard deviation where its size fills up
-    stands_for = (unseen[sizes] + 1) / number[sizes] / np.where(law.within[sizes] > 0, law.within[sizes], 1.0)
+    left = unseen[sizes] + np.where(law.pairs & (law.stratum_of[sizes] == 0) & (2 * sizes == n), 2, 1)
+    stands_for = left / number[sizes] / np.where(law.within[sizes] > 0, law.within[sizes], 1.0)
     alone = law.stratum_of[sizes] > 0
     m = np.where(part_of >= 0, n_drawn[part_of], 1)
     filling = np.where(alone, np.sqrt(unseen[sizes] * (unseen[sizes] + m)) / (unseen[sizes] + 1), 1.0)
@@ -113,17 +114,19 @@ def correct(
     for process, draws in processes:
         root, own = inverse_root(process, masks)
         solved = root.T @ (root @ values)
-        residuals = solved / (root**2).sum(axis=0)[:, None]
         closed = process.player_values(masks, target.log_weights, target.weights, part_of_size, len(opened))
         for part in range(len(opened)):
             inside, rows = np.flatnonzero(part_of == part), draws[part_of[draws] == part]
             if not len(rows):
                 continue
+            together = 2 if law.pairs and opened[part] == 0 else 1
+            residuals = _left_out(root, solved, rows, together)
             closed[part][inside] += (own[inside] / number[sizes[inside]])[:, None] * weights[inside]
-            terms = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[rows, None, :]
-            without = len(rows) * solved - root.T @ (root[:, rows] @ residuals[rows])
+            terms = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[:, None, :]
+            without = len(rows) * solved - together * (root.T @ (root[:, rows] @ residuals))
             found += (closed[part].T @ without + terms.sum(axis=0)) / n_drawn[part]
-            deviations.append(terms * (filling[rows] / n_drawn[part])[:, None, None])
+            terms *= (filling[rows] / n_drawn[part])[:, None, None]
+            deviations.append(terms.reshape(-1, together, *terms.shape[1:]).sum(axis=1))
     terms = COUPLING * np.concatenate(deviations)
     sampled = np.flatnonzero(part_of_size >= 0)
     spent = n_drawn[part_of_size[sampled]]
@@ -132,6 +135,19 @@ def correct(
     scale = target.weights.gain[sampled - 1] ** 2 * sampled * (n - sampled)
     precision = len(masks) ** LEARNING / float((scale * grown / law.within[sampled] / spent).sum())
     return Correction(found, _bundled(terms), _freedom(terms), precision)
+
+
+def _left_out(root: Floats, solved: Floats, rows: Ints, together: int) -> Floats:
+    """Return (m, q): utilities less what is predicted of them from all others, one or two rows left out together."""
+    inverse = (root[:, rows] ** 2).sum(axis=0)
+    if together == 1:
+        return np.asarray(solved[rows] / inverse[:, None])
+    first, second = rows[::2], rows[1::2]
+    a, b, c = inverse[::2, None], inverse[1::2, None], (root[:, first] * root[:, second]).sum(axis=0)[:, None]
+    u, v = solved[first], solved[second]
+    return np.stack([b * u - c * v, a * v - c * u], axis=1).reshape(solved[rows].shape) / np.repeat(
+        a * b - c**2, 2, 0
+    )
 
 
 def combined(parts: Sequence[Correction]) -> Correction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import comb
 from typing import Any
@@ -33,6 +33,9 @@ class Law:
     run out of coalitions is a stratum of its own. Within a size a draw is uniform among the coalitions not yet known.
     Hence, given all other draws of the epoch, a draw is of size s with the stratum's probability of s, and uniform
     among the coalitions of that size that are not known without it.
+
+    If draws come in pairs, stratum 0 draws a coalition and then its complement, and the same holds of a pair given
+    all other draws: in the difference of the two what is the same for both cancels, such as interactions of two.
     """
 
     stratum_of: Ints
@@ -43,19 +46,22 @@ class Law:
     """(k,): each stratum's part of the draws."""
     known: Ints
     """(n + 1,): known coalitions of each size before the epoch."""
+    pairs: bool = False
+    """Whether stratum 0 is drawn in pairs of complements; s and n - s are then equally probable."""
 
     @property
     def n_strata(self) -> int:
         """How many strata there are; stratum 0 may be empty."""
         return len(self.targets)
 
-    def to_dict(self) -> dict[str, list[float]]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the law as JSON can hold it."""
         return {
             "stratum_of_size": self.stratum_of.tolist(),
             "probability_within_stratum": self.within.tolist(),
             "part_of_stratum": self.targets.tolist(),
             "known_of_size": self.known.tolist(),
+            "pairs": self.pairs,
         }
 
     @classmethod
@@ -66,12 +72,14 @@ class Law:
             np.array(document["probability_within_stratum"], dtype=float),
             np.array(document["part_of_stratum"], dtype=float),
             np.array(document["known_of_size"], dtype=np.int64),
+            document.get("pairs", False),
         )
 
     def resembles(self, other: Law) -> bool:
         """Say whether two laws differ by little more than rounding."""
         return (
-            np.array_equal(self.stratum_of, other.stratum_of)
+            self.pairs == other.pairs
+            and np.array_equal(self.stratum_of, other.stratum_of)
             and np.array_equal(self.known, other.known)
             and np.allclose(self.within, other.within, atol=1e-2)
             and np.allclose(self.targets, other.targets, atol=1e-2)
@@ -105,15 +113,16 @@ def unseen_counts(n: int, known: Ints) -> Floats:
 
 
 def first_law(n: int, base: Floats, length: int) -> Law:
-    """Return the law of the first epoch, which knows nothing but the two ends."""
+    """Return the law of the first epoch, which knows nothing but the two ends, and draws pairs."""
     known = np.zeros(n + 1, dtype=np.int64)
     known[[0, n]] = 1
-    wanted = base / base.sum()
+    wanted = (base + base[::-1]) / (2 * base.sum())
     if n <= ENDS_FIRST:
         wanted = np.where(np.isin(np.arange(1, n), (1, n - 1)), 0.0, wanted)
         wanted = wanted / (3 * wanted.sum()) if wanted.any() else wanted
         wanted[[0, -1]] = 1 / 3
-    return divided(n, wanted, known, length, own=(1, n - 1) if n <= ENDS_FIRST else ())
+    law = divided(n, wanted, known, length, own=(1, n - 1) if n <= ENDS_FIRST else ())
+    return replace(law, pairs=True)
 
 
 def divided(n: int, wanted: Floats, known: Ints, length: int, own: tuple[int, ...] = ()) -> Law:
@@ -142,6 +151,7 @@ class Sampler:
         self._n = n
         self._seen: set[bytes] = set()
         self._queues: dict[int, tuple[int, Masks]] = {}
+        self._partner: Masks | None = None  # the complement of the last draw, where it is to be the next one
 
     def add(self, masks: Masks) -> None:
         """Mark coalitions as known."""
@@ -150,6 +160,7 @@ class Sampler:
     def new_epoch(self) -> None:
         """Forget the order in which strata are filled."""
         self._queues.clear()
+        self._partner = None
 
     def draw(self, law: Law, drawn: Ints, count: int, rng: np.random.Generator) -> Masks:
         """Return up to `count` unknown coalitions, (m, n); `drawn` (k,) counts the draws of the epoch so far."""
@@ -173,8 +184,11 @@ class Sampler:
                         self._queues[size] = int(drawn[stratum]), self._shuffled(size, rng)
                     begun, queue = self._queues[size]
                     row = queue[int(drawn[stratum]) - begun]
+            elif self._partner is not None:
+                row, self._partner = self._partner, None
             else:
                 row = self._unseen(cumulative, taken, rng)
+                self._partner = ~row if law.pairs else None
             taken.add(np.packbits(row).tobytes())
             rows.append(row)
             drawn[stratum] += 1

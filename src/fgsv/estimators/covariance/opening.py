@@ -37,16 +37,18 @@ EXPLORE = 0.1
 """Fraction of the draws whose sizes do not depend on earlier values."""
 PER_ROUND = 32
 """Draws in a round, at least; later an eighth of the evaluations so far."""
-MOST_FITTED = 256
-"""Limit on the coalitions that the parameters are fitted to."""
-STEPS, STEPS_AGAIN = 25, 12
-"""Limits on the steps of a fit: from the default parameters, and from those of the epoch before."""
+MANY_PLAYERS = 64
+"""Beyond, fits take fewer coalitions and steps: every player has a parameter."""
+MOST_FITTED = 512, 128
+"""Limit on the coalitions that the parameters are fitted to; with many players."""
+STEPS = 25, 12
+"""Limit on the steps of a fit from the default parameters; with many players."""
+STEPS_AGAIN = 40, 6
+"""Limit on those from the parameters of the epoch before; with many players."""
 OLD_DRAWS = 4
 """Draws of earlier runs that make a size a stratum of its own, in which they count beside new ones."""
 MOST_KNOWN = 1500
 """Limit on the coalitions of earlier runs that are used: those that were drawn first, at random among equals."""
-MANY_PLAYERS = 64
-"""Beyond, fits take fewer steps and coalitions: every player has a parameter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,7 @@ class Opening:
     The draws of an epoch correct what the process predicts from everything known (`correction.correct`). Epochs are
     combined with weights that depend on counts alone, so that the estimate is unbiased. In the first epochs there are
     few or no earlier utilities to fit the process to: there each quarter of the draws is corrected by a process that
-    is fitted to everything else.
+    is fitted to everything else. The first one draws pairs of complements.
     """
 
     def __init__(self, problem: Problem, proxy: Proxy, round_size: int | None = None) -> None:
@@ -193,7 +195,7 @@ class Opening:
         self._sampler.add(known.masks)
         rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
-        process = self._fitted(Process.default(n), np.arange(self.n_evaluations), self._beyond(beta))
+        process = self._fitted(Process.default(n), self.masks, self._beyond(beta))
         wanted = self._wanted(process, rng)
         end = GROWTH * self.n_evaluations
         first = 2 + known.n_memos
@@ -295,20 +297,36 @@ class Opening:
     def _corrected(self) -> tuple[Correction, Floats] | None:
         """Return the estimate from the draws of the current epoch; None while a stratum has no draw."""
         epoch = self.epochs[-1]
-        values = self._beyond(epoch.beta)
-        draws = np.arange(epoch.first, self.n_evaluations)
+        rows = self._whole_pairs(epoch)
+        masks, values = self.masks[rows], self._beyond(epoch.beta)[rows]
+        draws = np.arange(epoch.first, len(rows))
         processes = [(epoch.process, draws)]
         if len(self.epochs) == 1 or epoch.end <= FOLDED:
-            processes, before = [], np.arange(epoch.first)
-            for fold in range(min(FOLDS, len(draws))):
-                mine = draws % FOLDS == fold
-                others = np.concatenate([before, draws[~mine]])
-                processes.append((self._fitted(epoch.process, others, values), draws[mine]))
-        found = correct(self._target, epoch.law, epoch.first, self.masks, values, processes)
+            processes = [
+                (self._fitted(epoch.process, np.delete(masks, fold, axis=0), np.delete(values, fold, axis=0)), fold)
+                for fold in self._folds(epoch.law, masks, draws)
+            ]
+        found = correct(self._target, epoch.law, epoch.first, masks, values, processes)
         if found is None:
             return None
         line = self._target.weights.drift @ self._line(np.arange(1, self._n))
         return Correction(found.values + line, found.deviations, found.freedom, found.precision), epoch.beta
+
+    def _whole_pairs(self, epoch: Epoch) -> Ints:
+        """Return the evaluations without a draw that waits for its complement: it says where other pairs are not."""
+        rows = np.arange(self.n_evaluations)
+        paired = np.flatnonzero(epoch.law.stratum_of[self.sizes] == 0)
+        paired = paired[paired >= epoch.first]
+        return np.delete(rows, paired[-1]) if epoch.law.pairs and len(paired) % 2 else rows
+
+    def _folds(self, law: Law, masks: Masks, draws: Ints) -> list[Ints]:
+        """Divide the draws into a few parts, pairs together; a size that is complete needs no correction."""
+        sizes = masks.sum(axis=1)
+        open_sizes = unseen_counts(self._n, np.bincount(sizes, minlength=self._n + 1)) > 0
+        draws = draws[open_sizes[sizes[draws]]]
+        paired = law.pairs & (law.stratum_of[sizes[draws]] == 0)
+        turns = np.where(paired, (np.cumsum(paired) - 1) // 2, np.cumsum(~paired) - 1) % FOLDS
+        return [draws[turns == turn] for turn in np.unique(turns)]
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
@@ -318,7 +336,7 @@ class Opening:
             self._closed.append(self._current)
         self._current = None
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
-        process = self._fitted(self.epochs[-1].process, np.arange(self.n_evaluations), self._beyond(beta))
+        process = self._fitted(self.epochs[-1].process, self.masks, self._beyond(beta))
         wanted = self._wanted(process, rng)
         first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
         self._sampler.new_epoch()
@@ -330,12 +348,12 @@ class Opening:
         best = base * self._uncertainty(process, rng)
         return np.asarray(EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum())
 
-    def _fitted(self, start: Process, rows: Ints, values: Floats) -> Process:
-        """Return the process of this epoch or the one before, fitted to these rows."""
-        steps = STEPS if len(self.epochs) == 1 else STEPS_AGAIN
+    def _fitted(self, start: Process, masks: Masks, values: Floats) -> Process:
+        """Return the process of this epoch or the one before, fitted to these utilities."""
         many = self._n > MANY_PLAYERS
-        rows = rows[evenly(len(rows), MOST_FITTED // 2 if many else MOST_FITTED)]
-        return start.fitted(self.masks[rows], values[rows], steps // 2 if many else steps)
+        steps = STEPS if len(self.epochs) == 1 else STEPS_AGAIN
+        rows = evenly(len(masks), MOST_FITTED[many])
+        return start.fitted(masks[rows], values[rows], steps[many])
 
     def _beyond(self, beta: Floats) -> Floats:
         """Return (m, q): what the proxy leaves, less the straight line between the ends."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
 from fgsv.estimators.covariance.surrogate import SetKernel
@@ -87,9 +87,9 @@ class Process:
         scales = np.outer(scale[pairs.left_sizes], scale[pairs.right_sizes])
         product *= scales
         product *= np.exp(p[_PRODUCT])
-        overlap = np.exp(p[_OVERLAP]) * pairs.overlap
-        overlap *= scales
-        return pairs.trend, self._curve()[0][pairs.of_sizes], overlap, product
+        scales *= np.exp(p[_OVERLAP])
+        scales *= pairs.overlap
+        return pairs.trend, self._curve()[0][pairs.of_sizes], scales, product
 
     def _curve(self) -> tuple[Floats, Floats]:
         """Return (n + 1, n + 1): the curve between sizes, and its derivative by log l."""
@@ -138,21 +138,28 @@ class Process:
         trend, curve, overlap, product = self._terms(pairs)
         sizes, p, m = pairs.left_sizes, self.parameters, len(targets)
         own = self.own_variance(sizes)
-        try:
-            matrix = trend + curve + overlap + product
-            matrix[np.diag_indices(m)] += own
-            lower = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
+        matrix = trend + curve
+        matrix += overlap
+        matrix += product
+        matrix[np.diag_indices(m)] += own
+        lower, failed = dpotrf(matrix.T, lower=True, overwrite_a=True)
+        if failed:
             return 1e10, np.zeros_like(p)
-        root = solve_triangular(lower, np.eye(m), lower=True, check_finite=False)
-        inverse = root.T @ root
+        cost = float(np.log(np.diag(lower)).sum())
+        half, _ = dpotri(lower, lower=True, overwrite_c=True)  # a triangle, nothing above it
+        inverse = np.add(half, half.T, order="C")
+        inverse[np.diag_indices(m)] /= 2
         solved = inverse @ targets
-        cost = 0.5 * float((targets * solved).sum()) + float(np.log(np.diag(lower)).sum())
-        slope = 0.5 * (inverse - solved @ solved.T)
+        cost += 0.5 * float((targets * solved).sum())
+        slope = inverse
+        slope -= solved @ solved.T
+        slope *= 0.5
         gradient = np.zeros_like(p)
-        gradient[_CURVE] = (slope * curve).sum()
-        gradient[_LENGTH] = (slope * self._curve()[1][pairs.of_sizes]).sum()
-        by_overlap, by_product = slope * overlap, slope * product
+        by_sizes = pairs.has_size.T @ (slope @ pairs.has_size)
+        gradient[_CURVE], gradient[_LENGTH] = ((by_sizes * each).sum() for each in self._curve())
+        overlap *= slope
+        product *= slope
+        by_overlap, by_product = overlap, product
         gradient[_OVERLAP], gradient[_PRODUCT] = by_overlap.sum(), by_product.sum()
         by_own = np.diag(slope) * (own - _JITTER)
         gradient[_NUGGET] = by_own.sum()
@@ -252,6 +259,8 @@ class _Pairs:
     trend: Floats
     of_sizes: tuple[Ints, Ints]
     """Where tables over sizes have the pairs."""
+    has_size: Floats
+    """(m, n + 1): 1 where a coalition on the left has a size."""
     overlap: Floats
     """The set kernel; nothing at the ends."""
 
@@ -259,7 +268,9 @@ class _Pairs:
     def of(cls, left: Masks, right: Masks, n: int) -> _Pairs:
         s, t = left.sum(axis=1), right.sum(axis=1)
         trend = _TREND * (1 + np.outer(2 * s / n - 1, 2 * t / n - 1))
-        return cls(left.astype(float), right.astype(float), s, t, trend, np.ix_(s, t), _overlap(left, right, s, t, n))
+        has_size = (s[:, None] == np.arange(n + 1)).astype(float)
+        overlap = _overlap(left, right, s, t, n)
+        return cls(left.astype(float), right.astype(float), s, t, trend, np.ix_(s, t), has_size, overlap)
 
 
 def _overlap(left: Masks, right: Masks, s: Ints, t: Ints, n: int) -> Floats:
