@@ -41,16 +41,33 @@ def test_draws_of_an_earlier_run_count_where_it_had_everybody(tmp_path):
     assert np.bincount(sizes)[np.unique(sizes)].min() >= opening.OLD_DRAWS
     fgsv.value(APRIL, budget=100, ledger=tmp_path / "april.db", progress=False)
     joined = Beginning.of(known(MARCH, [tmp_path / "april.db"]), 0)
-    assert joined.n_memos == len(joined.masks) > 90
+    assert joined.cells.joined.tolist() == [1] + [0] * 8
+    assert joined.n_memos < 5 < 90 < len(joined.masks)
 
 
-def test_unbiased_over_old_and_new_draws(tmp_path, quick):
-    truth = fgsv.exact(APRIL).values
+def test_who_joined_when(tmp_path):
+    """April drew among the players of March and others; May has still others, so that there are three levels."""
+    fgsv.value(market(range(2, 7)), budget=20, ledger=tmp_path / "march.db", progress=False)
+    options = {"start": tmp_path / "march.db", "ledger": tmp_path / "april.db", "progress": False}
+    fgsv.value(market(range(1, 8)), budget=60, **options)
+    found = Beginning.of(known(MARCH, [tmp_path / "april.db"]), 0)
+    assert found.cells.joined.tolist() == [2, 1, 0, 0, 0, 0, 0, 1, 2]
+    levels = found.cells.of(found.masks[found.n_memos :]) // (N + 1)
+    assert set(levels) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(range(9), range(1, 9)), (range(1, 9), range(9)), (range(8), range(1, 9))]
+)
+def test_unbiased_over_old_and_new_draws(before, after, tmp_path, quick):
+    """One of nine players leaves, joins, or both."""
+    before, after = market(before), market(after)
+    truth = fgsv.exact(after).values
     runs = []
-    for seed in range(60):
+    for seed in range(16):
         path = tmp_path / f"{seed}.db"
-        fgsv.value(MARCH, budget=120, seed=seed, ledger=path, progress=False)
-        runs.append(fgsv.value(APRIL, budget=24, seed=1000 + seed, start=path, progress=False).values)
+        fgsv.value(before, budget=64, seed=seed, ledger=path, progress=False)
+        runs.append(fgsv.value(after, budget=24, seed=1000 + seed, start=path, progress=False).values)
     z = (np.mean(runs, axis=0) - truth) / (np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs)))
     assert np.abs(z).max() < 4
 
