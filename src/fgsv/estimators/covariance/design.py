@@ -140,9 +140,10 @@ class Law:
         )
 
     def next_stratum(self, drawn: Ints, unseen: Floats) -> int | None:
-        """Return the stratum of the next draw: first those without any, then the one that is most behind.
+        """Return the stratum of the next draw: first those without any, then where it lowers the variance most.
 
-        `drawn` (k,) counts the draws of the epoch, `unseen` (k,) what is left in each stratum.
+        `drawn` (k,) counts the draws of the epoch, `unseen` (k,) what is left in each stratum. If a stratum with m
+        draws has the variance a^2/m, the best parts are proportional to a, and one more draw takes off a^2/(m(m + 1)).
         """
         left = unseen > 0
         if not left.any():
@@ -150,9 +151,7 @@ class Law:
         waiting = np.flatnonzero(left & (drawn == 0))
         if len(waiting):
             return int(waiting[0])
-        parts = np.where(left, self.targets, 0.0)
-        parts /= parts.sum()
-        return int(np.argmax(np.where(left, parts * (drawn[left].sum() + 1) - drawn, -np.inf)))
+        return int(np.argmax(np.where(left, self.targets**2 / np.maximum(drawn * (drawn + 1), 1), -1.0)))
 
 
 @lru_cache(maxsize=8)
