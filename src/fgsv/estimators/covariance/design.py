@@ -142,8 +142,8 @@ class Law:
     def next_stratum(self, drawn: Ints, unseen: Floats) -> int | None:
         """Return the stratum of the next draw: first those without any, then where it lowers the variance most.
 
-        `drawn` (k,) counts the draws of the epoch, `unseen` (k,) what is left in each stratum. If a stratum with m
-        draws has the variance a^2/m, the best parts are proportional to a, and one more draw takes off a^2/(m(m + 1)).
+        `drawn` (k,) counts the draws of the epoch, `unseen` (k,) what is left in each stratum. A stratum with m
+        draws has a variance a^2/m: the best parts are proportional to a, and one more draw takes off a^2/(m(m + 1)).
         """
         left = unseen > 0
         if not left.any():
