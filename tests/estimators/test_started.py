@@ -87,3 +87,35 @@ def test_what_is_known_counts(tmp_path, quick):
         assert again.n_known > 100
     assert np.square(started).mean() < 0.2 * np.square(fresh).mean()
     assert np.mean(inside) > 0.85
+
+
+def test_known_evaluations_count_towards_the_least_budget(tmp_path, quick):
+    fgsv.value(MARCH, budget=200, ledger=tmp_path / "march.db", progress=False)
+    with pytest.raises(ValueError, match="at least 16"):
+        fgsv.value(APRIL, budget=10, progress=False)
+    truth = fgsv.exact(APRIL).values
+    found = fgsv.value(APRIL, budget=10, start=tmp_path / "march.db", progress=False)
+    assert found.n_evaluations == 10
+    assert np.isfinite(found.stderr).all()
+    # where a stratum has no draw yet, the process predicts
+    few = fgsv.value(APRIL, budget=3, start=tmp_path / "march.db", progress=False)
+    equal = np.full(N - 1, truth.mean())
+    assert np.square(few.values - truth).sum() < np.square(equal - truth).sum()
+
+
+def test_more_players_than_an_opening_has(tmp_path, quick):
+    """In a game of 140 players old draws of the default method correct too, and the error is known."""
+    worth = np.random.default_rng(3).exponential(size=140)
+
+    def game(players):
+        names = [f"player {each}" for each in players]
+        return fgsv.Game(lambda masks: (masks @ worth[players]) ** 2, len(players), frame="squares", players=names)
+
+    fgsv.value(game(np.arange(140)), budget=200, ledger=tmp_path / "old.db", progress=False)
+    after, truth = game(np.arange(2, 140)), worth[2:] * worth[2:].sum()
+    options = {"budget": 40, "progress": False}
+    fresh = fgsv.value(after, **options).values - truth
+    started = fgsv.value(after, start=tmp_path / "old.db", **options)
+    assert started.n_known > 40
+    assert np.square(started.values - truth).sum() < 0.5 * np.square(fresh).sum()
+    assert np.mean(np.abs(started.values - truth) <= started.half_width(0.95)) > 0.8

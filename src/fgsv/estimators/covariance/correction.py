@@ -136,6 +136,19 @@ def correct(
     return Correction(found, _bundled(terms), _freedom(terms), precision)
 
 
+def predict(target: Target, cells: Cells, masks: Masks, values: Floats, process: Process) -> Floats:
+    """Return (n, q): what a process predicts from all that is known, uncorrected, so biased and of unknown error."""
+    cell = cells.of(masks)
+    complete = cells.unseen(np.bincount(cell, minlength=len(cells.sizes))) == 0
+    part_of_cell = np.where(complete | (cells.sizes % target.n == 0), -1, 0)
+    root, own = inverse_root(process, masks)
+    solved = root.T @ (root @ values)
+    inside = np.flatnonzero(part_of_cell[cell] == 0)
+    by_own = (own / cells.of_size[cell])[inside, None] * solved[inside]
+    found = process.player_values(masks, solved[None], part_of_cell, target.log_weights, cells)
+    return found + target.exact(masks, values, cells, complete) + target.coefficients(masks[inside]).T @ by_own
+
+
 def combined(parts: Sequence[Correction]) -> Correction:
     """Return the estimate from several epochs, each with its weight; their errors are uncorrelated."""
     precision = sum(part.precision for part in parts)

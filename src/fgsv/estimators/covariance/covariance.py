@@ -19,6 +19,7 @@ from fgsv.estimators.covariance.sizes import mean_and_spread
 from fgsv.estimators.covariance.sums import check_finite, sums_by_part
 from fgsv.estimators.covariance.surrogate import Surrogate
 from fgsv.estimators.method import Draws, Problem
+from fgsv.game import Known
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, SizeWeights
 from fgsv.types import Floats, Ints
@@ -79,11 +80,12 @@ class Covariance:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
         return hand_over(n_players) if self.opening and self.surrogate else 0
 
-    def _starts_with(self, problem: Problem) -> bool:
-        """Say whether an opening takes up what earlier runs drew, also in a game that would have none without."""
-        known, players = problem.known, range(4, MOST_STARTED + 1)
-        drawn = known is not None and bool((known.run >= 0).any())
-        return self.opening and self.surrogate and drawn and problem.n_players in players
+    def takes_up(self, known: Known | None) -> bool:
+        """Say whether the opening takes up what is known, also in a game that is too large to have one without."""
+        if known is None or not len(known) or not (self.opening and self.surrogate):
+            return False
+        n, drawn = known.n_players, bool((known.run >= 0).any())
+        return self.opens_with(n) > 0 or (drawn and 4 <= n <= MOST_STARTED)
 
     def for_seconds(self, seconds: float | None) -> Covariance:
         """Return the settings for a game whose evaluations take so long: cheap ones need no opening."""
@@ -99,7 +101,7 @@ class Covariance:
     def start(self, problem: Problem) -> CovarianceEstimator:
         """Return an estimator that knows only the ends."""
         proxy = self._valued_proxy(problem)
-        if not self.opens_with(problem.n_players) and not self._starts_with(problem):
+        if not self.opens_with(problem.n_players) and not self.takes_up(problem.known):
             return CovarianceEstimator(self, problem, proxy)
         per_round = self.round_size and self.draws_per_round(0, problem.n_players)
         return CovarianceEstimator(self, problem, proxy, Opening(problem, proxy, per_round))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.covariance.correction import Correction, Target, combined, correct, inverse_root
+from fgsv.estimators.covariance.correction import Correction, Target, combined, correct, inverse_root, predict
 from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.process import Process
@@ -250,7 +250,7 @@ class Opening:
 
     def _round(self, rng: np.random.Generator) -> Draws:
         epoch = self.epochs[-1]
-        per_round = self._per_round or self._round_after(self.n_evaluations)
+        per_round = self._per_round or self._round_after(self.n_evaluations - self.n_known)
         strata = epoch.law.stratum_of[epoch.law.cells.of(self.masks[epoch.first :])]
         drawn = np.bincount(strata, minlength=epoch.law.n_strata)
         rows = self._sampler.draw(epoch.law, drawn, min(per_round, epoch.end - self.n_evaluations), rng)
@@ -283,7 +283,7 @@ class Opening:
             return Estimate(self._whole(exact), exact=True, efficient=self._efficient)
         self._current = self._current or self._corrected()
         if not self._closed and self._current is None:
-            return Estimate(self._whole(np.zeros((self._n, self._ends.shape[1]))))  # too few draws: error unknown
+            return Estimate(self._whole(self._predicted()))  # too few draws: error unknown
         found, beta = self.combined()
         check_finite(found.values)
         deviations = self._proxy.add_errors(found.deviations, beta)
@@ -335,8 +335,19 @@ class Opening:
         found = correct(self._target, epoch.law, epoch.first, self.masks, values, processes)
         if found is None:
             return None
-        line = self._target.weights.drift @ self._line(np.arange(1, self._n))
-        return Correction(found.values + line, found.deviations, found.freedom, found.precision), epoch.beta
+        values = found.values + self._of_line
+        return Correction(values, found.deviations, found.freedom, found.precision), epoch.beta
+
+    def _predicted(self) -> Floats:
+        """Return (n, q): what the process predicts."""
+        epoch = self.epochs[-1]
+        found = predict(self._target, self._cells, self.masks, self._beyond(epoch.beta), epoch.process)
+        return found + self._of_line + (self._proxy.values * epoch.beta).sum(axis=1)
+
+    @property
+    def _of_line(self) -> Floats:
+        """What the line between the ends contributes, the same to all players."""
+        return np.asarray(self._target.weights.drift @ self._line(np.arange(1, self._n)))
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
