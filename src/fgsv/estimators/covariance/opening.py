@@ -223,7 +223,7 @@ class Opening:
         wanted = self._wanted(process, rng)
         end = GROWTH * self.n_evaluations
         first = 2 + known.n_memos
-        own = np.unique(self._cells.of(self.masks[first:]))
+        own = np.unique(self._cells.of(self.masks[first:])).tolist()
         law = divided(self._cells, wanted, self._cells.known(self.masks[:first]), end - first, own=own)
         self.epochs = [Epoch(first, end, law, process, beta)]
         self.end = max(self.end, end)

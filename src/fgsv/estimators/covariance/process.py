@@ -205,7 +205,7 @@ class Process:
         outside = np.where(masks, far, 1.0)
         others = np.exp(self.parameters[_PRODUCT]) * scale[masks.sum(axis=1)] * outside[:, ~there].prod(axis=1)
         loads = loads * scale[:, None, None] * others[:, None]
-        used = loads.any(axis=(1, 2))
+        used = np.asarray(loads.any(axis=(1, 2)))
         inside, outside = np.where(masks, 1.0, far)[:, there], outside[:, there]
         means = np.zeros((n + 1, m))
         means[0] = 1
