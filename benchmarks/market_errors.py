@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import fgsv
+from benchmarks import market_dynamic as dynamic
 from benchmarks.problems import CACHE
 from fgsv.experiments.repeats import run_all
 
@@ -122,15 +124,42 @@ def measure(task: Task) -> list[tuple[str, str, int, str, int, float, float, flo
         square = float(((some @ error) ** 2).mean())
         lines.append((task.name, task.shift, task.seed, kind, budget, square, float(inside.mean()), seconds))
 
+    for kind, budget, values in _dynamic(task):
+        square = float(((some @ (values - truth)) ** 2).mean())
+        lines.append((task.name, task.shift, task.seed, kind, budget, square, np.nan, np.nan))
     with tempfile.TemporaryDirectory() as folder:
         ledger = Path(folder) / "old.db"
         fgsv.value(before, budget=OLD_LENGTH, seed=task.seed, ledger=ledger)
         add("fresh", OLD_LENGTH)
         for part in PARTS:
-            new = round(part * OLD_LENGTH) + 2
+            new = new_evaluations(part)
             add("started", new, start=ledger)
             add("fresh", new)
     return lines
+
+
+def _dynamic(task: Task) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Yield the values of the new game by the methods of Dynamic Shapley, where the new evaluations suffice."""
+    n, before, after = players_of(task.shift)
+    leave = len(after) < len(before)
+    moving = np.setxor1d(before, after).tolist()
+    for budget in (new_evaluations(part) for part in PARTS):
+        for kind in ("delta",) if leave else ("pivot", "delta"):
+            rng = np.random.default_rng([task.seed, budget])
+            memo = dynamic.Memo(lambda masks: np.asarray(everybody(task.name, n)(masks), dtype=float).reshape(-1))
+            orders = dynamic.permutations(memo, n, before, OLD_LENGTH, rng)
+            memo(np.isin(np.arange(n), after)[None])
+            if kind == "pivot":
+                values = dynamic.by_pivot(memo, n, orders, moving, budget - 2, rng)
+            else:
+                values = dynamic.by_delta(memo, n, orders, moving, budget - 2, rng, leave=leave)
+            if values is not None:
+                yield kind, budget, values[after]
+
+
+def new_evaluations(part: float) -> int:
+    """Return the budget of a run, with U(0) and U(N)."""
+    return round(part * OLD_LENGTH) + 2
 
 
 def run(names: list[str], shifts: list[str], runs: int, jobs: int) -> pd.DataFrame:
@@ -144,19 +173,25 @@ def run(names: list[str], shifts: list[str], runs: int, jobs: int) -> pd.DataFra
 
 
 def table(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each game, shift and number of new evaluations: ratios of errors with standard errors."""
+    """Return a row for each game, shift and number of new evaluations: ratios of errors with standard errors.
+
+    Those of the pivot and delta methods are over the fresh run of the old length too.
+    """
     rows = []
     for (game, shift), cell in lines.groupby(["game", "shift"], sort=False):
         by_kind = cell.sort_values("seed").groupby(["kind", "evaluations"])
         square = {key: part["square"].to_numpy() for key, part in by_kind}
         whole = square["fresh", OLD_LENGTH]
         for part in PARTS:
-            new = round(part * OLD_LENGTH) + 2
+            new = new_evaluations(part)
             started = square["started", new]
             own = cell[(cell["kind"] == "started") & (cell["evaluations"] == new)]
             row = {"game": game, "shift": shift, "new": new, "runs": len(whole), "error": np.sqrt(started.mean())}
             for name, other in ((f"over fresh {OLD_LENGTH}", whole), ("over fresh", square["fresh", new])):
                 row[name], row[f"{name}, error"] = ratio(started, other)
+            for kind in ("pivot", "delta"):
+                theirs = square.get((kind, new), np.zeros(0))
+                row[kind] = ratio(theirs, whole)[0] if len(theirs) == len(whole) else np.nan
             rows.append(row | {"coverage": own["coverage"].mean(), "seconds": own["seconds"].mean()})
     return pd.DataFrame(rows)
 
