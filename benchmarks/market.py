@@ -1,7 +1,8 @@
 """What starting from last month's ledger saves, and what it takes to open one of a million evaluations.
 
-`python -m benchmarks market` prints the errors of group values over those of a fresh run as long as the old one
-where players leave or join, and `python -m benchmarks market --open` the seconds and the memory.
+`python -m benchmarks market` prints the errors of group values over those of a fresh run as long as the old one, and
+of one with as many evaluations, where players leave or join; `--bias 1000` mean errors and coverage over that many
+runs on games of few players; `--open` the seconds and the memory for a large ledger. `--out` keeps the lines as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.market_errors import rows
+from benchmarks import market_bias
+from benchmarks.market_errors import GAMES, SHIFTS, run, table
 from fgsv.coalitions import Coalitions, pack
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Outcome, known
@@ -73,8 +75,11 @@ def main() -> None:
     """Measure in a process of its own, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--open", action="store_true", help="only what it takes to open a large ledger")
-    parser.add_argument("--games", nargs="+", default=["ridge", "neighbours", "logistic", "unanimity"])
+    parser.add_argument("--games", nargs="+", choices=GAMES, default=list(GAMES))
+    parser.add_argument("--shifts", nargs="+", choices=SHIFTS, default=list(SHIFTS))
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--bias", type=int, metavar="RUNS", help="mean errors and coverage over so many runs, only")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the results as JSON")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--evaluations", type=int, default=1_000_000)
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
@@ -83,8 +88,14 @@ def main() -> None:
     if arguments.one:
         one(arguments.one, arguments.copy)
     elif not arguments.open:
-        for table in rows(arguments.games, arguments.runs, arguments.jobs):
-            print(table.to_string(index=False, float_format=lambda x: f"{x:.4g}"), flush=True)
+        if arguments.bias:
+            found = shown = market_bias.rows(arguments.bias, arguments.jobs)
+        else:
+            found = run(arguments.games, arguments.shifts, arguments.runs, arguments.jobs)
+            shown = table(found)
+        if arguments.out:
+            found.to_json(arguments.out, orient="records", indent=1)
+        print(shown.to_string(index=False, float_format=lambda x: f"{x:.4g}"), flush=True)
     else:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "march.db"

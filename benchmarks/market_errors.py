@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import fgsv
+from benchmarks import market_dynamic as dynamic
 from benchmarks.problems import CACHE
 from fgsv.experiments.repeats import run_all
 
@@ -20,107 +22,185 @@ OLD_LENGTH = 1500
 PARTS = 0.05, 0.2
 """New evaluations over those of the old run."""
 MOVING = (3, 17, 40)
-N = 60
-SHIFTS = {
-    "three leave": (range(N), [each for each in range(N) if each not in MOVING]),
-    "three join": ([each for each in range(N) if each not in MOVING], range(N)),
-    "a fifth leaves": (range(N), [each for each in range(N) if each % 5]),
-}
-"""The players of the old game and of the new one."""
+GAMES = "ridge", "neighbours", "logistic", "unanimity"
+SHIFTS = "three leave", "three join", "a fifth leaves", "three of 300 leave"
+TRUTH_RUNS, TRUTH_LENGTH = 8, 50_000
+
+
+def players_of(shift: str) -> tuple[int, np.ndarray, np.ndarray]:
+    """Return of how many players a game is part, those that it has before, and after."""
+    n = 300 if "300" in shift else 60
+    everyone = np.arange(n)
+    fewer = everyone[everyone % 5 > 0] if "fifth" in shift else np.setdiff1d(everyone, MOVING)
+    return (n, fewer, everyone) if "join" in shift else (n, everyone, fewer)
 
 
 @cache
-def everybody(name: str) -> Any:
-    """Return a game of sixty players: units of rows of a data set, or a sum of unanimity games."""
+def everybody(name: str, n: int) -> Any:
+    """Return a game of units of rows of a data set, one row each if there are 300, or a sum of unanimity games."""
     from sklearn.datasets import load_breast_cancer, load_diabetes
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.neighbors import KNeighborsClassifier
 
     if name == "unanimity":
-        return fgsv.games.SumOfUnanimity(N, seed=5)
+        return fgsv.games.SumOfUnanimity(n, seed=5)
     X, y = (load_diabetes if name == "ridge" else load_breast_cancer)(return_X_y=True)
     X, order = (X - X.mean(axis=0)) / X.std(axis=0), np.random.default_rng(3).permutation(len(X))
     X, y = X[order], y[order]
+    per_player = 1 if n == 300 else 5 if name == "ridge" else 4
+    rows = n * per_player
+    data = X[:rows], y[:rows], X[rows:], y[rows:]
+    units = np.arange(rows) // per_player
     if name == "ridge":
         y = (y - y.mean()) / y.std()
-        return fgsv.utility(Ridge(1.0), X[:300], y[:300], X[300:], y[300:], units=np.arange(300) // 5)
+        return fgsv.utility(Ridge(1.0), data[0], y[:rows], data[2], y[rows:], units=units)
     model = LogisticRegression() if name == "logistic" else KNeighborsClassifier(5)
-    return fgsv.utility(model, X[:240], y[:240], X[240:], y[240:], "accuracy", units=np.arange(240) // 4)
+    return fgsv.utility(model, *data, "accuracy", units=units)
 
 
-def game_of(name: str, players: Any) -> fgsv.Game:
-    """Return the game of some of the sixty, which says who they are."""
-    columns = np.array(players)
+def game_of(name: str, n: int, players: np.ndarray) -> fgsv.Game:
+    """Return the game of some of the n players, which says who they are."""
 
     def function(masks: np.ndarray) -> np.ndarray:
-        chosen = np.zeros((len(masks), N), dtype=bool)
-        chosen[:, columns] = masks
-        return np.asarray(everybody(name)(chosen)).reshape(-1)
+        chosen = np.zeros((len(masks), n), dtype=bool)
+        chosen[:, players] = masks
+        return np.asarray(everybody(name, n)(chosen)).reshape(-1)
 
-    return fgsv.Game(function, len(columns), frame=name, players=[f"player {each}" for each in columns])
-
-
-@cache
-def truth_of(name: str, shift: str) -> np.ndarray:
-    """Return the player values of the new game, from two long runs, kept in a folder."""
-    path = Path(CACHE).parent / "market" / f"{name} {shift}.npy"
-    if not path.exists():
-        options: dict[str, Any] = {"budget": 200_000, "surrogate": False, "opening": False}
-        game = game_of(name, SHIFTS[shift][1])
-        runs = [fgsv.value(game, seed=10**6 + seed, **options).values for seed in range(2)]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, np.mean(runs, axis=0))
-    return np.asarray(np.load(path))
+    return fgsv.Game(function, len(players), frame=f"{name} {n}", players=[f"player {each}" for each in players])
 
 
 @dataclass(frozen=True)
 class Task:
-    """One old run, and what starts from it."""
+    """A run with a seed: for the truth, or an old one and what starts from it."""
 
     name: str
     shift: str
     seed: int
 
 
-def measure(task: Task) -> list[tuple[str, float, float]]:
-    """Return squared error and coverage of a fresh run of the old length, and of each number of new evaluations."""
-    before, after = (game_of(task.name, players) for players in SHIFTS[task.shift])
+def _truth_path(task: Task) -> Path:
+    return Path(CACHE).parent / "market" / f"{task.name}, {task.shift}, {TRUTH_LENGTH}, {task.seed}.npy"
+
+
+def find_truth(task: Task) -> None:
+    """Value the new game by a long run, and keep its values in a folder."""
+    path = _truth_path(task)
+    if path.exists() or task.name == "unanimity":
+        return
+    n, _, after = players_of(task.shift)
+    options: dict[str, Any] = {"surrogate": False, "opening": False}
+    found = fgsv.value(game_of(task.name, n, after), budget=TRUTH_LENGTH, seed=10**6 + task.seed, **options)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, found.values)
+
+
+@cache
+def truth_of(name: str, shift: str) -> np.ndarray:
+    """Return the player values of the new game: in closed form, or the mean of long runs."""
+    n, _, after = players_of(shift)
+    if name == "unanimity":  # a set with somebody who is not there is worth nothing
+        game = everybody(name, n)
+        left = ~np.isin(np.arange(n), after)
+        worth = np.where(game.sets[:, left].any(axis=1), 0.0, game.weights / game.sets.sum(axis=1))
+        return np.asarray(worth @ game.sets)[after]
+    return np.mean([np.load(_truth_path(Task(name, shift, seed))) for seed in range(TRUTH_RUNS)], axis=0)
+
+
+def measure(task: Task) -> list[tuple[str, str, int, str, int, float, float, float]]:
+    """Return a line for each run: new evaluations, squared error, coverage and seconds."""
+    n, *both = players_of(task.shift)
+    before, after = (game_of(task.name, n, players) for players in both)
     truth, n = truth_of(task.name, task.shift), after.n_players
     some = np.stack([np.random.default_rng(each).permutation(n) % 4 == 0 for each in range(100)]).astype(float)
     groups = np.arange(n) % 4
+    lines = []
 
-    def outcome(budget: int, **options: Any) -> tuple[float, float]:
+    def add(kind: str, budget: int, **options: Any) -> None:
+        begun = time.perf_counter()
         found = fgsv.value(after, groups, budget=budget, seed=1000 + task.seed, **options)
+        seconds = time.perf_counter() - begun
         error = found.player_values - truth
         inside = np.abs(np.bincount(groups, error)) <= found.half_width(0.95)
-        return float(((some @ error) ** 2).mean()), float(inside.mean())
+        square = float(((some @ error) ** 2).mean())
+        lines.append((task.name, task.shift, task.seed, kind, budget, square, float(inside.mean()), seconds))
 
+    for kind, budget, values in _dynamic(task):
+        square = float(((some @ (values - truth)) ** 2).mean())
+        lines.append((task.name, task.shift, task.seed, kind, budget, square, np.nan, np.nan))
     with tempfile.TemporaryDirectory() as folder:
         ledger = Path(folder) / "old.db"
         fgsv.value(before, budget=OLD_LENGTH, seed=task.seed, ledger=ledger)
-        lines = [("fresh", *outcome(OLD_LENGTH))]
+        add("fresh", OLD_LENGTH)
         for part in PARTS:
-            new = round(part * OLD_LENGTH) + 2
-            lines += [(f"{new}, started", *outcome(new, start=ledger)), (f"{new}, fresh", *outcome(new))]
+            new = new_evaluations(part)
+            add("started", new, start=ledger)
+            add("fresh", new)
     return lines
 
 
-def rows(names: list[str], runs: int, jobs: int) -> Iterator[pd.DataFrame]:
-    """Yield, for each game and shift, the errors over that of a fresh run of the old length, and the coverage."""
-    for name in names:
-        for shift in SHIFTS:
-            truth_of(name, shift)
-            found = run_all(measure, [Task(name, shift, seed) for seed in range(runs)], jobs=jobs, label=name)
-            lines = pd.DataFrame([line for each in found for line in each], columns=["run", "square", "coverage"])
-            table = lines.groupby("run", sort=False).mean()
-            error = np.sqrt(table["square"])
-            yield pd.DataFrame(
-                {
-                    "game": name,
-                    "shift": shift,
-                    "run": table.index,
-                    "error": error.to_numpy(),
-                    "over fresh": (error / error["fresh"]).to_numpy(),
-                    "coverage": table["coverage"].to_numpy(),
-                }
-            )
+def _dynamic(task: Task) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Yield the values of the new game by the methods of Dynamic Shapley, where the new evaluations suffice."""
+    n, before, after = players_of(task.shift)
+    leave = len(after) < len(before)
+    moving = np.setxor1d(before, after).tolist()
+    for budget in (new_evaluations(part) for part in PARTS):
+        for kind in ("delta",) if leave else ("pivot", "delta"):
+            rng = np.random.default_rng([task.seed, budget])
+            memo = dynamic.Memo(lambda masks: np.asarray(everybody(task.name, n)(masks), dtype=float).reshape(-1))
+            orders = dynamic.permutations(memo, n, before, OLD_LENGTH, rng)
+            memo(np.isin(np.arange(n), after)[None])
+            if kind == "pivot":
+                values = dynamic.by_pivot(memo, n, orders, moving, budget - 2, rng)
+            else:
+                values = dynamic.by_delta(memo, n, orders, moving, budget - 2, rng, leave=leave)
+            if values is not None:
+                yield kind, budget, values[after]
+
+
+def new_evaluations(part: float) -> int:
+    """Return the budget of a run, with U(0) and U(N)."""
+    return round(part * OLD_LENGTH) + 2
+
+
+def run(names: list[str], shifts: list[str], runs: int, jobs: int) -> pd.DataFrame:
+    """Return a line for each run of each game and shift; the longest tasks are started first."""
+    cells = [(name, shift) for shift in sorted(shifts, key=lambda each: "300" not in each) for name in names]
+    truths = [Task(*cell, seed) for cell in cells for seed in range(TRUTH_RUNS)]
+    run_all(find_truth, truths, jobs=jobs, label="truth")
+    found = run_all(measure, [Task(*cell, seed) for cell in cells for seed in range(runs)], jobs=jobs, label="runs")
+    columns = ["game", "shift", "seed", "kind", "evaluations", "square", "coverage", "seconds"]
+    return pd.DataFrame([line for lines in found for line in lines], columns=columns)
+
+
+def table(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each game, shift and number of new evaluations: ratios of errors with standard errors.
+
+    Those of the pivot and delta methods are over the fresh run of the old length too.
+    """
+    rows = []
+    for (game, shift), cell in lines.groupby(["game", "shift"], sort=False):
+        by_kind = cell.sort_values("seed").groupby(["kind", "evaluations"])
+        square = {key: part["square"].to_numpy() for key, part in by_kind}
+        whole = square["fresh", OLD_LENGTH]
+        for part in PARTS:
+            new = new_evaluations(part)
+            started = square["started", new]
+            own = cell[(cell["kind"] == "started") & (cell["evaluations"] == new)]
+            row = {"game": game, "shift": shift, "new": new, "runs": len(whole), "error": np.sqrt(started.mean())}
+            for name, other in ((f"over fresh {OLD_LENGTH}", whole), ("over fresh", square["fresh", new])):
+                row[name], row[f"{name}, error"] = ratio(started, other)
+            for kind in ("pivot", "delta"):
+                theirs = square.get((kind, new), np.zeros(0))
+                row[kind] = ratio(theirs, whole)[0] if len(theirs) == len(whole) else np.nan
+            rows.append(row | {"coverage": own["coverage"].mean(), "seconds": own["seconds"].mean()})
+    return pd.DataFrame(rows)
+
+
+def ratio(squares: np.ndarray, others: np.ndarray) -> tuple[float, float]:
+    """Return the ratio of two root mean squares over the same seeds, and its standard error by the jackknife."""
+    found = float(np.sqrt(squares.mean() / others.mean()))
+    m = len(squares)
+    if m < 2:
+        return found, float("nan")
+    without = np.sqrt((squares.sum() - squares) / (others.sum() - others))
+    return found, float(np.sqrt((m - 1) / m * ((without - without.mean()) ** 2).sum()))

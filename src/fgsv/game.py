@@ -96,6 +96,11 @@ def player_digest(id: str) -> bytes:
     return hashlib.sha256(id.encode()).digest()[:16]
 
 
+def provider_digest(name: Any) -> str:
+    """Return by what a ledger knows a provider again: not by name."""
+    return hashlib.sha256(str(name).encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True, eq=False)
 class PastRun:
     """An earlier run whose draws are known; it was blind to the partition and recorded the laws it drew by."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from fgsv.tables.corpus import Opened
 
 PILOT_SECONDS = 20.0
+PILOT_STARTED = 66
+"""Evaluations in the pilot of a run that starts from known ones."""
+BUDGETS_STARTED = (100, 200, 500)
 BUDGETS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
 
@@ -95,7 +98,8 @@ class Plan:
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of budgets against half-widths and minutes; with several outputs, also of each of them."""
-        budgets = [self.n_evaluations] if self.exact else [b for b in BUDGETS if b >= self.n_evaluations]
+        possible = (*BUDGETS_STARTED, *BUDGETS) if self.n_known else BUDGETS
+        budgets = [self.n_evaluations] if self.exact else [b for b in possible if b >= self.n_evaluations]
         shrunk = np.sqrt((self.n_evaluations + self.n_known) / (np.array(budgets) + self.n_known)).tolist()
         return pd.DataFrame(
             {
@@ -187,6 +191,8 @@ def plan(
     """
     check_confidence(confidence)
     start = time.monotonic()
+    if options.get("start") or getattr(game, "known", None):
+        pilot = min(pilot, PILOT_STARTED)
     for valuation in iterate(game, groups, budget=pilot, seed=seed, **options):  # noqa: B007
         if time.monotonic() - start >= PILOT_SECONDS:
             break
@@ -250,7 +256,8 @@ def value_with_plan(
             shown = _plan(shown_as(valuation), seconds, confidence)
             half_width = math.nan if shown is None else shown.half_width
             history.append(HistoryPoint(valuation.n_evaluations, half_width if math.isfinite(half_width) else None))
-            if not announced and (valuation.n_evaluations >= pilot or seconds > PILOT_SECONDS):
+            ready = valuation.n_evaluations >= pilot and (shown is None or not math.isnan(half_width))
+            if not announced and (ready or seconds > PILOT_SECONDS):
                 planned, announced = shown, True
                 watcher.planned(planned)
             expected = limits.budget if planned is None else planned.expected(limits)

@@ -8,11 +8,11 @@ import pytest
 import fgsv
 from fgsv.estimators.covariance import opening
 from fgsv.estimators.covariance.correction import Target, correct
-from fgsv.estimators.covariance.design import Sampler, counts, first_law
+from fgsv.estimators.covariance.design import Cells, Sampler, counts, first_law
 from fgsv.estimators.covariance.process import Process, _Pairs
 from fgsv.estimators.enumeration import semivalues
 from fgsv.games import SumOfUnanimity
-from fgsv.semivalue import SHAPLEY, Banzhaf, Beta, SizeWeights
+from fgsv.semivalue import SHAPLEY, Banzhaf, Beta
 
 
 def all_masks(n):
@@ -48,18 +48,22 @@ def quick(monkeypatch):
 
 
 @pytest.mark.parametrize("semivalue", [SHAPLEY, Banzhaf(), Beta(4, 1)], ids=str)
-@pytest.mark.parametrize(("n", "rate"), [(4, 0), (7, 0), (10, -2), (10, 4), (10, 6)])
-def test_player_values_of_the_process_against_enumeration(n, rate, semivalue):
-    """The values of k(., T), for all T at once, also those of some sizes alone, whatever the players weigh."""
+@pytest.mark.parametrize(("n", "rate", "levels"), [(4, 0, 1), (7, 0, 3), (10, -2, 1), (10, 4, 2), (10, 6, 1)])
+def test_player_values_of_the_process_against_enumeration(n, rate, levels, semivalue):
+    """The values of sums of k(., T), also those of some cells alone, whatever the players weigh."""
     process, masks = any_process(n, rate=rate), all_masks(n)
     some = masks[np.random.default_rng(1).choice(2**n, 9, replace=False)]
-    parts = np.arange(n + 1) % 3
-    parts[[0, n]] = -1
-    found = process.player_values(some, semivalue.log_weights(n), SizeWeights.of(semivalue, n), parts, 3)
-    games = process.covariance(masks, some)
-    for part in range(3):
-        truth = semivalues(games * (parts[masks.sum(axis=1)] == part)[:, None], semivalue)
-        np.testing.assert_allclose(found[part].T, truth, atol=1e-12 * np.abs(games).max())
+    joined = np.zeros(n, dtype=int) if levels == 1 else np.arange(n) * levels // n
+    cells = Cells(joined)
+    parts = np.arange(len(cells.sizes)) % 3
+    parts[cells.sizes % n == 0] = -1
+    loads = np.random.default_rng(2).standard_normal((3, len(some), 2))
+    found = process.player_values(some, loads, parts, semivalue.log_weights(n), cells)
+    part = parts[cells.of(masks)]
+    covariance = process.covariance(masks, some)
+    games = np.einsum("sm,smq->sq", covariance, loads[part]) * (part >= 0)[:, None]
+    scale = np.abs(covariance).max() * np.abs(loads).sum()
+    np.testing.assert_allclose(found, semivalues(games, semivalue), atol=1e-12 * scale)
 
 
 def test_the_closed_form_stays_stable_with_many_players():
@@ -67,8 +71,8 @@ def test_the_closed_form_stays_stable_with_many_players():
     n = 150
     process = Process.default(n)
     masks = np.random.default_rng(0).random((6, n)) < np.linspace(0.02, 0.98, 6)[:, None]
-    parts = np.where(np.arange(n + 1) % n == 0, -1, 0)
-    [values] = process.player_values(masks, SHAPLEY.log_weights(n), SizeWeights.of(SHAPLEY, n), parts, 1)
+    parts, cells = np.where(np.arange(n + 1) % n == 0, -1, 0), Cells(np.zeros(n, dtype=int))
+    values = process.player_values(masks, np.eye(6)[None], parts, SHAPLEY.log_weights(n), cells).T
     assert np.abs(values.sum(axis=1)).max() < 1e-9 * np.abs(values).max()
     for row, mask in zip(values, masks, strict=True):
         assert np.ptp(row[mask]) + np.ptp(row[~mask]) < 1e-9 * np.abs(values).max()

@@ -41,16 +41,33 @@ def test_draws_of_an_earlier_run_count_where_it_had_everybody(tmp_path):
     assert np.bincount(sizes)[np.unique(sizes)].min() >= opening.OLD_DRAWS
     fgsv.value(APRIL, budget=100, ledger=tmp_path / "april.db", progress=False)
     joined = Beginning.of(known(MARCH, [tmp_path / "april.db"]), 0)
-    assert joined.n_memos == len(joined.masks) > 90
+    assert joined.cells.joined.tolist() == [1] + [0] * 8
+    assert joined.n_memos < 5 < 90 < len(joined.masks)
 
 
-def test_unbiased_over_old_and_new_draws(tmp_path, quick):
-    truth = fgsv.exact(APRIL).values
+def test_who_joined_when(tmp_path):
+    """April drew among the players of March and others; May has still others, so that there are three levels."""
+    fgsv.value(market(range(2, 7)), budget=20, ledger=tmp_path / "march.db", progress=False)
+    options = {"start": tmp_path / "march.db", "ledger": tmp_path / "april.db", "progress": False}
+    fgsv.value(market(range(1, 8)), budget=60, **options)
+    found = Beginning.of(known(MARCH, [tmp_path / "april.db"]), 0)
+    assert found.cells.joined.tolist() == [2, 1, 0, 0, 0, 0, 0, 1, 2]
+    levels = found.cells.of(found.masks[found.n_memos :]) // (N + 1)
+    assert set(levels) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(range(9), range(1, 9)), (range(1, 9), range(9)), (range(8), range(1, 9))]
+)
+def test_unbiased_over_old_and_new_draws(before, after, tmp_path, quick):
+    """One of nine players leaves, joins, or both."""
+    before, after = market(before), market(after)
+    truth = fgsv.exact(after).values
     runs = []
-    for seed in range(60):
+    for seed in range(16):
         path = tmp_path / f"{seed}.db"
-        fgsv.value(MARCH, budget=120, seed=seed, ledger=path, progress=False)
-        runs.append(fgsv.value(APRIL, budget=24, seed=1000 + seed, start=path, progress=False).values)
+        fgsv.value(before, budget=64, seed=seed, ledger=path, progress=False)
+        runs.append(fgsv.value(after, budget=24, seed=1000 + seed, start=path, progress=False).values)
     z = (np.mean(runs, axis=0) - truth) / (np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs)))
     assert np.abs(z).max() < 4
 
@@ -70,3 +87,35 @@ def test_what_is_known_counts(tmp_path, quick):
         assert again.n_known > 100
     assert np.square(started).mean() < 0.2 * np.square(fresh).mean()
     assert np.mean(inside) > 0.85
+
+
+def test_known_evaluations_count_towards_the_least_budget(tmp_path, quick):
+    fgsv.value(MARCH, budget=200, ledger=tmp_path / "march.db", progress=False)
+    with pytest.raises(ValueError, match="at least 16"):
+        fgsv.value(APRIL, budget=10, progress=False)
+    truth = fgsv.exact(APRIL).values
+    found = fgsv.value(APRIL, budget=10, start=tmp_path / "march.db", progress=False)
+    assert found.n_evaluations == 10
+    assert np.isfinite(found.stderr).all()
+    # where a stratum has no draw yet, the process predicts
+    few = fgsv.value(APRIL, budget=3, start=tmp_path / "march.db", progress=False)
+    equal = np.full(N - 1, truth.mean())
+    assert np.square(few.values - truth).sum() < np.square(equal - truth).sum()
+
+
+def test_more_players_than_an_opening_has(tmp_path):
+    """In a game of 140 players old draws of the default method correct too, and the error is known."""
+    worth = np.random.default_rng(3).exponential(size=140)
+
+    def game(players):
+        names = [f"player {each}" for each in players]
+        return fgsv.Game(lambda masks: (masks @ worth[players]) ** 2, len(players), frame="squares", players=names)
+
+    fgsv.value(game(np.arange(140)), budget=200, ledger=tmp_path / "old.db", progress=False)
+    after, truth = game(np.arange(2, 140)), worth[2:] * worth[2:].sum()
+    options = {"budget": 40, "progress": False}
+    fresh = fgsv.value(after, **options).values - truth
+    started = fgsv.value(after, start=tmp_path / "old.db", **options)
+    assert started.n_known > 40
+    assert np.square(started.values - truth).sum() < 0.5 * np.square(fresh).sum()
+    assert np.mean(np.abs(started.values - truth) <= started.half_width(0.95)) > 0.8

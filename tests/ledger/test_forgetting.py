@@ -8,7 +8,7 @@ import pytest
 
 import fgsv
 from fgsv.game import Game
-from fgsv.ledger import Ledger, known
+from fgsv.ledger import Ledger, WrongLedger, known
 from fgsv.ledger.forgetting import forget
 from fgsv.running.verification import verify
 
@@ -71,3 +71,16 @@ def test_keep_the_players_of_the_next_month(march, tmp_path):
     assert forget(april, [hashlib.sha256(b"g").hexdigest()[:32]]).players == 1  # by digest
     with pytest.raises(ValueError, match="which players to forget"):
         forget(april)
+
+
+def test_forget_a_provider_by_name(tmp_path):
+    """Its players in any run of the ledger go, also from the evaluations that a later run took over."""
+    march, april = tmp_path / "march.db", tmp_path / "april.db"
+    fgsv.value(market("abcdef"), ["Ash", "Ash", "Birch", "Birch", "Cedar", "Cedar"], budget=50, ledger=march)
+    fgsv.value(market("abefg"), ["Ash", "Ash", "Cedar", "Cedar", "Date"], budget=30, start=march, ledger=april)
+    with pytest.raises(WrongLedger, match="'Elm'"):
+        forget(april, providers=["Elm"])
+    before = len(known(market("abef"), [april]))
+    assert forget(april, providers=["Birch"]).players == 2
+    assert not any(hashlib.sha256(each).digest()[:16] in april.read_bytes() for each in (b"c", b"d"))
+    assert len(known(market("abef"), [april])) == before

@@ -184,6 +184,10 @@ def forget(
         list[str] | None,
         typer.Option(help="Id of a withdrawn player, or its digest (32 hexadecimal digits); repeatable."),
     ] = None,
+    provider: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of a provider whose players are withdrawn, all of them; repeatable."),
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(help="A ledger: forget all players but those of its last run.", show_default=False),
@@ -192,13 +196,13 @@ def forget(
 ) -> None:
     """Erase the evaluations that used withdrawn players, and what identifies these players.
 
-    If rows of a table were withdrawn: value the table without them (--start), and keep the new ledger's players.
+    If only some rows were withdrawn: value the table without them (--start), and keep the new ledger's players.
 
-    Example: fgsv ledger forget march.db --keep april.db
+    Example: fgsv ledger forget march.db --provider "Clinic Birch"
     """
     from fgsv.ledger.forgetting import forget as erase
 
-    found = erase(ledger, player or (), keep=keep)
+    found = erase(ledger, player or (), providers=provider or (), keep=keep)
     if as_json:
         print_json(asdict(found))
     else:

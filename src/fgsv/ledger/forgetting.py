@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from fgsv.coalitions import unpack
-from fgsv.game import Game, player_digest
+from fgsv.game import Game, player_digest, provider_digest
 from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Batch, Outcome
@@ -29,18 +29,27 @@ class Forgotten:
     evaluations: int
 
 
-def forget(path: str | Path, players: Collection[str] = (), *, keep: str | Path | None = None) -> Forgotten:
+def forget(
+    path: str | Path,
+    players: Collection[str] = (),
+    *,
+    providers: Collection[str] = (),
+    keep: str | Path | None = None,
+) -> Forgotten:
     """Erase every evaluation of a coalition with players who have withdrawn.
 
-    `players` names them by id or by digest in hexadecimal; `keep` keeps only those of the last run of a ledger.
+    `players` names them by id or by digest in hexadecimal, `providers` by the group that they belonged to in a run of
+    the ledger; `keep` keeps only those of the last run of a ledger.
 
     The values are overwritten, and the players' digests too, so that nobody can know them again; then the file is
     written anew, without what SQLite keeps of deleted records. Which places of a game were in a coalition stays, so
     that the other draws of a run keep theirs. A result that needs an erased value can no longer be verified.
     """
-    if bool(players) == (keep is not None):
-        raise ValueError("say which players to forget: --player ID, or --keep LEDGER for all but those of a ledger")
-    withdrawn = _digests_of(players)
+    if bool(players or providers) == (keep is not None):
+        raise ValueError(
+            "say which players to forget: --player ID, --provider NAME, or --keep LEDGER for all but those of it"
+        )
+    withdrawn = _digests_of(players) | _players_of_providers(path, providers)
     kept = None if keep is None else _players_of_last_run(keep)
     players_gone: set[bytes] = set()
     n_evaluations = 0
@@ -70,6 +79,29 @@ def _digests_of(players: Iterable[str]) -> set[bytes]:
     hexadecimal = set("0123456789abcdef")
     are = {each: len(each) == 32 and set(each) <= hexadecimal for each in players}
     return {bytes.fromhex(each) if is_digest else player_digest(each) for each, is_digest in are.items()}
+
+
+def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[bytes]:
+    """Return the digests of the players that belonged to providers in any run of a ledger."""
+    wanted = {provider_digest(name): name for name in providers}
+    found, met = set(), set()
+    if wanted:
+        with Ledger(path, read_only=True) as ledger:
+            games = dict(ledger.games())
+            for run in ledger.runs():
+                begun, digests = ledger.beginning(run["id"]), games[run["game"]].player_digests()
+                mine = {place for place, name in enumerate(begun.get("providers", ())) if name in wanted}
+                owners = begun.get("provider_of_player", ())
+                if mine and owners and digests is not None:
+                    met |= {begun["providers"][place] for place in mine}
+                    found |= {digests[16 * i : 16 * i + 16] for i, place in enumerate(owners) if place in mine}
+    unknown = [wanted[digest] for digest in wanted if digest not in met]
+    if unknown:
+        raise WrongLedger(
+            f"{path} does not record which players belong to the provider {unknown[0]!r}: name the players, or keep "
+            "those of a run without them"
+        )
+    return found
 
 
 def _players_of_last_run(path: str | Path) -> set[bytes]:

@@ -119,7 +119,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
     """Yield the valuation after every round and at the end, or only at the end."""
     start = time.monotonic()
     settings, evaluator = run.settings, evaluate.evaluator
-    evaluator.recorder.beginning(evaluator.beginning.content(run.partition.names))
+    evaluator.recorder.beginning(evaluator.beginning.content(run.partition))
     ends, mark = evaluate.ends(), evaluator.mark()
     free = evaluator.beginning.counter()
     for check in (getattr(rule, "check", None) for rule in run.rules):

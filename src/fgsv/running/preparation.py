@@ -27,6 +27,8 @@ from fgsv.valuation.settings import check_precision
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
 """With another stopping rule, the budget only guards against targets out of reach."""
+LEAST_STARTED = 3
+"""Evaluations, U(0) and U(N) among them, of a run that starts from enough known ones."""
 
 
 def is_open(game: Any) -> bool:
@@ -128,6 +130,9 @@ def prepare(
     )
     running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)
     least = running.least(n, partition)
+    known = door.evaluator.known
+    if isinstance(running, Covariance) and known is not None and running.takes_up(known):
+        least = max(min(least, LEAST_STARTED), least - len(known))
     if settings.budget < least:
         least = min(least, 2**n) if asked.name == "covariance" else least
         raise ValueError(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.game import Game, Known
+from fgsv.game import Game, Known, provider_digest
 from fgsv.ledger import Ledger, WrongLedger, known
 from fgsv.ledger.earlier import take_over
 from fgsv.partition import Partition
@@ -20,6 +19,8 @@ from fgsv.types import Floats
 
 Start = str | Path | Sequence[str | Path] | Known | None
 """Earlier ledgers, which are only read; or what is known."""
+MOST_NAMED = 100_000
+"""Limit on the players of which a ledger records the provider."""
 AT_ONCE = 2**26
 """Booleans held at once when coalitions are looked up."""
 
@@ -56,9 +57,11 @@ class Beginning:
             self._checked = True
             recheck_known(self.known, self._game, workers)
 
-    def content(self, providers: Iterable[Any]) -> dict[str, Any]:
+    def content(self, partition: Partition) -> dict[str, Any]:
         """Return what a ledger records about the beginning of a run."""
-        named: dict[str, Any] = {"providers": [digest_of(name) for name in providers]}
+        named: dict[str, Any] = {"providers": [provider_digest(name) for name in partition.names]}
+        if partition.is_disjoint and partition.n_players <= MOST_NAMED:
+            named["provider_of_player"] = partition.codes.tolist()
         if self.known is not None:
             named |= {"start": self.known.sha256, "batches": b"".join(self._keys).hex()}
         return named
@@ -78,14 +81,9 @@ class Beginning:
         return values
 
 
-def digest_of(provider: Any) -> str:
-    """Return by what a ledger knows a provider again: not by name."""
-    return hashlib.sha256(str(provider).encode()).hexdigest()[:16]
-
-
 def in_words(known: Known, partition: Partition) -> str:
     """Say who is there as before, who left and joined, and how much of what is known applies."""
-    here = {digest_of(name): name for name in partition.names}
+    here = {provider_digest(name): name for name in partition.names}
     before = set(known.providers)
     players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
     if before:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from fgsv.estimators.covariance.design import Law, counts, unseen_counts
+from fgsv.estimators.covariance.design import Cells, Law
 from fgsv.estimators.covariance.process import Process
 from fgsv.semivalue import Semivalue, SizeWeights
 from fgsv.types import Floats, Ints, Masks
@@ -43,11 +43,11 @@ class Target:
         )
         return np.asarray(gain[:, None] * (masks - (sizes / self.n)[:, None]) + drift[:, None])
 
-    def exact(self, masks: Masks, values: Floats, complete: Masks) -> Floats:
-        """Return (n, q): what the complete sizes contribute, `complete` (n + 1,)."""
-        sizes = masks.sum(axis=1)
-        rows = np.flatnonzero(complete[sizes] & (sizes % self.n > 0))
-        return (self.coefficients(masks[rows]) / counts(self.n)[sizes[rows], None]).T @ values[rows]
+    def exact(self, masks: Masks, values: Floats, cells: Cells, complete: Masks) -> Floats:
+        """Return (n, q): what the complete cells contribute, `complete` (c,)."""
+        cell = cells.of(masks)
+        rows = np.flatnonzero(complete[cell] & (cells.sizes[cell] % self.n > 0))
+        return (self.coefficients(masks[rows]) / cells.of_size[cell[rows], None]).T @ values[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +79,12 @@ def correct(
     `law`. Let K be what is known, f_-j the mean of a process given K without the draw j, and
 
         E_j = sum_{T in K - j} W_i(T) U(T) + sum_{T not in K - j} W_i(T) f_-j(T)
-              + W_i(T_j) [U(T_j) - f_-j(T_j)] u_j / p(s_j)
+              + W_i(T_j) [U(T_j) - f_-j(T_j)] u_j / p_j
 
-    both sums over the sizes of j's stratum, p(s) the stratum's probability of size s, and u_j how many coalitions of
-    size s_j are not in K - j. Given the other draws T_j is uniform among these, so E_j is unbiased for the stratum
-    whatever f_-j is, and so is the mean over j. Each pair of `processes` is a process and the draws that it corrects:
-    it must not know these.
+    both sums over the cells of j's stratum (sizes, if nobody has joined), p_j the stratum's probability of j's cell,
+    and u_j how many coalitions of this cell are not in K - j. Given the other draws T_j is uniform among these, so
+    E_j is unbiased for the stratum whatever f_-j is, and so is the mean over j. Each pair of `processes` is a process
+    and the draws that it corrects: it must not know these.
 
     All f_-j come from the inverse of one covariance matrix C: with a = C^-1 U, U(T_j) - f_-j(T_j) = a_j / C^-1_jj.
     What is known counts as it is: f(T) = U(T) - d_T a_T at a known T, with d_T the variance of its own part.
@@ -92,47 +92,50 @@ def correct(
     The variance of the mean is that of the last terms, which vary about zero; in a size that fills up, by the factor
     of a finite population.
     """
-    n, sizes = target.n, masks.sum(axis=1)
-    unseen, number = unseen_counts(n, np.bincount(sizes, minlength=n + 1)), counts(n)
+    cells, cell = law.cells, law.cells.of(masks)
+    unseen, number = cells.unseen(np.bincount(cell, minlength=len(cells.sizes))), cells.of_size
     complete = unseen == 0
     opened = np.unique(law.stratum_of[(law.stratum_of >= 0) & ~complete])
-    part_of_size = np.full(n + 1, -1)
+    part_of_cell = np.full(len(unseen), -1)
     for part, stratum in enumerate(opened):
-        part_of_size[(law.stratum_of == stratum) & ~complete] = part
-    part_of = part_of_size[sizes]
+        part_of_cell[(law.stratum_of == stratum) & ~complete] = part
+    part_of = part_of_cell[cell]
     n_drawn = np.bincount(part_of[first:][part_of[first:] >= 0], minlength=len(opened))
     if not n_drawn.all():
         return None
-    # what a draw's residual stands for, and the factor of its standard deviation where its size fills up
-    left = unseen[sizes] + np.where(law.pairs & (law.stratum_of[sizes] == 0) & (2 * sizes == n), 2, 1)
-    stands_for = left / number[sizes] / np.where(law.within[sizes] > 0, law.within[sizes], 1.0)
-    alone = law.stratum_of[sizes] > 0
+    # what a draw's residual stands for, and the factor of its standard deviation where its cell fills up
+    paired = law.pairs & (law.stratum_of[cell] == 0)
+    left = unseen[cell] + np.where(paired & (2 * cells.sizes[cell] == target.n), 2, 1)
+    stands_for = left / number[cell] / np.where(law.within[cell] > 0, law.within[cell], 1.0)
+    alone = law.stratum_of[cell] > 0
     m = np.where(part_of >= 0, n_drawn[part_of], 1)
-    filling = np.where(alone, np.sqrt(unseen[sizes] * (unseen[sizes] + m)) / (unseen[sizes] + 1), 1.0)
-    found = target.exact(masks, values, complete)
+    filling = np.where(alone, np.sqrt(unseen[cell] * (unseen[cell] + m)) / (unseen[cell] + 1), 1.0)
+    found = target.exact(masks, values, cells, complete)
     weights, deviations = target.coefficients(masks), []
     for process, draws in processes:
         root, own = inverse_root(process, masks)
         solved = root.T @ (root @ values)
-        closed = process.player_values(masks, target.log_weights, target.weights, part_of_size, len(opened))
-        for part in range(len(opened)):
-            inside, rows = np.flatnonzero(part_of == part), draws[part_of[draws] == part]
-            if not len(rows):
-                continue
-            together = 2 if law.pairs and opened[part] == 0 else 1
+        without = np.zeros((len(opened), *solved.shape))  # the mean of the solutions without each draw
+        for part, stratum in enumerate(opened):
+            rows = draws[part_of[draws] == part]
+            together = 2 if law.pairs and stratum == 0 else 1
             residuals = _left_out(root, solved, rows, together)
-            closed[part][inside] += (own[inside] / number[sizes[inside]])[:, None] * weights[inside]
-            terms = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[:, None, :]
-            without = len(rows) * solved - together * (root.T @ (root[:, rows] @ residuals))
-            found += (closed[part].T @ without + terms.sum(axis=0)) / n_drawn[part]
-            terms *= (filling[rows] / n_drawn[part])[:, None, None]
-            deviations.append(terms.reshape(-1, together, *terms.shape[1:]).sum(axis=1))
+            taken_out = together * (root.T @ (root[:, rows] @ residuals))
+            without[part] = (len(rows) * solved - taken_out) / n_drawn[part]
+            here = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[:, None, :] / n_drawn[part]
+            found += here.sum(axis=0)
+            here *= filling[rows, None, None]
+            deviations.append(here.reshape(len(rows) // together, together, *here.shape[1:]).sum(axis=1))
+        found += process.player_values(masks, without, part_of_cell, target.log_weights, cells)
+        inside = np.flatnonzero(part_of >= 0)
+        by_own = (own / number[cell])[inside, None] * without[part_of[inside], inside]
+        found += weights[inside].T @ by_own
     terms = COUPLING * np.concatenate(deviations)
-    sampled = np.flatnonzero(part_of_size >= 0)
-    spent = n_drawn[part_of_size[sampled]]
+    sampled = np.flatnonzero(part_of_cell >= 0)
+    sizes, spent = cells.sizes[sampled], n_drawn[part_of_cell[sampled]]
     left = unseen[sampled] / number[sampled]
     grown = np.where(law.stratum_of[sampled] > 0, left + spent / number[sampled], left) * left
-    scale = target.weights.gain[sampled - 1] ** 2 * sampled * (n - sampled)
+    scale = target.weights.gain[sizes - 1] ** 2 * sizes * (target.n - sizes)
     precision = len(masks) ** LEARNING / float((scale * grown / law.within[sampled] / spent).sum())
     return Correction(found, _bundled(terms), _freedom(terms), precision)
 
@@ -145,9 +148,21 @@ def _left_out(root: Floats, solved: Floats, rows: Ints, together: int) -> Floats
     first, second = rows[::2], rows[1::2]
     a, b, c = inverse[::2, None], inverse[1::2, None], (root[:, first] * root[:, second]).sum(axis=0)[:, None]
     u, v = solved[first], solved[second]
-    return np.stack([b * u - c * v, a * v - c * u], axis=1).reshape(solved[rows].shape) / np.repeat(
-        a * b - c**2, 2, 0
-    )
+    found = np.stack([b * u - c * v, a * v - c * u], axis=1) / (a * b - c**2)[:, None]
+    return np.asarray(found.reshape(len(rows), solved.shape[1]))
+
+
+def predict(target: Target, cells: Cells, masks: Masks, values: Floats, process: Process) -> Floats:
+    """Return (n, q): what a process predicts from all that is known, uncorrected, so biased and of unknown error."""
+    cell = cells.of(masks)
+    complete = cells.unseen(np.bincount(cell, minlength=len(cells.sizes))) == 0
+    part_of_cell = np.where(complete | (cells.sizes % target.n == 0), -1, 0)
+    root, own = inverse_root(process, masks)
+    solved = root.T @ (root @ values)
+    inside = np.flatnonzero(part_of_cell[cell] == 0)
+    by_own = (own / cells.of_size[cell])[inside, None] * solved[inside]
+    found = process.player_values(masks, solved[None], part_of_cell, target.log_weights, cells)
+    return found + target.exact(masks, values, cells, complete) + target.coefficients(masks[inside]).T @ by_own
 
 
 def combined(parts: Sequence[Correction]) -> Correction:

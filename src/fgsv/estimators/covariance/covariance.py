@@ -19,6 +19,7 @@ from fgsv.estimators.covariance.sizes import mean_and_spread
 from fgsv.estimators.covariance.sums import check_finite, sums_by_part
 from fgsv.estimators.covariance.surrogate import Surrogate
 from fgsv.estimators.method import Draws, Problem
+from fgsv.game import Known
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, SizeWeights
 from fgsv.types import Floats, Ints
@@ -32,6 +33,8 @@ EXPLORE = 0.05
 """Fraction of the draws whose sizes do not depend on earlier values."""
 REFIT = 1.5
 """The surrogate is fitted again when the draws have grown by this factor."""
+MOST_STARTED = 512
+"""Limit on the players of a game whose opening takes up earlier draws."""
 ROUND_ENTRIES = 2**28
 """Limit on the listed players in a round, however many players there are."""
 
@@ -77,6 +80,13 @@ class Covariance:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
         return hand_over(n_players) if self.opening and self.surrogate else 0
 
+    def takes_up(self, known: Known | None) -> bool:
+        """Say whether the opening takes up what is known, also in a game that is too large to have one without."""
+        if known is None or not len(known) or not (self.opening and self.surrogate):
+            return False
+        n, drawn = known.n_players, bool((known.run >= 0).any())
+        return self.opens_with(n) > 0 or (drawn and 4 <= n <= MOST_STARTED)
+
     def for_seconds(self, seconds: float | None) -> Covariance:
         """Return the settings for a game whose evaluations take so long: cheap ones need no opening."""
         return replace(self, opening=False) if seconds is not None and seconds < CHEAP else self
@@ -91,7 +101,7 @@ class Covariance:
     def start(self, problem: Problem) -> CovarianceEstimator:
         """Return an estimator that knows only the ends."""
         proxy = self._valued_proxy(problem)
-        if not self.opens_with(problem.n_players):
+        if not self.opens_with(problem.n_players) and not self.takes_up(problem.known):
             return CovarianceEstimator(self, problem, proxy)
         per_round = self.round_size and self.draws_per_round(0, problem.n_players)
         return CovarianceEstimator(self, problem, proxy, Opening(problem, proxy, per_round))
@@ -138,6 +148,7 @@ class CovarianceEstimator:
         self._exact_proxy = np.zeros((n, n_bands, q))
         self._enumerated = np.zeros(n - 1, dtype=bool)
         self._to_enumerate: list[int] = []
+        self._announced: Epoch | None = None
         self._n_draws = 0
         self._n_permutations = np.zeros(N_STREAMS, dtype=np.int64)
         self._end = PARTS
@@ -176,7 +187,15 @@ class CovarianceEstimator:
         replicate = (self._n_permutations[:, None] + permutation) % N_REPLICATES
         self._n_permutations += permutation[:, -1] + 1
         plan = (np.arange(N_STREAMS)[:, None] * N_REPLICATES + replicate).reshape(-1)
-        return Draws(coalitions, plan, order=rng.permutation(len(plan)) if self._settings.opening else None)
+        order = rng.permutation(len(plan)) if self._settings.opening else None
+        return Draws(coalitions, plan, law=self._law(epoch), order=order)
+
+    def _law(self, epoch: Epoch) -> dict[str, Any] | None:
+        """Return the law of an epoch at its first round, where a later run may take up its draws."""
+        if epoch is self._announced or self._n > MOST_STARTED:
+            return None
+        self._announced = epoch
+        return {"probability_of_size": epoch.allocation.tolist()}
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in a round: draws of the opening, every coalition of a size, or draws of the current epoch."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import comb
 from typing import Any
 
@@ -16,38 +16,96 @@ from fgsv.types import Floats, Ints, Masks
 ENDS_FIRST = 32
 """Up to this many players, two of three of the first draws have size 1 or n - 1, until these are all known."""
 _FILLED = 4.0
-"""A size with fewer unseen coalitions than this many times its expected draws is a stratum of its own."""
+"""A cell with fewer unseen coalitions than this many times its expected draws is a stratum of its own."""
 _SPARE = 16
 _ENUMERATED = 0.75
 """A stratum that is expected to lose at least this fraction of its unseen coalitions is completed."""
 _LISTED = 50_000
-"""Up to this many coalitions of a size are listed and taken in random order; of more, they are drawn."""
+"""If a size has up to this many coalitions, those of its cells are listed and taken in random order; else drawn."""
 _TRIES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
-    """How an epoch draws. The open sizes are divided into strata, and every stratum gets a fixed part of the draws.
+class Cells:
+    """Coalitions by size and, where players have joined since earlier runs, by the latest of their members to join.
 
-    Stratum 0 holds the sizes with plenty of coalitions: each of its draws has an independent size. A size that may
-    run out of coalitions is a stratum of its own. Within a size a draw is uniform among the coalitions not yet known.
-    Hence, given all other draws of the epoch, a draw is of size s with the stratum's probability of s, and uniform
-    among the coalitions of that size that are not known without it.
+    There are L * (n + 1) cells: first those of sizes 0..n among the oldest players, last those with somebody of the
+    latest to join. Where nobody has joined, a cell is a size.
+    """
+
+    joined: Ints
+    """(n,): 0 for the players of the oldest run, up to L - 1 for the latest to join."""
+
+    @property
+    def n(self) -> int:
+        """Players."""
+        return len(self.joined)
+
+    @property
+    def n_levels(self) -> int:
+        """How often players joined, and one."""
+        return 1 + int(self.joined.max())
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """(c,): the size of each cell."""
+        return np.tile(np.arange(self.n + 1), self.n_levels)
+
+    @cached_property
+    def counts(self) -> Floats:
+        """(c,): how many coalitions each cell has."""
+        there = [int((self.joined <= level).sum()) for level in range(self.n_levels)]
+        before = [None, *there]
+        return np.array(
+            [
+                float(comb(now, s) - (0 if ago is None else comb(ago, s)))
+                for now, ago in zip(there, before, strict=False)
+                for s in range(self.n + 1)
+            ]
+        )
+
+    @cached_property
+    def of_size(self) -> Floats:
+        """(c,): how many coalitions have the size of each cell."""
+        return counts(self.n)[self.sizes]
+
+    def of(self, masks: Masks) -> Ints:
+        """Return (m,): the cell of each coalition."""
+        return np.asarray((masks * self.joined).max(axis=1) * (self.n + 1) + masks.sum(axis=1))
+
+    def unseen(self, known: Ints) -> Floats:
+        """Return (c,): how many coalitions of each cell are not known, from how many are."""
+        return np.maximum(self.counts - known, 0.0)
+
+    def known(self, masks: Masks) -> Ints:
+        """Return (c,): how many of these coalitions are in each cell."""
+        return np.bincount(self.of(masks), minlength=len(self.sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """How an epoch draws. The open cells are divided into strata, and every stratum gets a fixed part of the draws.
+
+    Stratum 0 holds the cells with plenty of coalitions: each of its draws has an independent cell. A cell that may
+    run out of coalitions is a stratum of its own. Within a cell a draw is uniform among the coalitions not yet known.
+    Hence, given all other draws of the epoch, a draw is in a cell with the stratum's probability of it, and uniform
+    among the coalitions of that cell that are not known without it.
 
     If draws come in pairs, stratum 0 draws a coalition and then its complement, and the same holds of a pair given
     all other draws: in the difference of the two what is the same for both cancels, such as interactions of two.
     """
 
+    cells: Cells
     stratum_of: Ints
-    """(n + 1,): the stratum of each size; -1 where every coalition is known."""
+    """(c,): the stratum of each cell; -1 where every coalition is known."""
     within: Floats
-    """(n + 1,): the probability of each size within its stratum."""
+    """(c,): the probability of each cell within its stratum."""
     targets: Floats
     """(k,): each stratum's part of the draws."""
     known: Ints
-    """(n + 1,): known coalitions of each size before the epoch."""
+    """(c,): known coalitions of each cell before the epoch."""
     pairs: bool = False
-    """Whether stratum 0 is drawn in pairs of complements; s and n - s are then equally probable."""
+    """Whether stratum 0 is drawn in pairs of complements; s and n - s are then equally probable, and cells sizes."""
 
     @property
     def n_strata(self) -> int:
@@ -55,8 +113,9 @@ class Law:
         return len(self.targets)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the law as JSON can hold it."""
-        return {
+        """Return the law as JSON can hold it; where nobody has joined, cells are sizes."""
+        joined = {"joined_of_player": self.cells.joined.tolist()} if self.cells.n_levels > 1 else {}
+        return joined | {
             "stratum_of_size": self.stratum_of.tolist(),
             "probability_within_stratum": self.within.tolist(),
             "part_of_stratum": self.targets.tolist(),
@@ -67,7 +126,9 @@ class Law:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Law:
         """Read what `to_dict` wrote."""
+        joined = document.get("joined_of_player", [0] * (len(document["stratum_of_size"]) - 1))
         return cls(
+            Cells(np.array(joined, dtype=np.int64)),
             np.array(document["stratum_of_size"], dtype=np.int64),
             np.array(document["probability_within_stratum"], dtype=float),
             np.array(document["part_of_stratum"], dtype=float),
@@ -79,6 +140,7 @@ class Law:
         """Say whether two laws differ by little more than rounding."""
         return (
             self.pairs == other.pairs
+            and np.array_equal(self.cells.joined, other.cells.joined)
             and np.array_equal(self.stratum_of, other.stratum_of)
             and np.array_equal(self.known, other.known)
             and np.allclose(self.within, other.within, atol=1e-2)
@@ -86,9 +148,10 @@ class Law:
         )
 
     def next_stratum(self, drawn: Ints, unseen: Floats) -> int | None:
-        """Return the stratum of the next draw: first those without any, then the one that is most behind.
+        """Return the stratum of the next draw: first those without any, then where it lowers the variance most.
 
-        `drawn` (k,) counts the draws of the epoch, `unseen` (k,) what is left in each stratum.
+        `drawn` (k,) counts the draws of the epoch, `unseen` (k,) what is left in each stratum. A stratum with m
+        draws has a variance a^2/m: the best parts are proportional to a, and one more draw takes off a^2/(m(m + 1)).
         """
         left = unseen > 0
         if not left.any():
@@ -96,9 +159,7 @@ class Law:
         waiting = np.flatnonzero(left & (drawn == 0))
         if len(waiting):
             return int(waiting[0])
-        parts = np.where(left, self.targets, 0.0)
-        parts /= parts.sum()
-        return int(np.argmax(np.where(left, parts * (drawn[left].sum() + 1) - drawn, -np.inf)))
+        return int(np.argmax(np.where(left, self.targets**2 / np.maximum(drawn * (drawn + 1), 1), -1.0)))
 
 
 @lru_cache(maxsize=8)
@@ -107,13 +168,9 @@ def counts(n: int) -> Floats:
     return np.array([float(comb(n, s)) for s in range(n + 1)])
 
 
-def unseen_counts(n: int, known: Ints) -> Floats:
-    """Return (n + 1,): how many coalitions of each size are not known."""
-    return np.maximum(counts(n) - known, 0.0)
-
-
 def first_law(n: int, base: Floats, length: int) -> Law:
     """Return the law of the first epoch, which knows nothing but the two ends, and draws pairs."""
+    cells = Cells(np.zeros(n, dtype=np.int64))
     known = np.zeros(n + 1, dtype=np.int64)
     known[[0, n]] = 1
     wanted = (base + base[::-1]) / (2 * base.sum())
@@ -121,27 +178,28 @@ def first_law(n: int, base: Floats, length: int) -> Law:
         wanted = np.where(np.isin(np.arange(1, n), (1, n - 1)), 0.0, wanted)
         wanted = wanted / (3 * wanted.sum()) if wanted.any() else wanted
         wanted[[0, -1]] = 1 / 3
-    law = divided(n, wanted, known, length, own=(1, n - 1) if n <= ENDS_FIRST else ())
+    own = (1, n - 1) if n <= ENDS_FIRST else ()
+    law = divided(cells, np.concatenate([[0.0], wanted, [0.0]]), known, length, own=own)
     return replace(law, pairs=True)
 
 
-def divided(n: int, wanted: Floats, known: Ints, length: int, own: tuple[int, ...] = ()) -> Law:
-    """Return the law that gives size s a part wanted(s) of `length` draws, (n - 1,) for the sizes 1..n-1."""
-    unseen = unseen_counts(n, known)
-    stratum_of, within = np.full(n + 1, -1), np.zeros(n + 1)
-    sizes = np.flatnonzero(unseen[1:n] > 0) + 1
-    expected = length * wanted[sizes - 1] / wanted[sizes - 1].sum()
-    few = (unseen[sizes] < _FILLED * expected + _SPARE) | np.isin(sizes, own)
-    plenty = sizes[~few]
+def divided(cells: Cells, wanted: Floats, known: Ints, length: int, own: Sequence[int] = ()) -> Law:
+    """Return the law that gives each cell its part (c,) of `length` draws; those in `own` are strata of their own."""
+    unseen = cells.unseen(known)
+    stratum_of, within = np.full(len(unseen), -1), np.zeros(len(unseen))
+    opened = np.flatnonzero((unseen > 0) & (cells.sizes % cells.n > 0))
+    expected = length * wanted[opened] / wanted[opened].sum()
+    few = (unseen[opened] < _FILLED * expected + _SPARE) | np.isin(opened, own)
+    plenty = opened[~few]
     stratum_of[plenty] = 0
     targets = [float(expected[~few].sum()) / length]
     if len(plenty):
-        within[plenty] = wanted[plenty - 1] / wanted[plenty - 1].sum()
-    for size, draws in zip(sizes[few], expected[few], strict=True):
-        stratum_of[size], within[size] = len(targets), 1.0
-        left = float(unseen[size])
+        within[plenty] = wanted[plenty] / wanted[plenty].sum()
+    for cell, draws in zip(opened[few], expected[few], strict=True):
+        stratum_of[cell], within[cell] = len(targets), 1.0
+        left = float(unseen[cell])
         targets.append((left if draws > _ENUMERATED * left else float(draws)) / length)
-    return Law(stratum_of, within, np.array(targets), known.copy())
+    return Law(cells, stratum_of, within, np.array(targets), known.copy())
 
 
 class Sampler:
@@ -167,7 +225,7 @@ class Sampler:
         n, drawn = self._n, drawn.copy()
         unseen = np.zeros(law.n_strata)
         opened = law.stratum_of >= 0
-        np.add.at(unseen, law.stratum_of[opened], unseen_counts(n, law.known)[opened])
+        np.add.at(unseen, law.stratum_of[opened], law.cells.unseen(law.known)[opened])
         cumulative = np.cumsum(law.within * (law.stratum_of == 0))
         taken: set[bytes] = set()
         rows: list[Masks] = []
@@ -176,38 +234,42 @@ class Sampler:
             if stratum is None:
                 break
             if stratum > 0:
-                size = int(np.flatnonzero(law.stratum_of == stratum)[0])
-                if unseen[stratum] > _LISTED:
-                    row = self._unseen(np.cumsum(np.arange(n + 1) == size), taken, rng)
+                cell = int(np.flatnonzero(law.stratum_of == stratum)[0])
+                if law.cells.of_size[cell] > _LISTED:
+                    row = self._unseen(law.cells, np.cumsum(np.arange(len(cumulative)) == cell), taken, rng)
                 else:
-                    if size not in self._queues:
-                        self._queues[size] = int(drawn[stratum]), self._shuffled(size, rng)
-                    begun, queue = self._queues[size]
+                    if cell not in self._queues:
+                        self._queues[cell] = int(drawn[stratum]), self._shuffled(law.cells, cell, rng)
+                    begun, queue = self._queues[cell]
                     row = queue[int(drawn[stratum]) - begun]
             elif self._partner is not None:
                 row, self._partner = self._partner, None
             else:
-                row = self._unseen(cumulative, taken, rng)
+                row = self._unseen(law.cells, cumulative, taken, rng)
                 self._partner = ~row if law.pairs else None
             taken.add(np.packbits(row).tobytes())
             rows.append(row)
             drawn[stratum] += 1
         return np.array(rows, dtype=bool).reshape(-1, n)
 
-    def _shuffled(self, size: int, rng: np.random.Generator) -> Masks:
-        """Return all unseen coalitions of a size in random order."""
-        masks = Coalitions.of_size(self._n, size).masks()
-        new = np.array([row.tobytes() not in self._seen for row in np.packbits(masks, axis=1)])
+    def _shuffled(self, cells: Cells, cell: int, rng: np.random.Generator) -> Masks:
+        """Return all unseen coalitions of a cell in random order."""
+        masks = Coalitions.of_size(self._n, int(cells.sizes[cell])).masks()
+        masks = masks[cells.of(masks) == cell]
+        new = np.array([row.tobytes() not in self._seen for row in np.packbits(masks, axis=1)], dtype=bool)
         return masks[new][rng.permutation(int(new.sum()))]
 
-    def _unseen(self, cumulative: Floats, taken: set[bytes], rng: np.random.Generator) -> Masks:
+    def _unseen(self, cells: Cells, cumulative: Floats, taken: set[bytes], rng: np.random.Generator) -> Masks:
         for _ in range(_TRIES):
-            size = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+            cell = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+            size, level = int(cells.sizes[cell]), cell // (self._n + 1)
+            there = np.flatnonzero(cells.joined <= level)
+            latest = cells.joined == level
             row = np.zeros(self._n, dtype=bool)
             for _ in range(_TRIES):
                 row[:] = False
-                row[rng.permutation(self._n)[:size]] = True
+                row[there[rng.permutation(len(there))[:size]]] = True
                 key = np.packbits(row).tobytes()
-                if key not in self._seen and key not in taken:
+                if (level == 0 or row[latest].any()) and key not in self._seen and key not in taken:
                     return row
         raise RuntimeError("no coalition is left to draw: this is a bug in fgsv")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.covariance.correction import Correction, Target, combined, correct, inverse_root
-from fgsv.estimators.covariance.design import Law, Sampler, counts, divided, first_law, unseen_counts
+from fgsv.estimators.covariance.correction import Correction, Target, combined, correct, inverse_root, predict
+from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
@@ -49,6 +49,8 @@ OLD_DRAWS = 4
 """Draws of earlier runs that make a size a stratum of its own, in which they count beside new ones."""
 MOST_KNOWN = 1500
 """Limit on the coalitions of earlier runs that are used: those that were drawn first, at random among equals."""
+MOST_LEVELS = 3
+"""Limit on the sets of players of earlier runs that are told apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ class Epoch:
     def from_dict(cls, document: Mapping[str, Any]) -> Epoch:
         """Read what `to_dict` wrote."""
         law, parameters = Law.from_dict(document["law"]), np.array(document["process"], dtype=float)
-        process = Process(len(law.stratum_of) - 1, parameters)
+        process = Process(law.cells.n, parameters)
         beta = np.array(document["proxy"], dtype=float)
         beta = beta if beta.size else beta.reshape(0, document["outputs"])  # an empty list forgets its columns
         return cls(document["first"], document["end"], law, process, beta)
@@ -108,26 +110,50 @@ class Beginning:
     values: Floats
     n_memos: int
     """Coalitions whose values are all that is known of them."""
+    cells: Cells
     seed: list[int]
 
     @classmethod
     def of(cls, known: Known, seed: int) -> Beginning:
         """Return what is used of what is known.
 
-        A coalition that was drawn uniformly among those of its size, in a game with all players of this one, and
-        happens to avoid those who have left, is uniform among the coalitions of its size in this one.
+        A coalition that was drawn uniformly among those of its size, and happens to avoid those who have left, is
+        uniform among the coalitions of its size of the players who were there then and are now: a cell, if nobody
+        joined before the run whom another run did not have.
         """
         masks, n = known.masks(), known.n_players
         sizes = masks.sum(axis=1)
-        had_all = np.array([bool(run.had.all()) for run in known.runs] + [False])
-        drawn = had_all[known.run]
-        by_size = np.bincount(sizes[drawn], minlength=n + 1)
-        drawn &= by_size[sizes] >= OLD_DRAWS
+        joined, latest = _levels(known)
+        cells = Cells(joined)
+        cell = cells.of(masks)
+        drawn = cell // (n + 1) <= latest[known.run]
+        by_cell = np.bincount(cell[drawn], minlength=len(cells.sizes))
+        drawn &= by_cell[cell] >= OLD_DRAWS
         rng = np.random.default_rng([seed, len(known)])
         order = rng.permutation(np.flatnonzero(sizes % n > 0))
         order = order[np.argsort(~drawn[order], kind="stable")][:MOST_KNOWN]
         order = order[np.argsort(drawn[order], kind="stable")]
-        return cls(masks[order], known.values[order], int((~drawn[order]).sum()), [seed, len(known), 1])
+        seeds = [seed, len(known), 1]
+        return cls(masks[order], known.values[order], int((~drawn[order]).sum()), cells, seeds)
+
+
+def _levels(known: Known) -> tuple[Ints, Ints]:
+    """Return (n,) when each player joined, and for each run the last level that it had: -1 if it is no use.
+
+    Runs are of use if of any two one had all the players of the other; those with the most draws come first.
+    """
+    n_draws = np.bincount(known.run[known.run >= 0], minlength=len(known.runs))
+    chain: list[Masks] = []
+    for number in np.argsort(-n_draws, kind="stable"):
+        had = known.runs[number].had
+        new = had.any() and not any(np.array_equal(had, each) for each in chain)
+        nested = all((had <= each).all() or (had >= each).all() for each in chain)
+        if new and nested and len(chain) < MOST_LEVELS:
+            chain.append(had)
+    chain.sort(key=lambda each: int(each.sum()))
+    joined = sum((~each for each in chain), np.zeros(known.n_players, dtype=np.int64))
+    had_level = [[i for i, each in enumerate(chain) if np.array_equal(each, run.had)] for run in known.runs]
+    return np.asarray(joined), np.array([each[0] if each else -1 for each in had_level] + [-1])
 
 
 class Opening:
@@ -151,6 +177,7 @@ class Opening:
         self.masks: Masks = Coalitions.ends(n).masks()
         self.values: Floats = problem.ends
         self.proxies: Floats = np.zeros((2, *proxy.values.shape[1:]))
+        self._cells = Cells(np.zeros(n, dtype=np.int64))
         self._sampler = Sampler(n)
         self._sampler.add(self.masks)
         # the coefficients of a proxy are unknown in the first epoch, so that it is short
@@ -183,24 +210,23 @@ class Opening:
     @property
     def complete(self) -> Masks:
         """(n + 1,): whether every coalition of a size is known."""
-        return unseen_counts(self._n, self.known) == 0
+        return np.asarray(counts(self._n) <= self.known)
 
     def _begin(self, known: Beginning) -> None:
         """Open the first epoch with what is known: draws that were uniform within their size count as its own."""
-        n = self._n
-        self.n_known = len(known.values)
+        self.n_known, self._cells = len(known.values), known.cells
         self.masks = np.concatenate([self.masks, known.masks])
         self.values = np.concatenate([self.values, known.values])
         self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(Coalitions.from_masks(known.masks))])
         self._sampler.add(known.masks)
         rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
-        process = self._fitted(Process.default(n), self.masks, self._beyond(beta))
+        process = self._fitted(Process.default(self._n), self.masks, self._beyond(beta))
         wanted = self._wanted(process, rng)
         end = GROWTH * self.n_evaluations
         first = 2 + known.n_memos
-        before = np.bincount(self.sizes[:first], minlength=n + 1)
-        law = divided(n, wanted, before, end - first, own=tuple(np.unique(known.masks[known.n_memos :].sum(axis=1))))
+        own = np.unique(self._cells.of(self.masks[first:])).tolist()
+        law = divided(self._cells, wanted, self._cells.known(self.masks[:first]), end - first, own=own)
         self.epochs = [Epoch(first, end, law, process, beta)]
         self.end = max(self.end, end)
 
@@ -226,8 +252,8 @@ class Opening:
 
     def _round(self, rng: np.random.Generator) -> Draws:
         epoch = self.epochs[-1]
-        per_round = self._per_round or self._round_after(self.n_evaluations)
-        strata = epoch.law.stratum_of[self.sizes[epoch.first :]]
+        per_round = self._per_round or self._round_after(self.n_evaluations - self.n_known)
+        strata = epoch.law.stratum_of[epoch.law.cells.of(self.masks[epoch.first :])]
         drawn = np.bincount(strata, minlength=epoch.law.n_strata)
         rows = self._sampler.draw(epoch.law, drawn, min(per_round, epoch.end - self.n_evaluations), rng)
         law = None if epoch is self._announced else epoch.to_dict()
@@ -253,11 +279,13 @@ class Opening:
     def estimate(self) -> Estimate:
         """Return the player values and their deviations."""
         if self.complete.all():
-            exact = self._target.exact(self.masks, self.values, self.complete)
+            exact = self._target.exact(
+                self.masks, self.values, self._cells, np.ones(len(self._cells.sizes), dtype=bool)
+            )
             return Estimate(self._whole(exact), exact=True, efficient=self._efficient)
         self._current = self._current or self._corrected()
         if not self._closed and self._current is None:
-            return Estimate(self._whole(np.zeros((self._n, self._ends.shape[1]))))  # too few draws: error unknown
+            return Estimate(self._whole(self._predicted()))  # too few draws: error unknown
         found, beta = self.combined()
         check_finite(found.values)
         deviations = self._proxy.add_errors(found.deviations, beta)
@@ -309,28 +337,36 @@ class Opening:
         found = correct(self._target, epoch.law, epoch.first, masks, values, processes)
         if found is None:
             return None
-        line = self._target.weights.drift @ self._line(np.arange(1, self._n))
-        return Correction(found.values + line, found.deviations, found.freedom, found.precision), epoch.beta
+        values = found.values + self._of_line
+        return Correction(values, found.deviations, found.freedom, found.precision), epoch.beta
+
+    def _predicted(self) -> Floats:
+        """Return (n, q): what the process predicts."""
+        epoch = self.epochs[-1]
+        found = predict(self._target, self._cells, self.masks, self._beyond(epoch.beta), epoch.process)
+        return found + self._of_line + (self._proxy.values * epoch.beta).sum(axis=1)
+
+    @property
+    def _of_line(self) -> Floats:
+        """What the line between the ends contributes, the same to all players."""
+        return np.asarray(self._target.weights.drift @ self._line(np.arange(1, self._n)))
 
     def _whole_pairs(self, epoch: Epoch) -> Ints:
         """Return the evaluations without a draw that waits for its complement: it says where other pairs are not."""
-        rows = np.arange(self.n_evaluations)
-        paired = np.flatnonzero(epoch.law.stratum_of[self.sizes] == 0)
-        paired = paired[paired >= epoch.first]
-        return np.delete(rows, paired[-1]) if epoch.law.pairs and len(paired) % 2 else rows
+        rows, law = np.arange(self.n_evaluations), epoch.law
+        paired = rows[epoch.first :][law.stratum_of[law.cells.of(self.masks[epoch.first :])] == 0]
+        return np.delete(rows, paired[-1]) if law.pairs and len(paired) % 2 else rows
 
     def _folds(self, law: Law, masks: Masks, draws: Ints) -> list[Ints]:
-        """Divide the draws into a few parts, pairs together; a size that is complete needs no correction."""
-        sizes = masks.sum(axis=1)
-        open_sizes = unseen_counts(self._n, np.bincount(sizes, minlength=self._n + 1)) > 0
-        draws = draws[open_sizes[sizes[draws]]]
-        paired = law.pairs & (law.stratum_of[sizes[draws]] == 0)
+        """Divide the draws into a few parts, pairs together; a cell that is complete needs no correction."""
+        cell = law.cells.of(masks)
+        draws = draws[law.cells.unseen(law.cells.known(masks))[cell[draws]] > 0]
+        paired = law.pairs & (law.stratum_of[cell[draws]] == 0)
         turns = np.where(paired, (np.cumsum(paired) - 1) // 2, np.cumsum(~paired) - 1) % FOLDS
         return [draws[turns == turn] for turn in np.unique(turns)]
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
-        n, known = self._n, self.known
         self._current = self._current or self._corrected()
         if self._current is not None:
             self._closed.append(self._current)
@@ -340,11 +376,14 @@ class Opening:
         wanted = self._wanted(process, rng)
         first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
         self._sampler.new_epoch()
-        self.epochs.append(Epoch(first, end, divided(n, wanted, known, end - first), process, beta))
+        law = divided(self._cells, wanted, self._cells.known(self.masks), end - first)
+        self.epochs.append(Epoch(first, end, law, process, beta))
 
     def _wanted(self, process: Process, rng: np.random.Generator) -> Floats:
-        """Return (n - 1,): the part of the next draws that each size is to have."""
-        base = self._base * (unseen_counts(self._n, self.known) / counts(self._n))[1 : self._n]
+        """Return (c,): the part of the next draws that each cell is to have."""
+        cells = self._cells
+        base = np.concatenate([[0.0], self._base, [0.0]])[cells.sizes]
+        base *= cells.unseen(cells.known(self.masks)) / cells.of_size
         best = base * self._uncertainty(process, rng)
         return np.asarray(EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum())
 
@@ -365,14 +404,28 @@ class Opening:
 
     def uncertainty(self, rng: np.random.Generator) -> Floats:
         """Return (n - 1,): the root mean squared error to expect of predictions at each size, in some unit."""
-        return self._uncertainty(self.epochs[-1].process, rng)
+        expected = self._uncertainty(self.epochs[-1].process, rng) ** 2 * self._cells.counts / self._cells.of_size
+        return np.asarray(np.sqrt(expected.reshape(-1, self._n + 1).sum(axis=0))[1 : self._n])
 
     def _uncertainty(self, process: Process, rng: np.random.Generator) -> Floats:
-        n = self._n
-        some = np.unique(np.rint(np.linspace(1, n - 1, min(n - 1, 63))).astype(np.int64))
-        sizes = np.repeat(some, 24 if n <= 64 else 8)
-        masks = rng.permuted(np.tile(np.arange(n), (len(sizes), 1)), axis=1) < sizes[:, None]
+        """Return (c,): the same for each cell."""
+        n, joined = self._n, self._cells.joined
         root, _ = inverse_root(process, self.masks)
-        explained = ((root @ process.covariance(self.masks, masks)) ** 2).sum(axis=0)
-        variance = np.maximum(process.variance(sizes) - explained, 1e-12).reshape(len(some), -1).mean(axis=1)
-        return np.interp(np.arange(1, n), some, np.sqrt(variance))
+        found = np.zeros((self._cells.n_levels, n + 1))
+        for level in range(self._cells.n_levels):
+            there, latest = np.flatnonzero(joined <= level), np.flatnonzero(joined == level)
+            most = min(len(there), n - 1)
+            some = np.unique(np.rint(np.linspace(1, most, min(most, 63))).astype(np.int64))
+            sizes = np.repeat(some, 24 if n <= 64 else 8)
+            order = rng.permuted(np.tile(there, (len(sizes), 1)), axis=1)
+            members = np.arange(len(there)) < sizes[:, None]
+            masks = np.zeros((len(sizes), n), dtype=bool)
+            np.put_along_axis(masks, order, members, axis=1)
+            if level:  # somebody of the latest is in; which of them, matters little here
+                missing = np.flatnonzero(~masks[:, latest].any(axis=1))
+                masks[missing, order[missing, 0]] = False
+                masks[missing, rng.choice(latest, len(missing))] = True
+            explained = ((root @ process.covariance(self.masks, masks)) ** 2).sum(axis=0)
+            variance = np.maximum(process.variance(sizes) - explained, 1e-12).reshape(len(some), -1).mean(axis=1)
+            found[level] = np.interp(np.arange(n + 1), some, np.sqrt(variance))
+        return found.reshape(-1)

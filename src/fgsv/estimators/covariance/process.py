@@ -9,8 +9,9 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
+from fgsv.coalitions import log_choose
+from fgsv.estimators.covariance.design import Cells
 from fgsv.estimators.covariance.surrogate import SetKernel
-from fgsv.semivalue import SizeWeights
 from fgsv.types import Floats, Ints, Masks
 
 _KNOTS = 6
@@ -176,40 +177,63 @@ class Process:
 
     # --- player values
 
-    def player_values(
-        self, masks: Masks, log_weights: Floats, weights: SizeWeights, part_of: Ints, n_parts: int
-    ) -> Floats:
-        """Return (n_parts, m, n): the players' values of the games k(., T), for the T in the rows of `masks`.
+    def player_values(self, masks: Masks, loads: Floats, part_of: Ints, log_weights: Floats, cells: Cells) -> Floats:
+        """Return (n, q): the players' values of a sum of covariances with coalitions T, the rows of `masks`.
 
-        `part_of` (n + 1,) assigns the sizes to parts, -1 to none: a part's values are those of a game that is worth
-        k(S, T) at its sizes and nothing at the others. For the product, prod_j (b_j + a_j z) with a_j the factor of a
-        player inside and b_j that of one outside, the coefficient of z^k over C(n, k) is the mean e_k over coalitions
-        of size k. Without player i the means Q_k satisfy e_k = (1 - k/n) b_i Q_k + (k/n) a_i Q_(k-1): solved for the
-        larger term, upwards from k = 0 and downwards from n - 1, this is stable.
+            f(S) = sum over T of loads[p, T] k(S, T)   for the coalitions S of part p
+
+        `loads` is (parts, m, q). `part_of` (c,) assigns the cells to parts, -1 to none: there f is nothing.
+        `log_weights` (n,) are those of a semivalue. Coalitions of the players of a level and of those before are
+        summed together; what they have of earlier levels then counts by the difference of the loads.
         """
-        n, m, p = self.n, len(masks), self.parameters
-        sizes, scale = masks.sum(axis=1), np.exp(self.log_scale)
-        values = np.zeros((n_parts, m, n))
-        log_counts = _log_counts(n)
-        # the part of size s in the value of i: + share_s Q_(s-1) a_i - miss_s Q_s b_i
-        joined = np.exp(log_weights + log_counts)  # p(k) C(n - 1, k)
+        n, values = self.n, np.zeros((self.n, loads.shape[2]))
+        padded = np.concatenate([loads, np.zeros((1, *loads.shape[1:]))])  # the last one is for part -1
+        of_level = part_of.reshape(cells.n_levels, n + 1)
+        for level in range(cells.n_levels):
+            there = cells.joined <= level
+            mine = padded[of_level[level]]
+            if level + 1 < cells.n_levels:
+                mine = mine - padded[of_level[level + 1]]
+            if mine.any():
+                self._add_product(values, masks, there, mine, log_weights)
+                self._add_others(values, masks, there, mine, log_weights)
+        return values
 
-        def add(k: int, means: Floats) -> None:
-            for size, factor, each in ((k + 1, joined[k], inside), (k, -joined[k], outside)):
-                if part_of[size] >= 0:
-                    np.multiply(means, each, out=product)
-                    np.multiply(product, factor * scale[size], out=product)
-                    np.add(values[part_of[size]], product, out=values[part_of[size]])
+    def _add_product(self, values: Floats, masks: Masks, there: Masks, loads: Floats, log_weights: Floats) -> None:
+        """Add the values of the product, from coalitions of the players who are `there` (n,); loads (n + 1, m, q).
 
+        For prod_j (b_j + a_j z), with a_j the factor of a player inside and b_j that of one outside, the coefficient
+        of z^k over C(n, k) is the mean e_k over coalitions of size k. Without player i the means Q_k satisfy
+        e_k = (1 - k/n) b_i Q_k + (k/n) a_i Q_(k-1): solved for the larger term, upwards from k = 0 and downwards from
+        n - 1, this is stable. Here n counts those who are there; all others are outside.
+        """
+        n, m, scale = int(there.sum()), len(masks), np.exp(self.log_scale)
         far = np.exp(-self.rates)
-        inside, outside = np.where(masks, 1.0, far), np.where(masks, far, 1.0)
-        product, means = np.empty((m, n)), np.zeros((n + 1, m))
+        outside = np.where(masks, far, 1.0)
+        others = np.exp(self.parameters[_PRODUCT]) * scale[masks.sum(axis=1)] * outside[:, ~there].prod(axis=1)
+        loads = loads * scale[:, None, None] * others[:, None]
+        used = np.asarray(loads.any(axis=(1, 2)))
+        inside, outside = np.where(masks, 1.0, far)[:, there], outside[:, there]
+        means = np.zeros((n + 1, m))
         means[0] = 1
         for j in range(n):
             above = np.arange(1, j + 2)[:, None]
             stay, join = (j + 1 - above) * outside[:, j], above * inside[:, j]
             means[1 : j + 2] = (stay * means[1 : j + 2] + join * means[: j + 1]) / (j + 1)
             means[0] *= outside[:, j]
+        if n < self.n:
+            sizes = np.arange(n + 1)
+            missed = np.exp(log_weights[sizes] + log_choose(n, sizes))  # p(k) C(n, k)
+            values[~there] -= np.einsum("k,km,kmq->q", missed, means, loads[: n + 1])
+        joined = np.exp(log_weights[:n] + log_choose(n - 1, np.arange(n)))  # p(k) C(n - 1, k)
+        found = np.zeros((n, values.shape[1]))
+
+        def add(k: int, means: Floats) -> None:
+            # the part of size s in the value of i: + share_s Q_(s-1) a_i - miss_s Q_s b_i
+            for size, factor, each in ((k + 1, joined[k], inside), (k, -joined[k], outside)):
+                if used[size]:
+                    found[:] += factor * ((means * each).T @ loads[size])
+
         # upwards while (k/n) a_i < (1 - k/n) b_i, downwards from n - 1 to there
         turn = np.ceil(n * outside / (inside + outside)).astype(np.int64)
         without = means[0][:, None] / outside
@@ -226,20 +250,25 @@ class Process:
             if k < turn.max():
                 without[k < turn] = 0.0
             add(k, without)
-        values *= np.exp(p[_PRODUCT]) * scale[sizes][:, None]
-        within = sizes % n != 0
-        member = masks - (sizes / n)[:, None]
-        covariance, mean = _set_moments(n)
-        drift_terms = self._of_size_alone(sizes)
-        for part in range(n_parts):
-            on = part_of[1:n] == part
-            gain, drift = weights.gain * on * scale[1:n], weights.drift * on
-            factor = np.zeros(m)
-            factor[within] = np.exp(p[_OVERLAP]) * scale[sizes[within]]
-            t = np.where(within, sizes, 1) - 1
-            values[part] += (factor * (covariance.T @ gain)[t])[:, None] * member
-            values[part] += (factor * (mean.T @ (drift * scale[1:n]))[t] + drift_terms.T @ drift)[:, None]
-        return values
+        values[there] += found
+
+    def _add_others(self, values: Floats, masks: Masks, there: Masks, loads: Floats, log_weights: Floats) -> None:
+        """Add the values of the overlap, the trend and the curve, as `_add_product` does those of the product."""
+        n, sizes, scale = self.n, masks.sum(axis=1), np.exp(self.log_scale)
+        here, n_here = masks[:, there], int(there.sum())
+        s = np.arange(1, min(n_here + 1, n))
+        loads = loads[s]
+        joined, left = (np.exp(log_choose(n_here, s) + log_weights[k]) for k in (s - 1, s))
+        drift = (joined * s - left * (n_here - s)) / n_here
+        pairs, which = np.unique(np.stack([sizes, here.sum(axis=1)]), axis=1, return_inverse=True)
+        covariance, mean = SetKernel.of(n).moments_within(n_here, *pairs)
+        factor = np.exp(self.parameters[_OVERLAP]) * scale[sizes]
+        at = (joined + left)[:, None] * scale[s][:, None] * covariance[:, which.reshape(-1)] * factor
+        by_row = np.einsum("sm,smq->mq", at, loads)
+        by_size = self._of_size_alone(sizes)[: len(s)] + scale[s][:, None] * mean[:, which.reshape(-1)] * factor
+        summed = np.einsum("sm,smq->sq", by_size, loads)
+        values[there] += (here - here.mean(axis=1, keepdims=True)).T @ by_row + drift @ summed
+        values[~there] -= left @ summed
 
     def _of_size_alone(self, sizes: Ints) -> Floats:
         """Return (n - 1, m): trend and curve between the sizes 1..n-1 and these."""
@@ -287,11 +316,6 @@ def _overlap(left: Masks, right: Masks, s: Ints, t: Ints, n: int) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _set_moments(n: int) -> tuple[Floats, Floats]:
-    return SetKernel.of(n).moments()
-
-
-@lru_cache(maxsize=8)
 def _logit(n: int) -> Floats:
     s = np.arange(n + 1)
     return np.asarray(np.log((s + 0.5) / (n - s + 0.5)))
@@ -309,13 +333,6 @@ def _hats(n: int) -> Floats:
     centres = np.linspace(logit[1], logit[n - 1], _KNOTS)
     at = np.clip(logit, centres[0], centres[-1])[:, None]
     return np.asarray(np.maximum(0, 1 - np.abs(at - centres) / (centres[1] - centres[0])))
-
-
-@lru_cache(maxsize=8)
-def _log_counts(n: int) -> Floats:
-    from fgsv.coalitions import log_choose
-
-    return log_choose(n - 1, np.arange(n))
 
 
 @lru_cache(maxsize=8)

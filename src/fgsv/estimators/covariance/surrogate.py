@@ -120,6 +120,41 @@ class SetKernel:
             covariance[s - 1] = (k * z).sum(axis=1) * np.sqrt(s * (n - s) / (t * (n - t)))
         return covariance, mean
 
+    def moments_within(self, n_here: int, t: Ints, t_here: Ints) -> tuple[Floats, Floats]:
+        """Return tables C and M like `moments`, for S uniform among the coalitions of s of `n_here` of the players.
+
+        `t` and `t_here` (k,) count the players of T, and those among the n_here; s = 1..n_here, but below n. A row
+        for each s. Where T is the empty or the full coalition, the kernel is nothing.
+        """
+        inner = t % self.n > 0
+        if n_here == self.n:
+            covariance, mean = self.moments()
+            return covariance[:, t * inner - 1] * inner, mean[:, t * inner - 1] * inner
+        return self._moments_within(n_here, *((each * inner).tobytes() for each in (t, t_here)))
+
+    @lru_cache(maxsize=4)  # noqa: B019 - kernels are few and cached themselves
+    def _moments_within(self, n_here: int, t_bytes: bytes, t_here_bytes: bytes) -> tuple[Floats, Floats]:
+        n, (t, t_here) = self.n, (np.frombuffer(each, dtype=np.int64)[:, None] for each in (t_bytes, t_here_bytes))
+        log_factorial = np.append(gammaln(np.arange(n + 1) + 1.0), np.inf)  # the last one is for what is impossible
+        overlap = np.arange(int(t_here.max()) + 1)
+        rest = t_here - overlap
+        among = log_factorial[t_here] - log_factorial[overlap] - log_factorial[np.maximum(rest, -1)]
+        inner, at = t > 0, np.maximum(t, 1) - 1
+        by_member = 1 / np.where((t_here > 0) & (t_here < n_here), t_here * (n_here - t_here), np.inf)
+        covariance, mean = np.zeros((2, min(n_here, n - 1), len(t)))
+        for s in range(1, min(n_here, n - 1) + 1):
+            outside = s - overlap
+            log_p = among + log_factorial[n_here - t_here] - log_factorial[np.maximum(outside, -1)]
+            log_p = log_p - log_factorial[np.clip(n_here - t_here - outside, -1, n)]
+            log_p -= log_factorial[n_here] - log_factorial[s] - log_factorial[n_here - s]
+            p = np.exp(log_p) * inner
+            z = (overlap * n - s * t) / np.sqrt(s * (n - s) * np.where(inner, t * (n - t), 1))
+            a = self.c[s - 1] * self.c[at] - self.d[s - 1] * self.d[at]
+            k = p / (np.where(p > 0, a - z, 1.0) * self.g[s - 1] * self.g[at])
+            mean[s - 1] = k.sum(axis=1)
+            covariance[s - 1] = (k * (overlap * n_here - s * t_here) * by_member).sum(axis=1)
+        return covariance, mean
+
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
