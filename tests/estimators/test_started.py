@@ -103,7 +103,7 @@ def test_known_evaluations_count_towards_the_least_budget(tmp_path, quick):
     assert np.square(few.values - truth).sum() < np.square(equal - truth).sum()
 
 
-def test_more_players_than_an_opening_has(tmp_path, quick):
+def test_more_players_than_an_opening_has(tmp_path):
     """In a game of 140 players old draws of the default method correct too, and the error is known."""
     worth = np.random.default_rng(3).exponential(size=140)
 
