@@ -252,7 +252,7 @@ class Opening:
 
     def _round(self, rng: np.random.Generator) -> Draws:
         epoch = self.epochs[-1]
-        per_round = self._per_round or self._round_after(self.n_evaluations - self.n_known)
+        per_round = self._per_round or self._next_round()
         strata = epoch.law.stratum_of[epoch.law.cells.of(self.masks[epoch.first :])]
         drawn = np.bincount(strata, minlength=epoch.law.n_strata)
         rows = self._sampler.draw(epoch.law, drawn, min(per_round, epoch.end - self.n_evaluations), rng)
@@ -260,11 +260,12 @@ class Opening:
         self._announced = epoch
         return Draws(Coalitions.from_masks(rows), law=law, follow=self._follow, order=np.arange(len(rows)))
 
-    @staticmethod
-    def _round_after(n_evaluations: int) -> int:
-        if n_evaluations < LEAST:
-            return LEAST - n_evaluations
-        return min(max(PER_ROUND, n_evaluations // 8), n_evaluations)
+    def _next_round(self) -> int:
+        """Return the draws of the next round: few where an estimate soon says what a run will cost, or is cheap."""
+        new = self.n_evaluations - self.n_known
+        if new < LEAST:
+            return LEAST - new
+        return max(min(max(PER_ROUND, new // 8), new), self.n_known // 16)
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in the values of a round."""
