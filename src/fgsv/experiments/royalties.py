@@ -195,7 +195,8 @@ def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
         axis.axhline(0, color="black", linewidth=0.6)
         axis.set_ylabel(prompt, fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[-1].set_xticks(where, brands, fontsize=9)
+    slanted: dict[str, Any] = {"rotation": 25, "ha": "right"} if sum(map(len, brands)) > 36 else {}
+    axes[-1].set_xticks(where, brands, fontsize=9, **slanted)
     handles = [
         axes[0].bar([0], [0], color=colour, label=label)
         for colour, label in (("#3b6ea8", "whole"), ("#d9772b", "split: large"), ("#f2b880", "small"))
