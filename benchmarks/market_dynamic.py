@@ -37,7 +37,7 @@ class Memo:
         return np.array([self._known[key] for key in keys])
 
 
-def prefixes(order: Sequence[int], n: int) -> np.ndarray:
+def prefixes(order: np.ndarray, n: int) -> np.ndarray:
     """Return the coalitions of the first 0, 1, ... players in an order, among n."""
     masks = np.zeros((len(order) + 1, n), dtype=bool)
     for size, player in enumerate(order):

@@ -5,6 +5,7 @@ import pytest
 
 import fgsv
 from fgsv.estimators.covariance import opening
+from fgsv.estimators.covariance.design import Cells, Sampler, divided
 from fgsv.estimators.covariance.opening import Beginning
 from fgsv.ledger import known
 
@@ -43,6 +44,20 @@ def test_draws_of_an_earlier_run_count_where_it_had_everybody(tmp_path):
     joined = Beginning.of(known(MARCH, [tmp_path / "april.db"]), 0)
     assert joined.cells.joined.tolist() == [1] + [0] * 8
     assert joined.n_memos < 5 < 90 < len(joined.masks)
+
+
+def test_cells_have_all_coalitions_and_are_drawn_from():
+    """Each coalition is in the cell of its size and its latest member, and is drawn once until none is left."""
+    n, cells = 6, Cells(np.array([2, 0, 0, 1, 0, 1]))
+    everything = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
+    np.testing.assert_array_equal(cells.known(everything), cells.counts)
+    ends = everything[[0, -1]]
+    sampler = Sampler(n)
+    sampler.add(ends)
+    law = divided(cells, cells.counts / cells.of_size, cells.known(ends), 50)
+    drawn = sampler.draw(law, np.zeros(law.n_strata, dtype=int), 100, np.random.default_rng(0))
+    assert len(np.unique(drawn, axis=0)) == len(drawn) == 2**n - 2
+    assert (law.stratum_of[cells.of(drawn)] >= 0).all()
 
 
 def test_who_joined_when(tmp_path):

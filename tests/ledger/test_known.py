@@ -17,6 +17,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Purpose, WrongLedger, known
 from fgsv.ledger.earlier import match
+from fgsv.ledger.tools import merge
 
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefgh")}
 OLD = Path(__file__).parents[1] / "data" / "0.1.0"
@@ -67,7 +68,7 @@ def test_the_order_of_ledgers_and_of_writing_does_not_matter(tmp_path):
     one = known(game, [tmp_path / "a.db", tmp_path / "b.db"])
     other = known(game, [tmp_path / "b.db", tmp_path / "a.db"])
     assert one.sha256 == other.sha256
-    fgsv.ledger.tools.merge(tmp_path / "both.db", [tmp_path / "b.db", tmp_path / "a.db"])
+    merge(tmp_path / "both.db", [tmp_path / "b.db", tmp_path / "a.db"])
     assert known(game, [tmp_path / "both.db"]).sha256 == one.sha256
     assert known(game, [tmp_path / "a.db"]).sha256 != one.sha256
 
