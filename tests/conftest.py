@@ -31,7 +31,19 @@ SLOW = {
     "test_torture.py",
     "test_workers.py",
 }
-WHOLE_OPENING = {"test_opening.py", "test_started.py", "test_docs.py", "test_bench.py"}
+WHOLE_OPENING = {
+    "test_audit_running.py",
+    "test_docs.py",
+    "test_ledger_files.py",
+    "test_lost_results.py",
+    "test_notebook.py",
+    "test_opening.py",
+    "test_release.py",
+    "test_started.py",
+    "test_verification_laws.py",
+    "test_workers.py",
+}
+"""Files that test the opening itself, or compare with what another process gives."""
 
 
 def pytest_collection_modifyitems(items):
@@ -64,14 +76,15 @@ def no_einsum_of_empty_arrays(monkeypatch):
     monkeypatch.setattr(np, "einsum", checked)
 
 
-@pytest.fixture(autouse=True)
-def short_opening(monkeypatch, request):
+@pytest.fixture(autouse=True, scope="module")
+def short_opening(request):
     """Shorten the opening of the default method and its fits: its precision has tests of its own."""
-    if request.path.name not in WHOLE_OPENING:
-        for name, short in (("HAND_OVER", ((128, 96),)), ("FIRST_EPOCH", (32, 64))):
-            monkeypatch.setattr(opening, name, short)
-        for name in ("STEPS", "STEPS_AGAIN"):
-            monkeypatch.setattr(opening, name, (2, 2))
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name not in WHOLE_OPENING:
+            patch.setattr(opening, "HAND_OVER", ((128, 128),))
+            for name in ("STEPS", "STEPS_AGAIN"):
+                patch.setattr(opening, name, (2, 2))
+        yield
 
 
 @pytest.fixture
