@@ -48,6 +48,7 @@ def open_data(
     start: option.Start = None,
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
+    training_seeds: option.TrainingSeeds = "fixed",
 ) -> Table | Corpus:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
@@ -60,6 +61,7 @@ def open_data(
         "task": task,
         "refit_preprocessing": refit_preprocessing,
         "reference": reference,
+        "training_seeds": training_seeds == "fresh",
     }
     for_texts = {"output_by": output_by, "prompt": prompt, "training": training}
     for name, given in (for_texts if text is None else for_tables).items():
@@ -102,6 +104,7 @@ def open_data(
         refit_preprocessing=refit_preprocessing,
         reference=reference,
         start=start or (),
+        training_seeds=training_seeds,
         **shared,
     )
 

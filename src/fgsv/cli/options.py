@@ -85,6 +85,13 @@ SharedUnits = Annotated[
     Literal["co-own", "split"] | None,
     typer.Option(help="A unit with rows of several providers: one player that they own by rows, or a player of each"),
 ]
+TrainingSeeds = Annotated[
+    Literal["fixed", "fresh"],
+    typer.Option(
+        help="One seed for all trainings, or a fresh one for each coalition: shares are then those of the expected "
+        "score, and their intervals include the error of training seeds (24 to 96 more trainings)"
+    ),
+]
 Refit = Annotated[
     bool, typer.Option("--refit-preprocessing", help="Refit the preprocessing for each coalition (slow)")
 ]

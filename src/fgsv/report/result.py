@@ -69,7 +69,35 @@ class Result:
     def verdict(self) -> Verdict:
         """Whether the shares are settled, undecided or unresolvable."""
         linear = self.payout is None or self.payout.policy.is_faithful
-        return verdict(self.valuation, confidence=self.confidence, test_noise=self.test_noise, linear=linear)
+        return verdict(
+            self.valuation,
+            confidence=self.confidence,
+            test_noise=self.test_noise,
+            linear=linear,
+            test_error=self.test_error,
+        )
+
+    def errors_of_shares(self) -> pd.DataFrame | None:
+        """Return each share with its half-widths by cause; None unless more than the Monte Carlo error is known.
+
+        Columns: group, share, monte_carlo, training_seeds and test_rows, the last two where they are known.
+        """
+        valuation, tested = self.valuation, self.test_error
+        rows = () if tested is None else tested.rows
+        if (valuation.seed_noise is None and not rows) or valuation.outputs is not None or not valuation.total > 0:
+            return None
+        frame = pd.DataFrame(
+            {
+                "group": [str(name) for name in valuation.names],
+                "share": valuation.shares(),
+                "monte_carlo": valuation.sampling_half_width(self.confidence),
+            }
+        )
+        if valuation.seed_noise is not None:
+            frame["training_seeds"] = valuation.seed_half_width(self.confidence)
+        if rows:
+            frame["test_rows"] = [row["test"] for row in rows]
+        return frame
 
     def paid_by(self, terms: Terms) -> Result:
         """Return the result with an amount split by these terms, or with the reason why it was not."""

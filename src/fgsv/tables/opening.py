@@ -26,6 +26,7 @@ from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
 from fgsv.tables.standing import Standing
 from fgsv.types import Floats, Masks
+from fgsv.utilities.seeds import TrainingSeeds
 from fgsv.valuation import Valuation
 
 
@@ -104,6 +105,7 @@ def open_table(
     test_error: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
+    training_seeds: TrainingSeeds = "fixed",
 ) -> Table:
     """Read a table and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
 
@@ -120,6 +122,8 @@ def open_table(
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
     are no features; those of `regroup` are, and group the same players once more. `test_error` makes the folds of the
     test rows outputs of the game (see `fgsv.tables.folds`).
+
+    `training_seeds="fresh"` trains every coalition with a seed of its own, from `seed` (see `fgsv.utility`).
 
     So that evaluations of one period count in the next, `start` takes the preprocessing, the test rows and the score
     from the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
@@ -171,6 +175,7 @@ def open_table(
     inputs, notes = inputs_of(
         dataset, fitted, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
     )
+    inputs = replace(inputs, training_seeds=training_seeds)
     stands = Standing(
         fitted,
         ",".join(metrics),
@@ -256,6 +261,7 @@ class Inputs:
     """(rows, p) the training rows as numbers, whatever turns them into numbers."""
     stands_on: Mapping[str, str] = field(default_factory=dict)
     """What the table adds to the frame of the game, from which a later period can take it."""
+    training_seeds: TrainingSeeds = "fixed"
 
     def game(self, rows: Masks | None = None) -> Any:
         """Return the utility, of all training rows or of those that a mask selects."""
@@ -274,6 +280,7 @@ class Inputs:
             units=units,
             empty=self.empty,
             seed=self.seed,
+            training_seeds=self.training_seeds,
         )
         return game if game.frame is None else replace(game, frame={**game.frame, **self.stands_on})
 
