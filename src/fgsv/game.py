@@ -63,6 +63,9 @@ class Game:
     """If every coalition is trained with a seed of its own: k = 1, 2, ... -> the same game by other seeds. A run then
     trains some coalitions again, and its intervals hold for the expected utility."""
 
+    targets: Sequence[float] | None = None
+    """Weights of the outputs: a precision or standard error to reach is that of their sum, not of every output."""
+
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"a game needs a callable, got {type(self.function).__name__}")
@@ -198,6 +201,7 @@ _OPTIONAL = (
     "players",
     "old_fingerprint",
     "again",
+    "targets",
 )
 
 

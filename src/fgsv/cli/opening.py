@@ -37,6 +37,8 @@ def open_data(
     model: option.Model = None,
     training: option.Training = None,
     metric: option.Metric = None,
+    also_metric: option.AlsoMetric = None,
+    also_slice: option.AlsoSlice = None,
     empty: option.Empty = None,
     task: option.TaskName = None,
     ignore: option.Ignore = None,
@@ -57,6 +59,8 @@ def open_data(
         raise typer.BadParameter("name the column to predict with --target, or the column of texts with --text")
     for_tables = {
         "metric": metric,
+        "also_metric": also_metric,
+        "also_slice": also_slice,
         "empty": empty,
         "task": task,
         "refit_preprocessing": refit_preprocessing,
@@ -105,6 +109,8 @@ def open_data(
         reference=reference,
         start=start or (),
         training_seeds=training_seeds,
+        also_metric=also_metric or (),
+        also_slice=also_slice or (),
         **shared,
     )
 

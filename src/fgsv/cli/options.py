@@ -63,6 +63,14 @@ Metric = Annotated[
         help="scikit-learn scorer; several separated by commas (default: by the target)", show_default=False
     ),
 ]
+AlsoMetric = Annotated[
+    list[str] | None,
+    typer.Option(help="Further scores of the same trainings, which nothing is paid by: see fgsv sensitivity"),
+]
+AlsoSlice = Annotated[
+    list[str] | None,
+    typer.Option(help="Column of the test rows: the score is also taken on the rows with each of its values"),
+]
 Empty = Annotated[
     list[str] | None,
     typer.Option(help="Score of no data, one for each metric (default: the best constant)", metavar="NUMBERS"),

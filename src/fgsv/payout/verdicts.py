@@ -232,10 +232,11 @@ class Lasting:
         if pairs:
             unknown.append(f"the order uncertain between {_named(pairs)}")
         causes = " and ".join(self.causes)
+        leave = "leaves" if self.causes == ["the choice of test rows"] else "leave"
         help = {
             "training seeds": "the mean of several trainings as the score",
             "the choice of test rows": "more test rows",
         }
         remedies = " or ".join(help[each] for each in self.causes)
         fee = ". A flat fee is the honest answer" if widest is not None else ""
-        return f"{causes} alone leave {' and '.join(unknown)}: {remedies} may help, more evaluations cannot{fee}"
+        return f"{causes} alone {leave} {' and '.join(unknown)}: {remedies} may help, more evaluations cannot{fee}"

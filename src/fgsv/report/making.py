@@ -15,6 +15,7 @@ from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
 from fgsv.payout import Terms
 from fgsv.planning import Limits, Plan, Watcher, first_cost, value_with_plan
+from fgsv.report.answers import Answers
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.highlights import highlights
 from fgsv.report.result import Result
@@ -97,7 +98,7 @@ def make_result(
 
     folder = None if out is None else Path(out)
     if payout is not None:
-        payout.check(table.partition.n_groups, None if table.folds is not None else table.game.outputs)
+        payout.check(table.partition.n_groups, table.outputs)
     if precision is not None and table.folds is not None:
         raise ValueError("--precision cannot be used with --test-error, which values each fold apart: use --budget")
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
@@ -134,6 +135,7 @@ def make_result(
             confidence,
             test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, confidence),
             noise=noise,
+            answers=Answers.of(raw, valuation, table.source.metric, table.also) if table.also else None,
             history=history,
             others=regrouped,
             own_warnings=(
@@ -180,7 +182,7 @@ def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -
     None of texts, with several metrics, with fewer than two test rows, and where the metric is unknown without some
     of them.
     """
-    if isinstance(table, Corpus) or table.game.outputs is not None or len(table.inputs.y_test) < 2:
+    if isinstance(table, Corpus) or table.outputs is not None or len(table.inputs.y_test) < 2:
         return None
     try:
         with evaluator.beside(as_game(table.without_each_fold()), n_jobs=1) as beside:
@@ -223,10 +225,9 @@ def cheaper(table: Opened) -> str:
 
 def _check_something_to_share(table: Opened, evaluator: Evaluator, *, anyway: bool) -> None:
     """Raise an error if U(N) is no better than U(0), or of texts hardly, before a run that could not be split."""
-    outputs = table.game.outputs if table.folds is None else None
     least = LEAST_OF_TEXT if isinstance(table, Corpus) and not anyway else 0.0
     ends = weighted(evaluator, table.weights).ends()
-    for output, nobody, everybody in zip(outputs or ("",), *ends, strict=True):
+    for output, nobody, everybody in zip(table.outputs or ("",), *ends, strict=True):
         if everybody - nobody <= least:
             raise ValueError(
                 f"{f'output {output}: ' if output else ''}with all the data the model scores {everybody:.4g}, with "

@@ -20,6 +20,7 @@ from fgsv.payout import Payout
 from fgsv.report.charts import MOST_GROUPS, convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
 from fgsv.report.periods import compare_results
+from fgsv.report.questions import sensitivity
 from fgsv.report.result import Result, as_result, table_of
 from fgsv.report.without import Without
 from fgsv.tables.source import Source
@@ -86,6 +87,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "unpaid": result.unpaid,
         "before": None if result.before is None else _before(result.before, result, confidence),
         "errors": _errors(result),
+        "questions": _questions(result, confidence),
         "covered": _covered(result),
         "stopped": f"The run ended because: {valuation.stopped}",
         "outputs": valuation.outputs or ("",),
@@ -278,6 +280,30 @@ def _tested(source: Source | None) -> str:
 
 def _listed(named: Any) -> str:
     return ", ".join(map(str, named)) if isinstance(named, list) else str(named or "")
+
+
+def _questions(result: Result, confidence: float) -> dict[str, Any] | None:
+    """Return the shares by every question as text and a table; None if only one was asked."""
+    if result.answers is None or not result.valuation.total > 0:
+        return None
+    found = sensitivity(result, confidence=confidence)
+    rows: dict[str, list[str]] = {}
+    for row in _records(found.shares):
+        half = (row["share_high"] - row["share_low"]) / 2
+        mark = " *" if row["clear"] else ""
+        rows.setdefault(row["group"], [row["group"]]).append(f"{row['share']:.1%} ± {half:.1%}{mark}")
+    ranked = found.groups.sort_values("share", ascending=False, kind="stable")
+    parts = {row["group"]: [_percent(row[name]) for name in ("choice", "error")] for row in _records(ranked)}
+    words = [
+        f"The money is split by {result.answers.questions[0]}. The other questions were declared before the run and "
+        "answered by the same trainings. A star marks a share that differs from the first for certain; spread is the "
+        "standard deviation over questions, by choice of the question and by error.",
+        *(f"{fact[0].upper()}{fact[1:]}." for fact in found.facts),
+    ]
+    columns = [next(iter(result.groupings)), *dict.fromkeys(found.shares["question"])]
+    columns += ["spread by choice", "spread by error"]
+    table = [[*rows[group], *parts[group]] for group in parts]
+    return {"title": "How much depends on the question", "words": words, "columns": columns, "rows": table}
 
 
 def _covered(result: Result) -> str:

@@ -13,6 +13,7 @@ from fgsv.audit import Audit, close_calls
 from fgsv.audit.sections import Section
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
+from fgsv.report.answers import Answers
 from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
@@ -52,6 +53,8 @@ class Result:
     """The result of the period before, which the report shows beside this one; not saved."""
     highlights: Section | None = None
     """The documents that earned and cost most, where texts were valued and single players may be shown."""
+    answers: Answers | None = None
+    """The shares by other scores and slices of the test rows, where these were declared."""
 
     @property
     def warnings(self) -> list[str]:
@@ -144,7 +147,7 @@ class Result:
         if self.history:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
         info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
-        for name in ("payout", "audit", "test_error", "without", "highlights"):
+        for name in ("payout", "audit", "test_error", "without", "highlights", "answers"):
             part = getattr(self, name)
             info |= {} if part is None else {name: part.to_dict()}
         if self.unpaid is not None:
@@ -177,6 +180,7 @@ class Result:
                 tuple(info.get("warnings", [])),
                 made=info.get("made"),
                 command=info.get("command"),
+                answers=Answers.from_dict(info["answers"]) if "answers" in info else None,
                 highlights=Section.from_dict(info["highlights"]) if "highlights" in info else None,
                 without=Without.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,

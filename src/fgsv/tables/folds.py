@@ -7,7 +7,7 @@ these outputs is the score on all test rows, so the game is the same; how much t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,15 @@ def jackknife_half_width(totals: Floats, confidence: float = 0.95) -> float:
     return float(t_quantile(confidence, n_folds - 1) * stderr)
 
 
+def _first_outputs(valuation: Valuation, count: int) -> Valuation:
+    """Return the valuation of the first outputs."""
+    parts = {name: getattr(valuation, name) for name in ("values", "stderr", "total", "player_values", "ends")}
+    cut = {name: None if part is None else part[..., :count] for name, part in parts.items()}
+    deviations = None if valuation.deviations is None else valuation.deviations[..., :count]
+    outputs = None if valuation.outputs is None else valuation.outputs[:count]
+    return replace(valuation, **cut, deviations=deviations, outputs=outputs, seed_noise=None)
+
+
 @dataclass(frozen=True)
 class TestError:
     """How far the shares may be off by the choice of the test rows, beside their Monte Carlo error."""
@@ -165,8 +174,9 @@ class TestError:
 
 
 def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0.95) -> TestError:
-    """Return both errors of each share, from a valuation with an output for each fold."""
+    """Return both errors of each share, from a valuation whose first outputs are the folds."""
     weights = folds.weights
+    valuation = _first_outputs(valuation, len(weights))
     single = valuation.combined(weights)
     rows: list[dict[str, Any]] = []
     quantile = float(t_quantile(confidence, len(weights) - 1))

@@ -79,6 +79,8 @@ class Utility:
     fingerprint: str | None
     old_fingerprint: str | None
     """The fingerprint that 0.1.0 gave, which saw names and not code."""
+    targets: tuple[float, ...] | None = None
+    """Weights of the outputs whose sum a run's targets are about; None for every output."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the data, which the learner has in its own form and workers need not be sent twice."""
