@@ -302,7 +302,7 @@ def grouped(game: Any, groups: Any) -> Game:
     if not partition.is_disjoint:
         raise ValueError("a grouped game needs each player in one group, but some players are co-owned")
     inner = as_game(game, partition.n_players)
-    codes = partition.codes
+    codes, again = partition.codes, inner.again
 
     def function(masks: Masks) -> ArrayLike:
         return inner.function(masks[:, codes])
@@ -316,7 +316,7 @@ def grouped(game: Any, groups: Any) -> Game:
         batch_size=inner.batch_size,
         seconds=inner.seconds,
         grouped_by=partition,
-        again=None if inner.again is None else lambda k: lambda masks: inner.again(k)(masks[:, codes]),
+        again=None if again is None else lambda k: lambda masks: again(k)(masks[:, codes]),
     )
 
 

@@ -137,6 +137,26 @@ def test_trainings_again_are_recorded_and_a_result_verifies(tmp_path):
     assert [each.where for each in fgsv.verify(forged, tmp_path / "run.db")] == ["info.seed_noise"]
 
 
+def test_failures_of_trainings_again_are_said():
+    def fails(masks):
+        raise ArithmeticError
+
+    game = replace(noisy(0), again=lambda k: fails)
+    with pytest.warns(RuntimeWarning, match="for the error of training seeds 32 evaluations failed"):
+        fgsv.value(game, GROUPS, budget=60, on_error=0.0, opening=False)
+    with pytest.raises(fgsv.GameError):
+        fgsv.value(game, GROUPS, budget=60, opening=False)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3000])
+def test_any_number_of_players(n):
+    game = noisy(0, n=n, function=lambda masks: masks.mean(axis=1))
+    result = fgsv.value(game, np.arange(n) % 2, budget=40, opening=False, surrogate=False)
+    # U(N) and U(0) are 1 and 0, with noise of 0.1 in the first
+    assert result.half_width()[0] >= 0.1 / result.partition.n_groups
+    assert np.isfinite(result.share_half_width()).all()
+
+
 def test_iterate_and_grouped_games():
     rounds = list(fgsv.iterate(noisy(0), GROUPS, budget=60))
     assert all(each.seed_noise is None for each in rounds)  # trained again when the run has ended

@@ -253,7 +253,7 @@ def remedy_section(
     cells = [
         [f"{share:.2%} ± {half:.2%}" for share, half in zip(each.shares(), half_widths, strict=True)]
         for each in columns
-        for half_widths in [each.half_width(confidence) / each.total]
+        for half_widths in [each.share_half_width(confidence)]
     ]
     words = [
         f"Each recognised copy is left out. The {_called(table)} then belongs either to the provider that comes "

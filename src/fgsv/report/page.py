@@ -291,18 +291,19 @@ def _questions(result: Result, confidence: float) -> dict[str, Any] | None:
     for row in _records(found.shares):
         half = (row["share_high"] - row["share_low"]) / 2
         mark = " *" if row["clear"] else ""
-        rows.setdefault(row["group"], [row["group"]]).append(f"{row['share']:.1%} ± {half:.1%}{mark}")
+        rows.setdefault(row["group"], []).append(f"{row['share']:.1%} ± {half:.1%}{mark}")
     ranked = found.groups.sort_values("share", ascending=False, kind="stable")
     parts = {row["group"]: [_percent(row[name]) for name in ("choice", "error")] for row in _records(ranked)}
     words = [
-        f"The money is split by {result.answers.questions[0]}. The other questions were declared before the run and "
-        "answered by the same trainings. A star marks a share that differs from the first for certain; spread is the "
-        "standard deviation over questions, by choice of the question and by error.",
+        f"The shares above are by {result.answers.questions[0]}. The other questions were declared before the run "
+        "and answered by the same trainings. A star marks a share that differs from the first by more than error. "
+        "The spread is the standard deviation over questions: the part that is a matter of choice, and the part that "
+        "the error of the run explains.",
         *(f"{fact[0].upper()}{fact[1:]}." for fact in found.facts),
     ]
-    columns = [next(iter(result.groupings)), *dict.fromkeys(found.shares["question"])]
-    columns += ["spread by choice", "spread by error"]
-    table = [[*rows[group], *parts[group]] for group in parts]
+    columns = [next(iter(result.groupings)), "spread by choice", "spread by error"]
+    columns += dict.fromkeys(found.shares["question"])
+    table = [[group, *parts[group], *rows[group]] for group in parts]
     return {"title": "How much depends on the question", "words": words, "columns": columns, "rows": table}
 
 

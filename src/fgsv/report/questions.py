@@ -189,7 +189,7 @@ def _error_of_spread(covariances: Floats) -> Floats:
 def _reversals(
     names: list[str], questions: list[str], shares: Floats, half_widths: Floats
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the pairs whose order changes for certain: the two half-widths together are less than the gap, twice."""
+    """Yield the pairs whose order clearly changes: the two half-widths together are less than the gap, both times."""
     if len(names) > MOST_GROUPS:
         return
     margins = [
@@ -208,7 +208,8 @@ def _resampled(error: TestError, ranks: Ints, confidence: float, seed: int) -> p
         error.n_folds, np.full(error.n_folds, 1 / error.n_folds), RESAMPLES
     )
     sums = by_fold @ counts.T
-    shares = (sums[:-1] / sums[-1])[:, sums[-1] > 0]
+    sums = sums[:, sums[-1] > 0]
+    shares = sums[:-1] / sums[-1]
     low, high = np.quantile(shares, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
     kept = (_ranks(shares.T) == ranks).mean(axis=0)
     return pd.DataFrame({"test_low": low, "test_high": high, "rank_kept": kept})
@@ -238,9 +239,9 @@ def _facts(
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
     yield f"change rank: {', '.join(named[:SHOWN])}{more}" if named else "nobody changes rank"
     for question, upper, lower in reversals[:SHOWN]:
-        yield f"for certain {upper} is before {lower} by {questions[0]}, and behind by {question}"
+        yield f"{upper} is clearly before {lower} by {questions[0]}, and clearly behind by {question}"
     if len(reversals) > SHOWN:
-        yield f"{len(reversals) - SHOWN} more pairs change their order for certain"
+        yield f"{len(reversals) - SHOWN} more pairs clearly change their order"
 
 
 def _nothing_to_share(questions: Sequence[str]) -> list[str]:

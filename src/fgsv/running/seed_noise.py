@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,7 @@ def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> V
     Takes 24 to 96 more trainings: U(N) and U(0) 8 to 32 times, and as many pairs of other coalitions, of sizes that
     are drawn in proportion to what their noise adds to the variance of a player.
     """
-    if door.game.again is None or valuation.method == "closed form":
+    if door.game.again is None:
         return valuation
     n, n_used = door.game.n_players, valuation.n_evaluations + valuation.n_known
     count = int(np.clip(n_used // PART, FEWEST, MOST))
@@ -42,7 +43,9 @@ def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> V
         return replace(valuation, end=INTERRUPTED)
     of_ends = np.concatenate([door.ends()[:, None], values[: 2 * count].reshape(2, count, -1)], axis=1)
     empty, full = (of_ends - of_ends.mean(axis=1, keepdims=True)) / np.sqrt(count)
-    gaps = np.diff(values[2 * count :].reshape(len(pairs), 2, -1), axis=1)[:, 0] / np.sqrt(2 * max(len(pairs), 1))
+    gaps = np.diff(values[2 * count :].reshape(len(pairs), 2, values.shape[1]), axis=1)[:, 0] / np.sqrt(
+        2 * max(len(pairs), 1)
+    )
     own, drifting = (gaps * np.sqrt(part)[:, None] for part in (by_gain, by_drift))
     drifting = drifting[by_drift > 0]
     noise = SeedNoise(
@@ -58,15 +61,17 @@ def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> V
 def _pairs(n: int, weights: SizeWeights, count: int, rng: np.random.Generator) -> tuple[Masks, Floats, Floats]:
     """Return coalitions, and what noise of variance 1 at their sizes adds to players, over their probabilities."""
     sizes = np.arange(1, n)
-    number = np.exp(log_choose(n, sizes))
-    gain = weights.gain**2 * sizes * (n - sizes) / (n * max(n - 1, 1)) / number
-    drift = weights.drift**2 / number
+    each = np.exp(-log_choose(n, sizes))  # of the coalitions of a size
+    gain = weights.gain**2 * sizes * (n - sizes) / (n * max(n - 1, 1)) * each
+    drift = weights.drift**2 * each
     added = np.cumsum(gain + drift)
     if n == 1:
         return np.zeros((0, 1), dtype=bool), np.zeros(0), np.zeros(0)
     places = np.searchsorted(added, (np.arange(count) + rng.random()) / count * added[-1], side="right")
     places = np.minimum(places, n - 2)
-    masks = rng.permuted(np.tile(np.arange(n), (count, 1)), axis=1) < sizes[places, None]
+    masks = np.zeros((count, n), dtype=bool)
+    for row, size in zip(masks, sizes[places], strict=True):
+        row[rng.permutation(n)[:size]] = True
     probability = (gain + drift)[places] / added[-1]
     return masks, gain[places] / probability, drift[places] / probability
 
@@ -79,7 +84,12 @@ def _again(door: Door, coalitions: Masks, numbers: Ints) -> Floats:
         return door.lower(_again(door.inner, inner, numbers))
     game, masks = trained_again(door.game, coalitions, numbers)
     with door.evaluator.beside(game) as beside:
-        return beside(Coalitions.from_masks(masks))
+        mark = beside.mark()
+        values = beside(Coalitions.from_masks(masks))
+        failures = beside.failures_since(mark)
+    if failures is not None:
+        warnings.warn(f"for the error of training seeds {failures}", RuntimeWarning, stacklevel=2)
+    return values
 
 
 def _freedom(deviations: Floats) -> float:

@@ -79,11 +79,11 @@ class SeedNoise:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> SeedNoise:
         """Read what `to_dict` returned."""
-        arrays = [np.array(document[name], dtype=float) for name in ("own", "common", "total")]
-        if any(array.ndim != 2 for array in arrays) or not np.isfinite(np.concatenate(arrays)).all():
+        own, common, total = (np.array(document[name], dtype=float) for name in ("own", "common", "total"))
+        if common.shape != total.shape or own.ndim != 2 or not np.isfinite(np.concatenate([own, common])).all():
             raise ValueError("the noise of training seeds must be tables of finite numbers")
-        own, ends = map(float, document["freedom"])
-        return cls(*arrays, (own, ends), int(document["n_evaluations"]))
+        first, second = map(float, document["freedom"])
+        return cls(own, common, total, (first, second), int(document["n_evaluations"]))
 
 
 def _sizes(partition: Partition) -> tuple[Floats, Floats]:
