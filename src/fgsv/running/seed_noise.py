@@ -43,9 +43,8 @@ def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> V
         return replace(valuation, end=INTERRUPTED)
     of_ends = np.concatenate([door.ends()[:, None], values[: 2 * count].reshape(2, count, -1)], axis=1)
     empty, full = (of_ends - of_ends.mean(axis=1, keepdims=True)) / np.sqrt(count)
-    gaps = np.diff(values[2 * count :].reshape(len(pairs), 2, values.shape[1]), axis=1)[:, 0] / np.sqrt(
-        2 * max(len(pairs), 1)
-    )
+    twice = values[2 * count :].reshape(len(pairs), 2, values.shape[1])
+    gaps = (twice[:, 1] - twice[:, 0]) / np.sqrt(2 * max(len(pairs), 1))
     own, drifting = (gaps * np.sqrt(part)[:, None] for part in (by_gain, by_drift))
     drifting = drifting[by_drift > 0]
     noise = SeedNoise(
