@@ -12,12 +12,14 @@ TREE = ["--model", "sklearn.tree:ExtraTreeClassifier"]
 def more(tmp_path):
     path = tmp_path / "more.csv"
     frame = providers(100)
-    frame.assign(area=["city", "land"] * (len(frame) // 2)).to_csv(path, index=False)
+    lots = [f"{provider} {row // 20}" for row, provider in enumerate(frame["provider"])]
+    frame.assign(area=["city", "land"] * (len(frame) // 2), lot=lots).to_csv(path, index=False)
     return path
 
 
 def test_three_errors_stand_side_by_side_and_verify(fgsv_command, more, tmp_path):
     command = ["value", more, *COLUMNS, *TREE, "--ignore", "area", "--training-seeds", "fresh", "--test-error"]
+    command += ["--unit", "lot", "--test-fraction", 0.4]
     command += ["--budget", 34, "--no-without", "--ledger", tmp_path / "run.db"]
     code, text, notes = fgsv_command(*command)
     assert code == 0, notes
@@ -31,7 +33,18 @@ def test_three_errors_stand_side_by_side_and_verify(fgsv_command, more, tmp_path
 
 
 def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
-    command = ["value", more, *COLUMNS, "--ignore", "area", "--budget", 60, "--no-without", "--out", tmp_path / "o"]
+    command = [
+        "value",
+        more,
+        *COLUMNS,
+        "--ignore",
+        "area,lot",
+        "--budget",
+        60,
+        "--no-without",
+        "--out",
+        tmp_path / "o",
+    ]
     code, _, notes = fgsv_command(*command, "--also-metric", "neg_log_loss", "--also-slice", "area")
     assert code == 0, notes
     assert "not paid by, but scored too: neg_log_loss, area: city, area: land" in notes
@@ -52,7 +65,7 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
     ],
 )
 def test_bad_input_is_one_line(fgsv_command, more, options, words):
-    code, _, notes = fgsv_command("value", more, *COLUMNS, "--ignore", "area", "--budget", 60, *options)
+    code, _, notes = fgsv_command("value", more, *COLUMNS, "--ignore", "area,lot", "--budget", 60, *options)
     assert (code, len(notes.splitlines())) == (2, 1)
     assert words in notes
 

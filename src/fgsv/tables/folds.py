@@ -122,7 +122,7 @@ def jackknife_half_width(totals: Floats, confidence: float = 0.95) -> float:
 def _first_outputs(valuation: Valuation, count: int) -> Valuation:
     """Return the valuation of the first outputs."""
     parts = {name: getattr(valuation, name) for name in ("values", "stderr", "total", "player_values", "ends")}
-    cut = {name: None if part is None else part[..., :count] for name, part in parts.items()}
+    cut: dict[str, Any] = {name: None if part is None else part[..., :count] for name, part in parts.items()}
     deviations = None if valuation.deviations is None else valuation.deviations[..., :count]
     outputs = None if valuation.outputs is None else valuation.outputs[:count]
     return replace(valuation, **cut, deviations=deviations, outputs=outputs, seed_noise=None)

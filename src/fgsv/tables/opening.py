@@ -220,7 +220,7 @@ def open_table(
         model=repr(game.model),
         metric=",".join(metrics),
         game=game.fingerprint,
-        notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds, also)),
+        notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds, list(also))),
         versions=versions(),
         features=columns.used,
         opened_with=given
