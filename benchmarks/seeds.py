@@ -124,7 +124,7 @@ def truth_of(game: str, trainings: int, jobs: int) -> fgsv.Valuation:
 
 def measure(task: Task) -> list[tuple[Floats, ...]]:
     """Return, for each run, its values, their half-widths, its shares and theirs."""
-    found = []
+    found: list[tuple[Floats, ...]] = []
     for seed in range(task.first_seed, task.first_seed + task.n_runs):
         game = GAMES[task.game](seed, task.training_seeds)
         result = fgsv.value(game, GROUPS, budget=task.budget, seed=seed)

@@ -119,8 +119,8 @@ def open_table(
     encoding: str = "utf-8",
     seed: int = 0,
     training_seeds: TrainingSeeds = "fixed",
-    also_metric: str | Sequence[str] = (),
-    also_slice: str | Sequence[str] = (),
+    also_metric: str | Sequence[str] = "",
+    also_slice: str | Sequence[str] = "",
 ) -> Table:
     """Read a table and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
 

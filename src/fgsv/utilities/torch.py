@@ -199,7 +199,7 @@ class TorchUtility:
         parts = [replicate.again for replicate in self.replicates]
         if parts[0] is None:
             return None
-        return lambda k: TorchUtility(tuple(again(k) for again in parts))  # type: ignore[misc, arg-type]
+        return lambda k: TorchUtility(tuple(again(k) for again in parts))  # type: ignore[misc]
 
     def describe(self) -> str:
         """Describe in words what is evaluated, and how."""
