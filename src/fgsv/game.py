@@ -62,7 +62,6 @@ class Game:
     again: Callable[[int], Callable[[Masks], ArrayLike]] | None = None
     """If every coalition is trained with a seed of its own: k = 1, 2, ... -> the same game by other seeds. A run then
     trains some coalitions again, and its intervals hold for the expected utility."""
-
     targets: Sequence[float] | None = None
     """Weights of the outputs: a precision or standard error to reach is that of their sum, not of every output."""
 

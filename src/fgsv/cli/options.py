@@ -97,7 +97,7 @@ TrainingSeeds = Annotated[
     Literal["fixed", "fresh"],
     typer.Option(
         help="One seed for all trainings, or a fresh one for each coalition: shares are then those of the expected "
-        "score, and their intervals include the error of training seeds (24 to 96 more trainings)"
+        "score, and their intervals include the error of training seeds (32 to 128 more evaluations)"
     ),
 ]
 Refit = Annotated[

@@ -365,9 +365,8 @@ def _deviations(valuation: Valuation) -> tuple[Floats | None, float]:
     sampled, noise, freedom = valuation.group_deviations, valuation.seed_deviations, valuation.degrees_of_freedom
     if noise is None or valuation.seed_noise is None or (sampled is None and not valuation.exact):
         return sampled, freedom
-    return np.concatenate([noise] if sampled is None else [sampled, noise]), min(
-        freedom, *valuation.seed_noise.freedom
-    )
+    rows = [noise] if sampled is None else [sampled, noise]
+    return np.concatenate(rows), min(freedom, *valuation.seed_noise.freedom)
 
 
 def _blocks(count: int, size: int) -> list[slice]:

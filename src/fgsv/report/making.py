@@ -87,15 +87,11 @@ def make_result(
     result has the rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An
     interrupt ends the run, or the audit, and returns the result so far. `without` computes the score without each
     provider, if there are at most 200: an evaluation each, beside the budget. So is one more evaluation of U(0) and
-    U(N), which tells how far the choice of test rows may move them, and the 24 to 96 trainings that tell the error of
+    U(N), which tells how far the choice of test rows may move them, and the 32 to 128 that tell the error of
     training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open the
     table with the same), `before` is the result of the period before. `command` is shown in the report.
     """
     started = time.monotonic()
-
-    def left() -> float | None:
-        return None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - started))
-
     folder = None if out is None else Path(out)
     if payout is not None:
         payout.check(table.partition.n_groups, table.outputs)
@@ -125,7 +121,7 @@ def make_result(
             seed=seed,
         )
         each = (time.monotonic() - began) / raw.n_evaluations
-        raw, unknown = _with_training_seeds(raw, evaluator, left())
+        raw, unknown = _with_training_seeds(raw, evaluator)
         valuation = table.on_all_test_rows(raw)
         regrouped = {column: valuation.regroup(groups) for column, groups in table.dataset.groupings.items()}
         first = next(iter(regrouped))
@@ -152,6 +148,9 @@ def make_result(
             save_unfinished(folder, result)
         if payout is not None:
             result = result.paid_by(payout)
+
+        def left() -> float | None:
+            return None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - started))
 
         if without and table.partition.n_groups <= MOST_GROUPS and not result.interrupted:
             result = _with_scores_without(result, table, evaluator, left())
@@ -192,16 +191,13 @@ def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -
     return jackknife_half_width(everybody - nobody, confidence)
 
 
-def _with_training_seeds(
-    raw: Valuation, evaluator: Evaluator, seconds: float | None
-) -> tuple[Valuation, tuple[str, ...]]:
+def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuation, tuple[str, ...]]:
     """Return the valuation with its error of training seeds, or with a warning that says why it lacks it."""
     if raw.end.reason is Reason.INTERRUPTED:
         return raw, ()
     try:
-        with evaluator.within(seconds):
-            return with_seed_noise(raw, evaluator, SHAPLEY), ()
-    except (GameError, OutOfTime) as error:
+        return with_seed_noise(raw, evaluator, SHAPLEY), ()
+    except GameError as error:
         return raw, (f"the error of training seeds is missing: {error}",)
 
 

@@ -24,8 +24,8 @@ FEWEST, MOST = 8, 32
 def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> Valuation:
     """Return a valuation with its error of training seeds, if its game trains every coalition with a seed of its own.
 
-    Takes 24 to 96 more trainings: U(N) and U(0) 8 to 32 times, and as many pairs of other coalitions, of sizes that
-    are drawn in proportion to what their noise adds to the variance of a player.
+    Takes 32 to 128 more evaluations: U(N) and U(0) 8 to 32 times each, and as many pairs of other coalitions, of
+    sizes that are drawn in proportion to what their noise adds to the variance of a player.
     """
     if door.game.again is None:
         return valuation
