@@ -1,5 +1,5 @@
 # Benchmarks: each prints its tables and writes them to bench-out. Times are for two cores.
-.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost
+.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost bench-seeds
 
 bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baselines and the default method
 	$(PY) -m benchmarks accuracy
@@ -12,6 +12,9 @@ bench-coverage: .venv/test  ## coverage of the intervals, and unbiasedness
 
 bench-stops: .venv/test  ## coverage where runs stop at a target, on small games that are hard to see through
 	$(PY) -m benchmarks stops
+
+bench-seeds: .venv/test  ## coverage of a network's expected score over training seeds, fresh and fixed
+	$(PY) -m benchmarks seeds
 
 bench-scale: .venv/test  ## evaluations, seconds and memory up to a million players
 	$(PY) -m benchmarks scale

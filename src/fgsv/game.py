@@ -59,6 +59,11 @@ class Game:
     function may return. With `frame`, it makes the fingerprint."""
     old_fingerprint: str | None = None
     """The fingerprint that 0.1.0 gave this game, where it was another."""
+    again: Callable[[int], Callable[[Masks], ArrayLike]] | None = None
+    """If every coalition is trained with a seed of its own: k = 1, 2, ... -> the same game by other seeds. A run then
+    trains some coalitions again, and its intervals hold for the expected utility."""
+    targets: Sequence[float] | None = None
+    """Weights of the outputs: a precision or standard error to reach is that of their sum, not of every output."""
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -194,6 +199,8 @@ _OPTIONAL = (
     "frame",
     "players",
     "old_fingerprint",
+    "again",
+    "targets",
 )
 
 
@@ -294,7 +301,7 @@ def grouped(game: Any, groups: Any) -> Game:
     if not partition.is_disjoint:
         raise ValueError("a grouped game needs each player in one group, but some players are co-owned")
     inner = as_game(game, partition.n_players)
-    codes = partition.codes
+    codes, again = partition.codes, inner.again
 
     def function(masks: Masks) -> ArrayLike:
         return inner.function(masks[:, codes])
@@ -308,4 +315,37 @@ def grouped(game: Any, groups: Any) -> Game:
         batch_size=inner.batch_size,
         seconds=inner.seconds,
         grouped_by=partition,
+        again=None if again is None else lambda k: lambda masks: again(k)(masks[:, codes]),
     )
+
+
+_BITS = 8
+
+
+def trained_again(game: Game, coalitions: Masks, numbers: Ints) -> tuple[Game, Masks]:
+    """Return a game and coalitions of it that are worth what `game.again(k)` says, k the number of each coalition.
+
+    Its last eight players are the bits of k, so that one game, with its workers and its place in a ledger, holds all
+    trainings.
+    """
+    again, n = game.again, game.n_players
+    assert again is not None
+
+    def function(masks: Masks) -> ArrayLike:
+        asked = np.packbits(masks[:, n:], axis=1)[:, 0]
+        parts = {int(k): np.asarray(again(int(k))(masks[asked == k][:, :n]), dtype=float) for k in np.unique(asked)}
+        values = np.empty((len(masks), *next(iter(parts.values())).shape[1:]))
+        for k, part in parts.items():
+            values[asked == k] = part
+        return values
+
+    bits = np.unpackbits(numbers.astype(np.uint8)[:, None], axis=1).astype(bool)
+    repeated = Game(
+        function,
+        n + _BITS,
+        outputs=game.outputs,
+        fingerprint=game.fingerprint and f"{game.fingerprint}/trained again",
+        independent_rows=game.independent_rows,
+        batch_size=game.batch_size,
+    )
+    return repeated, np.concatenate([coalitions, bits], axis=1)

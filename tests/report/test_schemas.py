@@ -39,7 +39,7 @@ def frame():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(100, 3)), columns=["a", "b", "c"])
     frame["y"] = (frame["a"] + 0.5 * rng.normal(size=100) > 0).astype(int)
-    return frame.assign(provider=rng.choice(["n", "s"], 100))
+    return frame.assign(provider=rng.choice(["n", "s"], 100), area=np.where(np.arange(100) % 2, "city", "land"))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,8 @@ def frame():
         ({}, {"audit": True, "parts": (2,), "audit_budget": 1200, "payout": Terms("100", pay_anyway=True)}),
         ({"test_error": True}, {}),
         ({"metric": "accuracy,neg_log_loss"}, {"payout": Terms(["1", "2"])}),
+        ({"also_metric": "neg_log_loss", "also_slice": "area", "ignore": "area"}, {}),
+        ({"training_seeds": "fresh", "model": "sklearn.tree:ExtraTreeClassifier", "test_error": True}, {}),
     ],
 )
 def test_what_value_and_audit_print_and_write(frame, of_table, of_run):
@@ -72,6 +74,7 @@ def test_what_other_commands_print(frame, tmp_path, capsys):
     check(printed(capsys, "plan", *table, "--pilot", 100), "plan")
     check(printed(capsys, "payout", saved, "--amount", 50, "--clip", "--pay-anyway"), "payout")
     check(printed(capsys, "compare", saved, OLD / "precise" / "valuation.json"), "compare")
+    check(printed(capsys, "sensitivity", saved, OLD / "precise" / "valuation.json"), "sensitivity")
     check(printed(capsys, "verify", saved, "--ledger", OLD / "run.db"), "verify")
 
 

@@ -71,7 +71,7 @@ def test_mini_batches_are_common_to_coalitions_and_do_not_depend_on_the_chunk():
     np.testing.assert_allclose(values[2], values[0], atol=1e-9)
     learner = games[0].replicates[0].learner
     members = torch.arange(40)[None]
-    batches = [learner._batch(m, torch.Generator().manual_seed(5)) for m in (members, members[:, 1:])]
+    batches = [learner._batch(m, [torch.Generator().manual_seed(5)]) for m in (members, members[:, 1:])]
     shared = set(batches[0].flatten().tolist()) & set(batches[1].flatten().tolist())
     assert len(shared) >= 3
 

@@ -55,7 +55,7 @@ class AuditPlan:
     def of(cls, table: Opened, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
         """Find copies, without evaluations, and check that the budget is enough."""
         dataset = table.dataset
-        if table.game.outputs is not None and table.folds is None:
+        if table.outputs is not None:
             one = "output: leave out --output-by" if isinstance(table, Corpus) else "metric: choose one"
             raise ValueError(f"an audit takes one {one}, or value several without --audit")
         passages, classes = None, None
@@ -253,7 +253,7 @@ def remedy_section(
     cells = [
         [f"{share:.2%} ± {half:.2%}" for share, half in zip(each.shares(), half_widths, strict=True)]
         for each in columns
-        for half_widths in [each.half_width(confidence) / each.total]
+        for half_widths in [each.share_half_width(confidence)]
     ]
     words = [
         f"Each recognised copy is left out. The {_called(table)} then belongs either to the provider that comes "

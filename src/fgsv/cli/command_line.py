@@ -44,7 +44,15 @@ app.command(
     help="Value the providers and measure what splitting or copying earns under the usual group values (GSV).\n\n"
     "Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result",
 )(tables.value)
-for function in (tables.plan, results.report, results.compare, results.payout, results.verify, demo):
+for function in (
+    tables.plan,
+    results.report,
+    results.compare,
+    results.payout,
+    results.sensitivity,
+    results.verify,
+    demo,
+):
     app.command()(function)
 app.add_typer(bench.app, name="bench")
 app.add_typer(reproduce.app, name="reproduce")

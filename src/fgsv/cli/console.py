@@ -25,15 +25,22 @@ from fgsv.report.result import Result, table_of
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.progress import bar_of_evaluations
-from fgsv.tables.folds import TestError
 from fgsv.valuation import Valuation
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
-HEADERS |= {"monte_carlo": "± run", "test": "± test rows"}
+HEADERS |= {"monte_carlo": "± run", "training_seeds": "± training seeds", "test_rows": "± test rows"}
 SHARES = {
     "monte_carlo",
+    "training_seeds",
+    "test_rows",
+    "lowest",
+    "highest",
+    "spread",
+    "choice",
+    "error",
     "test",
+    "rank_kept",
     "share",
     "half_width",
     "gsv_share",
@@ -114,8 +121,7 @@ def show_result(result: Result) -> None:
         show(frame, headers={"group": column})
     if result.without is not None and (valuation.values < 0).any():
         say(NEGATIVE)
-    if result.test_error is not None:
-        show_test_error(result.test_error, result.confidence)
+    show_errors(result)
     if audit is not None:
         show_audit(audit)
     say(f"verdict: {result.verdict}")
@@ -145,13 +151,18 @@ def say_payout(payout: Payout) -> None:
     say_all(f"warning: paid although {objection}" for objection in payout.objections)
 
 
-def show_test_error(error: TestError, confidence: float) -> None:
-    """Print both half-widths of each share: the run's, and that of the choice of test rows."""
-    if not error.rows:
+def show_errors(result: Result) -> None:
+    """Print the half-widths of each share by cause: the run, training seeds, and the choice of test rows."""
+    frame, tested = result.errors_of_shares(), result.test_error
+    if tested is not None and not tested.rows:
         say("test error: there are no shares, so their dependence on the test rows is not known")
+    if frame is None:
         return
-    title = f"how far shares may be off at {confidence:.0%} confidence, by the run and by the choice of test rows"
-    show(pd.DataFrame(list(error.rows)), f"{title} ({error.n_folds} folds)")
+    causes = {"monte_carlo": "the run", "training_seeds": "training seeds", "test_rows": "the choice of test rows"}
+    named = [words for name, words in causes.items() if name in frame]
+    folds = "" if tested is None else f" ({tested.n_folds} folds)"
+    title = f"how far shares may be off at {result.confidence:.0%} confidence, by {', by '.join(named)}{folds}"
+    show(frame, title)
 
 
 def show_audit(audit: Audit) -> None:

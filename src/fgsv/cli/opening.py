@@ -37,6 +37,8 @@ def open_data(
     model: option.Model = None,
     training: option.Training = None,
     metric: option.Metric = None,
+    also_metric: option.AlsoMetric = None,
+    also_slice: option.AlsoSlice = None,
     empty: option.Empty = None,
     task: option.TaskName = None,
     ignore: option.Ignore = None,
@@ -48,6 +50,7 @@ def open_data(
     start: option.Start = None,
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
+    training_seeds: option.TrainingSeeds = "fixed",
 ) -> Table | Corpus:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
@@ -56,10 +59,13 @@ def open_data(
         raise typer.BadParameter("name the column to predict with --target, or the column of texts with --text")
     for_tables = {
         "metric": metric,
+        "also_metric": also_metric,
+        "also_slice": also_slice,
         "empty": empty,
         "task": task,
         "refit_preprocessing": refit_preprocessing,
         "reference": reference,
+        "training_seeds": training_seeds == "fresh",
     }
     for_texts = {"output_by": output_by, "prompt": prompt, "training": training}
     for name, given in (for_texts if text is None else for_tables).items():
@@ -102,6 +108,9 @@ def open_data(
         refit_preprocessing=refit_preprocessing,
         reference=reference,
         start=start or (),
+        training_seeds=training_seeds,
+        also_metric=also_metric or (),
+        also_slice=also_slice or (),
         **shared,
     )
 

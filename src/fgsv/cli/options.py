@@ -63,6 +63,14 @@ Metric = Annotated[
         help="scikit-learn scorer; several separated by commas (default: by the target)", show_default=False
     ),
 ]
+AlsoMetric = Annotated[
+    list[str] | None,
+    typer.Option(help="Further scores of the same trainings, which nothing is paid by: see fgsv sensitivity"),
+]
+AlsoSlice = Annotated[
+    list[str] | None,
+    typer.Option(help="Column of the test rows: the score is also taken on the rows with each of its values"),
+]
 Empty = Annotated[
     list[str] | None,
     typer.Option(help="Score of no data, one for each metric (default: the best constant)", metavar="NUMBERS"),
@@ -84,6 +92,13 @@ TargetMissing = Annotated[
 SharedUnits = Annotated[
     Literal["co-own", "split"] | None,
     typer.Option(help="A unit with rows of several providers: one player that they own by rows, or a player of each"),
+]
+TrainingSeeds = Annotated[
+    Literal["fixed", "fresh"],
+    typer.Option(
+        help="One seed for all trainings, or a fresh one for each coalition: shares are then those of the expected "
+        "score, and their intervals include the error of training seeds (32 to 128 more evaluations)"
+    ),
 ]
 Refit = Annotated[
     bool, typer.Option("--refit-preprocessing", help="Refit the preprocessing for each coalition (slow)")

@@ -131,6 +131,37 @@ def payout(
     raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json))
 
 
+def sensitivity(
+    saved: option.Saved,
+    others: Annotated[
+        list[Path] | None,
+        typer.Argument(help="More of them, such as runs of other models, named by their folders", show_default=False),
+    ] = None,
+    confidence: option.Confidence = 0.95,
+    as_json: option.Json = False,
+) -> None:
+    """Show how shares depend on the question: other scores, slices and test rows, and how much of that is error.
+
+    Other scores and slices are those that the run declared (--also-metric, --also-slice); test rows are resampled if
+    it had --test-error.
+
+    Example: fgsv sensitivity result/valuation.json with-knn/valuation.json
+    """
+    from fgsv.cli import console
+    from fgsv.report import Result, sensitivity
+
+    more = others or []
+    labels = [path.parent.name if path.name == "valuation.json" and path.parent.name else path.stem for path in more]
+    found = sensitivity(Result.load(saved), *map(Result.load, more), labels=labels, confidence=confidence)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    shown = found.shares.drop(columns=["difference_low", "difference_high"])
+    console.show(shown, f"shares by question, at {confidence:.0%} confidence, and the difference from the first")
+    console.show(found.groups, "over all questions")
+    console.say_all(found.facts)
+
+
 def verify(
     valuation: option.Saved,
     ledger: Annotated[Path, typer.Option(help="Ledger of the run", show_default=False)],

@@ -89,6 +89,7 @@ def objections(
     half_widths: Floats,
     currency: str,
     test_noise: float | None = None,
+    confidence: float = 0.95,
 ) -> tuple[Objection, ...]:
     """Return what speaks against (K,) payments with these half-widths; an unknown error is no objection."""
     whole = sum(payments, Decimal(0))
@@ -99,13 +100,14 @@ def objections(
         order = wide[np.argsort(-half_widths[wide], kind="stable")]
         widest = float(half_widths[order[0]])
         names = tuple(str(valuation.names[k]) for k in order)
+        by_seeds = bool((valuation.seed_half_width(confidence) > WIDEST).any())
         found.append(
             Objection(
                 Doubt.TOO_WIDE,
                 f"the payment to {names[0]} is known only to within {widest:,.2f} {currency}, more than a tenth of "
                 f"{whole:,}{_others(names[1:])}",
                 names,
-                evaluations_to_narrow(valuation, widest / (WIDEST * float(whole))),
+                None if by_seeds else evaluations_to_narrow(valuation, widest / (WIDEST * float(whole))),
             )
         )
     beyond = [k for k, payment in enumerate(payments) if payment > whole]

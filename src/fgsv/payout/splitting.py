@@ -182,7 +182,8 @@ def split(
     `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the
     smallest one). A game with several outputs takes an amount for each: in their order, or by name.
     `clip`, `floor` and `cap` are described at `Policy`; with any of them the result says "not faithful".
-    Intervals contain each payment with the given confidence; they reflect only the Monte Carlo error.
+    Intervals contain each payment with the given confidence; they reflect the Monte Carlo error and,
+    where every coalition was trained with a seed of its own, that of training seeds; not the choice of test rows.
 
     Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
     U(N) - U(0) is no larger than `test_noise`, its half-width due to the choice of test rows; `pay_anyway` pays.
@@ -208,7 +209,7 @@ def split(
         notes.append("not faithful: under this policy a provider can gain by splitting; the audit says how much")
     elif valuation.grouped:
         notes.append("not faithful: these are Group Shapley Values, which splitting a provider changes")
-    against = objections(valuation, payments, (half[0] + half[1]) / 2, currency, test_noise)
+    against = objections(valuation, payments, (half[0] + half[1]) / 2, currency, test_noise, confidence)
     if against and not pay_anyway:
         raise PayoutRefused(whole, currency, against)
     # `differences` compares these notes with those in saved files, so rewording one is a change of format
@@ -319,19 +320,18 @@ def _half_widths(
     """Return the lower and upper half-width of each payment's interval."""
     n_groups = valuation.partition.n_groups
     factors = np.array([float(Fraction(amount) / total) for amount, total in zip(amounts, scale, strict=True)])
-    half = valuation.half_width(confidence).reshape(n_groups, -1)
-    deviations = valuation.group_deviations
+    half = (valuation.share_half_width(confidence) * valuation.total).reshape(n_groups, -1)
+    deviations, freedom = _deviations(valuation)
     if policy.is_faithful:
         if deviations is None or len(factors) == 1:
             reach = half @ np.abs(factors)  # several outputs: the worst case, where all errors have the same sign
         else:
-            quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
+            quantile = float(t_quantile(confidence, freedom))
             reach = quantile * np.sqrt(((deviations @ factors) ** 2).sum(axis=0))
         return reach, reach
     if not np.isfinite(half).all():
         return half[:, 0], half[:, 0]
     rng = np.random.default_rng(0)
-    freedom = valuation.degrees_of_freedom
     stretch = np.ones(N_SCENARIOS) if np.isinf(freedom) else np.sqrt(freedom / rng.chisquare(freedom, N_SCENARIOS))
     values = valuation.values.reshape(n_groups, -1)
     if deviations is None:
@@ -358,6 +358,15 @@ def _half_widths(
         low[groups], high[groups] = np.quantile(paid, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     centre = Scenarios.settle(policy, values[None], amounts, scale).payments(values[None])[0]
     return np.maximum(centre - low, 0), np.maximum(high - centre, 0)
+
+
+def _deviations(valuation: Valuation) -> tuple[Floats | None, float]:
+    """Return (R, K, q) deviations of the shares, in units of the utility, and their degrees of freedom."""
+    sampled, noise, freedom = valuation.group_deviations, valuation.seed_deviations, valuation.degrees_of_freedom
+    if noise is None or valuation.seed_noise is None or (sampled is None and not valuation.exact):
+        return sampled, freedom
+    rows = [noise] if sampled is None else [sampled, noise]
+    return np.concatenate(rows), min(freedom, *valuation.seed_noise.freedom)
 
 
 def _blocks(count: int, size: int) -> list[slice]:

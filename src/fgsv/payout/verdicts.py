@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, t_quantile
+
+if TYPE_CHECKING:
+    from fgsv.tables.folds import TestError
 
 WIDEST = 0.1
 """Shares and payments must be known to within this fraction of the whole."""
@@ -72,7 +75,12 @@ class Verdict:
 
 
 def verdict(
-    valuation: Valuation, *, confidence: float = 0.95, test_noise: float | None = None, linear: bool = True
+    valuation: Valuation,
+    *,
+    confidence: float = 0.95,
+    test_noise: float | None = None,
+    linear: bool = True,
+    test_error: TestError | None = None,
 ) -> Verdict:
     """Say whether the shares of a valuation are settled, undecided or unresolvable.
 
@@ -83,34 +91,39 @@ def verdict(
     *Settled*: every share is known to within a tenth, and each two neighbours in the ranking are either ordered or
     equal to within a tenth of an equal part. *Unresolvable*: U(N) - U(0) is not positive, or no larger than
     `test_noise`, its half-width due to the choice of test rows; or, where payments are `linear`, one group's share is
-    certainly more than everything, which the others would have to pay for.
+    certainly more than everything, which the others would have to pay for; or the errors of training seeds and of
+    test rows (`test_error`), which no evaluations reduce, are too large by themselves.
     """
     shared = _unresolvable(valuation, confidence, test_noise, linear)
     if shared is not None:
         return Verdict(Decision.UNRESOLVABLE, shared)
-    half_widths = valuation.half_width(confidence) / valuation.total
-    widest = float(np.max(half_widths))
+    lasting = Lasting(valuation, confidence, test_error)
+    half_widths = np.hypot(valuation.share_half_width(confidence), lasting.test)
+    widest, stays = float(np.max(half_widths)), float(np.max(lasting.half_width))
     if not np.isfinite(widest):
         return Verdict(Decision.UNDECIDED, f"method {valuation.method!r} does not tell the errors of its values")
-    if valuation.exact:
+    if valuation.exact and not lasting.causes:
         return Verdict(Decision.SETTLED, "every share is exact", half_width=0.0)
-    pairs = list(_undecided_pairs(valuation, confidence))
+    pairs = list(_undecided_pairs(valuation, confidence, lasting))
+    hopeless = tuple((upper, lower) for upper, lower, factor in pairs if not np.isfinite(factor))
+    if stays >= WIDEST or hopeless:
+        detail = lasting.in_words(stays if stays >= WIDEST else None, hopeless, confidence)
+        return Verdict(Decision.UNRESOLVABLE, detail, hopeless, widest)
     if widest <= WIDEST and not pairs:
         return Verdict(
             Decision.SETTLED,
             f"every share is known to within {widest:.2%} at {confidence:.0%} confidence",
             half_width=widest,
         )
-    factor = max([widest / WIDEST, *(pair[2] for pair in pairs)])
+    reducible = np.maximum(half_widths**2 - lasting.half_width**2, 0.0) / (WIDEST**2 - lasting.half_width**2)
+    factor = max([float(np.sqrt(np.max(reducible))), *(pair[2] for pair in pairs)])
     needed = evaluations_to_narrow(valuation, factor)
     between = tuple((upper, lower) for upper, lower, _ in pairs)
     words = []
     if widest > WIDEST:
         words.append(f"the widest share is known only to within {widest:.2%} at {confidence:.0%} confidence")
     if between:
-        more = f", and {len(between) - SHOWN} more pairs" if len(between) > SHOWN else ""
-        named = "; ".join(f"{upper} and {lower}" for upper, lower in between[:SHOWN])
-        words.append(f"the order is uncertain between {named}{more}")
+        words.append(f"the order is uncertain between {_named(between)}")
     return Verdict(
         Decision.UNDECIDED,
         f"{' and '.join(words)}; about {needed:,} evaluations would settle it",
@@ -151,20 +164,79 @@ def _unresolvable(valuation: Valuation, confidence: float, test_noise: float | N
     return None
 
 
-def _undecided_pairs(valuation: Valuation, confidence: float) -> Iterator[tuple[str, str, float]]:
-    """Yield neighbours in the ranking whose order is uncertain, and how much narrower their interval has to be."""
+def _undecided_pairs(valuation: Valuation, confidence: float, lasting: Lasting) -> Iterator[tuple[str, str, float]]:
+    """Yield neighbours in the ranking whose order is uncertain, and how much narrower their interval has to be.
+
+    The factor is infinite where errors that no evaluations reduce are enough to leave it uncertain.
+    """
     deviations = valuation.group_deviations
-    if deviations is None:
+    if deviations is None and not lasting.causes:
         return
     n_groups = valuation.partition.n_groups
     quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
     columns: Floats = valuation.values.reshape(n_groups, -1)
     for output, total in enumerate(np.atleast_1d(valuation.total).tolist()):
         order = np.argsort(-columns[:, output], kind="stable")
-        sums = deviations[:, :, output]
         equal = EQUAL / n_groups * total
         for upper, lower in pairwise(order.tolist()):
-            reach = quantile * float(np.sqrt(((sums[:, upper] - sums[:, lower]) ** 2).sum()))
+            reach = 0.0
+            if deviations is not None:
+                sums = deviations[:, [upper, lower], output]
+                reach = quantile * float(np.sqrt(((sums[:, 0] - sums[:, 1]) ** 2).sum()))
+            stays = total * lasting.of_pair(upper, lower, output)
             decided_by = max(float(columns[upper, output] - columns[lower, output]), equal)
-            if reach > decided_by:
-                yield str(valuation.names[upper]), str(valuation.names[lower]), reach / decided_by
+            if np.hypot(reach, stays) > decided_by:
+                room = np.sqrt(decided_by**2 - stays**2) if stays < decided_by else 0.0
+                factor = reach / room if room > 0 else np.inf
+                yield str(valuation.names[upper]), str(valuation.names[lower]), factor
+
+
+def _named(pairs: Sequence[tuple[str, str]]) -> str:
+    more = f", and {len(pairs) - SHOWN} more pairs" if len(pairs) > SHOWN else ""
+    return "; ".join(f"{upper} and {lower}" for upper, lower in pairs[:SHOWN]) + more
+
+
+class Lasting:
+    """The errors of shares that no number of evaluations reduces: those of training seeds and of test rows."""
+
+    def __init__(self, valuation: Valuation, confidence: float, test_error: TestError | None) -> None:
+        rows: dict[str, tuple[Floats, float]] = {}
+        self.test = np.zeros_like(valuation.values)
+        """(K,): the half-widths due to test rows, with the Monte Carlo error of the folds."""
+        if valuation.seed_deviations is not None and valuation.seed_noise is not None:
+            quantile = float(t_quantile(confidence, min(valuation.seed_noise.freedom)))
+            rows["training seeds"] = valuation.seed_deviations / valuation.total, quantile
+        deviations, lasting = None if test_error is None else test_error.deviations, np.zeros_like(self.test)
+        if test_error is not None and deviations is not None and valuation.values.ndim == 1:
+            quantile = float(t_quantile(confidence, test_error.n_folds - 1))
+            self.test = quantile * np.sqrt((deviations**2).sum(axis=0))
+            lasting = np.array([row["lasting"] for row in test_error.rows])
+            part = lasting / np.where(self.test > 0, self.test, 1.0)
+            rows["the choice of test rows"] = (deviations * part)[:, :, None], quantile
+        self._rows = list(rows.values())
+        self.causes = list(rows)
+        """Where they come from, in words."""
+        self.half_width = np.hypot(valuation.seed_half_width(confidence), lasting)
+        """(K,) or (K, q)"""
+
+    def of_pair(self, upper: int, lower: int, output: int) -> float:
+        """Return the half-width of the difference of two shares."""
+        parts = [quantile * (rows[:, upper, output] - rows[:, lower, output]) for rows, quantile in self._rows]
+        return float(np.sqrt(sum((part**2).sum() for part in parts)))
+
+    def in_words(self, widest: float | None, pairs: Sequence[tuple[str, str]], confidence: float) -> str:
+        """Say what these errors leave unknown: the widest share, if it is that, and the order of pairs."""
+        unknown = []
+        if widest is not None:
+            unknown.append(f"the widest share known only to within {widest:.2%} at {confidence:.0%} confidence")
+        if pairs:
+            unknown.append(f"the order uncertain between {_named(pairs)}")
+        causes = " and ".join(self.causes)
+        leave = "leaves" if self.causes == ["the choice of test rows"] else "leave"
+        help = {
+            "training seeds": "the mean of several trainings as the score",
+            "the choice of test rows": "more test rows",
+        }
+        remedies = " or ".join(help[each] for each in self.causes)
+        fee = ". A flat fee is the honest answer" if widest is not None else ""
+        return f"{causes} alone {leave} {' and '.join(unknown)}: {remedies} may help, more evaluations cannot{fee}"

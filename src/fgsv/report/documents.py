@@ -40,6 +40,7 @@ def document_of(result: Result) -> dict[str, Any]:
         column: records(table_of(each, None, result.confidence, scores.get(id(each))))
         for column, each in result.groupings.items()
     }
+    errors = result.errors_of_shares()
     return {
         "verdict": result.verdict.to_dict(),
         "n_evaluations": valuation.n_evaluations,
@@ -56,5 +57,7 @@ def document_of(result: Result) -> dict[str, Any]:
         "failures": None if valuation.failures is None else asdict(valuation.failures),
         "audit": None if result.audit is None else result.audit.to_dict(),
         "test_error": None if result.test_error is None else result.test_error.to_dict(),
+        "answers": None if result.answers is None else result.answers.to_dict(),
+        "errors_of_shares": None if errors is None else records(errors),
         "highlights": None if result.highlights is None else result.highlights.to_dict(),
     }

@@ -15,6 +15,7 @@ from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
 from fgsv.payout import Terms
 from fgsv.planning import Limits, Plan, Watcher, first_cost, value_with_plan
+from fgsv.report.answers import Answers
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.highlights import highlights
 from fgsv.report.result import Result
@@ -23,12 +24,14 @@ from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
+from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
+from fgsv.semivalue import SHAPLEY
 from fgsv.tables.corpus import Corpus, Opened
 from fgsv.tables.folds import error_of_test_rows, jackknife_half_width
 from fgsv.tables.metrics import LEAST_OF_TEXT, alternatives, little_to_share
-from fgsv.valuation import Valuation
+from fgsv.valuation import Reason, Valuation
 
 TIME_OF_AUDIT = 0.5
 """Fraction of the time limit reserved for the audit."""
@@ -84,13 +87,14 @@ def make_result(
     result has the rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An
     interrupt ends the run, or the audit, and returns the result so far. `without` computes the score without each
     provider, if there are at most 200: an evaluation each, beside the budget. So is one more evaluation of U(0) and
-    U(N), which tells how far the choice of test rows may move them. `start` names ledgers of earlier runs (open the
+    U(N), which tells how far the choice of test rows may move them, and the 32 to 128 that tell the error of
+    training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open the
     table with the same), `before` is the result of the period before. `command` is shown in the report.
     """
     started = time.monotonic()
     folder = None if out is None else Path(out)
     if payout is not None:
-        payout.check(table.partition.n_groups, None if table.folds is not None else table.game.outputs)
+        payout.check(table.partition.n_groups, table.outputs)
     if precision is not None and table.folds is not None:
         raise ValueError("--precision cannot be used with --test-error, which values each fold apart: use --budget")
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
@@ -117,6 +121,7 @@ def make_result(
             seed=seed,
         )
         each = (time.monotonic() - began) / raw.n_evaluations
+        raw, unknown = _with_training_seeds(raw, evaluator)
         valuation = table.on_all_test_rows(raw)
         regrouped = {column: valuation.regroup(groups) for column, groups in table.dataset.groupings.items()}
         first = next(iter(regrouped))
@@ -126,9 +131,14 @@ def make_result(
             confidence,
             test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, confidence),
             noise=noise,
+            answers=Answers.of(raw, valuation, table.source.metric, table.also) if table.also else None,
             history=history,
             others=regrouped,
-            own_warnings=(*table.warnings, *little_to_share(valuation, table.source.metric, table.source.task)),
+            own_warnings=(
+                *table.warnings,
+                *unknown,
+                *little_to_share(valuation, table.source.metric, table.source.task),
+            ),
             made=now(),
             command=command,
             before=before,
@@ -171,7 +181,7 @@ def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -
     None of texts, with several metrics, with fewer than two test rows, and where the metric is unknown without some
     of them.
     """
-    if isinstance(table, Corpus) or table.game.outputs is not None or len(table.inputs.y_test) < 2:
+    if isinstance(table, Corpus) or table.outputs is not None or len(table.inputs.y_test) < 2:
         return None
     try:
         with evaluator.beside(as_game(table.without_each_fold()), n_jobs=1) as beside:
@@ -179,6 +189,16 @@ def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -
     except (GameError, ValueError):
         return None
     return jackknife_half_width(everybody - nobody, confidence)
+
+
+def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuation, tuple[str, ...]]:
+    """Return the valuation with its error of training seeds, or with a warning that says why it lacks it."""
+    if raw.end.reason is Reason.INTERRUPTED:
+        return raw, ()
+    try:
+        return with_seed_noise(raw, evaluator, SHAPLEY), ()
+    except GameError as error:
+        return raw, (f"the error of training seeds is missing: {error}",)
 
 
 def _shows_documents(table: Opened, aggregate_only: bool) -> TypeGuard[Corpus]:
@@ -201,10 +221,9 @@ def cheaper(table: Opened) -> str:
 
 def _check_something_to_share(table: Opened, evaluator: Evaluator, *, anyway: bool) -> None:
     """Raise an error if U(N) is no better than U(0), or of texts hardly, before a run that could not be split."""
-    outputs = table.game.outputs if table.folds is None else None
     least = LEAST_OF_TEXT if isinstance(table, Corpus) and not anyway else 0.0
     ends = weighted(evaluator, table.weights).ends()
-    for output, nobody, everybody in zip(outputs or ("",), *ends, strict=True):
+    for output, nobody, everybody in zip(table.outputs or ("",), *ends, strict=True):
         if everybody - nobody <= least:
             raise ValueError(
                 f"{f'output {output}: ' if output else ''}with all the data the model scores {everybody:.4g}, with "

@@ -20,9 +20,9 @@ from fgsv.payout import Payout
 from fgsv.report.charts import MOST_GROUPS, convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
 from fgsv.report.periods import compare_results
+from fgsv.report.questions import sensitivity
 from fgsv.report.result import Result, as_result, table_of
 from fgsv.report.without import Without
-from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
 
@@ -86,8 +86,9 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "objections": () if result.payout is None else result.payout.objections,
         "unpaid": result.unpaid,
         "before": None if result.before is None else _before(result.before, result, confidence),
-        "test_error": _test_error(result.test_error),
-        "n_evaluations": f"{valuation.n_evaluations:,}",
+        "errors": _errors(result),
+        "questions": _questions(result, confidence),
+        "covered": _covered(result),
         "stopped": f"The run ended because: {valuation.stopped}",
         "outputs": valuation.outputs or ("",),
         "whatif": None if panel is None else _json(panel.data),
@@ -198,7 +199,7 @@ def _matrix(valuation: Valuation, confidence: float) -> dict[str, Any] | None:
     """Return the share of each group in each output; None if there is one output, or one without shares."""
     if valuation.outputs is None or not np.all(valuation.total > 0):
         return None
-    shares, errors = valuation.shares(), valuation.half_width(confidence) / valuation.total
+    shares, errors = valuation.shares(), valuation.share_half_width(confidence)
     order = np.argsort(-shares.mean(axis=1), kind="stable")
     rows = [
         [
@@ -281,15 +282,69 @@ def _listed(named: Any) -> str:
     return ", ".join(map(str, named)) if isinstance(named, list) else str(named or "")
 
 
-def _test_error(found: TestError | None) -> dict[str, Any] | None:
-    if found is None or not found.rows:
+def _questions(result: Result, confidence: float) -> dict[str, Any] | None:
+    """Return the shares by every question as text and a table; None if only one was asked."""
+    if result.answers is None or not result.valuation.total > 0:
         return None
-    document = found.to_dict()
-    names = ("share", "monte_carlo", "test")
-    ranked = sorted(document["rows"], key=lambda row: -row["share"])
-    rows = [row | {name: _percent(row[name]) for name in names} for row in ranked]
-    total = None if found.total is None else f"± {found.total:.3g}"
-    return document | {"rows": rows, "total": total}
+    found = sensitivity(result, confidence=confidence)
+    rows: dict[str, list[str]] = {}
+    for row in _records(found.shares):
+        half = (row["share_high"] - row["share_low"]) / 2
+        mark = " *" if row["clear"] else ""
+        rows.setdefault(row["group"], []).append(f"{row['share']:.1%} ± {half:.1%}{mark}")
+    ranked = found.groups.sort_values("share", ascending=False, kind="stable")
+    parts = {row["group"]: [_percent(row[name]) for name in ("choice", "error")] for row in _records(ranked)}
+    words = [
+        f"The shares above are by {result.answers.questions[0]}. The other questions were declared before the run "
+        "and answered by the same trainings. A star marks a share that differs from the first by more than error. "
+        "The spread is the standard deviation over questions: the part that is a matter of choice, and the part that "
+        "the error of the run explains.",
+        *(f"{fact[0].upper()}{fact[1:]}." for fact in found.facts),
+    ]
+    columns = [next(iter(result.groupings)), "spread by choice", "spread by error"]
+    columns += dict.fromkeys(found.shares["question"])
+    table = [[group, *parts[group], *rows[group]] for group in parts]
+    return {"title": "How much depends on the question", "words": words, "columns": columns, "rows": table}
+
+
+def _covered(result: Result) -> str:
+    """Return which errors the intervals of the page cover, and which they do not."""
+    valuation, tested = result.valuation, _tested(result.source)
+    seeds = "" if valuation.seed_noise is None else " and that of training seeds"
+    below = ", which is given below" if result.test_error is not None and result.test_error.rows else ""
+    return (
+        f"The intervals cover the Monte Carlo error of {valuation.n_evaluations:,} evaluations{seeds}, not the error "
+        f"from the choice of {tested}{below}"
+    )
+
+
+def _errors(result: Result) -> dict[str, Any] | None:
+    """Return the half-widths of the shares by cause, and where they come from in words; None if one is known."""
+    frame, tested, noise = result.errors_of_shares(), result.test_error, result.valuation.seed_noise
+    if frame is None:
+        return None
+    words = []
+    if noise is not None:
+        words.append(
+            "Every selection of the data was trained once, with a seed of its own. The shares are those of the score "
+            f"that is expected over seeds; {noise.n_evaluations} more trainings tell how far from it they may be."
+        )
+    if "test_rows" in frame and tested is not None:
+        words.append(
+            f"The test rows were split at random into {tested.n_folds} parts. Their error is estimated from how much "
+            "the shares differ between the parts."
+        )
+        if tested.total is not None:
+            words.append(f"The value of all the data together is known to within ± {tested.total:.3g} of its score.")
+    causes = {"monte_carlo": "± from evaluations", "training_seeds": "± from training seeds"}
+    causes["test_rows"] = "± from test rows"
+    names = [name for name in causes if name in frame]
+    rows = [
+        [row["group"], *(_percent(row[name]) for name in ("share", *names))]
+        for row in _records(frame.sort_values("share", ascending=False, kind="stable"))
+    ]
+    columns = [next(iter(result.groupings)), "share", *(causes[name] for name in names)]
+    return {"title": "How far the shares may be off, by cause", "words": words, "columns": columns, "rows": rows}
 
 
 def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:

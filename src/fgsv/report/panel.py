@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fgsv.partition import Partition
 from fgsv.payout import Payout
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, t_quantile
@@ -40,9 +41,7 @@ def panel_of(
         return None
     partition = valuation.partition
     players = valuation.player_values.reshape(partition.n_players, -1)
-    deviations = valuation.deviations
-    if deviations is None:  # the values are exact
-        deviations = np.zeros((1, *players.shape), dtype=np.float32)
+    deviations = _deviations(valuation, players)
     points: Floats | None = None  # one for each player
     reason = _why_groups_only(valuation, deviations, aggregate_only)
     if reason is None:
@@ -56,7 +55,7 @@ def panel_of(
     scales, levels = quantized(deviations)
     data = {
         "confidence": confidence,
-        "quantile": float(t_quantile(confidence, valuation.degrees_of_freedom)),
+        "quantile": _quantile(valuation, confidence),
         "money": None if payout is None else _money(payout),
         "total": np.atleast_1d(valuation.total).tolist(),
         "efficient": valuation.efficient,
@@ -68,6 +67,28 @@ def panel_of(
         "scales": [scales[:, output].tolist() for output in range(levels.shape[2])],
     }
     return Panel(data, reason is None, words)
+
+
+def _deviations(valuation: Valuation, players: Floats) -> NDArray[np.floating]:
+    """Return (R, n, q) deviations of the players' shares, in units of the utility, with those of training seeds."""
+    deviations = valuation.deviations
+    if deviations is None:  # the values are exact
+        deviations = np.zeros((1, *players.shape), dtype=np.float32)
+    if valuation.seed_noise is None:
+        return deviations
+    each = Partition.of(None, len(players))
+    return np.concatenate([deviations, valuation.seed_noise.deviations(each, players / valuation.total)])
+
+
+def _quantile(valuation: Valuation, confidence: float) -> float:
+    """Return by how much deviations are multiplied; with training seeds it is the largest of any group."""
+    quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
+    if valuation.seed_deviations is None:
+        return quantile
+    shape = valuation.values.shape
+    variance = valuation.stderr**2 + (valuation.seed_deviations**2).sum(axis=0).reshape(shape)
+    reach = valuation.share_half_width(confidence) * valuation.total
+    return float(np.max(reach / np.sqrt(np.where(variance > 0, variance, 1.0)), initial=quantile))
 
 
 def _money(payout: Payout) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from fgsv.audit import Audit, close_calls
 from fgsv.audit.sections import Section
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
+from fgsv.report.answers import Answers
 from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
@@ -52,6 +53,8 @@ class Result:
     """The result of the period before, which the report shows beside this one; not saved."""
     highlights: Section | None = None
     """The documents that earned and cost most, where texts were valued and single players may be shown."""
+    answers: Answers | None = None
+    """The shares by other scores and slices of the test rows, where these were declared."""
 
     @property
     def warnings(self) -> list[str]:
@@ -69,7 +72,35 @@ class Result:
     def verdict(self) -> Verdict:
         """Whether the shares are settled, undecided or unresolvable."""
         linear = self.payout is None or self.payout.policy.is_faithful
-        return verdict(self.valuation, confidence=self.confidence, test_noise=self.test_noise, linear=linear)
+        return verdict(
+            self.valuation,
+            confidence=self.confidence,
+            test_noise=self.test_noise,
+            linear=linear,
+            test_error=self.test_error,
+        )
+
+    def errors_of_shares(self) -> pd.DataFrame | None:
+        """Return each share with its half-widths by cause; None unless more than the Monte Carlo error is known.
+
+        Columns: group, share, monte_carlo, training_seeds and test_rows, the last two where they are known.
+        """
+        valuation, tested = self.valuation, self.test_error
+        rows = () if tested is None else tested.rows
+        if (valuation.seed_noise is None and not rows) or valuation.outputs is not None or not valuation.total > 0:
+            return None
+        frame = pd.DataFrame(
+            {
+                "group": [str(name) for name in valuation.names],
+                "share": valuation.shares(),
+                "monte_carlo": valuation.sampling_half_width(self.confidence),
+            }
+        )
+        if valuation.seed_noise is not None:
+            frame["training_seeds"] = valuation.seed_half_width(self.confidence)
+        if rows:
+            frame["test_rows"] = [row["test"] for row in rows]
+        return frame
 
     def paid_by(self, terms: Terms) -> Result:
         """Return the result with an amount split by these terms, or with the reason why it was not."""
@@ -116,7 +147,7 @@ class Result:
         if self.history:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
         info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
-        for name in ("payout", "audit", "test_error", "without", "highlights"):
+        for name in ("payout", "audit", "test_error", "without", "highlights", "answers"):
             part = getattr(self, name)
             info |= {} if part is None else {name: part.to_dict()}
         if self.unpaid is not None:
@@ -149,6 +180,7 @@ class Result:
                 tuple(info.get("warnings", [])),
                 made=info.get("made"),
                 command=info.get("command"),
+                answers=Answers.from_dict(info["answers"]) if "answers" in info else None,
                 highlights=Section.from_dict(info["highlights"]) if "highlights" in info else None,
                 without=Without.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,

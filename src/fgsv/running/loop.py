@@ -19,6 +19,7 @@ from fgsv.partition import Partition
 from fgsv.running.door import Door
 from fgsv.running.interrupts import held_interrupts
 from fgsv.running.repeats import Repeats
+from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.stopping import Rule, met
 from fgsv.running.targets import is_look, unreached
 from fgsv.running.threads import one_thread
@@ -116,7 +117,7 @@ class Progress:
 
 
 def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuation]:
-    """Yield the valuation after every round and at the end, or only at the end."""
+    """Yield the valuation after every round and at the end, or only at the end, with its seed noise."""
     start = time.monotonic()
     settings, evaluator = run.settings, evaluate.evaluator
     evaluator.recorder.beginning(evaluator.beginning.content(run.partition))
@@ -174,7 +175,8 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
     if repeats.note is not None:
         warnings.warn(repeats.note, RuntimeWarning, stacklevel=2)
         end = end.with_note(repeats.note)
-    yield progress.ended(end)
+    ended = progress.ended(end)
+    yield ended if every or end is INTERRUPTED else with_seed_noise(ended, evaluate, run.semivalue)
 
 
 def _nothing_left(draws: Draws | None, progress: Progress) -> End | None:

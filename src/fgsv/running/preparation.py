@@ -125,6 +125,7 @@ def prepare(
         timeout=door.evaluator.timeout,
         fingerprint=game.fingerprint,
         groups=partition.fingerprint,
+        targets=None if game.targets is None else tuple(game.targets),
         start=None if door.evaluator.known is None else door.evaluator.known.sha256,
         needs=_own_objects(asked, weights, stop),
     )

@@ -44,6 +44,8 @@ class StandardError:
     """Stop when every group's standard error is at most `target`, in units of the utility."""
 
     target: float
+    weights: tuple[float, ...] | None = None
+    """Of the outputs whose sum it is about; None for every output."""
 
     name: ClassVar[str] = "a standard error"
 
@@ -67,12 +69,14 @@ class Precision:
 
     target: float
     confidence: float = 0.95
+    weights: tuple[float, ...] | None = None
+    """Of the outputs whose sum it is about; None for every output."""
 
     name: ClassVar[str] = "a precision"
 
     def check(self, total: Floats) -> None:
         """Raise an error if there is nothing to share."""
-        positive_total(total)
+        positive_total(total if self.weights is None else np.asarray(total @ np.array(self.weights)))
 
     def __call__(self, progress: Progress) -> str | None:
         """Return why to stop, or None to go on."""
@@ -94,12 +98,18 @@ def is_look(progress: Progress) -> bool:
     return progress.n_evaluations >= LOOKS * progress.last_look
 
 
+def _aimed_at(rule: StandardError | Precision, valuation: Valuation) -> Valuation:
+    """Return the valuation that a target is about."""
+    return valuation if rule.weights is None else valuation.combined(rule.weights)
+
+
 def _is_met(rule: StandardError | Precision, progress: Progress) -> bool:
     return is_look(progress) and _holds(rule, progress.valuation)
 
 
 def _holds(rule: StandardError | Precision, valuation: Valuation) -> bool:
     """Say whether the errors are within a target; an unknown one, which is NaN, is within none."""
+    valuation = _aimed_at(rule, valuation)
     fewest = rule.fewest(valuation)
     known = fewest == 0 or valuation.degrees_of_freedom >= FEWEST_FREEDOM
     return rule.ratio(valuation) <= 1 and known and valuation.n_evaluations + valuation.n_known >= fewest
@@ -111,9 +121,9 @@ def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) ->
     if settings.max_seconds is not None:
         rules.append(MaxSeconds(settings.max_seconds))
     if settings.stderr is not None:
-        rules.append(StandardError(settings.stderr))
+        rules.append(StandardError(settings.stderr, settings.targets))
     if settings.precision is not None:
-        rules.append(Precision(settings.precision, settings.confidence))
+        rules.append(Precision(settings.precision, settings.confidence, settings.targets))
     return (*rules, *own_rules(own))
 
 
@@ -121,7 +131,8 @@ def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
     """Estimate the evaluations for each missed target: errors fall with the square root of the evaluations."""
     notes = []
     for rule in _targets(rules):
-        needed = max(valuation.n_evaluations * rule.ratio(valuation) ** 2, rule.fewest(valuation))
+        found = _aimed_at(rule, valuation)
+        needed = max(found.n_evaluations * rule.ratio(found) ** 2, rule.fewest(found))
         if np.isfinite(needed) and not _holds(rule, valuation):
             n = valuation.partition.n_players
             count = f"all {2**n:,}" if np.log2(needed) > n else f"about {float(f'{needed:.2g}'):,.0f}"

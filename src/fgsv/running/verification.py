@@ -77,7 +77,7 @@ def verify(
         )
     with Ledger(ledger, read_only=True) as opened:
         game = recorded_game(opened, settings.fingerprint)[1]
-        game = replace(game, grouped_by=valuation.partition if valuation.grouped else None)
+        game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, targets=settings.targets)
         given = {name: each for name, each in own.items() if name in settings.needs}
         if _was_regrouped(valuation):  # targets were met, or not, by other groups: follow it as far as it went
             given |= {"precision": None, "stderr": None, "stop": None}

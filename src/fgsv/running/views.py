@@ -67,7 +67,7 @@ def by_groups(door: Door, partition: Partition) -> View:
     def lift(coalitions: Coalitions) -> Coalitions:
         return Coalitions.from_masks(coalitions.masks()[:, codes])
 
-    return View(door, grouped(door.game, partition), lift)
+    return View(door, replace(grouped(door.game, partition), again=None), lift)  # an audit trains nothing twice
 
 
 def weighted(door: Door, weights: ArrayLike | None) -> Door:
@@ -76,5 +76,5 @@ def weighted(door: Door, weights: ArrayLike | None) -> Door:
         return door
     numbers = np.asarray(weights, dtype=float)
     fingerprint = door.game.fingerprint and f"{door.game.fingerprint}/outputs {numbers.tolist()}"
-    game = replace(door.game, outputs=None, fingerprint=fingerprint)
+    game = replace(door.game, outputs=None, fingerprint=fingerprint, targets=None)
     return View(door, game, lower=lambda values: (values @ numbers)[:, None])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -24,9 +24,11 @@ from fgsv.tables.players import (
 from fgsv.tables.reading import TableError, TableFile
 from fgsv.tables.standing import Standing, check_features, find_rows, row_hashes
 from fgsv.tables.test_rows import TestRows, chosen, marked
-from fgsv.types import Masks
+from fgsv.types import Ints, Masks
 
 Task = Literal["classification", "regression"]
+MOST_SLICES = 10
+"""Limit on the slices of the test rows by one column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,8 @@ class Dataset:
     """Decisions made on the way, in plain words."""
     test_hashes: tuple[str, ...] | None = None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
+    test_slices: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """Column -> the slice that each test row is in."""
 
     @property
     def partition(self) -> Partition:
@@ -73,6 +77,7 @@ def prepare(
     ignore: Sequence[str] = (),
     task: Task | None = None,
     standing: Standing | None = None,
+    slices: Sequence[str] = (),
 ) -> Dataset:
     """Make a data set of a table.
 
@@ -84,7 +89,7 @@ def prepare(
     value in column `unit` are one player; `shared_units` says what happens to a unit with rows of several providers.
     Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
     what `recognise` infers from the target. `standing` is what an earlier run stood on: its features and, unless
-    `test` or `test_by` name them, its test rows.
+    `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored apart.
     """
     if not group:
         raise TableError("no provider column: name it with --group, or give a file for each provider")
@@ -110,6 +115,7 @@ def prepare(
     y = _target(values, task)
     if test is not None:
         rows, hashes = _rows_of_file(test, target, task, feature_names, group), None
+        sliced = {name: _slices(test, name, np.arange(len(rows.target))) for name in slices}
         is_test = np.zeros(len(y), dtype=bool)
     else:
         places, hashes = None, None
@@ -131,6 +137,7 @@ def prepare(
         if test_by is None:
             hashes = tuple(row_hashes(table.frame[identity].iloc[places]))
         features = table.frame[feature_names].iloc[places]
+        sliced = {name: _slices(table, name, places) for name in slices}
         rows = TestRows(features, y[places], {name: labels[name][places] for name in group}, note)
     _check_target(y[~is_test], rows.target, task, target)
     labels |= {name: bands_of(table.column(name, "to group by")) for name in regroup if name not in labels}
@@ -154,7 +161,20 @@ def prepare(
         task=task,
         notes=tuple(notes),
         test_hashes=hashes,
+        test_slices=sliced,
     )
+
+
+def _slices(table: TableFile, name: str, places: Ints) -> NDArray[Any]:
+    """Return the slice of each test row by a column: its value as text, or one of three bands of many numbers."""
+    slices = bands_of(table.column(name, "of slices").iloc[places])
+    found = pd.unique(pd.Series(slices))
+    if not 2 <= len(found) <= MOST_SLICES:
+        raise TableError(
+            f"column {name!r} has {len(found)} values among the {len(places)} test rows: --also-slice needs 2 to "
+            f"{MOST_SLICES}. Choose another column, or one with broader values"
+        )
+    return slices
 
 
 def recognise(values: pd.Series[Any]) -> Task:

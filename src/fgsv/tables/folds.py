@@ -7,7 +7,7 @@ these outputs is the score on all test rows, so the game is the same; how much t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,22 @@ def share_errors(valuation: Valuation, weights: Floats) -> Floats:
     return np.asarray(sem(residuals, axis=1) / total)
 
 
+def lasting_errors(valuation: Valuation, weights: Floats) -> Floats:
+    """Return `share_errors` less what the folds' Monte Carlo error adds to them, which more evaluations reduce."""
+    errors, deviations = share_errors(valuation, weights), valuation.group_deviations
+    if deviations is None:
+        return errors
+    parts = np.moveaxis(deviations * weights, 2, 0) / float(valuation.total @ weights)  # (F, R, K)
+    sampled = (_about_their_mean(parts) ** 2).sum(axis=(0, 1))
+    return np.sqrt(np.maximum(errors**2 - sampled, 0.0))
+
+
+def _about_their_mean(parts: Floats) -> Floats:
+    """Return what F parts add to a sum, scaled so that the variance of the sum is that of its squares."""
+    n_folds = len(parts)
+    return np.asarray((parts - parts.mean(axis=0)) * np.sqrt(n_folds / (n_folds - 1)))
+
+
 def without_each_fold(metric: Any, n_test: int, *, seed: int = 0) -> dict[str, tuple[Any, Ints]]:
     """Return a score on all test rows but those of one fold, for each of at most ten folds: (score, test rows)."""
     folds = KFold(min(FOLDS, n_test), shuffle=True, random_state=seed % 2**32)
@@ -103,6 +119,15 @@ def jackknife_half_width(totals: Floats, confidence: float = 0.95) -> float:
     return float(t_quantile(confidence, n_folds - 1) * stderr)
 
 
+def _first_outputs(valuation: Valuation, count: int) -> Valuation:
+    """Return the valuation of the first outputs."""
+    parts = {name: getattr(valuation, name) for name in ("values", "stderr", "total", "player_values", "ends")}
+    cut: dict[str, Any] = {name: None if part is None else part[..., :count] for name, part in parts.items()}
+    deviations = None if valuation.deviations is None else valuation.deviations[..., :count]
+    outputs = None if valuation.outputs is None else valuation.outputs[:count]
+    return replace(valuation, **cut, deviations=deviations, outputs=outputs, seed_noise=None)
+
+
 @dataclass(frozen=True)
 class TestError:
     """How far the shares may be off by the choice of the test rows, beside their Monte Carlo error."""
@@ -112,24 +137,46 @@ class TestError:
     n_folds: int
     weights: tuple[float, ...]
     rows: tuple[Mapping[str, Any], ...]
-    """For each group its `share`, and the half-widths of its two intervals: `monte_carlo` and `test`."""
+    """For each group its `share` and half-widths: `monte_carlo`, `test`, and `lasting`, the part of `test` that the
+    folds' own Monte Carlo error does not explain; and its value in each of the `folds`."""
     total: float | None = None
     """The half-width of U(N) - U(0) due to the choice of the test rows; None in files of 0.1.0."""
+    totals: tuple[float, ...] = ()
+    """U(N) - U(0) in each fold; the values in each are `folds` of each row. Earlier files do not have them."""
+
+    @property
+    def by_fold(self) -> Floats | None:
+        """(K + 1, F): what each fold adds to the values of the groups and, last, to U(N) - U(0); None if unknown."""
+        if not self.totals or not self.rows:
+            return None
+        return np.array([*(row["folds"] for row in self.rows), self.totals]) * np.array(self.weights)
+
+    @property
+    def deviations(self) -> Floats | None:
+        """(F, K) deviations of the shares: the variance of any sum of shares is the sum over F of its squares."""
+        if self.by_fold is None:
+            return None
+        values, totals = self.by_fold[:-1], self.by_fold[-1]
+        residuals = (values - np.outer(values.sum(axis=1), totals) / totals.sum()).T / totals.sum()
+        return _about_their_mean(residuals)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         rows = [dict(row) for row in self.rows]
-        return {"n_folds": self.n_folds, "weights": list(self.weights), "rows": rows, "total": self.total}
+        found = {"n_folds": self.n_folds, "weights": list(self.weights), "rows": rows, "total": self.total}
+        return found | ({"totals": list(self.totals)} if self.totals else {})
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> TestError:
         """Read what `to_dict` returned."""
-        return cls(document["n_folds"], tuple(document["weights"]), tuple(document["rows"]), document.get("total"))
+        weights, rows, totals = (tuple(document.get(name, ())) for name in ("weights", "rows", "totals"))
+        return cls(document["n_folds"], weights, rows, document.get("total"), totals)
 
 
 def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0.95) -> TestError:
-    """Return both errors of each share, from a valuation with an output for each fold."""
+    """Return both errors of each share, from a valuation whose first outputs are the folds."""
     weights = folds.weights
+    valuation = _first_outputs(valuation, len(weights))
     single = valuation.combined(weights)
     rows: list[dict[str, Any]] = []
     quantile = float(t_quantile(confidence, len(weights) - 1))
@@ -138,8 +185,11 @@ def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0
         columns = {
             "group": [str(name) for name in single.names],
             "share": single.shares().tolist(),
-            "monte_carlo": (single.half_width(confidence) / single.total).tolist(),
+            "monte_carlo": single.sampling_half_width(confidence).tolist(),
             "test": (quantile * share_errors(valuation, weights)).tolist(),
+            "lasting": (quantile * lasting_errors(valuation, weights)).tolist(),
+            "folds": valuation.values.tolist(),
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return TestError(len(weights), tuple(weights.tolist()), tuple(rows), total_error)
+    totals = np.asarray(valuation.total).tolist()
+    return TestError(len(weights), tuple(weights.tolist()), tuple(rows), total_error, tuple(totals))

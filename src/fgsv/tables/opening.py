@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
@@ -26,15 +27,18 @@ from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
 from fgsv.tables.standing import Standing
 from fgsv.types import Floats, Masks
+from fgsv.utilities.seeds import TrainingSeeds
 from fgsv.valuation import Valuation
 
 
 class OpenedData:
     """What a table and texts have in common once they are games."""
 
+    game: Any
     dataset: Any
     source: Source
     folds: Folds | None
+    also: tuple[str, ...] = ()
 
     @property
     def partition(self) -> Partition:
@@ -48,12 +52,19 @@ class OpenedData:
 
     @property
     def weights(self) -> Floats | None:
-        """The weights with which the folds make up all test rows; None without folds."""
-        return None if self.folds is None else self.folds.weights
+        """The weights with which the outputs make up the score on all test rows; None if it is the only output."""
+        if self.folds is None and not self.also:
+            return None
+        return np.array([*(np.ones(1) if self.folds is None else self.folds.weights), *np.zeros(len(self.also))])
+
+    @property
+    def outputs(self) -> tuple[str, ...] | None:
+        """The outputs that are valued side by side; None for one score, whatever else is scored beside it."""
+        return self.game.outputs if self.weights is None else None
 
     def on_all_test_rows(self, valuation: Valuation) -> Valuation:
         """Return a valuation of the game as that of the score on all test rows, folds or not."""
-        return valuation if self.folds is None else valuation.combined(self.folds.weights)
+        return valuation if self.weights is None else valuation.combined(self.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +79,8 @@ class Table(OpenedData):
     """How the test rows are cut, where the error from their choice is asked for."""
     warnings: tuple[str, ...] = ()
     """Features that look like ids, or that predict the target almost alone."""
+    also: tuple[str, ...] = ()
+    """The last outputs of the game: other scores and slices of the test rows, which nothing is paid by."""
 
     def game_of(self, rows: Masks) -> Any:
         """Return the game of those training rows that a mask selects."""
@@ -76,7 +89,8 @@ class Table(OpenedData):
     def without_each_fold(self) -> Any:
         """Return the game with an output for each fold of the test rows, the score without it; one metric only."""
         scoring = without_each_fold(self.source.metric, len(self.inputs.y_test), seed=self.inputs.seed)
-        return replace(self.inputs, scoring=scoring).game()
+        empty = self.inputs.empty[0] if self.also else self.inputs.empty
+        return replace(self.inputs, scoring=scoring, empty=empty).game()
 
 
 def open_table(
@@ -104,6 +118,9 @@ def open_table(
     test_error: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
+    training_seeds: TrainingSeeds = "fixed",
+    also_metric: str | Sequence[str] = "",
+    also_slice: str | Sequence[str] = "",
 ) -> Table:
     """Read a table and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
 
@@ -120,6 +137,12 @@ def open_table(
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
     are no features; those of `regroup` are, and group the same players once more. `test_error` makes the folds of the
     test rows outputs of the game (see `fgsv.tables.folds`).
+
+    `training_seeds="fresh"` trains every coalition with a seed of its own, from `seed` (see `fgsv.utility`).
+
+    `also_metric` names further scores, and `also_slice` columns of the test rows: the score on the test rows with
+    each of a column's values. They are outputs of the same trainings that nothing is paid or stopped by;
+    `fgsv.report.sensitivity` shows the shares by each.
 
     So that evaluations of one period count in the next, `start` takes the preprocessing, the test rows and the score
     from the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
@@ -153,6 +176,7 @@ def open_table(
         ignore=ignored,
         task=task or task_of(model),
         standing=standing,
+        slices=listed_names(also_slice),
     )
     learner = model_of(model, dataset.task, seed)
     metrics, why = listed_names(metric or ("" if standing is None else standing.metric)), []
@@ -162,6 +186,7 @@ def open_table(
     folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
     if test_error and folds is None:
         raise TableError(f"the error from the test rows takes one metric, got {', '.join(metrics)}")
+    also = _also(metrics, listed_names(also_metric), dataset)
     if standing is not None:
         fitted, fitted_to = standing.fitted, "taken from the run to start from"
     else:
@@ -171,6 +196,7 @@ def open_table(
     inputs, notes = inputs_of(
         dataset, fitted, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
     )
+    inputs = replace(_with_also(inputs, metrics[0], also, folds), training_seeds=training_seeds)
     stands = Standing(
         fitted,
         ",".join(metrics),
@@ -194,7 +220,7 @@ def open_table(
         model=repr(game.model),
         metric=",".join(metrics),
         game=game.fingerprint,
-        notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds)),
+        notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds, list(also))),
         versions=versions(),
         features=columns.used,
         opened_with=given
@@ -202,18 +228,45 @@ def open_table(
         else None,
         frame=None if game.frame is None else {name: _short_hash(part) for name, part in game.frame.items()},
     )
-    return Table(game, dataset, inputs, source, folds, tuple(warnings_of_features(dataset, columns)))
+    warnings = tuple(warnings_of_features(dataset, columns))
+    table = Table(game, dataset, inputs, source, folds, warnings, tuple(also))
+    weights = table.weights if also else None
+    return table if weights is None else replace(table, game=replace(game, targets=tuple(weights.tolist())))
 
 
 open_file = open_table
 """The name that it had in 0.1.0."""
 
 
-def _described(game: Any, metric: str, folds: Folds | None) -> list[str]:
+def _also(metrics: Sequence[str], others: Sequence[str], dataset: Dataset) -> dict[str, Any]:
+    """Return the further outputs, as `fgsv.utility` takes them: other metrics, and the first one on slices."""
+    if (others or dataset.test_slices) and len(metrics) > 1:
+        raise TableError(f"--also-metric and --also-slice take one --metric, to pay by, got {', '.join(metrics)}")
+    found: dict[str, Any] = {name: name for name in others if name != metrics[0]}
+    for column, slices in dataset.test_slices.items():
+        for each in sorted(pd.unique(pd.Series(slices))):
+            found[f"{column}: {each}"] = metrics[0], slices == each
+    return found
+
+
+def _with_also(inputs: Inputs, metric: str, also: Mapping[str, Any], folds: Folds | None) -> Inputs:
+    """Return the inputs with further outputs after the score, or after its folds."""
+    if not also:
+        return inputs
+    first = {metric: metric} if folds is None else folds.scoring
+    given = [None] if inputs.empty is None else np.atleast_1d(inputs.empty).tolist()
+    if len(given) != len(first):
+        raise TableError(f"--empty takes one number, for {metric}: with --also-metric the others have their default")
+    return replace(inputs, scoring={**first, **also}, empty=[*given, *[None] * len(also)])
+
+
+def _described(game: Any, metric: str, folds: Folds | None, also: Sequence[str]) -> list[str]:
     lines: list[str] = game.describe().splitlines()
-    if folds is None:
-        return lines
-    return [*lines[:2], f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
+    if folds is not None:
+        lines = [*lines[:2], f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
+    elif also:
+        lines = [*lines[:2], f"score: {metric}"]
+    return [*lines, f"not paid by, but scored too: {', '.join(also)}"] if also else lines
 
 
 def _short_hash(part: str) -> str:
@@ -256,6 +309,7 @@ class Inputs:
     """(rows, p) the training rows as numbers, whatever turns them into numbers."""
     stands_on: Mapping[str, str] = field(default_factory=dict)
     """What the table adds to the frame of the game, from which a later period can take it."""
+    training_seeds: TrainingSeeds = "fixed"
 
     def game(self, rows: Masks | None = None) -> Any:
         """Return the utility, of all training rows or of those that a mask selects."""
@@ -274,6 +328,7 @@ class Inputs:
             units=units,
             empty=self.empty,
             seed=self.seed,
+            training_seeds=self.training_seeds,
         )
         return game if game.frame is None else replace(game, frame={**game.frame, **self.stands_on})
 

@@ -14,6 +14,7 @@ from fgsv.types import Floats, Ints
 from fgsv.utilities.data import Data, take_rows, with_all_classes
 from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
 from fgsv.utilities.scores import Need, Predictions
+from fgsv.utilities.seeds import FreshSeeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +23,8 @@ class OneByOne:
 
     model: Any
     data: Data
+    seeds: FreshSeeds | None = None
+    """Where each set has a seed of its own."""
 
     name: ClassVar[str] = "one scikit-learn fit per coalition"
     lists_members: ClassVar[bool] = True
@@ -31,6 +34,8 @@ class OneByOne:
         """Fit the model to the one set of a chunk, rows in increasing order, and return what the scores need."""
         rows = np.sort(sets.explicit().listed)
         model = _with_neighbours(clone(self.model), len(rows))
+        if self.seeds is not None:
+            model.set_params(**dict.fromkeys(seed_parameters(model), self.seeds.of(rows)))
         labels = self.data.labels[rows]
         try:
             model.fit(take_rows(self.data.X, rows), labels)
@@ -76,6 +81,16 @@ def _with_neighbours(model: Any, size: int) -> Any:
     return model
 
 
+def seed_parameters(model: Any) -> list[str]:
+    """Return the names of the parameters that are seeds, those of nested models included."""
+    return [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
+
+
+def is_random(model: Any) -> bool:
+    """Say whether a seed of a model may matter."""
+    return any(_is_random(_owner(model, name)) for name in seed_parameters(model))
+
+
 def with_seed(model: Any, seed: int) -> Any:
     """Return a clone in which every random_state that is not an integer is this seed, for all coalitions.
 
@@ -83,11 +98,7 @@ def with_seed(model: Any, seed: int) -> Any:
     """
     model = clone(model)
     parameters = model.get_params()
-    unset = {
-        name: seed
-        for name, value in parameters.items()
-        if name.split("__")[-1] == "random_state" and not isinstance(value, int | np.integer)
-    }
+    unset = {name: seed for name in seed_parameters(model) if not isinstance(parameters[name], int | np.integer)}
     missed = [name for name in unset if parameters[name] is None and _is_random(_owner(model, name))]
     if missed:
         warnings.warn(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,13 +14,14 @@ from numpy.typing import ArrayLike
 from fgsv.coalitions import Coalitions
 from fgsv.environment import how_to_install
 from fgsv.game import GameError
-from fgsv.types import Floats
+from fgsv.types import Floats, Masks
 from fgsv.utilities.batched.logistic import softmax
 from fgsv.utilities.data import Data, Kind, NullSampler
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.outputs import Output, check_batched
 from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
 from fgsv.utilities.scores import Need, Predictions
+from fgsv.utilities.seeds import FreshSeeds, TrainingSeeds, check_training_seeds
 from fgsv.utilities.utility import Learner, Utility, build
 
 try:
@@ -58,6 +60,9 @@ class Copies:
     batch_size: int
     n_copies: int
     seed: int
+    seeds: FreshSeeds | None = None
+    """Where each set has a seed of its own: for its mini-batches and, from `start`, its initial weights."""
+    start: Callable[[int], torch.nn.Module] | None = None
 
     name: ClassVar[str] = "copies of a torch module trained at once"
     lists_members: ClassVar[bool] = True
@@ -77,7 +82,7 @@ class Copies:
         """Train a copy on every set and predict the test points."""
         filler = len(self.X) - 1
         members = torch.as_tensor(sets.explicit().table(filler), device=self.X.device)
-        parameters = self.train(members)
+        parameters = self.train(members, self._seeds(sets))
         with torch.no_grad():
             outputs = vmap(lambda own: functional_call(self.tester, own, (self.X_test,)))(parameters)
         predicted = outputs.double().cpu().numpy()
@@ -97,19 +102,31 @@ class Copies:
             ranks=predicted[:, :, 1] - predicted[:, :, 0] if "ranks" in needs else None,
         )
 
-    def train(self, members: torch.Tensor) -> dict[str, torch.Tensor]:
+    def _seeds(self, sets: RowSets) -> list[int]:
+        """Return a seed for each set, or one for all of them."""
+        if self.seeds is None:
+            return [self.seed]
+        listed = sets.explicit()
+        return [self.seeds.of(rows) for rows in np.split(listed.listed, listed.starts[1:-1])]
+
+    def train(self, members: torch.Tensor, seeds: Sequence[int]) -> dict[str, torch.Tensor]:
         """Train a copy on each row of (m, L) members; return the parameters, stacked along the first axis."""
+        starts = [self.module] if self.start is None else [self.start(seed).to(self.X.device) for seed in seeds]
+        stacks = zip(*(each.named_parameters() for each in starts), strict=True)
         parameters = {
-            name: start.detach().expand(len(members), *start.shape).clone().requires_grad_()
-            for name, start in self.module.named_parameters()
+            stack[0][0]: torch.stack([start.detach() for _, start in stack])
+            .expand(len(members), *stack[0][1].shape)
+            .clone()
+            .requires_grad_()
+            for stack in stacks
         }
         optimizer = self.optimizer(parameters.values())
-        generator = torch.Generator().manual_seed(self.seed)
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         devices = [self.X.device] if self.X.is_cuda else []
         with torch.random.fork_rng(devices=devices):  # the same dropout for all coalitions; the global state stays
             torch.manual_seed(self.seed)
             for _ in range(self.n_steps):
-                rows = self._batch(members, generator)
+                rows = self._batch(members, generators)
                 losses = self._losses(parameters, rows)
                 counted = (rows < len(self.X) - 1).to(losses.dtype)
                 optimizer.zero_grad()
@@ -118,14 +135,14 @@ class Copies:
                 optimizer.step()
         return {name: stacked.detach() for name, stacked in parameters.items()}
 
-    def _batch(self, members: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    def _batch(self, members: torch.Tensor, generators: Sequence[torch.Generator]) -> torch.Tensor:
         """Return the (m, b) rows of one step."""
         if members.shape[1] <= self.batch_size:
             return members
-        draws = torch.rand(len(self.X), generator=generator)
-        draws[-1] = 2  # the row that pads lists comes after all others
-        draws = draws.to(self.X.device)
-        chosen = draws[members].topk(self.batch_size, dim=1, largest=False, sorted=False).indices
+        draws = torch.stack([torch.rand(len(self.X), generator=generator) for generator in generators])
+        draws[:, -1] = 2  # the row that pads lists comes after all others
+        draws = draws.to(self.X.device).expand(len(members), -1).gather(1, members)
+        chosen = draws.topk(self.batch_size, dim=1, largest=False, sorted=False).indices
         return members.gather(1, chosen)
 
     def _losses(self, parameters: dict[str, torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
@@ -176,6 +193,14 @@ class TorchUtility:
         """Evaluate coalitions given as lists: (m,), or (m, q) for several outputs."""
         return np.mean([replicate.evaluate_lists(coalitions) for replicate in self.replicates], axis=0)
 
+    @property
+    def again(self) -> Callable[[int], Callable[[Masks], ArrayLike]] | None:
+        """With fresh training seeds: k = 1, 2, ... -> the same game by other seeds."""
+        parts = [replicate.again for replicate in self.replicates]
+        if parts[0] is None:
+            return None
+        return lambda k: TorchUtility(tuple(again(k) for again in parts))  # type: ignore[misc]
+
     def describe(self) -> str:
         """Describe in words what is evaluated, and how."""
         return f"{self.replicates[0].describe()}\nmean of {len(self.replicates)} trainings"
@@ -202,6 +227,7 @@ def torch_utility(
     null: str | NullSampler | None = None,
     per_test_point: bool = False,
     seed: int = 0,
+    training_seeds: TrainingSeeds = "fixed",
 ) -> TorchUtility:
     """Return the game in which a coalition of training rows is worth the score of a network trained on them.
 
@@ -222,6 +248,9 @@ def torch_utility(
     do. Every coalition is trained for `n_steps` steps on mini-batches of `batch_size`, and its worth is the mean
     over `n_replicates` trainings. `n_copies` coalitions are trained at once. `device`: default CUDA if available.
 
+    `training_seeds="fresh"`: every coalition has mini-batches and, where `module` is a callable, initial weights of
+    its own, from a hash of `seed` and its rows; dropout stays the same for all. See `fgsv.utility`.
+
     The other arguments are those of `fgsv.utility`. The same seed gives the same bits on one type of CPU and for
     one batch; another batch shape changes last bits, which training may amplify and replicates average out.
     """
@@ -233,10 +262,11 @@ def torch_utility(
     }.items():
         if number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
+    fresh = check_training_seeds(training_seeds)
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     X, y, X_test, y_test = (_as_numpy(array) for array in (X, y, X_test, y_test))
     classifier = np.asarray(y).dtype.kind != "f"
-    replicates = []
+    replicates, given_module = [], module
     for replicate in range(n_replicates):
         own_seed = int(np.random.SeedSequence([seed, replicate]).generate_state(1)[0])
         start = _start(module, own_seed)
@@ -254,6 +284,9 @@ def torch_utility(
             X, y = (torch.cat([rows, torch.zeros_like(rows[:1])]) for rows in (X, y))
             tester, sizes = deepcopy(module).eval(), (data.n_classes, n_steps, batch_size, n_copies)
             learner = Copies(module, tester, chosen_loss, optimizer, X, y, X_test, *sizes, own_seed)
+            if fresh:
+                make = None if isinstance(given_module, torch.nn.Module) else partial(_start, given_module)
+                learner = replace(learner, seeds=FreshSeeds.of_data(data, own_seed), start=make)
             check_batched(scored)
             _try_out(learner)
             weights = {name: value.cpu().numpy() for name, value in start.state_dict().items()}

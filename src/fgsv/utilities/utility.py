@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -17,15 +18,16 @@ from sklearn.preprocessing import StandardScaler
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
-from fgsv.types import Floats
+from fgsv.types import Floats, Masks
 from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.batched.scaling import SCALERS, scaling_of
 from fgsv.utilities.data import Data, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint, row_digests
-from fgsv.utilities.one_by_one import OneByOne, with_seed
+from fgsv.utilities.one_by_one import OneByOne, is_random, seed_parameters, with_seed
 from fgsv.utilities.outputs import Output, read_scoring
 from fgsv.utilities.row_sets import RowSets, Units, pad, slices
 from fgsv.utilities.scores import Need, Predictions
+from fgsv.utilities.seeds import FreshSeeds, TrainingSeeds, check_training_seeds
 
 
 class Learner(Protocol):
@@ -77,6 +79,8 @@ class Utility:
     fingerprint: str | None
     old_fingerprint: str | None
     """The fingerprint that 0.1.0 gave, which saw names and not code."""
+    targets: tuple[float, ...] | None = None
+    """Weights of the outputs whose sum a run's targets are about; None for every output."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the data, which the learner has in its own form and workers need not be sent twice."""
@@ -110,6 +114,15 @@ class Utility:
         if self.data is None or self.independent_rows:
             return None
         return 2e-9 * self.data.n_rows * (self.data.X.shape[1] ** 2 + len(self.data.y_test))
+
+    @property
+    def again(self) -> Callable[[int], Callable[[Masks], ArrayLike]] | None:
+        """With fresh training seeds: k = 1, 2, ... -> the same game by other seeds."""
+        learner: Any = self.learner
+        seeds = getattr(learner, "seeds", None)
+        if seeds is None:
+            return None
+        return lambda k: replace(self, learner=replace(learner, seeds=replace(seeds, repeat=k)))
 
     @cached_property
     def defaults(self) -> Floats:
@@ -191,6 +204,7 @@ def utility(
     null: str | NullSampler | None = None,
     per_test_point: bool = False,
     seed: int = 0,
+    training_seeds: TrainingSeeds = "fixed",
 ) -> Utility:
     """Return the game in which a coalition of training rows is worth the score of a model trained on them.
 
@@ -223,9 +237,14 @@ def utility(
 
     `seed`: of that draw, and of models whose `random_state` is not set, which a warning names. It is the same for all
     coalitions, so that U is a function of the coalition.
+
+    `training_seeds="fresh"`: every `random_state` of the model becomes a hash of `seed` and of the rows' contents, so
+    that every coalition is trained with a seed of its own, and U is still a function of the coalition. A run then
+    trains some coalitions again, and its intervals hold for the expected score over seeds.
     """
+    fresh = check_training_seeds(training_seeds)
     given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
-    return build(Kind.of(model), _learner, *given)
+    return build(Kind.of(model), _fresh_learner if fresh else _learner, *given)
 
 
 def build(
@@ -259,6 +278,8 @@ def build(
         "test rows": fingerprint(data.X_test, data.y_test, data.classes),
         "padding": fingerprint(min_size, data.X[data.n_rows :], data.y[data.n_rows :]),
     }
+    seeds = getattr(learner, "seeds", None)
+    frame |= {} if seeds is None else {"training seeds": f"fresh, from seed {seeds.seed}"}
     known = {name: part for name, part in frame.items() if part is not None}
     rows = [players.rows, players.starts]
     return Utility(
@@ -291,6 +312,18 @@ def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tup
         learner = OneByOne(with_seed(model, seed), data)
         return learner, twin, learner.model
     return twin, "", model
+
+
+def _fresh_learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
+    """Return one fit per coalition, each with a seed of its own, and why there is no twin."""
+    if not is_random(model):
+        raise ValueError(
+            f"training_seeds='fresh' is for models that are trained with a seed, but {type(model).__name__} has no "
+            "random_state that matters: leave it out (--training-seeds fixed in commands)"
+        )
+    unseeded = clone(model).set_params(**dict.fromkeys(seed_parameters(model), 0))
+    learner = OneByOne(unseeded, data, FreshSeeds.of_data(data, seed))
+    return learner, "every coalition has a seed of its own", unseeded
 
 
 def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fgsv.types import Floats
 from fgsv.valuation.intervals import t_quantile
 from fgsv.valuation.valuation import Valuation
 
@@ -27,7 +28,7 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     if first.values.ndim != 1 or second.values.ndim != 1:
         raise ValueError("only valuations with one output can be compared: combine the outputs first")
     shares = [dict(zip(map(str, each.names), each.shares(), strict=True)) for each in (first, second)]
-    errors = [dict(zip(map(str, each.names), each.stderr / each.total, strict=True)) for each in (first, second)]
+    errors = [dict(zip(map(str, each.names), _errors(each, confidence), strict=True)) for each in (first, second)]
     if not shares[0].keys() & shares[1].keys():
         raise ValueError(f"the two valuations have no group in common: {_some(first)} against {_some(second)}")
     freedoms = (first.degrees_of_freedom, second.degrees_of_freedom)
@@ -41,6 +42,12 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         rows.append([name, a, b, difference, difference - reach, difference + reach, clear, status])
     columns = ["group", "share_a", "share_b", "difference", "difference_low", "difference_high", "clear", "status"]
     return pd.DataFrame(rows, columns=columns).astype({"clear": object})
+
+
+def _errors(valuation: Valuation, confidence: float) -> Floats:
+    """Return the errors of the shares, those of training seeds included, as standard errors."""
+    quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
+    return valuation.share_half_width(confidence) / quantile
 
 
 def _reach(errors: list[float], freedoms: tuple[float, float], confidence: float) -> float:

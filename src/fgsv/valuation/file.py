@@ -21,6 +21,7 @@ from fgsv.types import Floats
 from fgsv.valuation import old_files
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Failures
+from fgsv.valuation.seed_noise import SeedNoise
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.valuation import Valuation
 
@@ -56,7 +57,8 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "grouped": valuation.grouped,
         "settings": {} if valuation.settings is None else valuation.settings.to_dict(),
         "info": ({} if failures is None else {"failures": asdict(failures)})
-        | ({"known": valuation.n_known} if valuation.n_known else {}),
+        | ({"known": valuation.n_known} if valuation.n_known else {})
+        | ({} if valuation.seed_noise is None else {"seed_noise": valuation.seed_noise.to_dict()}),
     }
 
 
@@ -131,6 +133,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         field("weights", lambda stated: tuple(map(float, stated)), optional=True),
         finished=field("finished", bool),
         n_known=field("info", lambda stated: int(stated.get("known", 0))),
+        seed_noise=field("info", lambda _: SeedNoise.from_dict(info["seed_noise"]) if "seed_noise" in info else None),
     )
     if field("stopped", str) != loaded.stopped:
         raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")
@@ -169,6 +172,11 @@ def _check_shapes(valuation: Valuation, path: str | Path) -> None:
         found = np.shape(getattr(valuation, name))
         if found != shape:
             raise ValueError(f"{path}: the field {name!r} has shape {found}; expected {shape}")
+    noise = valuation.seed_noise
+    if noise is not None and any(
+        part.shape[1] != (*outputs, 1)[0] for part in (noise.own, noise.common, noise.total)
+    ):
+        raise ValueError(f"{path}: the field 'seed_noise' must have a column for each output")
     if partition.is_disjoint and n and not 0 <= partition.codes.min() <= partition.codes.max() < groups[0]:
         raise ValueError(f"{path}: the field 'groups' refers to a group that is not among 'names'")
 

@@ -16,6 +16,7 @@ from fgsv.types import Floats
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import t_quantile
+from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.units import unit_of
 
@@ -47,7 +48,8 @@ class Valuation:
     """Group values with their standard errors, and the player values they sum up.
 
     `values` and `stderr` are (K,), or (K, q) for a game with q outputs; groups are in the order of
-    `partition.names`. `stderr` is only the Monte Carlo error: NaN if the method cannot tell, 0 if exact.
+    `partition.names`. `stderr` is only the Monte Carlo error: NaN if the method cannot tell, 0 if exact. Intervals
+    have it and, where every coalition was trained with a seed of its own, the error of training seeds (`seed_noise`).
     """
 
     partition: Partition
@@ -86,6 +88,8 @@ class Valuation:
     """False in a file saved before the requested payout, audit or report was done."""
     n_known: int = 0
     """Evaluations that were known before the run (`start=`) and used; `n_evaluations` does not count them."""
+    seed_noise: SeedNoise | None = None
+    """The error of training seeds, where every coalition was trained with a seed of its own."""
 
     @classmethod
     def of(
@@ -176,7 +180,44 @@ class Valuation:
 
     def half_width(self, confidence: float = 0.95) -> Floats:
         """Return half the width of each value's interval."""
-        return np.asarray(self.stderr * float(t_quantile(confidence, self.degrees_of_freedom)))
+        if self.seed_noise is None:
+            return np.asarray(self.stderr * float(t_quantile(confidence, self.degrees_of_freedom)))
+        return self._with_noise(self.seed_noise.variances(self.partition), confidence)
+
+    def sampling_half_width(self, confidence: float = 0.95) -> Floats:
+        """Return the part of `share_half_width` that is due to sampling, the Monte Carlo error."""
+        quantile = float(t_quantile(confidence, self.degrees_of_freedom))
+        return np.asarray(self.stderr * quantile / positive_total(self.total))
+
+    def share_half_width(self, confidence: float = 0.95) -> Floats:
+        """Return half the width of each share's interval."""
+        shares = self.shares()
+        if self.seed_noise is None:
+            return self.sampling_half_width(confidence)
+        noise = self.seed_noise.variances(self.partition, shares.reshape(len(self), -1))
+        return np.asarray(self._with_noise(noise, confidence) / self.total)
+
+    def seed_half_width(self, confidence: float = 0.95) -> Floats:
+        """Return the part of `share_half_width` that is due to training seeds; 0 if one seed serves all."""
+        shares = self.shares()
+        if self.seed_noise is None:
+            return np.zeros_like(shares)
+        noise = self.seed_noise.variances(self.partition, shares.reshape(len(self), -1))
+        parts = list(zip(noise, self.seed_noise.freedom, strict=True))
+        return np.asarray(joint_half_width(parts, confidence).reshape(shares.shape) / self.total)
+
+    def _with_noise(self, noise: tuple[Floats, Floats], confidence: float) -> Floats:
+        assert self.seed_noise is not None
+        sampled = self.stderr.reshape(len(self), -1) ** 2, self.degrees_of_freedom
+        parts = [sampled, *zip(noise, self.seed_noise.freedom, strict=True)]
+        return joint_half_width(parts, confidence).reshape(self.values.shape)
+
+    @property
+    def seed_deviations(self) -> Floats | None:
+        """(R, K, q): deviations of the shares due to training seeds, in units of the utility; None without any."""
+        if self.seed_noise is None:
+            return None
+        return self.seed_noise.deviations(self.partition, self.shares().reshape(len(self), -1))
 
     def shares(self) -> Floats:
         """Return each group's part of U(N) - U(0); negative values are charged.
@@ -200,7 +241,7 @@ class Valuation:
 
     def share_interval(self, confidence: float = 0.95) -> Floats:
         """Return (K, 2) or (K, q, 2) bounds of the shares."""
-        return _bounds(self.shares(), self.half_width(confidence) / positive_total(self.total))
+        return _bounds(self.shares(), self.share_half_width(confidence))
 
     def test_error(self) -> Floats:
         """Return (K,) errors of the groups' mean values due to the choice of test points.
@@ -251,6 +292,7 @@ class Valuation:
             grouped=False,
             ends=None if self.ends is None else self.ends @ weights,
             weights=tuple(weights.tolist()),
+            seed_noise=None if self.seed_noise is None else self.seed_noise.combined(weights),
         )
         return replace(single.regroup(self.partition), grouped=self.grouped)
 
@@ -370,6 +412,8 @@ class Valuation:
         known = f" and {self.n_known} known before" if self.n_known else ""
         how = f"{self.method}: {self.n_evaluations} evaluations{known}; {self.end}; U(N) - U(0) = {total}"
         failed = [] if self.failures is None else [str(self.failures)]
+        if self.seed_noise is not None:
+            failed.append(f"intervals include training seeds ({self.seed_noise.n_evaluations} more trainings)")
         return [how, *failed, *([] if self.about_shares is None else [self.about_shares])]
 
     def save(self, path: str | Path) -> None:

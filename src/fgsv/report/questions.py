@@ -1,0 +1,249 @@
+"""Questions: how shares depend on score, slice, test rows and model, and how much of that is error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.linalg import block_diag
+
+from fgsv.report.answers import Answers
+from fgsv.report.documents import records
+from fgsv.report.result import Result
+from fgsv.tables.folds import TestError
+from fgsv.types import Floats, Ints
+from fgsv.valuation import check_confidence, t_quantile
+from fgsv.valuation.notebook import html_of
+
+RESAMPLES = 2000
+MOST_GROUPS = 1000
+"""With more groups, pairs that change their order are not looked for."""
+SHOWN = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """Shares by several questions, and what of their differences is a matter of choice."""
+
+    shares: pd.DataFrame
+    """For each question and group: question, group, share, share_low, share_high, rank, and the difference from the
+    first question with its interval and whether it is `clear`, more than error."""
+    groups: pd.DataFrame
+    """For each group: its share by the first question, `lowest` and `highest` over all, `rank`, `best_rank` and
+    `worst_rank`; the standard deviation over questions, `spread`, and its parts `choice` and `error`. With a test
+    error also `test_low`, `test_high` and `rank_kept`, over resampled test rows."""
+    reversals: tuple[tuple[str, str, str], ...]
+    """(question, before, behind): pairs that the first question orders clearly, and this one the other way."""
+    by_choice: float | None
+    """The part of the variance over questions that error does not explain; None with one question."""
+    facts: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        return {
+            "shares": records(self.shares),
+            "groups": records(self.groups),
+            "reversals": [dict(zip(("question", "before", "behind"), each, strict=True)) for each in self.reversals],
+            "by_choice": self.by_choice,
+            "facts": list(self.facts),
+        }
+
+    def __repr__(self) -> str:
+        table = self.groups.to_string(index=False, float_format=lambda x: f"{x:.4g}")
+        return "\n".join([table, *self.facts])
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        return html_of(self.groups, self.facts)
+
+
+def sensitivity(
+    result: Result, *others: Result, labels: Sequence[str] = (), confidence: float = 0.95, seed: int = 0
+) -> Sensitivity:
+    """Return how shares depend on the question, without any evaluation.
+
+    The questions are the score of a result and those that were declared before its run (`also_metric`, `also_slice`
+    of `fgsv.open_table`), then those of `others`, such as runs with other models, which `labels` name. If the result
+    has a test error, its test rows are resampled, fold by fold.
+    """
+    check_confidence(confidence)
+    answers = _all_answers([result, *others], labels)
+    names = [str(name) for name in result.valuation.names]
+    shared = np.flatnonzero(~np.isnan(answers.shares[:, 0]))
+    if not len(shared) or shared[0] != 0:
+        raise ValueError("there are no shares by the first question: all the data together is worth nothing by it")
+    shares, covariances = answers.shares[shared], answers.covariances[:, shared[:, None], shared]
+    questions = [answers.questions[place] for place in shared]
+    quantile = float(t_quantile(confidence, answers.freedom))
+    errors = np.sqrt(np.einsum("gqq->qg", covariances))
+    ranks = _ranks(shares)
+    table = _table(names, questions, shares, errors, covariances, ranks, quantile)
+    spread = shares.std(axis=0, ddof=1) if len(shares) > 1 else np.zeros(len(names))
+    by_error = _error_of_spread(covariances)
+    groups = pd.DataFrame(
+        {
+            "group": names,
+            "share": shares[0],
+            "lowest": shares.min(axis=0),
+            "highest": shares.max(axis=0),
+            "rank": ranks[0],
+            "best_rank": ranks.min(axis=0),
+            "worst_rank": ranks.max(axis=0),
+            "spread": spread,
+            "choice": np.sqrt(np.maximum(spread**2 - by_error, 0.0)),
+            "error": np.sqrt(by_error),
+        }
+    )
+    by_choice = None
+    if len(shares) > 1 and (spread > 0).any():
+        by_choice = float(max(0.0, 1 - by_error.sum() / (spread**2).sum()))
+    reversals = tuple(_reversals(names, questions, shares, quantile * errors))
+    lost = [answers.questions[place] for place in np.flatnonzero(np.isnan(answers.shares[:, 0]))]
+    facts = [*_facts(groups, questions, shares, by_choice, reversals), *_nothing_to_share(lost)]
+    if result.test_error is not None and result.test_error.by_fold is not None:
+        resampled = _resampled(result.test_error, ranks[0], confidence, seed)
+        groups = pd.concat([groups, resampled], axis=1)
+        kept = resampled["rank_kept"].min()
+        facts.append(
+            f"over {RESAMPLES:,} resamples of the test rows, by {result.test_error.n_folds} folds, the least certain "
+            f"rank is the same in {kept:.0%}"
+        )
+    return Sensitivity(table, groups, reversals, by_choice, tuple(facts))
+
+
+def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
+    """Return the answers of several runs as one; the errors of two runs are independent."""
+    first = results[0].valuation
+    names = [str(name) for name in first.names]
+    parts = []
+    for number, each in enumerate(results):
+        valuation = each.valuation
+        if valuation.outputs is not None:
+            raise ValueError(
+                "sensitivity takes results with one score to pay by: name the others with --also-metric, not --metric"
+            )
+        own = [str(name) for name in valuation.names]
+        if set(own) != set(names):
+            odd = sorted(set(own) ^ set(names))[0]
+            raise ValueError(f"the results have different providers: {odd!r} is in only one of them")
+        metric = "the score" if each.source is None else each.source.metric
+        found = each.answers or Answers.of_one(valuation, metric)
+        order = [own.index(name) for name in names]
+        label = "" if number == 0 else f" ({labels[number - 1] if labels else number + 1})"
+        questions = tuple(f"{question}{label}" for question in found.questions)
+        parts.append(
+            Answers(questions, found.totals, found.shares[:, order], found.covariances[order], found.freedom)
+        )
+    return Answers(
+        tuple(question for part in parts for question in part.questions),
+        np.concatenate([part.totals for part in parts]),
+        np.concatenate([part.shares for part in parts]),
+        np.stack([block_diag(*(part.covariances[group] for part in parts)) for group in range(len(names))]),
+        min(part.freedom for part in parts),
+    )
+
+
+def _table(
+    names: list[str],
+    questions: list[str],
+    shares: Floats,
+    errors: Floats,
+    covariances: Floats,
+    ranks: Ints,
+    quantile: float,
+) -> pd.DataFrame:
+    """Return the shares of every question, and how they differ from those of the first."""
+    variances = errors**2 + errors[0] ** 2 - 2 * covariances[:, :, 0].T
+    variances[0] = 0.0
+    reach, gap = quantile * np.sqrt(np.maximum(variances, 0.0)), shares - shares[0]
+    columns = {
+        "share": shares,
+        "share_low": shares - quantile * errors,
+        "share_high": shares + quantile * errors,
+        "rank": ranks,
+        "difference": gap,
+        "difference_low": gap - reach,
+        "difference_high": gap + reach,
+        "clear": np.abs(gap) > reach,
+    }
+    frame = pd.DataFrame({"question": np.repeat(questions, len(names)), "group": names * len(questions)})
+    return frame.assign(**{name: part.reshape(-1) for name, part in columns.items()})
+
+
+def _ranks(shares: Floats) -> Ints:
+    """Return (Q, K) ranks from 1, equal shares in the order of the groups."""
+    return np.argsort(np.argsort(-shares, axis=1, kind="stable"), axis=1, kind="stable") + 1
+
+
+def _error_of_spread(covariances: Floats) -> Floats:
+    """Return (K,): the variance over questions that errors alone would lead one to expect."""
+    n = covariances.shape[1]
+    if n < 2:
+        return np.zeros(len(covariances))
+    return np.asarray((np.einsum("gqq->g", covariances) - covariances.sum(axis=(1, 2)) / n) / (n - 1))
+
+
+def _reversals(
+    names: list[str], questions: list[str], shares: Floats, half_widths: Floats
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the pairs whose order clearly changes: the two half-widths together are less than the gap, both times."""
+    if len(names) > MOST_GROUPS:
+        return
+    margins = [
+        share[:, None] - share - width[:, None] - width for share, width in zip(shares, half_widths, strict=True)
+    ]
+    for question, margin in zip(questions[1:], margins[1:], strict=True):
+        for upper, lower in np.argwhere((margins[0] > 0) & (margin.T > 0)).tolist():
+            yield question, names[upper], names[lower]
+
+
+def _resampled(error: TestError, ranks: Ints, confidence: float, seed: int) -> pd.DataFrame:
+    """Return the shares over resampled folds of the test rows, and how often each group keeps its rank."""
+    by_fold = error.by_fold
+    assert by_fold is not None
+    counts = np.random.default_rng(seed).multinomial(
+        error.n_folds, np.full(error.n_folds, 1 / error.n_folds), RESAMPLES
+    )
+    sums = by_fold @ counts.T
+    sums = sums[:, sums[-1] > 0]
+    shares = sums[:-1] / sums[-1]
+    low, high = np.quantile(shares, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
+    kept = (_ranks(shares.T) == ranks).mean(axis=0)
+    return pd.DataFrame({"test_low": low, "test_high": high, "rank_kept": kept})
+
+
+def _facts(
+    groups: pd.DataFrame,
+    questions: list[str],
+    shares: Floats,
+    by_choice: float | None,
+    reversals: Sequence[tuple[str, str, str]],
+) -> Iterator[str]:
+    """Yield in words what the tables show."""
+    if len(questions) < 2:
+        yield "there is one question: declare others before a run with --also-metric or --also-slice, or add results"
+        return
+    widest = int((shares.max(axis=0) - shares.min(axis=0)).argmax())
+    low, high = int(shares[:, widest].argmin()), int(shares[:, widest].argmax())
+    yield (
+        f"over {len(questions)} questions the share of {groups['group'][widest]} differs most: from "
+        f"{shares[low, widest]:.2%} by {questions[low]} to {shares[high, widest]:.2%} by {questions[high]}"
+    )
+    if by_choice is not None:
+        yield f"{by_choice:.0%} of the variance over questions is choice; the rest is what the run's error explains"
+    moved = groups[groups["best_rank"] < groups["worst_rank"]]
+    named = [f"{row.group} ({row.best_rank} to {row.worst_rank})" for row in moved.itertuples()]
+    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+    yield f"change rank: {', '.join(named[:SHOWN])}{more}" if named else "nobody changes rank"
+    for question, upper, lower in reversals[:SHOWN]:
+        yield f"{upper} is clearly before {lower} by {questions[0]}, and clearly behind by {question}"
+    if len(reversals) > SHOWN:
+        yield f"{len(reversals) - SHOWN} more pairs clearly change their order"
+
+
+def _nothing_to_share(questions: Sequence[str]) -> list[str]:
+    words = "there are no shares, because all the data together scores no better than none"
+    return [f"by {', '.join(questions)} {words}"] if questions else []

@@ -1,0 +1,101 @@
+"""The error of training seeds: some coalitions are trained again with other seeds, beside the budget."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from fgsv.coalitions import Coalitions, log_choose
+from fgsv.game import trained_again
+from fgsv.running.door import Door
+from fgsv.running.views import View
+from fgsv.semivalue import Semivalue, SizeWeights
+from fgsv.types import Floats, Ints, Masks
+from fgsv.valuation import INTERRUPTED, Valuation
+from fgsv.valuation.seed_noise import SeedNoise
+
+PART = 32
+"""U(N) is trained once more for each of so many evaluations of the run, and as many other coalitions twice."""
+FEWEST, MOST = 8, 32
+
+
+def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> Valuation:
+    """Return a valuation with its error of training seeds, if its game trains every coalition with a seed of its own.
+
+    Takes 32 to 128 more evaluations: U(N) and U(0) 8 to 32 times each, and as many pairs of other coalitions, of
+    sizes that are drawn in proportion to what their noise adds to the variance of a player.
+    """
+    if door.game.again is None:
+        return valuation
+    n, n_used = door.game.n_players, valuation.n_evaluations + valuation.n_known
+    count = int(np.clip(n_used // PART, FEWEST, MOST))
+    weights = SizeWeights.of(semivalue, n)
+    rng = np.random.default_rng([valuation.seed or 0, 0, 1])
+    pairs, by_gain, by_drift = _pairs(n, weights, count, rng)
+    ends = Coalitions.ends(n).masks()
+    coalitions = np.concatenate([np.repeat(ends, count, axis=0), np.repeat(pairs, 2, axis=0)])
+    numbers = np.concatenate([np.tile(np.arange(1, count + 1), 2), 1 + np.arange(2 * len(pairs))])
+    try:
+        values = _again(door, coalitions, numbers)
+    except KeyboardInterrupt:
+        return replace(valuation, end=INTERRUPTED)
+    of_ends = np.concatenate([door.ends()[:, None], values[: 2 * count].reshape(2, count, -1)], axis=1)
+    empty, full = (of_ends - of_ends.mean(axis=1, keepdims=True)) / np.sqrt(count)
+    twice = values[2 * count :].reshape(len(pairs), 2, values.shape[1])
+    gaps = (twice[:, 1] - twice[:, 0]) / np.sqrt(2 * max(len(pairs), 1))
+    own, drifting = (gaps * np.sqrt(part)[:, None] for part in (by_gain, by_drift))
+    drifting = drifting[by_drift > 0]
+    noise = SeedNoise(
+        own,
+        np.concatenate([weights.full * full, weights.empty * empty, drifting]),
+        np.concatenate([full, empty, np.zeros_like(drifting)]),
+        (_freedom(own), float(count)),
+        len(values),
+    )
+    return replace(valuation, seed_noise=noise)
+
+
+def _pairs(n: int, weights: SizeWeights, count: int, rng: np.random.Generator) -> tuple[Masks, Floats, Floats]:
+    """Return coalitions, and what noise of variance 1 at their sizes adds to players, over their probabilities."""
+    sizes = np.arange(1, n)
+    each = np.exp(-log_choose(n, sizes))  # of the coalitions of a size
+    gain = weights.gain**2 * sizes * (n - sizes) / (n * max(n - 1, 1)) * each
+    drift = weights.drift**2 * each
+    added = np.cumsum(gain + drift)
+    if n == 1:
+        return np.zeros((0, 1), dtype=bool), np.zeros(0), np.zeros(0)
+    places = np.searchsorted(added, (np.arange(count) + rng.random()) / count * added[-1], side="right")
+    places = np.minimum(places, n - 2)
+    masks = np.zeros((count, n), dtype=bool)
+    for row, size in zip(masks, sizes[places], strict=True):
+        row[rng.permutation(n)[:size]] = True
+    probability = (gain + drift)[places] / added[-1]
+    return masks, gain[places] / probability, drift[places] / probability
+
+
+def _again(door: Door, coalitions: Masks, numbers: Ints) -> Floats:
+    """Return the values of coalitions by other trainings, of the number of each; recorded like all others."""
+    if isinstance(door, View):
+        lift = door.lift or (lambda each: each)
+        inner = lift(Coalitions.from_masks(coalitions)).masks()
+        return door.lower(_again(door.inner, inner, numbers))
+    game, masks = trained_again(door.game, coalitions, numbers)
+    with door.evaluator.beside(game) as beside:
+        mark = beside.mark()
+        values = beside(Coalitions.from_masks(masks))
+        failures = beside.failures_since(mark)
+    if failures is not None:
+        warnings.warn(f"for the error of training seeds {failures}", RuntimeWarning, stacklevel=2)
+    return values
+
+
+def _freedom(deviations: Floats) -> float:
+    """Return the effective number of squares in a sum of squares; of normal deviations of equal variance, all."""
+    squares = deviations**2
+    total = squares.sum(axis=0)
+    squares = squares[:, total > 0] / total[total > 0]
+    if not squares.size:
+        return float(max(len(deviations), 1))
+    return float(np.clip(3 * np.mean(1 / (squares**2).sum(axis=0)), 1, len(deviations)))

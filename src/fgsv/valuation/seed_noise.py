@@ -1,0 +1,105 @@
+"""The error of training seeds: how far values are from those of the expected utility."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fgsv.partition import Partition
+from fgsv.types import Floats
+from fgsv.valuation.intervals import t_quantile
+
+MOST_ROWS = 64
+"""Up to this many groups the deviations are exact; with more, random signs bundle them."""
+
+
+@dataclass(frozen=True, eq=False)
+class SeedNoise:
+    """The part of the values that is due to training seeds, U(S) = E[U(S)] + noise, independent between coalitions.
+
+    Values are linear in U, so that noise of variance v(s) at size s gives the sum of g players among n a variance of
+
+        (g - g^2/n) sum_s v(s) gain(s)^2 s(n - s) / (n (n - 1) C(n, s)) + g^2/n^2 (v(0) + v(n))
+
+    for Shapley values; `gain` is that of `fgsv.semivalue.SizeWeights`. The noise is taken to depend on the size of a
+    coalition alone. As in a valuation, variances are sums over R of squares, so that outputs can be combined.
+    """
+
+    own: Floats
+    """(R, q): of a player's own, and of players together less that of all."""
+    common: Floats
+    """(M, q): deviations that every player has alike, from U(0) and U(N)."""
+    total: Floats
+    """(M, q): the same of U(N) - U(0)."""
+    freedom: tuple[float, float]
+    """Degrees of freedom of `own` and of the other two."""
+    n_evaluations: int
+    """Trainings that it was estimated from, beside those of the run."""
+
+    def combined(self, weights: Floats) -> SeedNoise:
+        """Return the noise of a weighted sum of the outputs."""
+        parts = {name: (getattr(self, name) @ weights)[:, None] for name in ("own", "common", "total")}
+        return replace(self, **parts)
+
+    def variances(self, partition: Partition, shares: Floats | None = None) -> tuple[Floats, Floats]:
+        """Return (K, q) variances of the groups' values: from single players, and from U(0) and U(N).
+
+        With (K, q) `shares`, those of the shares, in units of the utility: U(N) - U(0), which they are parts of, has
+        noise too.
+        """
+        sizes, squares = _sizes(partition)
+        alone = np.outer(squares - sizes**2 / partition.n_players, (self.own**2).sum(axis=0))
+        together = sizes[:, None] * self.common[:, None]
+        if shares is not None:
+            together = together - shares * self.total[:, None]
+        return np.maximum(alone, 0.0), (together**2).sum(axis=0)
+
+    def deviations(self, partition: Partition, shares: Floats) -> Floats:
+        """Return (R, K, q) deviations of the shares, in units of the utility; variances are sums of squares."""
+        sizes, squares = _sizes(partition)
+        n_groups, roots = partition.n_groups, np.sqrt(squares)
+        if n_groups <= MOST_ROWS:
+            signs = np.eye(n_groups)
+        else:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (MOST_ROWS, n_groups)) / np.sqrt(MOST_ROWS)
+        alone = signs * roots
+        alone = alone - np.outer(alone.sum(axis=1), sizes / partition.n_players)
+        spread = np.sqrt((self.own**2).sum(axis=0))
+        together = sizes[:, None] * self.common[:, None] - shares * self.total[:, None]
+        return np.concatenate([alone[:, :, None] * spread, together])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        arrays = {name: getattr(self, name).tolist() for name in ("own", "common", "total")}
+        return arrays | {"freedom": list(self.freedom), "n_evaluations": self.n_evaluations}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> SeedNoise:
+        """Read what `to_dict` returned."""
+        own, common, total = (np.array(document[name], dtype=float) for name in ("own", "common", "total"))
+        if common.shape != total.shape or own.ndim != 2 or not np.isfinite(np.concatenate([own, common])).all():
+            raise ValueError("the noise of training seeds must be tables of finite numbers")
+        first, second = map(float, document["freedom"])
+        return cls(own, common, total, (first, second), int(document["n_evaluations"]))
+
+
+def _sizes(partition: Partition) -> tuple[Floats, Floats]:
+    """Return (K,): how many players each group has, and the sum of the squares of its parts of them."""
+    sizes = np.asarray(partition.sizes, dtype=float)
+    owned = partition.ownership
+    return sizes, sizes if partition.is_disjoint or owned is None else np.asarray((owned**2).sum(axis=0))
+
+
+def joint_half_width(parts: Sequence[tuple[Floats, float]], confidence: float) -> Floats:
+    """Return the half-width due to independent errors, each with its variances and its degrees of freedom.
+
+    The degrees of freedom of their sum are those of Welch and Satterthwaite.
+    """
+    total = sum((variance for variance, _ in parts), np.zeros(()))
+    unit = np.where(total > 0, total, 1.0)
+    inverse = sum(((variance / unit) ** 2 / freedom for variance, freedom in parts), np.zeros(()))
+    freedom = np.where(inverse > 0, 1 / np.where(inverse > 0, inverse, 1.0), np.inf)
+    return np.asarray(np.sqrt(total) * t_quantile(confidence, freedom))

@@ -1,0 +1,75 @@
+"""Commands that say where errors come from, and what depends on the question."""
+
+import json
+
+import pytest
+from cli_cases import COLUMNS, providers
+
+TREE = ["--model", "sklearn.tree:ExtraTreeClassifier"]
+
+
+@pytest.fixture
+def more(tmp_path):
+    path = tmp_path / "more.csv"
+    frame = providers(100)
+    lots = [f"{provider} {row // 20}" for row, provider in enumerate(frame["provider"])]
+    frame.assign(area=["city", "land"] * (len(frame) // 2), lot=lots).to_csv(path, index=False)
+    return path
+
+
+def test_three_errors_stand_side_by_side_and_verify(fgsv_command, more, tmp_path):
+    command = ["value", more, *COLUMNS, *TREE, "--ignore", "area", "--training-seeds", "fresh", "--test-error"]
+    command += ["--unit", "lot", "--test-fraction", 0.4]
+    command += ["--budget", 34, "--no-without", "--ledger", tmp_path / "run.db"]
+    code, text, notes = fgsv_command(*command)
+    assert code == 0, notes
+    for words in ("± run", "± training seeds", "± test rows"):
+        assert words in text
+    document = json.loads(fgsv_command(*command, "--out", tmp_path / "o", "--json")[1])
+    for row in document["errors_of_shares"]:
+        assert f"{row['training_seeds']:.2%}" in text
+    code, text, notes = fgsv_command("verify", tmp_path / "o" / "valuation.json", "--ledger", tmp_path / "run.db")
+    assert code == 0, notes
+
+
+def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
+    command = [
+        "value",
+        more,
+        *COLUMNS,
+        "--ignore",
+        "area,lot",
+        "--budget",
+        60,
+        "--no-without",
+        "--out",
+        tmp_path / "o",
+    ]
+    code, _, notes = fgsv_command(*command, "--also-metric", "neg_log_loss", "--also-slice", "area")
+    assert code == 0, notes
+    assert "not paid by, but scored too: neg_log_loss, area: city, area: land" in notes
+    code, text, notes = fgsv_command("sensitivity", tmp_path / "o" / "valuation.json")
+    assert code == 0
+    assert "area: land" in text
+    assert "of the variance over questions is choice" in notes
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--training-seeds", "fresh"], "random_state"),
+        (["--training-seeds", "new"], "'fixed', 'fresh'"),
+        (["--also-slice", "nowhere"], "nowhere"),
+        (["--also-metric", "f1", "--metric", "accuracy,f1"], "take one --metric"),
+        (["--also-metric", "f1", "--metric", "accuracy", "--empty", "0,1"], "--empty takes one number"),
+    ],
+)
+def test_bad_input_is_one_line(fgsv_command, more, options, words):
+    code, _, notes = fgsv_command("value", more, *COLUMNS, "--ignore", "area,lot", "--budget", 60, *options)
+    assert (code, len(notes.splitlines())) == (2, 1)
+    assert words in notes
+
+
+def test_texts_have_no_such_options(fgsv_command, more):
+    code, _, notes = fgsv_command("value", more, "--text", "a", "--training-seeds", "fresh")
+    assert (code, "can only be used with --target" in notes) == (2, True)

@@ -1,0 +1,164 @@
+"""Sensitivity: what is scored beside the score, and how shares depend on it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fgsv
+from fgsv.payout import Terms
+from fgsv.report import Result, make_result, render, sensitivity, verify_result
+from fgsv.report.answers import Answers
+from fgsv.tables.folds import TestError
+from fgsv.tables.reading import TableError
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(160, 3)), columns=["a", "b", "c"])
+    frame["y"] = (frame["a"] + 0.5 * rng.normal(size=160) > 0).astype(int)
+    return frame.assign(provider=rng.choice(["n", "s", "e"], 160), area=rng.choice(["city", "land"], 160))
+
+
+def opened(frame, **options):
+    return fgsv.open_table(frame, group="provider", target="y", ignore="area", **options)
+
+
+ALSO = {"also_metric": "neg_log_loss,roc_auc", "also_slice": "area"}
+QUESTIONS = ("accuracy", "neg_log_loss", "roc_auc", "area: city", "area: land")
+
+
+@pytest.mark.parametrize("test_error", [False, True])
+def test_further_outputs_are_those_of_runs_of_their_own(frame, test_error):
+    table = opened(frame, test_error=test_error, **ALSO)
+    made = make_result(table, budget=100, without=False)
+    assert made.answers.questions == QUESTIONS
+    alone = make_result(opened(frame, test_error=test_error), budget=100, without=False)
+    assert made.valuation.outputs is None
+    assert made.valuation.total == pytest.approx(alone.valuation.total)
+    assert (made.noise, made.test_noise) == (pytest.approx(alone.noise), pytest.approx(alone.test_noise))
+    # oracles of U(N) - U(0): a table with that score alone, and a utility of that slice alone
+    log_loss = make_result(opened(frame, metric="neg_log_loss"), budget=100, without=False).valuation
+    assert made.answers.totals[1] == pytest.approx(log_loss.total)
+    y, slices = table.dataset.test_target, table.dataset.test_slices["area"]
+    cities = fgsv.utility(
+        table.game.model, table.inputs.X, table.inputs.y, table.inputs.X_test[slices == "city"], y[slices == "city"],
+        "accuracy",
+    )  # fmt: skip
+    nobody, everybody = cities(np.array([[False] * 175, [True] * 175])[:, : table.game.n_players])
+    assert made.answers.totals[3] == pytest.approx(everybody - nobody)
+
+
+def test_targets_and_payments_look_at_the_first_output(frame, tmp_path):
+    table = opened(frame, **ALSO)
+    made = make_result(table, precision=0.25, payout=Terms("100.00", pay_anyway=True), ledger=tmp_path / "run.db")
+    assert made.valuation.settings.targets == (1.0, 0.0, 0.0, 0.0, 0.0)
+    assert made.valuation.end.reason is fgsv.Reason.TARGET
+    assert made.valuation.share_half_width().max() <= 0.25
+    assert sum(made.payout.payments) == 100
+    made.save(tmp_path / "valuation.json")
+    assert verify_result(tmp_path / "valuation.json", tmp_path / "run.db")[1] == []
+
+
+def test_answers_are_read_back_and_shown(frame, tmp_path):
+    made = make_result(opened(frame, **ALSO), budget=100, without=False)
+    made.save(tmp_path / "valuation.json")
+    read = Result.load(tmp_path / "valuation.json")
+    assert read.to_document() == made.to_document()
+    found, again = sensitivity(made), sensitivity(read)
+    pd.testing.assert_frame_equal(found.shares, again.shares)
+    assert "How much depends on the question" in render(read)
+    assert "<table" in found._repr_html_()
+    assert found.facts[0] in repr(found)
+
+
+def answers_of(shares, error=0.0, together=False):
+    """Return a result with these (Q, K) shares, whose errors are independent between questions or the same."""
+    shares = np.array(shares)
+    one = np.full((len(shares),) * 2, error**2)
+    covariances = np.stack([one if together else np.diag(np.diag(one))] * shares.shape[1])
+    game = fgsv.Game(lambda masks: masks @ shares[0], shares.shape[1])
+    names = [f"p{k}" for k in range(shares.shape[1])]
+    answers = Answers(tuple(f"q{k}" for k in range(len(shares))), np.ones(len(shares)), shares, covariances, np.inf)
+    return Result(fgsv.exact(game, names), answers=answers)
+
+
+def test_ranks_and_reversals():
+    certain = sensitivity(answers_of([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], error=0.001))
+    assert certain.groups[["rank", "best_rank", "worst_rank"]].to_numpy().tolist() == [
+        [1, 1, 3],
+        [2, 2, 2],
+        [3, 1, 3],
+    ]
+    assert set(certain.reversals) == {("q1", "p0", "p1"), ("q1", "p0", "p2"), ("q1", "p1", "p2")}
+    assert certain.by_choice > 0.99
+    assert certain.shares["clear"].tolist() == [False] * 3 + [True, False, True]
+    unsure = sensitivity(answers_of([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], error=0.3))
+    assert unsure.reversals == ()
+    assert not unsure.shares["clear"].any()
+
+
+def test_spread_by_error_is_what_error_alone_would_give():
+    """The oracle: questions that differ by independent error alone, of known size."""
+    rng, error = np.random.default_rng(0), 0.02
+    noisy = np.array([0.5, 0.3, 0.2]) + error * rng.normal(size=(400, 3))
+    found = sensitivity(answers_of(noisy, error))
+    np.testing.assert_allclose(found.groups["error"], error, rtol=1e-9)
+    np.testing.assert_allclose(found.groups["spread"], error, rtol=0.15)
+    assert found.by_choice < 0.1
+    # an error that all questions have in common moves all of them, and explains no difference
+    common = sensitivity(answers_of([[0.5, 0.5], [0.4, 0.6]], 0.2, together=True))
+    assert common.by_choice == pytest.approx(1)
+    assert common.shares["clear"].tolist() == [False, False, True, True]
+
+
+def test_resampled_test_rows_have_the_spread_of_the_test_error():
+    rng = np.random.default_rng(1)
+    values = np.array([[0.5], [0.3], [0.2]]) + 0.05 * rng.normal(size=(3, 10))
+    totals = values.sum(axis=0)
+    rows = tuple({"group": f"p{k}", "share": 0.0, "folds": values[k].tolist()} for k in range(3))
+    error = TestError(10, (0.1,) * 10, rows, None, tuple(totals.tolist()))
+    result = replace(answers_of([[0.5, 0.3, 0.2]]), answers=None, test_error=error)
+    found = sensitivity(result).groups
+    spread = (found["test_high"] - found["test_low"]) / 2 / 1.96
+    expected = np.sqrt((error.deviations**2).sum(axis=0) * 0.9)  # a bootstrap divides by F, not by F - 1
+    np.testing.assert_allclose(spread, expected, rtol=0.1)
+    assert (found["rank_kept"] > 0.9).all()
+
+
+def test_results_of_other_models_are_questions_too(frame):
+    one, other = (make_result(opened(frame, model=model), budget=100, without=False) for model in (None, "knn"))
+    found = sensitivity(one, other, labels=["knn"])
+    assert list(dict.fromkeys(found.shares["question"])) == ["accuracy", "accuracy (knn)"]
+    shares = found.shares.set_index(["question", "group"])["share"]
+    for name, share in zip(other.valuation.names, other.valuation.shares(), strict=True):
+        assert shares["accuracy (knn)", name] == pytest.approx(share)
+    renamed = replace(other, valuation=other.valuation.regroup(None))
+    with pytest.raises(ValueError, match="different providers"):
+        sensitivity(one, renamed)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"also_slice": "a", "metric": "accuracy,roc_auc"}, "take one --metric"),
+        ({"also_slice": "nowhere"}, "nowhere"),
+        ({"also_slice": "id"}, "needs 2 to 10"),
+        ({"also_metric": "acuracy"}, "did you mean accuracy"),
+    ],
+)
+def test_bad_input(frame, options, words):
+    named = frame.assign(id=[f"row {k}" for k in range(len(frame))])
+    with pytest.raises((TableError, ValueError), match=words):
+        fgsv.open_table(named, group="provider", target="y", ignore="area,id", **options)
+
+
+def test_a_slice_in_which_all_data_is_worth_nothing_has_no_shares():
+    base = answers_of([[0.5, 0.5], [0.4, 0.6]], 0.01)
+    answers = replace(base.answers, shares=np.array([[0.5, 0.5], [np.nan, np.nan]]), totals=np.array([1.0, -1.0]))
+    found = sensitivity(replace(base, answers=Answers.from_dict(answers.to_dict())))
+    assert len(found.shares) == 2
+    assert any("no shares" in fact for fact in found.facts)
+    assert found.by_choice is None
