@@ -13,6 +13,7 @@ from fgsv.audit import Audit, close_calls
 from fgsv.audit.sections import Section
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
+from fgsv.report.sealing import Sealed
 from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
@@ -52,6 +53,8 @@ class Result:
     """The result of the period before, which the report shows beside this one; not saved."""
     highlights: Section | None = None
     """The documents that earned and cost most, where texts were valued and single players may be shown."""
+    sealed: Sealed | None = None
+    """The seal of the run, the public value, and the root over its records, if the run was sealed."""
 
     @property
     def warnings(self) -> list[str]:
@@ -100,7 +103,9 @@ class Result:
     def of_others(self) -> dict[str, Result]:
         """Return the results of the other groupings, by column: the same run, without payout and audit."""
         return {
-            column: Result(each, self.source, self.confidence, made=self.made, command=self.command)
+            column: Result(
+                each, self.source, self.confidence, made=self.made, command=self.command, sealed=self.sealed
+            )
             for column, each in self.others.items()
         }
 
@@ -116,7 +121,7 @@ class Result:
         if self.history:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
         info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
-        for name in ("payout", "audit", "test_error", "without", "highlights"):
+        for name in ("payout", "audit", "test_error", "without", "highlights", "sealed"):
             part = getattr(self, name)
             info |= {} if part is None else {name: part.to_dict()}
         if self.unpaid is not None:
@@ -153,6 +158,7 @@ class Result:
                 without=Without.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
                 noise=float(info["test_noise"]) if "test_noise" in info else None,
+                sealed=Sealed.from_dict(info["sealed"]) if "sealed" in info else None,
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None

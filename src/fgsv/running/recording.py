@@ -17,10 +17,13 @@ _DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start")
 class Recorder:
     """Enters batches, runs, laws and statements of one game in a ledger; without one, or read-only, does nothing."""
 
-    def __init__(self, ledger: Ledger | None = None, game: int = 0) -> None:
+    def __init__(
+        self, ledger: Ledger | None = None, game: int = 0, laws: Mapping[int, Mapping[str, Any]] | None = None
+    ) -> None:
         self._ledger = None if ledger is None or ledger.read_only else ledger
         self._source = ledger
         self._game = game
+        self._given_laws = laws or {}
         self._settings: Mapping[str, Any] = {}
         self._run: int | None = None
         self._stated: int | None = None
@@ -67,6 +70,7 @@ class Recorder:
 
     def law(self, round_number: int, law: Mapping[str, Any]) -> Mapping[str, Any]:
         """Record the law of the draws from a round on; return it, or what was recorded when they were drawn first."""
+        law = self._given_laws.get(round_number, law)
         if self._source is not None:
             law = self._laws_of_draws(self._source).get(round_number, law)
         if self._ledger is not None and self._run is not None:
