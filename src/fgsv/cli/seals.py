@@ -80,7 +80,7 @@ def challenge(
         str, typer.Option(help="Random string of the verifier, who has the result", show_default=False)
     ],
     out: ProofFile,
-    records: Annotated[int, typer.Option(help="Records to pick", min=1)] = 300,
+    records: Annotated[int, typer.Option(help="Records to pick, besides U(0) and U(N)", min=1)] = 300,
     no_values: Annotated[
         bool, typer.Option("--no-values", help="Leave out the values of records that were not picked")
     ] = False,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgsv.environment import write_whole
-from fgsv.ledger import Ledger
+from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result
 from fgsv.report.sealing import Sealed
@@ -24,29 +24,32 @@ from fgsv.valuation import Valuation, file
 
 SCHEMA = 1
 RECORDS = 300
-"""Records picked by default: if 1% of all are forged, one of those is picked with 95%."""
+"""Records picked by default, besides U(0) and U(N): if 1% of all are forged, one of those is picked with 95%."""
 
 
 def picks(root: str, random: str, n_picked: int, n_records: int) -> list[int]:
-    """Return the numbers of the records that a root and a random string pick: distinct, each as likely as any other.
+    """Return the numbers of the records that a root and a random string pick: U(0) and U(N), and `n_picked` others.
 
-    Block j is SHA-256(SHA-256(root, random), j). It holds four 64-bit numbers, of which those beyond the largest
-    multiple of `n_records` are passed over.
+    The others are distinct, each as likely as any. Block j is SHA-256(SHA-256(root, random), j). It holds four 64-bit
+    numbers, of which those beyond the largest multiple of the number of records are passed over.
 
     >>> picks("00" * 32, "six dice: 4 2 6 1 1 5", 3, 1000)
-    [397, 661, 137]
+    [0, 1, 791, 91, 170]
     """
+    others = n_records - 2
+    if n_picked >= others:
+        return list(range(n_records))
     key = hashlib.sha256(bytes.fromhex(root) + random.encode()).digest()
-    fair = 2**64 - 2**64 % n_records
-    found: dict[int, None] = {}
+    fair = 2**64 - 2**64 % others
+    found = dict.fromkeys((0, 1))
     for number in count():
         block = hashlib.sha256(key + number.to_bytes(8, "big")).digest()
         for place in range(0, len(block), 8):
             drawn = int.from_bytes(block[place : place + 8], "big")
-            if len(found) == min(n_picked, n_records):
+            if len(found) == 2 + n_picked:
                 return list(found)
             if drawn < fair:
-                found[drawn % n_records] = None
+                found[2 + drawn % others] = None
     raise AssertionError("there is always another block")
 
 
@@ -183,8 +186,13 @@ def _recorded(valuation: Valuation, ledger: Ledger) -> Records:
     assert settings is not None
     game = recorded_game(ledger, settings.fingerprint)[1]
     records = Records()
-    with from_ledger(ledger, game, settings) as evaluator:
-        repeated(records.watch(evaluator), valuation)
+    try:
+        with from_ledger(ledger, game, settings) as evaluator:
+            repeated(records.watch(evaluator), valuation)
+    except NotRecorded:
+        raise WrongLedger(
+            f"{ledger.path} does not have all the records that the run used: is it another ledger?"
+        ) from None
     return records
 
 
