@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import NotRecorded
 from fgsv.ledger.merkle import Tree
 from fgsv.report.checking import open_again
+from fgsv.report.forging import moves_in_words, odds_in_words
 from fgsv.report.proofs import Proof, picks, sealed_of
 from fgsv.report.result import Result
 from fgsv.report.sealing import (
@@ -31,15 +32,12 @@ from fgsv.report.sealing import (
 )
 from fgsv.running.differences import ROUNDING, Difference
 from fgsv.running.evaluator import Evaluator
-from fgsv.running.record_checks import odds_of_missing
 from fgsv.running.replay import Records, coalitions_of, follow_laws, from_values, repeated
 from fgsv.running.statements import compare
 from fgsv.running.verification import differences
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
 
-FORGED = (0.01, 0.05, 0.2)
-"""Forged fractions whose odds are stated."""
 CHOSEN_ENDS = (Reason.INTERRUPTED, Reason.TIME, Reason.FAILED)
 """Ends that the operator of a run can choose."""
 
@@ -167,10 +165,14 @@ def _against_tree(proof: Proof, sealed: Sealed) -> Iterator[Difference]:
 
 def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found: Check) -> None:
     """Repeat the run from the values of all records, and compare what comes of it."""
-    wrong = _repeat(result.valuation, sealed, values)
+    valuation = result.valuation
+    evaluator = _evaluator(valuation, sealed, values)
+    wrong = _repeat(valuation, sealed, values, evaluator)
     if not wrong:
-        count = result.valuation.partition.n_groups
+        count, estimator = valuation.partition.n_groups, evaluator.estimator
+        influence = None if estimator is None else estimator.influence(valuation.partition)
         found.checked.append(f"the shares of {count} providers follow from the seed and {len(values)} values")
+        found.checked.append(moves_in_words(result, values, influence))
         return
     made, here = {} if result.source is None else result.source.versions, versions()
     others = [f"{name} {made.get(name)}" for name in sorted({*made, *here}) if made.get(name) != here.get(name)]
@@ -179,7 +181,11 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
             f"whether the shares follow from the records: repeated here they differ ({wrong[0]}), but the run was "
             f"made with {', '.join(others)}; check it with these"
         )
-    elif proof.laws and not _repeat(result.valuation, sealed, values, proof.laws):
+        return
+    if proof.laws:
+        evaluator = _evaluator(valuation, sealed, values)
+        follow_laws(evaluator, proof.laws)
+    if proof.laws and not _repeat(valuation, sealed, values, evaluator):
         found.doubts.append(
             "whether the draws were chosen: they follow recorded laws that this processor rounds differently; check "
             "it on the kind of machine that made it"
@@ -188,25 +194,24 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
         found.differences += wrong
 
 
-def _repeat(
-    valuation: Valuation, sealed: Sealed, values: Floats, laws: Mapping[int, Mapping[str, Any]] | None = None
-) -> list[Difference]:
-    """Return where the run that these values lead to is another one."""
+def _evaluator(valuation: Valuation, sealed: Sealed, values: Floats) -> Evaluator:
     settings, names = valuation.settings, sealed.seal.contents.get("outputs")
     assert settings is not None
+    return from_values(values, valuation.partition.n_players, None if names is None else tuple(names), settings)
+
+
+def _repeat(valuation: Valuation, sealed: Sealed, values: Floats, evaluator: Evaluator) -> list[Difference]:
+    """Return where the run that these values lead to is another one."""
     if values.ndim != 2 or len(values) != sealed.n_records or not np.isfinite(values).all():
         return [
             Difference("values", f"an array of shape {values.shape}", f"{sealed.n_records} rows of finite numbers")
         ]
-    outputs = None if names is None else tuple(names)
-    evaluator, records = from_values(values, valuation.partition.n_players, outputs, settings), Records()
+    records = Records()
     try:
         with evaluator, warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", RuntimeWarning
             )  # values in a wrong order look like those of a random game
-            if laws:
-                follow_laws(evaluator, laws)
             derived = repeated(records.watch(evaluator), valuation)
     except (NotRecorded, OtherLaw, GameError, ValueError, FloatingPointError) as error:
         return [Difference("draws", f"{len(values)} records", str(error))]
@@ -235,14 +240,3 @@ def _evaluate_again(
         for row in np.flatnonzero(far)[:5].tolist()
     ]
     found.checked += [f"these {len(stated)} records evaluated again: same", odds_in_words(len(stated) - 2)]
-
-
-def odds_in_words(n_picked: int) -> str:
-    """Say how likely forged records are among so many picked ones, at least: 1 - (1 - f)^K.
-
-    >>> odds_in_words(60)
-    'had 1% of the records been forged, 60 evaluated again would show it with 45.3%; 5% with 95.4%; 20% with 100.0%'
-    """
-    odds = [(f"{each:.0%}", f"{1 - odds_of_missing(n_picked, each):.1%}") for each in FORGED]
-    first = f"had {odds[0][0]} of the records been forged, {n_picked} evaluated again would show it with {odds[0][1]}"
-    return "; ".join([first, *(f"{fraction} with {found}" for fraction, found in odds[1:])])
