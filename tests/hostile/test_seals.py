@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from test_forged_ledgers import change
 
 import fgsv
 from fgsv.coalitions import Coalitions, pack, split
+from fgsv.ledger import Ledger
 from fgsv.payout import Terms
 from fgsv.report import Proof, Result, Seal, challenge, check_proof, make_result, seal_run
 from fgsv.report.proofs import picks
@@ -178,3 +180,29 @@ def test_a_file_that_is_no_proof_is_refused(sealed):
         (sealed / "bad.json").write_text(json.dumps(document | {name: wrong}))
         with pytest.raises(ValueError, match="is not a proof"):
             Proof.load(sealed / "bad.json")
+
+
+def test_laws_that_an_operator_chose_are_not_taken_for_the_run(tmp_path):
+    """A ledger may hold laws that resemble the right ones: whoever repeats the run without them cannot tell."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(24, 2)), columns=["a", "b"])
+    frame = frame.assign(y=frame["a"] + frame["b"], provider=np.array(["n", "s"])[np.arange(24) % 2])
+    table = fgsv.open_table(frame, group="provider", target="y", model="sklearn.linear_model:BayesianRidge")
+    given = {"budget": 40, "public": "4711", "ledger": tmp_path / "run.db", "without": False}
+    given["seal"] = seal_run(table, budget=40)
+    right = make_result(table, **given)
+    with Ledger(given["ledger"], read_only=True) as opened:
+        law = opened.laws(1)[0]
+    spread = np.array(law["law"]["probability_within_stratum"])
+    law["law"]["probability_within_stratum"] = (
+        spread + 0.005 * (-1) ** np.arange(len(spread)) * (spread > 0.01)
+    ).tolist()
+    change(given["ledger"], "law", 2, content=json.dumps(law))
+    chosen = make_result(table, **given)
+    assert chosen.sealed.root != right.sealed.root
+    chosen.save(tmp_path / "valuation.json")
+    found = check_proof(
+        challenge(tmp_path / "valuation.json", given["ledger"], random="dice"), tmp_path / "valuation.json"
+    )
+    assert found.code == 2
+    assert "laws" in found.doubts[0]

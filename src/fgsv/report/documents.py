@@ -57,4 +57,5 @@ def document_of(result: Result) -> dict[str, Any]:
         "audit": None if result.audit is None else result.audit.to_dict(),
         "test_error": None if result.test_error is None else result.test_error.to_dict(),
         "highlights": None if result.highlights is None else result.highlights.to_dict(),
+        "sealed": None if result.sealed is None else result.sealed.to_dict(),
     }

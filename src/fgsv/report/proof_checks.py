@@ -232,7 +232,7 @@ def _evaluate_again(
         with Evaluator(game, n_jobs=n_jobs, on_error=settings.on_error) as evaluator:
             values = evaluator(coalitions)
     except GameError as error:
-        found.doubts.append(f"what the picked records are worth: {error}")
+        found.doubts.append(f"what the picked records are worth: {str(error).splitlines()[0]}")
         return
     far = ~(np.abs(values - stated) <= tolerance * np.abs(stated).max()).all(axis=1)
     found.differences += [
