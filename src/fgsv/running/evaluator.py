@@ -18,7 +18,6 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
-from fgsv.estimators.units import InUnits
 from fgsv.game import Game, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
 from fgsv.running.batches import PackedBatch
@@ -71,7 +70,6 @@ class Evaluator:
         self.deadline: float | None = None
         """The time (on the clock `time.monotonic`) after which no call begins."""
         self.watch: Callable[[int], object] | None = None  # called with the evaluations of each request
-        self.estimator: InUnits | None = None  # of the last run
         self._n_jobs = n_jobs
         self.n_asked = 0
         """Evaluations requested, whether or not the ledger had them; without those known at the beginning."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from fgsv.estimators.units import InUnits
 from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose
 from fgsv.running.door import Recorded, end_by
 from fgsv.valuation.file import statement
@@ -26,6 +27,8 @@ class Recorder:
         self._given_laws = laws or {}
         self._settings: Mapping[str, Any] = {}
         self._run: int | None = None
+        self.estimator: InUnits | None = None
+        """The estimator of the last run, for those who ask how much each draw counts in it."""
         self._stated: int | None = None
         """The last run that was a valuation: what a result states is stated of it."""
 
