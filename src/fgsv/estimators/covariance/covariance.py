@@ -272,7 +272,7 @@ class CovarianceEstimator:
         return [(epoch, sums) for epoch, sums in epochs if sums.knows_its_error] or epochs
 
     def influence(self, partition: Partition) -> Floats | None:
-        """Return (m, K): how much each draw moves each group's value, with all that was learned fixed; None if unknown."""
+        """Return (m, K): how much each draw moves each group's value, all else held fixed; None if unknown."""
         if self._opening is not None:
             return self._opening.influence(partition)
         if not self._fitting or self._exact.shape[1] > 1:
