@@ -97,6 +97,8 @@ def value(
         print_json(document_of(result) | more)
     else:
         console.show_result(result)
+        if result.sealed is not None:
+            console.say(f"sealed by {result.sealed.commitment}: root {result.sealed.root}")
         console.say_written(out, result.files)
     code = console.code_of_payout(result.unpaid, quiet=as_json)
     if result.errors:

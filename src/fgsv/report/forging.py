@@ -13,6 +13,8 @@ from fgsv.types import Floats
 
 FORGED = (0.01, 0.05, 0.2)
 """Forged fractions of all records for which odds and bounds are stated."""
+ONE_POINT, MISSED = 0.01, 0.05
+"""A move of a share, and the odds of missing who made it, for which the number of picks is stated."""
 
 
 def odds_in_words(n_picked: int) -> str:
@@ -27,18 +29,17 @@ def odds_in_words(n_picked: int) -> str:
     return "; ".join([words, *(f"{each} with {found}" for each, found in zip(rest, others, strict=True))])
 
 
-def largest_move(influence: Floats, values: Floats, low: float, high: float, forged: float) -> float:
-    """Return how far a forged fraction of the records can be from the truth, in the value of a group.
+def largest_moves(influence: Floats, values: Floats, low: float, high: float) -> Floats:
+    """Return (m,): how far one, two, ... forged records can have moved the value of some group from the truth.
 
     `influence` is (m, K), `values` are the m stated ones; the true ones are between `low` and `high`. So a record can
-    have moved a group's value by its influence times the farther of the two. The worst are added up.
+    have moved a group's value by its influence times the farther of the two. The worst come first.
 
-    >>> largest_move(np.array([[0.5], [-1.0], [0.1]]), np.array([0.5, 0.8, 0.0]), 0.0, 1.0, forged=0.5)
-    1.05
+    >>> largest_moves(np.array([[0.5], [-1.0], [0.1]]), np.array([0.5, 0.8, 0.0]), 0.0, 1.0).round(2).tolist()
+    [0.8, 1.05, 1.15]
     """
     reach = np.abs(influence) * np.maximum(values - low, high - values)[:, None]
-    worst = np.sort(reach, axis=0)[::-1][: ceil(forged * len(reach))]
-    return float(worst.sum(axis=0).max())
+    return np.asarray(np.cumsum(np.sort(reach, axis=0)[::-1], axis=0).max(axis=1))
 
 
 def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> str:
@@ -53,6 +54,12 @@ def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> 
         return f"{unbounded}: the score has no range"
     if influence is None or values.shape[1] > 1 or not valuation.total > 0:
         return f"{unbounded}: it is computed for one output and the default method, up to 1,024 players"
-    moves = [largest_move(influence, values[2:, 0], *within, forged) / float(valuation.total) for forged in FORGED]
-    words = [f"{forged:.0%} of them by {100 * move:,.1f}" for forged, move in zip(FORGED, moves, strict=True)]
-    return f"with surrogate and law held fixed, forged records move a share by at most: {', '.join(words)} points"
+    moves = largest_moves(influence, values[2:, 0], *within) / float(valuation.total)
+    words = [f"{forged:.0%} of them by {100 * moves[ceil(forged * len(moves)) - 1]:,.1f}" for forged in FORGED]
+    fewest = int(np.searchsorted(moves, ONE_POINT)) + 1
+    enough = ceil(np.log(MISSED) / np.log1p(-fewest / len(moves))) if fewest < len(moves) else len(moves)
+    return (
+        f"with surrogate and law held fixed, forged records move a share by at most: {', '.join(words)} points; one "
+        f"point takes {fewest:,} or more, and {min(enough, len(moves)):,} picked records show one of these with "
+        f"{1 - MISSED:.0%}"
+    )

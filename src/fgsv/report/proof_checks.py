@@ -100,8 +100,9 @@ def check_proof(
     altered, _ = compare(document, [dict(proof.statement)])
     found.differences += [Difference(name, said, "something else, by the proof") for name, said in altered.items()]
     found.differences += _against_tree(proof, sealed)
+    agreed = sealed.seal.contents.get("public_from") or "which one, the seal does not say"
     found.checked += [
-        f"commitment {sealed.commitment}, public value {sealed.public!r}: seed {valuation.seed}",
+        f"commitment {sealed.commitment}, public value {sealed.public!r} ({agreed}): seed {valuation.seed}",
         f"root {sealed.root} over {sealed.n_records} records",
         f"U(0), U(N) and {len(proof.records) - 2} records, picked by {proof.random!r}, are in the tree",
     ]
