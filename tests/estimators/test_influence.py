@@ -5,6 +5,7 @@ import pytest
 
 import fgsv
 from fgsv.estimators import Covariance, Enumeration
+from fgsv.estimators.covariance import opening
 from fgsv.estimators.enumeration import SampleThenEnumerate
 from fgsv.estimators.method import Problem
 from fgsv.estimators.units import InUnits
@@ -43,33 +44,37 @@ def estimated(n, budget, partition, *, moved=None, by=0.0, **options):
 CASES = {
     "epochs": (20, 1000, {"opening": False}),
     "sizes enumerated": (9, 300, {"opening": False}),
-    "the opening": (12, 300, {}),
-    "after the opening": (12, 1100, {}),
+    "the opening": (12, 90, {}),
+    "after the opening": (12, 400, {}),
     "every coalition, by the opening": (6, 64, {}),
     "every coalition": (6, 200, {"opening": False}),
 }
 
 
 @pytest.mark.parametrize(("n", "budget", "options"), CASES.values(), ids=CASES)
-def test_a_draw_moves_the_estimate_by_its_influence(n, budget, options):
-    """A draw of the last round, after which nothing is learned anew, changes only the estimate."""
+def test_a_draw_moves_the_estimate_by_its_influence(n, budget, options, monkeypatch):
+    """A draw of the last round, after which nothing is learned anew, changes the estimate and little else.
+
+    Only the weight of the opening depends on errors, to which the draw adds.
+    """
+    monkeypatch.setattr(opening, "FOLDED", 0)
     partition = Partition.of(np.arange(n) % 3)
     values, estimator, last = estimated(n, budget, partition, **options)
     influence = estimator.influence(partition)
     for moved in (last, last + 1):
         changed, *_ = estimated(n, budget, partition, moved=moved, by=1e-6, **options)
         found = (changed - values) / 1e-6
-        assert np.allclose(found, influence[moved - 2], atol=1e-3 * np.abs(influence).max()), moved
+        assert np.allclose(found, influence[moved - 2], atol=0.01 * np.abs(influence).max()), moved
 
 
 def test_the_opening_is_linear_in_what_it_has_drawn():
     """Its estimate, less the line between the ends, is the sum of influences times utilities beyond that line."""
     n, partition = 12, Partition.of(np.arange(12) % 4)
-    values, units, _ = estimated(n, 400, partition)
-    opening = units._estimator._opening
-    beyond = opening._beyond(opening.epochs[-1].beta)[2:, 0]
-    total = np.diff(opening._ends, axis=0)[0, 0]
-    assert np.allclose(opening.influence(partition).T @ beyond + total * partition.sizes / n, values, atol=1e-9)
+    values, units, _ = estimated(n, 90, partition)
+    first = units._estimator._opening
+    beyond = first._beyond(first.epochs[-1].beta)[2:, 0]
+    total = np.diff(first._ends, axis=0)[0, 0]
+    assert np.allclose(first.influence(partition).T @ beyond + total * partition.sizes / n, values, atol=1e-9)
 
 
 def test_methods_that_do_not_tell_say_nothing():
