@@ -199,6 +199,19 @@ def test_every_kind_of_run_can_be_challenged(tmp_path, of_table, of_run):
         assert (found.code, found.lines()) == (0, found.lines()), path
 
 
+def test_the_weights_of_folds_are_sealed(tmp_path):
+    """Other weights of the outputs give other shares, from the same records."""
+    made = Run(tmp_path, opened(rows(100), test_error=True))
+    raw = made.result.valuation
+    folds = fgsv.value(opened(rows(100), test_error=True).game, raw.partition, budget=200, seed=raw.seed)
+    tilted = folds.combined(np.linspace(0.05, 0.15, len(raw.weights)))
+    assert not np.allclose(tilted.shares(), raw.shares())
+    replace(made.result, valuation=tilted, test_error=None).save(tmp_path / "tilted.json")
+    proof = replace(made.proof(), statement=file.statement(file.read(tmp_path / "tilted.json")))
+    found = check_proof(proof, tmp_path / "tilted.json")
+    assert [each.where for each in found.differences] == ["weights"]
+
+
 def test_texts_can_be_sealed(tmp_path):
     frame = pd.DataFrame({"text": [f"the {a} {b} sat" for a in "xyz" for b in ("cat", "dog")], "by": list("aabbcc")})
     corpus = fgsv.open_text(frame, group="by", test=[frame[:2]])

@@ -255,6 +255,8 @@ def _with_scores_without(result: Result, table: Opened, evaluator: Evaluator, se
     """Return the result with the score without each provider, or with a warning that says why it lacks them."""
     mark = evaluator.mark()
     try:
+        if not table.partition.is_disjoint:
+            raise GameError("some players belong to several providers")
         with evaluator.within(seconds):
             scores = without_each(weighted(evaluator, table.weights), table.partition)
     except KeyboardInterrupt:

@@ -133,6 +133,7 @@ def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
         if stated != seed:
             yield Difference(name, stated, seed)
     found: dict[str, Any] = {"versions": dict(source.versions), **of_source(source), "game": source.game}
+    found["weights"] = None if valuation.weights is None else list(valuation.weights)
     found["settings"] = of_settings(settings)
     groups = of_partition(valuation.partition)
     if groups not in contents.get("groups", {}).values():

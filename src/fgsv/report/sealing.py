@@ -176,6 +176,7 @@ def described_run(
         **of_source(table.source),
         "groups": {column: of_partition(each) for column, each in table.dataset.groupings.items()},
         **_of_game(game),
+        "weights": None if table.weights is None else table.weights.tolist(),
         "settings": of_settings(run.settings),
     }
 
