@@ -20,7 +20,8 @@ FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BUDGETS = {"value": ["--budget", "300"]}
 BUDGETS["audit"] = [*BUDGETS["value"], "--audit-budget", "3000"]
 BUDGETS["plan"] = ["--pilot", "300"]
-FORCED = ("value", "audit", "report", "payout")
+BUDGETS["seal"] = BUDGETS["value"]
+FORCED = ("value", "audit", "report", "payout", "seal", "challenge")
 ELSEWHERE = ("bench", "demo", "example", "ledger", "reproduce", "verify")
 """Commands that have tests of their own."""
 

@@ -51,9 +51,9 @@ def made(tmp_path_factory):
 
 def bits(document, name, change):
     """Change an array that is stored as bytes."""
-    array = file._array(document[name])
+    array = file.read_array(document[name])
     change(array)
-    document[name] = file._json_array(array)
+    document[name] = file.json_array(array)
 
 
 def scale_one(array):

@@ -218,3 +218,11 @@ def test_a_total_within_the_noise_is_refused_without_being_asked(tmp_path, weigh
     assert (Doubt.WITHIN_NOISE in doubts) == is_noise
     read = Result.load(tmp_path / "o" / "valuation.json")
     assert (read.test_noise, read.verdict) == (made.test_noise, made.verdict)
+
+
+def test_players_of_several_providers_leave_the_result_without_the_scores_without_each(table, tmp_path):
+    frame = pd.read_csv(tmp_path / "t.csv").assign(unit=np.arange(60) % 10)
+    options = {"group": "owner", "target": "y", "unit": "unit", "ignore": "site", "shared_units": "co-own"}
+    made = make_result(fgsv.open_table(frame, **options), budget=60)
+    assert made.without is None
+    assert any("some players belong to several providers" in warning for warning in made.warnings)

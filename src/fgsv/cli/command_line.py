@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 import fgsv
-from fgsv.cli import bench, example, ledger, options, reproduce, results, tables
+from fgsv.cli import bench, example, ledger, options, reproduce, results, seals, tables
 from fgsv.cli.demo import demo
 from fgsv.cli.documents import echo, print_json
 from fgsv.running.interrupts import ENDINGS
@@ -44,15 +44,9 @@ app.command(
     help="Value the providers and measure what splitting or copying earns under the usual group values (GSV).\n\n"
     "Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result",
 )(tables.value)
-for function in (
-    tables.plan,
-    results.report,
-    results.compare,
-    results.payout,
-    results.sensitivity,
-    results.verify,
-    demo,
-):
+for function in (tables.plan, results.report, results.compare, results.payout, results.sensitivity, results.verify):
+    app.command()(function)
+for function in (seals.seal, seals.challenge, seals.check, demo):
     app.command()(function)
 app.add_typer(bench.app, name="bench")
 app.add_typer(reproduce.app, name="reproduce")

@@ -189,6 +189,10 @@ Start = Annotated[
         show_default=False,
     ),
 ]
+SealFile = Annotated[
+    Path | None, typer.Option("--seal", help="Seal of this run (fgsv seal), from which it draws its seed")
+]
+Public = Annotated[str | None, typer.Option(help="With --seal: the value that became public after it")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation")]
 ForceFile = Annotated[bool, typer.Option("--force", help="Replace an existing file")]
 # those of the experiments that train many adapters

@@ -43,6 +43,8 @@ def value(
     parts: option.Parts = option.PARTS,
     aggregate_only: option.AggregateOnly = False,
     before: option.Before = None,
+    seal: option.SealFile = None,
+    public: option.Public = None,
     out: option.Out = None,
     force: option.Force = False,
     as_json: option.Json = False,
@@ -56,10 +58,12 @@ def value(
     from fgsv.cli import console
     from fgsv.payout import Terms
     from fgsv.planning import Limits
-    from fgsv.report import Result, make_result
+    from fgsv.report import Result, Seal, make_result
     from fgsv.report.documents import document_of
 
     limits = Limits(budget, precision, max_time)
+    if seal is not None and str(context.get_parameter_source("seed")) != "ParameterSource.DEFAULT":
+        raise typer.BadParameter("--seed cannot be used with --seal, which gives the seed")
     if not as_json:
         console.say_all(table.notes)
     with results_only(), console.watching(limits, quiet=as_json) as watcher:
@@ -85,12 +89,16 @@ def value(
             watcher=watcher,
             before=None if before is None else Result.load(before),
             command=context.find_root().obj,
+            seal=None if seal is None else Seal.load(seal),
+            public=public,
         )
     if as_json:
         more = {"files": [str(path) for path in result.files], "errors": [str(error) for error in result.errors]}
         print_json(document_of(result) | more)
     else:
         console.show_result(result)
+        if result.sealed is not None:
+            console.say(f"sealed by {result.sealed.commitment}: root {result.sealed.root}")
         console.say_written(out, result.files)
     code = console.code_of_payout(result.unpaid, quiet=as_json)
     if result.errors:

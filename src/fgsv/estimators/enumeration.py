@@ -9,9 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from fgsv.coalitions import Coalitions
+from fgsv.estimators.covariance.correction import in_groups
+from fgsv.estimators.covariance.design import counts
 from fgsv.estimators.method import Draws, Estimator, Method, Problem
 from fgsv.partition import Partition
-from fgsv.semivalue import SHAPLEY, Semivalue
+from fgsv.semivalue import SHAPLEY, Semivalue, SizeWeights
 from fgsv.types import Floats
 from fgsv.valuation import Estimate
 
@@ -74,6 +76,13 @@ class Enumerator:
             semivalues(values, semivalue), exact=True, efficient=semivalue == SHAPLEY, method=Enumeration.name
         )
 
+    def influence(self, partition: Partition) -> Floats | None:
+        """Return (m, K): how much each coalition but the ends moves each group's value; None before the last one."""
+        n = self.problem.n_players
+        masks = np.concatenate([each.masks() for each in everything(n)])[1:-1]
+        coefficients = in_groups(partition, masks, SizeWeights.of(self.problem.semivalue, n))
+        return coefficients / counts(n)[masks.sum(axis=1)][:, None] if self.is_complete else None
+
 
 @dataclass(frozen=True)
 class SampleThenEnumerate:
@@ -127,6 +136,14 @@ class _SamplerThenEnumerator:
         if self.enumerator.is_complete:
             return self.enumerator.estimate()
         return replace(self.sampler.estimate(), n_evaluations=self._n_evaluations)
+
+    def influence(self, partition: Partition) -> Floats | None:
+        """Return (m, K): how much each draw moves each group's value; None in an unfinished enumeration."""
+        if not self._enumerating:
+            return getattr(self.sampler, "influence", lambda groups: None)(partition)
+        found = self.enumerator.influence(partition)
+        unused = np.zeros((self._n_evaluations - 2, partition.n_groups))
+        return None if found is None else np.concatenate([unused, found])
 
 
 def everything(n_players: int, step: int = _PER_ROUND) -> Iterator[Coalitions]:

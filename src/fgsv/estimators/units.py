@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fgsv.estimators.method import Draws, Method, Problem
+from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation import Estimate
 from fgsv.valuation.units import unit_of
@@ -46,6 +47,11 @@ class InUnits:
         if self._unknown.any() and len(values):
             self._unit = np.where(self._unknown, unit_of(values), self._unit)
             self._unknown &= ~values.any(axis=0)
+
+    def influence(self, partition: Partition) -> Floats | None:
+        """Return (m, K): how much each draw moves each group's value; None if the method does not tell."""
+        found = getattr(self._estimator, "influence", None)
+        return None if found is None else found(partition)
 
     def estimate(self) -> Estimate:
         """Return the method's estimate in units of the utility."""

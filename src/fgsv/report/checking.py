@@ -10,8 +10,9 @@ from fgsv.report.result import Result
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.record_checks import SAMPLE, verify_records
 from fgsv.running.verification import verify
-from fgsv.tables.corpus import open_text
+from fgsv.tables.corpus import Opened, open_text
 from fgsv.tables.opening import open_table
+from fgsv.tables.source import Source
 from fgsv.valuation import file
 
 
@@ -39,7 +40,17 @@ def verify_data(
     `data` and `test` are what `fgsv.open_table` or `fgsv.open_text` takes. Returns where the data, the model or
     the values differ.
     """
-    source = result.source
+    table = open_again(result.source, data, test, ledger)
+    source, again = result.source, table.source
+    for name in ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game"):
+        stated, found = getattr(source, name), getattr(again, name)
+        if stated != found:
+            return [Difference(name, stated, found)]
+    return verify_records(ledger, table.game, sample=sample, seed=seed, tolerance=tolerance)
+
+
+def open_again(source: Source | None, data: Any, test: Any = None, ledger: str | Path | None = None) -> Opened:
+    """Open data as the data of a result was opened; `ledger` has taken over what its run started from."""
     if source is None or source.opened_with is None:
         raise ValueError(
             "this result does not say how its data was opened (it was not made from a table by name, or by 0.1.0): "
@@ -47,12 +58,6 @@ def verify_data(
         )
     opened_with = dict(source.opened_with)
     if opened_with.get("start"):
-        opened_with["start"] = str(ledger)  # which has taken over what the run started from
-    opened_by = open_text if source.task == "text" else open_table
-    table: Any = opened_by(data, test=test, **opened_with)
-    again = table.source
-    for name in ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game"):
-        stated, found = getattr(source, name), getattr(again, name)
-        if stated != found:
-            return [Difference(name, stated, found)]
-    return verify_records(ledger, table.game, sample=sample, seed=seed, tolerance=tolerance)
+        opened_with["start"] = str(ledger)
+    opened_by: Any = open_text if source.task == "text" else open_table
+    return opened_by(data, test=test, **opened_with)

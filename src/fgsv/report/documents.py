@@ -60,4 +60,5 @@ def document_of(result: Result) -> dict[str, Any]:
         "answers": None if result.answers is None else result.answers.to_dict(),
         "errors_of_shares": None if errors is None else records(errors),
         "highlights": None if result.highlights is None else result.highlights.to_dict(),
+        "sealed": None if result.sealed is None else result.sealed.to_dict(),
     }

@@ -6,24 +6,27 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.shells import PARTS
-from fgsv.environment import now
+from fgsv.environment import now, versions
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
+from fgsv.ledger.merkle import Tree
 from fgsv.payout import Terms
 from fgsv.planning import Limits, Plan, Watcher, first_cost, value_with_plan
 from fgsv.report.answers import Answers
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.highlights import highlights
 from fgsv.report.result import Result
+from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_of_terms
 from fgsv.report.without import MOST_GROUPS, without_each
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.preparation import worth_of_failure
+from fgsv.running.replay import Records
 from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
@@ -79,6 +82,8 @@ def make_result(
     watcher: Watcher | None = None,
     before: Result | None = None,
     command: str | None = None,
+    seal: Seal | None = None,
+    public: str | None = None,
 ) -> Result:
     """Value a table or texts and, if asked, split money, audit the valuation and write a folder: `fgsv value`.
 
@@ -90,6 +95,9 @@ def make_result(
     U(N), which tells how far the choice of test rows may move them, and the 32 to 128 that tell the error of
     training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open the
     table with the same), `before` is the result of the period before. `command` is shown in the report.
+
+    A run that was sealed (`seal_run`) takes its `seal`, and its seed from that and from `public`, a text that was not
+    known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
     """
     started = time.monotonic()
     folder = None if out is None else Path(out)
@@ -97,6 +105,15 @@ def make_result(
         payout.check(table.partition.n_groups, table.outputs)
     if precision is not None and table.folds is not None:
         raise ValueError("--precision cannot be used with --test-error, which values each fold apart: use --budget")
+    if seal is not None:
+        drawn = seal.seed(public)
+        _check_sealed(seed=seed, start=start, max_seconds=max_seconds, ledger=ledger)
+        run = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
+        policy = {} if payout is None else {"policy": policy_of_terms(payout)}
+        check_seal(seal, {"versions": versions(), **run, **policy})
+        seed = drawn
+    elif public is not None:
+        raise ValueError("a public value (--public) needs the seal that it belongs to: --seal seal.json")
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
     run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
     limits, watcher = Limits(budget, precision, run_seconds), watcher or Silent()
@@ -111,8 +128,9 @@ def make_result(
             _check_something_to_share(table, evaluator, anyway=payout is not None and payout.pay_anyway)
         noise = None if table.folds is not None else noise_of_test_rows(table, evaluator, confidence)
         began = time.monotonic()
+        used = Records()
         raw, history = value_with_plan(
-            evaluator,
+            evaluator if seal is None else used.watch(evaluator),
             table.partition,
             limits,
             watcher,
@@ -143,6 +161,7 @@ def make_result(
             command=command,
             before=before,
             highlights=highlights(table.dataset, valuation) if _shows_documents(table, aggregate_only) else None,
+            sealed=None if seal is None else _sealed(seal, str(public), used),
         )
         if folder is not None:
             save_unfinished(folder, result)
@@ -173,6 +192,24 @@ def make_result(
             return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
         except UnwrittenError as error:
             return replace(result, files=error.files, errors=(*result.errors, error))
+
+
+def _check_sealed(**options: Any) -> None:
+    """Raise an error for what a sealed run cannot have, or lacks."""
+    why = {
+        "seed": "draws its seed from the seal and the public value: leave out --seed",
+        "start": "starts from nothing: leave out --start",
+        "max_seconds": "must not be ended by a clock: leave out --max-time",
+    }
+    for name, words in why.items():
+        if options[name]:
+            raise ValueError(f"a sealed run {words}")
+    if options["ledger"] is None:
+        raise ValueError("a sealed run needs a ledger (--ledger run.db): without it, no challenge can be answered")
+
+
+def _sealed(seal: Seal, public: str, used: Records) -> Sealed:
+    return Sealed(seal.commitment, seal, public, Tree(used.leaves()).root.hex(), len(used))
 
 
 def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -> float | None:
@@ -237,6 +274,8 @@ def _with_scores_without(result: Result, table: Opened, evaluator: Evaluator, se
     """Return the result with the score without each provider, or with a warning that says why it lacks them."""
     mark = evaluator.mark()
     try:
+        if not table.partition.is_disjoint:
+            raise GameError("some players belong to several providers")
         with evaluator.within(seconds):
             scores = without_each(weighted(evaluator, table.weights), table.partition)
     except KeyboardInterrupt:

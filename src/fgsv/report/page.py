@@ -99,7 +99,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "has_history": "convergence" in charts,
         "failures": "No evaluation failed." if valuation.failures is None else f"{valuation.failures}.",
         "notes": [] if source is None else source.notes,
-        "facts": _facts(valuation, source),
+        "facts": [*_facts(valuation, source), *_seal_facts(result)],
         "css": _asset("report.css"),
         "bundle": _bundle(),
         "charts": _json(charts),
@@ -409,6 +409,15 @@ def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]
     facts.append(("fingerprint of the groups", valuation.partition.fingerprint))
     packages = {"fgsv": fgsv.__version__} if source is None else source.versions
     return [*facts, ("versions", ", ".join(f"{name} {number}" for name, number in packages.items()))]
+
+
+def _seal_facts(result: Result) -> list[tuple[str, str]]:
+    """Return what a sealed run was sealed by."""
+    sealed = result.sealed
+    if sealed is None:
+        return []
+    root = f"{sealed.root}, over {sealed.n_records:,} records"
+    return [("commitment of the seal", sealed.commitment), ("public value", sealed.public), ("Merkle root", root)]
 
 
 def _error(half_width: float) -> str:

@@ -14,6 +14,7 @@ from fgsv.audit.sections import Section
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
 from fgsv.report.answers import Answers
+from fgsv.report.sealing import Sealed
 from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
@@ -55,6 +56,8 @@ class Result:
     """The documents that earned and cost most, where texts were valued and single players may be shown."""
     answers: Answers | None = None
     """The shares by other scores and slices of the test rows, where these were declared."""
+    sealed: Sealed | None = None
+    """The seal of the run, the public value, and the root over its records, if the run was sealed."""
 
     @property
     def warnings(self) -> list[str]:
@@ -131,7 +134,9 @@ class Result:
     def of_others(self) -> dict[str, Result]:
         """Return the results of the other groupings, by column: the same run, without payout and audit."""
         return {
-            column: Result(each, self.source, self.confidence, made=self.made, command=self.command)
+            column: Result(
+                each, self.source, self.confidence, made=self.made, command=self.command, sealed=self.sealed
+            )
             for column, each in self.others.items()
         }
 
@@ -147,7 +152,7 @@ class Result:
         if self.history:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
         info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
-        for name in ("payout", "audit", "test_error", "without", "highlights", "answers"):
+        for name in ("payout", "audit", "test_error", "without", "highlights", "answers", "sealed"):
             part = getattr(self, name)
             info |= {} if part is None else {name: part.to_dict()}
         if self.unpaid is not None:
@@ -185,6 +190,7 @@ class Result:
                 without=Without.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
                 noise=float(info["test_noise"]) if "test_noise" in info else None,
+                sealed=Sealed.from_dict(info["sealed"]) if "sealed" in info else None,
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None

@@ -127,7 +127,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
         if check is not None:
             check(ends[1] - ends[0])
     with one_thread():
-        estimator = InUnits(run.method, run.problem(ends, evaluate))
+        estimator = evaluator.recorder.estimator = InUnits(run.method, run.problem(ends, evaluate))
     failures, repeats = evaluator.failures_of_run, Repeats(run.game, ends, settings.on_error)
     progress = Progress(run, estimator, ends, 2, free(), time.monotonic() - start, failures=failures(mark))
     end: End | None = None

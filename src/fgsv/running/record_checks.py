@@ -13,7 +13,7 @@ from fgsv.game import as_game
 from fgsv.ledger import Batch, Ledger
 from fgsv.running.batches import PackedBatch
 from fgsv.running.differences import Difference
-from fgsv.running.verification import recorded_game
+from fgsv.running.replay import recorded_game
 from fgsv.running.workers import Workers
 
 SAMPLE = 60

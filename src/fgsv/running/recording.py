@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from fgsv.estimators.units import InUnits
 from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose
 from fgsv.running.door import Recorded, end_by
 from fgsv.valuation.file import statement
@@ -17,12 +18,17 @@ _DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start")
 class Recorder:
     """Enters batches, runs, laws and statements of one game in a ledger; without one, or read-only, does nothing."""
 
-    def __init__(self, ledger: Ledger | None = None, game: int = 0) -> None:
+    def __init__(
+        self, ledger: Ledger | None = None, game: int = 0, laws: Mapping[int, Mapping[str, Any]] | None = None
+    ) -> None:
         self._ledger = None if ledger is None or ledger.read_only else ledger
         self._source = ledger
         self._game = game
+        self._given_laws = laws or {}
         self._settings: Mapping[str, Any] = {}
         self._run: int | None = None
+        self.estimator: InUnits | None = None
+        """The estimator of the last run, for those who ask how much each draw counts in it."""
         self._stated: int | None = None
         """The last run that was a valuation: what a result states is stated of it."""
 
@@ -67,6 +73,7 @@ class Recorder:
 
     def law(self, round_number: int, law: Mapping[str, Any]) -> Mapping[str, Any]:
         """Record the law of the draws from a round on; return it, or what was recorded when they were drawn first."""
+        law = self._given_laws.get(round_number, law)
         if self._source is not None:
             law = self._laws_of_draws(self._source).get(round_number, law)
         if self._ledger is not None and self._run is not None:

@@ -11,15 +11,13 @@ import numpy as np
 
 from fgsv.estimators import Method
 from fgsv.estimators.method import OtherLaw
-from fgsv.game import Game
-from fgsv.ledger import Ledger, NotRecorded, WrongLedger
+from fgsv.ledger import Ledger, NotRecorded
 from fgsv.running.differences import ROUNDING, Difference, Differences, different_entries
-from fgsv.running.run import iterate
-from fgsv.running.start import known_of_run
+from fgsv.running.replay import from_ledger, recorded_game, repeated, was_regrouped
 from fgsv.running.statements import compare, longer_runs
 from fgsv.running.targets import same_end
 from fgsv.semivalue import Semivalue
-from fgsv.valuation import Reason, RunSettings, Valuation
+from fgsv.valuation import Reason, Valuation
 from fgsv.valuation.file import to_document
 
 RECOMPUTED = {
@@ -79,16 +77,9 @@ def verify(
         game = recorded_game(opened, settings.fingerprint)[1]
         game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, targets=settings.targets)
         given = {name: each for name, each in own.items() if name in settings.needs}
-        if _was_regrouped(valuation):  # targets were met, or not, by other groups: follow it as far as it went
-            given |= {"precision": None, "stderr": None, "stop": None}
-            given["max_seconds"] = float("inf") if settings.rules or "stop" in settings.needs else None
         try:
-            given["start"] = known_of_run(opened, game, settings.start)
-            for derived in iterate(game, valuation.partition, ledger=opened, **(_arguments(settings) | given)):
-                if (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known):
-                    break
-            if valuation.weights is not None:  # the ledger records each fold of the test rows as an output
-                derived = derived.combined(valuation.weights)
+            with from_ledger(opened, game, settings) as evaluator:
+                derived = repeated(evaluator, valuation, given)
         except NotRecorded:
             stated = f"{valuation.n_evaluations} evaluations from seed {settings.seed}"
             return Differences([Difference("draws", stated, "some of them are not in the ledger")])
@@ -97,68 +88,29 @@ def verify(
         recorded = [content for _, content in opened.statements()]
         notes = longer_runs(opened, valuation)
     altered, on_trust = compare(document or to_document(valuation), recorded)
-    found = Differences(_differences(valuation, derived, to_the_bit={*altered, *on_trust}))
+    found = Differences(differences(valuation, derived, to_the_bit={*altered, *on_trust}))
     checked = {*RECOMPUTED, *(() if _end_is_free(valuation) else ("end", "stopped"))}
     altered = {name: said for name, said in altered.items() if name not in checked}
     on_trust = [name for name in on_trust if name not in checked]
-    if _was_regrouped(valuation):  # after the run: the ledger knows players, not providers
+    if was_regrouped(valuation):  # after the run: the ledger knows players, not providers
         on_trust += [name for name in ("names", "groups") if altered.pop(name, None) is not None]
     found += [Difference(name, said, "something else was recorded") for name, said in altered.items()]
     found.on_trust, found.notes = tuple(on_trust), tuple(notes)
     return found
 
 
-def _was_regrouped(valuation: Valuation) -> bool:
-    """Say whether these are not the groups of the run."""
-    settings = valuation.settings
-    return settings is not None and settings.groups not in (None, valuation.partition.fingerprint)
-
-
-def _arguments(settings: RunSettings) -> dict[str, Any]:
-    """Return the arguments of `fgsv.value` that repeat the run in this process."""
-    table = None if settings.cost is None else np.array(settings.cost)
-    options = {} if "method" in settings.needs else dict(settings.options)
-    return options | {
-        "method": settings.method,
-        "semivalue": settings.semivalue,
-        "seed": settings.seed,
-        "budget": settings.budget,
-        "batch_size": settings.batch_size,
-        "cost": None if table is None else lambda sizes: table[sizes - 1],
-        # when the clock stopped the run cannot be recomputed, only that there was a limit
-        "max_seconds": None if settings.max_seconds is None else float("inf"),
-        "stderr": settings.stderr,
-        "precision": settings.precision,
-        "confidence": settings.confidence,
-        "on_error": settings.on_error,
-        "n_jobs": 1,
-    }
-
-
-def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
-    """Return a game's number in the ledger, and the game, which can only replay recorded values."""
-    old_first = sorted(ledger.games(), key=lambda each: ledger.promises()[each[0]])
-    games = {game.fingerprint: (number, game) for number, game in old_first}
-    if fingerprint not in games:
-        held = ", ".join(map(repr, games)) or "no game at all"
-        raise WrongLedger(
-            f"the ledger {ledger.path} is of another game: it contains no game with fingerprint {fingerprint!r}, "
-            f"but {held}. Pass the ledger of the run itself"
-        )
-    return games[fingerprint]
-
-
 def _end_is_free(stated: Valuation) -> bool:
     """Say whether the end cannot be recomputed: a clock, an interrupt or the errors of other groups set it."""
     clocked = stated.settings is not None and stated.settings.max_seconds is not None
     return (
-        _was_regrouped(stated)
+        was_regrouped(stated)
         or stated.end.reason is Reason.INTERRUPTED
         or (stated.end.reason is Reason.TIME and clocked)
     )
 
 
-def _differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[str]) -> Iterator[Difference]:
+def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[str] = ()) -> Iterator[Difference]:
+    """Yield the recomputed fields in which two valuations differ; those of `to_the_bit` even by rounding."""
     for field, name in RECOMPUTED.items():
         ours, theirs = getattr(stated, name), getattr(derived, name)
         if isinstance(ours, np.ndarray | float):

@@ -31,6 +31,8 @@ class View:
     """Coalitions of this game -> coalitions of the inner one; None if they are the same."""
     lower: Callable[[Floats], Floats] = lambda values: values
     """(m, q) values of the inner game -> values of this one."""
+    seen: Callable[[Coalitions, Floats], object] | None = None
+    """Is called with the coalitions of each request and their values."""
 
     @property
     def known(self) -> Known | None:
@@ -49,7 +51,10 @@ class View:
         step = batch * max(1, CHUNK_BYTES // (self.inner.game.n_players * batch))  # whole batches
         lift = self.lift or (lambda each: each)
         chunks = [self.inner(lift(coalitions[i : i + step])) for i in range(0, len(coalitions), step)]
-        return self.lower(np.concatenate(chunks))
+        values = self.lower(np.concatenate(chunks))
+        if self.seen is not None:
+            self.seen(coalitions, values)
+        return values
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N)."""

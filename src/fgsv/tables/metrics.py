@@ -18,6 +18,22 @@ LARGEST_SHARE = 2.0
 """Warn if a share is larger than this, or below minus this: the total is too small to be divided by."""
 
 
+_WITHIN_ONE = ("accuracy", "balanced_accuracy", "average_precision", "top_k_accuracy")
+_WITHIN_ONE_OF_ANY_KIND = ("roc_auc", "f1", "precision", "recall", "jaccard")
+
+
+def range_of(metric: str) -> tuple[float, float] | None:
+    """Return the least and the largest value of a score; None if it has no such bounds, as r2 and losses have not.
+
+    >>> range_of("roc_auc_ovr"), range_of("matthews_corrcoef"), range_of("r2")
+    ((0.0, 1.0), (-1.0, 1.0), None)
+    """
+    if metric == "matthews_corrcoef":
+        return -1.0, 1.0
+    kind = next((name for name in _WITHIN_ONE_OF_ANY_KIND if metric == name or metric.startswith(f"{name}_")), None)
+    return (0.0, 1.0) if metric in _WITHIN_ONE or kind is not None else None
+
+
 def default_metric(dataset: Dataset, model: Any, *, test_error: bool = False) -> tuple[str, str]:
     """Return the score that is used if none was chosen, and the reason.
 

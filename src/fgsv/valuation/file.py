@@ -43,14 +43,14 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "end": valuation.end.to_dict(),
         "outputs": None if valuation.outputs is None else list(valuation.outputs),
         "names": [_json_name(name) for name in partition.names],
-        "groups": _json_array(partition.codes if partition.is_disjoint else partition.ownership),
+        "groups": json_array(partition.codes if partition.is_disjoint else partition.ownership),
         "values": valuation.values.tolist(),
         "stderr": _json_floats(valuation.stderr),
         "total": np.asarray(valuation.total).tolist(),
         "ends": None if valuation.ends is None else valuation.ends.tolist(),
         "weights": None if valuation.weights is None else list(valuation.weights),
-        "player_values": None if valuation.player_values is None else _json_array(valuation.player_values),
-        "deviations": None if valuation.deviations is None else _json_array(valuation.deviations),
+        "player_values": None if valuation.player_values is None else json_array(valuation.player_values),
+        "deviations": None if valuation.deviations is None else json_array(valuation.deviations),
         "degrees_of_freedom": _json_floats(np.asarray(valuation.degrees_of_freedom)),
         "exact": valuation.exact,
         "efficient": valuation.efficient,
@@ -108,7 +108,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
             raise ValueError(f"{path}: the field {name!r} cannot be read: {error!r}") from None
 
-    groups, names = field("groups", _array), field("names", lambda stated: tuple(map(_name, stated)))
+    groups, names = field("groups", read_array), field("names", lambda stated: tuple(map(_name, stated)))
     disjoint = groups.ndim == 1
     info = field("info", dict)
     loaded = Valuation(
@@ -116,8 +116,8 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         field("values", lambda stated: np.array(stated, dtype=float)),
         field("stderr", _floats),
         field("total", lambda stated: np.array(stated, dtype=float)[()]),
-        field("player_values", _array, optional=True),
-        field("deviations", _array, optional=True),
+        field("player_values", read_array, optional=True),
+        field("deviations", read_array, optional=True),
         field("degrees_of_freedom", lambda stated: float(_floats(stated))),
         field("method", str),
         field("n_evaluations", int),
@@ -213,7 +213,7 @@ def _name(document: Any) -> Hashable:
     return tuple(map(_name, document)) if isinstance(document, list) else document
 
 
-def _json_array(array: NDArray[Any] | None) -> dict[str, Any]:
+def json_array(array: NDArray[Any] | None) -> dict[str, Any]:
     """Return an array as JSON: its type, shape and bytes (little-endian, zlib, base64)."""
     assert array is not None
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
@@ -224,8 +224,8 @@ def _json_array(array: NDArray[Any] | None) -> dict[str, Any]:
     }
 
 
-def _array(document: dict[str, Any]) -> NDArray[Any]:
-    """Read what `_json_array` returned; no more is decompressed than the shape says."""
+def read_array(document: dict[str, Any]) -> NDArray[Any]:
+    """Read what `json_array` returned; no more is decompressed than the shape says."""
     dtype, shape = np.dtype(document["dtype"]), tuple(map(int, document["shape"]))
     if dtype.kind not in "biuf" or min(shape, default=0) < 0:
         raise ValueError(f"an array of numbers was expected, got {dtype} of shape {shape}")

@@ -10,6 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from fgsv.estimators.covariance.design import Cells, Law
 from fgsv.estimators.covariance.process import Process
+from fgsv.partition import Partition
 from fgsv.semivalue import Semivalue, SizeWeights
 from fgsv.types import Floats, Ints, Masks
 
@@ -163,6 +164,14 @@ def predict(target: Target, cells: Cells, masks: Masks, values: Floats, process:
     by_own = (own / cells.of_size[cell])[inside, None] * solved[inside]
     found = process.player_values(masks, solved[None], part_of_cell, target.log_weights, cells)
     return found + target.exact(masks, values, cells, complete) + target.coefficients(masks[inside]).T @ by_own
+
+
+def in_groups(partition: Partition, masks: Masks, weights: SizeWeights) -> Floats:
+    """Return (m, K): the coefficients of coalitions (see `Target.coefficients`), summed over each group."""
+    n, sizes = masks.shape[1], masks.sum(axis=1)
+    gain, drift = (np.concatenate([[0.0], each, [0.0]])[sizes][:, None] for each in (weights.gain, weights.drift))
+    inside = partition.sums(masks.T.astype(float)).T
+    return np.asarray(gain * (inside - sizes[:, None] / n * partition.sizes) + drift * partition.sizes)
 
 
 def combined(parts: Sequence[Correction]) -> Correction:

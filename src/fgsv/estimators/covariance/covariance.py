@@ -10,9 +10,10 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
-from fgsv.estimators.covariance.correction import Correction, opening_share
+from fgsv.estimators.covariance.correction import Correction, in_groups, opening_share
 from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums
 from fgsv.estimators.covariance.history import History, evenly
+from fgsv.estimators.covariance.influence import scales
 from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
 from fgsv.estimators.covariance.proxy import Proxy, beyond, check_proxy, closed_form_of, coefficients, value_proxy
 from fgsv.estimators.covariance.sizes import mean_and_spread
@@ -152,6 +153,8 @@ class CovarianceEstimator:
         self._n_draws = 0
         self._n_permutations = np.zeros(N_STREAMS, dtype=np.int64)
         self._end = PARTS
+        self._closed: Epoch | None = None  # the epoch whose sums are those before the current one
+        self._share = np.zeros(q)  # the weight of the opening in the last estimate
         self._before = Sums(0.0, np.zeros((n, q)), np.zeros((n_bands, q)), np.zeros((PARTS, n, q), dtype=np.float32))
         if n > 1:
             rise = problem.ends[1] - problem.ends[0]
@@ -230,9 +233,7 @@ class CovarianceEstimator:
         constant += (self._weights.full - self._weights.empty) * self._ends[0]
         if self._enumerated.all():
             return Estimate(constant + self._exact, exact=True, efficient=self._efficient)
-        epochs = [self._before, self._summed(FRESHNESS)]
-        # an epoch with too few draws to know its error is left out if the other one knows its own
-        epochs = [epoch for epoch in epochs if epoch.knows_its_error] or epochs
+        epochs = [sums for _, sums in self._counted()]
         mass = sum(epoch.mass for epoch in epochs) or 1.0
         totals, beta = np.zeros_like(self._exact), np.zeros_like(self._before.betas)
         deviations = np.zeros_like(self._before.deviations)
@@ -247,6 +248,7 @@ class CovarianceEstimator:
             (opened, its_beta), share = self._opened, np.ones(self._exact.shape[1])
             if any(epoch.knows_its_error for epoch in epochs):
                 share = opening_share(opened.deviations, deviations.astype(float))
+            self._share = share
             totals, beta = (1 - share) * totals + share * opened.values, (1 - share) * beta + share * its_beta
             scaled = (share * opened.deviations).astype(np.float32)
             deviations = np.concatenate([(1 - share).astype(np.float32) * np.nan_to_num(deviations), scaled])
@@ -260,6 +262,30 @@ class CovarianceEstimator:
             degrees_of_freedom=freedom,
             efficient=self._efficient,
         )
+
+    def _counted(self) -> list[tuple[Epoch | None, Sums]]:
+        """Return the epochs that an estimate combines, with their sums.
+
+        An epoch with too few draws to know its error is left out if the other one knows its own.
+        """
+        epochs = [(self._closed, self._before), (self._epoch, self._summed(FRESHNESS))]
+        return [(epoch, sums) for epoch, sums in epochs if sums.knows_its_error] or epochs
+
+    def influence(self, partition: Partition) -> Floats | None:
+        """Return (m, K): how much each draw moves each group's value, all else held fixed; None if unknown."""
+        if self._opening is not None:
+            return self._opening.influence(partition)
+        if not self._fitting or self._exact.shape[1] > 1:
+            return None
+        self.estimate()
+        counted = [] if self._enumerated.all() else self._counted()
+        mass = sum(sums.mass for _, sums in counted) or 1.0
+        shares = [(epoch, (1 - self._share) * sums.mass / mass) for epoch, sums in counted if epoch is not None]
+        scaled = scales(self._history, shares, self._enumerated, self._record)
+        found = scaled[:, None] * in_groups(partition, self._history.masks(slice(None)), self._weights)
+        if self._record is not None and counted:
+            found[: self._record.n_evaluations - 2] += self._share * self._record.corrections_by(partition)
+        return found
 
     @property
     def n_known(self) -> int:
@@ -312,7 +338,7 @@ class CovarianceEstimator:
 
     def _close(self) -> None:
         """End the epoch, and choose the sizes worth enumerating before the next one."""
-        self._before = self._summed()
+        self._before, self._closed = self._summed(), self._epoch
         while self._end <= self._n_draws:  # a round may be larger than the first epochs
             self._end *= GROWTH
         # decided by what was known before the epoch: it determines how many draws the next one gets within a budget,

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.covariance.correction import Correction, Target, combined, correct, inverse_root, predict
+from fgsv.estimators.covariance.correction import (
+    Correction,
+    Target,
+    combined,
+    correct,
+    in_groups,
+    inverse_root,
+    predict,
+)
 from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.process import Process
@@ -17,6 +25,7 @@ from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sums import check_finite
 from fgsv.estimators.method import Draws, OtherLaw, Problem
 from fgsv.game import Known
+from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
@@ -51,6 +60,8 @@ MOST_KNOWN = 1500
 """Limit on the coalitions of earlier runs that are used: those that were drawn first, at random among equals."""
 MOST_LEVELS = 3
 """Limit on the sets of players of earlier runs that are told apart."""
+AT_ONCE = 128
+"""Utilities whose influence is computed at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +197,7 @@ class Opening:
         self.epochs = [Epoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
         self._announced: Epoch | None = None
         self._closed: list[tuple[Correction, Floats]] = []
+        self._processes: list[tuple[int, Ints, list[tuple[Process, Ints]]]] = []  # by which each was corrected
         self._current: tuple[Correction, Floats] | None = None
         self.n_known = 0
         self.end = hand_over(n)
@@ -309,6 +321,34 @@ class Opening:
         beta = sum((share * beta for share, (_, beta) in zip(shares, parts, strict=True)), np.zeros(()))
         return found, beta
 
+    def influence(self, partition: Partition) -> Floats | None:
+        """Return (m, K): how much each draw moves each group's value, if laws and processes are held fixed."""
+        if self.complete.all():
+            exact = in_groups(partition, self.masks, self._target.weights) / counts(self._n)[self.sizes][:, None]
+            return np.asarray(exact[2:])
+        self._current = self._current or self._corrected()
+        if not self._closed and self._current is None:
+            return None
+        found = self.corrections_by(partition)
+        if self._efficient:
+            found = found - np.outer(found.sum(axis=1), partition.sizes / self._n)
+        return found
+
+    def corrections_by(self, partition: Partition) -> Floats:
+        """Return (m, K): the part of each draw in what `combined` returns, from unit utilities, some at a time."""
+        total = self.combined()[0].precision
+        found = np.zeros((self.n_evaluations, partition.n_groups))
+        parts = [*self._closed, *([] if self._current is None else [self._current])]
+        for (number, rows, processes), (correction, _) in zip(self._processes, parts, strict=True):
+            epoch, unit = self.epochs[number], np.eye(len(rows))
+            for some in range(2, len(rows), AT_ONCE):
+                utilities = unit[:, some : some + AT_ONCE]
+                each = correct(self._target, epoch.law, epoch.first, self.masks[rows], utilities, processes)
+                assert each is not None
+                sums = partition.sums(each.values).T
+                found[rows[some : some + len(sums)]] += correction.precision / total * sums
+        return found[2:]
+
     def record(self) -> dict[str, Any]:
         """Return by which laws and with which processes the coalitions were drawn, as JSON can hold it."""
         return {"epochs": [epoch.to_dict() for epoch in self.epochs]}
@@ -338,6 +378,8 @@ class Opening:
         found = correct(self._target, epoch.law, epoch.first, masks, values, processes)
         if found is None:
             return None
+        self._processes = [each for each in self._processes if each[0] < len(self.epochs) - 1]
+        self._processes.append((len(self.epochs) - 1, rows, processes))
         values = found.values + self._of_line
         return Correction(values, found.deviations, found.freedom, found.precision), epoch.beta
 

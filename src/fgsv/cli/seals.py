@@ -1,0 +1,161 @@
+"""The commands of sealed runs: `fgsv seal`, `fgsv challenge` and `fgsv check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fgsv.cli import options as option
+from fgsv.cli.documents import echo, print_json, results_only
+from fgsv.cli.opening import opens_data
+
+if TYPE_CHECKING:
+    from fgsv.tables.corpus import Corpus
+    from fgsv.tables.opening import Table
+else:
+    Corpus = Table = Any  # imported only when a command runs
+
+ProofFile = Annotated[Path, typer.Option(help="File for the proof, such as proof.json", show_default=False)]
+
+
+@opens_data
+def seal(
+    table: Table | Corpus,
+    out: Annotated[Path, typer.Option(help="File for the seal, such as seal.json", show_default=False)],
+    budget: option.Budget = None,
+    precision: option.Precision = None,
+    confidence: option.Confidence = 0.95,
+    on_error: option.OnError = "raise",
+    currency: option.Currency = "EUR",
+    clip: option.Clip = False,
+    floor: option.Floor = None,
+    cap: option.Cap = None,
+    public_from: Annotated[
+        str | None,
+        typer.Option(
+            help="Which public value will give the seed, and how it is written: 'drand round 5000000, as hex'",
+            show_default=False,
+        ),
+    ] = None,
+    force: option.ForceFile = False,
+    as_json: option.Json = False,
+) -> None:
+    """Fix a run before it is made: write its seal, which you keep, and print the commitment, which you publish.
+
+    The run itself is fgsv value with the same options and --seal, --public and --ledger.
+
+    Example: fgsv seal train.csv --group provider --target y --budget 20000 --out seal.json
+    """
+    from fgsv.report import check_file, seal_run
+
+    check_file(out, force=force)
+    made = seal_run(
+        table,
+        budget=budget,
+        precision=precision,
+        confidence=confidence,
+        on_error=on_error,
+        clip=clip,
+        floor=floor,
+        cap=cap,
+        currency=currency,
+        public_from=public_from,
+    )
+    made.save(out)
+    if as_json:
+        print_json({"commitment": made.commitment, "seal": str(out)})
+        return
+    echo(f"commitment: {made.commitment}")
+    echo(f"publish this line before the public value is known, and keep {out} to yourself")
+    if public_from is None:
+        echo("warning: --public-from is not given: agree in writing on which public value, and how it is written")
+
+
+def challenge(
+    valuation: option.Saved,
+    ledger: Annotated[Path, typer.Option(help="Ledger of the run", show_default=False)],
+    random: Annotated[
+        str, typer.Option(help="Random string of the verifier, who has the result", show_default=False)
+    ],
+    out: ProofFile,
+    records: Annotated[int, typer.Option(help="Records to pick, besides U(0) and U(N)", min=1)] = 300,
+    no_values: Annotated[
+        bool, typer.Option("--no-values", help="Leave out the values of records that were not picked")
+    ] = False,
+    force: option.ForceFile = False,
+    as_json: option.Json = False,
+) -> None:
+    """Answer a verifier who challenges a sealed result: a proof with the records that their random string picks.
+
+    Example: fgsv challenge valuation.json --ledger run.db --records 300 --random "4 2 6 1 1 5" --out proof.json
+    """
+    from fgsv.report import challenge as answer
+    from fgsv.report import check_file
+
+    check_file(out, force=force)
+    proof = answer(valuation, ledger, random=random, n_records=records, with_values=not no_values)
+    proof.save(out)
+    size = out.stat().st_size
+    if as_json:
+        print_json({"proof": str(out), "records": len(proof.records), "bytes": size})
+    else:
+        echo(f"written: {out}, {len(proof.records)} records, {size / 1e6:.2g} MB")
+
+
+def check(
+    proof: Annotated[Path, typer.Argument(help="A proof.json", show_default=False)],
+    valuation: option.Saved,
+    file: Annotated[
+        list[Path] | None,
+        typer.Argument(help="The table that was valued: evaluate the picked records again", show_default=False),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="The file of test rows, if there was one")] = None,
+    commitment: Annotated[str | None, typer.Option(help="The commitment as it was published")] = None,
+    public: Annotated[str | None, typer.Option(help="The public value, as you know it")] = None,
+    random: Annotated[str | None, typer.Option(help="The random string that you gave")] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest difference of a value, relative to the largest", min=0)
+    ] = 1e-6,
+    jobs: option.Jobs = 1,
+    as_json: option.Json = False,
+) -> None:
+    """Check a proof: the seal, the seed, the tree, the shares, and with the data the picked records.
+
+    Exit code 0 if all is the same, 1 if something differs, 2 if that cannot be told.
+
+    Example: fgsv check proof.json valuation.json train.csv --commitment 899662b8... --random "4 2 6 1 1 5"
+    """
+    from fgsv.report import Proof, check_proof
+
+    given = None if not file else file[0] if len(file) == 1 else file
+    with results_only(), _cannot_tell():
+        found = check_proof(
+            Proof.load(proof),
+            valuation,
+            given,
+            test=test,
+            commitment=commitment,
+            public=public,
+            random=random,
+            tolerance=tolerance,
+            n_jobs=jobs,
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        for line in found.lines():
+            echo(line)
+    raise typer.Exit(found.code)
+
+
+@contextmanager
+def _cannot_tell() -> Iterator[None]:
+    """Give a failure, of the model or of memory, the exit code 2: it is no difference."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ValueError(f"cannot tell: {error}") from error

@@ -1,0 +1,40 @@
+"""Influence: how much a draw counts in an estimate, which is linear in the utilities if all else is held fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fgsv.estimators.covariance.design import counts
+from fgsv.estimators.covariance.epochs import Epoch
+from fgsv.estimators.covariance.history import History
+from fgsv.estimators.covariance.opening import Opening
+from fgsv.types import Floats, Masks
+
+
+def scales(
+    history: History, epochs: Sequence[tuple[Epoch, Floats]], enumerated: Masks, opening: Opening | None
+) -> Floats:
+    """Return (m,): the factor of each draw's coefficients in the estimate of the epochs.
+
+    `epochs` are those that the estimate combines, with their shares: none if every size is `enumerated`, (n - 1,).
+    A draw of an epoch stands for 1 / q(s) coalitions. A coalition of an enumerated size counts for itself, in the
+    epochs that began after that.
+    """
+    sizes, drawn, n = history.sizes, history.parts >= 0, len(enumerated) + 1
+    found, exact = np.zeros(len(history)), np.full(n - 1, float(not epochs))
+    last = max((epoch.first for epoch, _ in epochs), default=0)
+    for epoch, share in epochs:
+        end = last if epoch.first < last else len(history)
+        rows = epoch.first + np.flatnonzero(drawn[epoch.first : end])
+        found[rows] += share / max(len(rows), 1) / epoch.allocation[sizes[rows] - 1]
+        exact += share * (epoch.allocation == 0)
+    # a size was enumerated by the opening, or at once after it
+    n_opened, by_opening = 0, np.zeros(n + 1, dtype=bool)
+    if opening is not None:
+        n_opened, by_opening = opening.n_evaluations - 2, opening.complete
+    early = np.arange(len(sizes)) < n_opened
+    whole = np.flatnonzero(~drawn & enumerated[sizes - 1] & (by_opening[sizes] == early))
+    found[whole] += exact[sizes[whole] - 1] / counts(n)[sizes[whole]]
+    return found

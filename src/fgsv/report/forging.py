@@ -1,0 +1,65 @@
+"""What forged records could do: the odds of finding them, and how far they could move a share."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from fgsv.report.result import Result
+from fgsv.running.record_checks import odds_of_missing
+from fgsv.tables.metrics import range_of
+from fgsv.types import Floats
+
+FORGED = (0.01, 0.05, 0.2)
+"""Forged fractions of all records for which odds and bounds are stated."""
+ONE_POINT, MISSED = 0.01, 0.05
+"""A move of a share, and the odds of missing who made it, for which the number of picks is stated."""
+
+
+def odds_in_words(n_picked: int) -> str:
+    """Say how likely forged records are among so many picked ones, at least: 1 - (1 - f)^K.
+
+    >>> odds_in_words(60)
+    'had 1% of the records been forged, 60 evaluated again would show it with 45.3%; 5% with 95.4%; 20% with 100.0%'
+    """
+    first, *rest = [f"{each:.0%}" for each in FORGED]
+    odds, *others = [f"{1 - odds_of_missing(n_picked, each):.1%}" for each in FORGED]
+    words = f"had {first} of the records been forged, {n_picked} evaluated again would show it with {odds}"
+    return "; ".join([words, *(f"{each} with {found}" for each, found in zip(rest, others, strict=True))])
+
+
+def largest_moves(influence: Floats, values: Floats, low: float, high: float) -> Floats:
+    """Return (m,): how far one, two, ... forged records can have moved the value of some group from the truth.
+
+    `influence` is (m, K), `values` are the m stated ones; the true ones are between `low` and `high`. So a record can
+    have moved a group's value by its influence times the farther of the two. The worst come first.
+
+    >>> largest_moves(np.array([[0.5], [-1.0], [0.1]]), np.array([0.5, 0.8, 0.0]), 0.0, 1.0).round(2).tolist()
+    [0.8, 1.05, 1.15]
+    """
+    reach = np.abs(influence) * np.maximum(values - low, high - values)[:, None]
+    return np.asarray(np.cumsum(np.sort(reach, axis=0)[::-1], axis=0).max(axis=1))
+
+
+def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> str:
+    """Say how far forged fractions could have moved a share, from the (N, q) values of all records.
+
+    The surrogate and the law of the draws are held fixed, and U(0) and U(N) are true: they are always checked.
+    """
+    valuation, source = result.valuation, result.source
+    unbounded = "there is no bound on how far forged records could move a share"
+    within = None if source is None else range_of(source.metric)
+    if within is None:
+        return f"{unbounded}: the score has no range"
+    if influence is None or values.shape[1] > 1 or not valuation.total > 0:
+        return f"{unbounded}: it is computed for one output and the default method, up to 1,024 players"
+    moves = largest_moves(influence, values[2:, 0], *within) / float(valuation.total)
+    words = [f"{forged:.0%} of them by {100 * moves[ceil(forged * len(moves)) - 1]:,.1f}" for forged in FORGED]
+    fewest = int(np.searchsorted(moves, ONE_POINT)) + 1
+    enough = ceil(np.log(MISSED) / np.log1p(-fewest / len(moves))) if fewest < len(moves) else len(moves)
+    return (
+        f"with surrogate and law held fixed, forged records move a share by at most: {', '.join(words)} points; one "
+        f"point takes {fewest:,} or more, and {min(enough, len(moves)):,} picked records show one of these with "
+        f"{1 - MISSED:.0%}"
+    )

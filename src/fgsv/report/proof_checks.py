@@ -1,0 +1,244 @@
+"""Checking a proof: what follows from the seal and the values, and with the data the picked records."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fgsv import payout
+from fgsv.environment import versions
+from fgsv.estimators.method import OtherLaw
+from fgsv.game import Game, GameError, as_game
+from fgsv.ledger import NotRecorded
+from fgsv.ledger.merkle import Tree
+from fgsv.report.checking import open_again
+from fgsv.report.forging import moves_in_words, odds_in_words
+from fgsv.report.proofs import Proof, picks, sealed_of
+from fgsv.report.result import Result
+from fgsv.report.sealing import (
+    Sealed,
+    check_seal,
+    described_run,
+    first_difference,
+    of_partition,
+    of_settings,
+    of_source,
+    policy_of,
+)
+from fgsv.running.differences import ROUNDING, Difference
+from fgsv.running.evaluator import Evaluator
+from fgsv.running.replay import Records, coalitions_of, follow_laws, from_values, repeated
+from fgsv.running.statements import compare
+from fgsv.running.verification import differences
+from fgsv.types import Floats
+from fgsv.valuation import Reason, RunSettings, Valuation, file
+
+CHOSEN_ENDS = (Reason.INTERRUPTED, Reason.TIME, Reason.FAILED)
+"""Ends that the operator of a run can choose."""
+
+
+@dataclass
+class Check:
+    """What the check of a proof found."""
+
+    checked: list[str] = field(default_factory=list)
+    """What is as it should be."""
+    differences: list[Difference] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    """What cannot be told, and why."""
+
+    @property
+    def code(self) -> int:
+        """0 if everything is the same, 1 if something differs, 2 if that cannot be told."""
+        return 1 if self.differences else 2 if self.doubts else 0
+
+    def lines(self) -> list[str]:
+        """Return what was found, in words."""
+        if self.differences:
+            return [*map(str, self.differences), "not the same"]
+        return [*self.checked, *(f"cannot tell {doubt}" for doubt in self.doubts), *([] if self.doubts else ["same"])]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON; both sides of a difference as text, so that no digit is lost."""
+        found = [{name: str(side) for name, side in vars(each).items()} for each in self.differences]
+        return {"code": self.code, "checked": self.checked, "differences": found, "doubts": self.doubts}
+
+
+def check_proof(
+    proof: Proof,
+    path: str | Path,
+    data: Any = None,
+    *,
+    test: Any = None,
+    commitment: str | None = None,
+    public: str | None = None,
+    random: str | None = None,
+    tolerance: float = ROUNDING,
+    n_jobs: int | None = 1,
+) -> Check:
+    """Check a proof against the sealed result saved at `path`, and with its data evaluate the picked records again.
+
+    `commitment`, `public` and `random` are what you know yourself: what was published before the run, the public
+    value as agreed, and the string that you challenged with. A proof of another result, or data that is not what was
+    sealed, is a `ValueError`. `tolerance` is the largest difference of a value, relative to the largest picked one.
+    """
+    result, document = Result.load(path), file.read(path)
+    sealed, valuation, found = sealed_of(result, path), result.valuation, Check()
+    if (proof.commitment, proof.root) != (sealed.commitment, sealed.root):
+        raise ValueError(f"the proof is of another result: its root is {proof.root}, that of {path} {sealed.root}")
+    known = {"commitment": commitment, "public": public, "random": random}
+    stated = {"commitment": sealed.commitment, "public": sealed.public, "random": proof.random}
+    found.differences += [
+        Difference(name, stated[name], mine) for name, mine in known.items() if mine not in (None, stated[name])
+    ]
+    found.differences += _against_seal(result, sealed)
+    altered, _ = compare(document, [dict(proof.statement)])
+    found.differences += [Difference(name, said, "something else, by the proof") for name, said in altered.items()]
+    found.differences += _against_tree(proof, sealed)
+    agreed = sealed.seal.contents.get("public_from") or "which one, the seal does not say"
+    found.checked += [
+        f"commitment {sealed.commitment}, public value {sealed.public!r} ({agreed}): seed {valuation.seed}",
+        f"root {sealed.root} over {sealed.n_records} records",
+        f"U(0), U(N) and {len(proof.records) - 2} records, picked by {proof.random!r}, are in the tree",
+    ]
+    if proof.values is None:
+        found.doubts.append("whether the shares follow from the records: the proof has no values of the others")
+    else:
+        _replay(result, sealed, proof, proof.values, found)
+    if data is not None and not found.differences:
+        settings = valuation.settings
+        assert settings is not None
+        table = open_again(result.source, data, test)
+        options = {name: getattr(settings, name) for name in ("budget", "precision", "confidence", "on_error")}
+        check_seal(sealed.seal, described_run(table, **options))
+        _evaluate_again(as_game(table.game), proof, settings, tolerance, n_jobs, found)
+    return found
+
+
+def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
+    """Yield where a result is not what its seal promised."""
+    valuation, source, contents = result.valuation, result.source, sealed.seal.contents
+    settings = valuation.settings
+    assert settings is not None
+    assert source is not None
+    if sealed.seal.commitment != sealed.commitment:
+        yield Difference("commitment", sealed.commitment, sealed.seal.commitment)
+    seed = sealed.seal.seed(sealed.public)
+    for name, stated in (("seed", valuation.seed), ("settings.seed", settings.seed)):
+        if stated != seed:
+            yield Difference(name, stated, seed)
+    found: dict[str, Any] = {"versions": dict(source.versions), **of_source(source), "game": source.game}
+    found["weights"] = None if valuation.weights is None else list(valuation.weights)
+    found["settings"] = of_settings(settings)
+    groups = of_partition(valuation.partition)
+    if groups not in contents.get("groups", {}).values():
+        found["groups"] = groups
+    paid = result.payout
+    if paid is not None:
+        found["policy"] = policy_of(paid.policy.clip, paid.policy.floor, paid.policy.cap, paid.currency)
+        yield from payout.differences(paid, valuation)
+    difference = first_difference({name: contents.get(name) for name in found}, found)
+    if difference is not None:
+        yield Difference(difference.where, difference.derived, f"{difference.stated}, as sealed")
+    if valuation.end.reason in CHOSEN_ENDS or not valuation.finished:
+        yield Difference("end", str(valuation.end), "the budget or the target that was sealed")
+
+
+def _against_tree(proof: Proof, sealed: Sealed) -> Iterator[Difference]:
+    """Yield where picks or inclusion proofs are wrong."""
+    numbers = [each.number for each in proof.records]
+    if len(numbers) < 2 or sealed.n_records < 2:
+        yield Difference("records", f"{len(numbers)} of {sealed.n_records}", "U(0) and U(N) at least")
+        return
+    expected = picks(sealed.root, proof.random, len(numbers) - 2, sealed.n_records)
+    if numbers != expected:
+        yield Difference("picked records", numbers[:5], expected[:5])
+    for each in proof.records:
+        root = each.root(sealed.n_records)
+        if root != sealed.root:
+            yield Difference(f"root by record {each.number}", sealed.root, root or "no proof")
+            return
+
+
+def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found: Check) -> None:
+    """Repeat the run from the values of all records, and compare what comes of it."""
+    valuation = result.valuation
+    evaluator = _evaluator(valuation, sealed, values)
+    wrong = _repeat(valuation, sealed, values, evaluator)
+    if not wrong:
+        count, estimator = valuation.partition.n_groups, evaluator.recorder.estimator
+        influence = None if estimator is None else estimator.influence(valuation.partition)
+        found.checked.append(f"the shares of {count} providers follow from the seed and {len(values)} values")
+        found.checked.append(moves_in_words(result, values, influence))
+        return
+    made, here = {} if result.source is None else result.source.versions, versions()
+    others = [f"{name} {made.get(name)}" for name in sorted({*made, *here}) if made.get(name) != here.get(name)]
+    if others:
+        found.doubts.append(
+            f"whether the shares follow from the records: repeated here they differ ({wrong[0]}), but the run was "
+            f"made with {', '.join(others)}; check it with these"
+        )
+        return
+    if proof.laws:
+        evaluator = _evaluator(valuation, sealed, values)
+        follow_laws(evaluator, proof.laws)
+    if proof.laws and not _repeat(valuation, sealed, values, evaluator):
+        found.doubts.append(
+            "whether the draws were chosen: they follow recorded laws that this processor rounds differently; check "
+            "it on the kind of machine that made it"
+        )
+    else:
+        found.differences += wrong
+
+
+def _evaluator(valuation: Valuation, sealed: Sealed, values: Floats) -> Evaluator:
+    settings, names = valuation.settings, sealed.seal.contents.get("outputs")
+    assert settings is not None
+    return from_values(values, valuation.partition.n_players, None if names is None else tuple(names), settings)
+
+
+def _repeat(valuation: Valuation, sealed: Sealed, values: Floats, evaluator: Evaluator) -> list[Difference]:
+    """Return where the run that these values lead to is another one."""
+    if values.ndim != 2 or len(values) != sealed.n_records or not np.isfinite(values).all():
+        return [
+            Difference("values", f"an array of shape {values.shape}", f"{sealed.n_records} rows of finite numbers")
+        ]
+    records = Records()
+    try:
+        with evaluator, warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # values in a wrong order look like those of a random game
+            derived = repeated(records.watch(evaluator), valuation)
+    except (NotRecorded, OtherLaw, GameError, ValueError, FloatingPointError) as error:
+        return [Difference("draws", f"{len(values)} records", str(error))]
+    root = Tree(records.leaves()).root.hex()
+    if (root, len(records)) != (sealed.root, sealed.n_records):
+        return [Difference("root over the records", sealed.root, root)]
+    # which evaluations failed is not among the values
+    return list(differences(valuation, replace(derived, failures=valuation.failures)))
+
+
+def _evaluate_again(
+    game: Game, proof: Proof, settings: RunSettings, tolerance: float, n_jobs: int | None, found: Check
+) -> None:
+    """Evaluate the picked coalitions again, and compare their values."""
+    coalitions = coalitions_of(game.n_players, [each.coalition for each in proof.records])
+    stated = np.array([each.values for each in proof.records])
+    try:
+        with Evaluator(game, n_jobs=n_jobs, on_error=settings.on_error) as evaluator:
+            values = evaluator(coalitions)
+    except GameError as error:
+        found.doubts.append(f"what the picked records are worth: {str(error).splitlines()[0]}")
+        return
+    far = ~(np.abs(values - stated) <= tolerance * np.abs(stated).max()).all(axis=1)
+    found.differences += [
+        Difference(f"record {proof.records[row].number}", stated[row].tolist(), values[row].tolist())
+        for row in np.flatnonzero(far)[:5].tolist()
+    ]
+    found.checked += [f"these {len(stated)} records evaluated again: same", odds_in_words(len(stated) - 2)]

@@ -1,0 +1,202 @@
+"""Proofs about sealed runs: records that a verifier's own randomness picks, with the values of all the others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fgsv.environment import write_whole
+from fgsv.ledger import Ledger, NotRecorded, WrongLedger
+from fgsv.ledger.merkle import Tree, root_by
+from fgsv.report.result import Result
+from fgsv.report.sealing import Sealed
+from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeated
+from fgsv.types import Floats
+from fgsv.valuation import Valuation, file
+
+SCHEMA = 1
+RECORDS = 300
+"""Records picked by default, besides U(0) and U(N): if 1% of all are forged, one of those is picked with 95%."""
+
+
+def picks(root: str, random: str, n_picked: int, n_records: int) -> list[int]:
+    """Return the numbers of the records that a root and a random string pick: U(0) and U(N), and `n_picked` others.
+
+    The others are distinct, each as likely as any. Block j is SHA-256(SHA-256(root, random), j). It holds four 64-bit
+    numbers, of which those beyond the largest multiple of the number of records are passed over.
+
+    >>> picks("00" * 32, "six dice: 4 2 6 1 1 5", 3, 1000)
+    [0, 1, 791, 91, 170]
+    """
+    others = n_records - 2
+    if n_picked >= others:
+        return list(range(n_records))
+    key = hashlib.sha256(bytes.fromhex(root) + random.encode()).digest()
+    fair = 2**64 - 2**64 % others
+    found = dict.fromkeys((0, 1))
+    for number in count():
+        block = hashlib.sha256(key + number.to_bytes(8, "big")).digest()
+        for place in range(0, len(block), 8):
+            drawn = int.from_bytes(block[place : place + 8], "big")
+            if len(found) == 2 + n_picked:
+                return list(found)
+            if drawn < fair:
+                found[2 + drawn % others] = None
+    raise AssertionError("there is always another block")
+
+
+@dataclass(frozen=True)
+class Picked:
+    """A record that was picked, with the proof that it is in the tree."""
+
+    number: int
+    coalition: bytes
+    """Packed, as `fgsv.coalitions.pack` does."""
+    values: tuple[float, ...]
+    path: tuple[bytes, ...]
+
+    def root(self, n_records: int) -> str | None:
+        """Return the root that the inclusion proof leads to; None if it is no proof."""
+        found = root_by(leaf(self.number, self.coalition, np.array(self.values)), self.number, n_records, self.path)
+        return None if found is None else found.hex()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        path = [each.hex() for each in self.path]
+        return {"number": self.number, "coalition": self.coalition.hex(), "values": list(self.values), "path": path}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Picked:
+        """Read what `to_dict` returned."""
+        return cls(
+            int(document["number"]),
+            bytes.fromhex(document["coalition"]),
+            tuple(map(float, document["values"])),
+            tuple(map(bytes.fromhex, document["path"])),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """The answer to a challenge: records of a sealed run that somebody else's randomness picked."""
+
+    commitment: str
+    root: str
+    random: str
+    records: tuple[Picked, ...]
+    statement: Mapping[str, str]
+    """A digest of each field of the valuation.json that it is about."""
+    values: Floats | None = None
+    """(N, q): the values of all records, in draw order; the coalitions follow from the seed."""
+    laws: Mapping[int, Mapping[str, Any]] | None = None
+    """The recorded laws of the draws, by round, for processors that round differently."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the proof as JSON; `Proof.load` reads it."""
+        document = {
+            "schema": SCHEMA,
+            "commitment": self.commitment,
+            "root": self.root,
+            "random": self.random,
+            "records": [each.to_dict() for each in self.records],
+            "statement": dict(self.statement),
+            "values": None if self.values is None else file.json_array(self.values),
+            "laws": None if self.laws is None else {str(number): law for number, law in self.laws.items()},
+        }
+        write_whole(path, json.dumps(document, ensure_ascii=False, allow_nan=False))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Proof:
+        """Read a proof; the error for another file says so."""
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            if document["schema"] != SCHEMA:
+                raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
+            values, laws = document["values"], document["laws"]
+            return cls(
+                str(document["commitment"]),
+                str(document["root"]),
+                str(document["random"]),
+                tuple(map(Picked.from_dict, document["records"])),
+                dict(document["statement"]),
+                None if values is None else file.read_array(values),
+                None if laws is None else {int(number): dict(law) for number, law in laws.items()},
+            )
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, zlib.error) as error:
+            raise ValueError(f"{path} is not a proof: {error!r}") from None
+
+
+def challenge(
+    path: str | Path, ledger: str | Path, *, random: str, n_records: int = RECORDS, with_values: bool = True
+) -> Proof:
+    """Answer a challenge to a sealed result, saved at `path`, from the ledger of its run: `fgsv challenge`.
+
+    `random` is the verifier's, made after they had the result: it picks the records. With the values of all records
+    the shares can be computed again without data; without them the proof is smaller and reveals less.
+    """
+    result = Result.load(path)
+    sealed = sealed_of(result, path)
+    if not random.strip():
+        raise ValueError("a challenge needs a random string of the verifier's own")
+    if n_records < 1:
+        raise ValueError(f"a challenge picks at least one record, got {n_records}")
+    with Ledger(ledger, read_only=True) as opened:
+        records = _recorded(result.valuation, opened)
+        laws = _laws(result.valuation, opened)
+    tree = Tree(records.leaves())
+    if tree.root.hex() != sealed.root:
+        raise ValueError(
+            f"the records of {ledger} have the root {tree.root.hex()[:16]}..., but {path} states {sealed.root[:16]}"
+            "...: they are not those that the run used"
+        )
+    values = records.values
+    picked = [
+        Picked(number, records.row(number), tuple(values[number].tolist()), tuple(tree.path(number)))
+        for number in picks(sealed.root, random, n_records, len(tree))
+    ]
+    return Proof(
+        sealed.commitment,
+        sealed.root,
+        random,
+        tuple(picked),
+        file.statement(file.read(path)),
+        values if with_values else None,
+        laws if with_values else None,
+    )
+
+
+def sealed_of(result: Result, path: str | Path) -> Sealed:
+    """Return the seal of a result that has one and can be repeated; raise an error for another one."""
+    if result.sealed is None or result.source is None or result.valuation.settings is None:
+        raise ValueError(f"{path} is not the result of a sealed run: make one with fgsv value --seal")
+    return result.sealed
+
+
+def _recorded(valuation: Valuation, ledger: Ledger) -> Records:
+    """Return the records that a run used, from its ledger."""
+    settings = valuation.settings
+    assert settings is not None
+    game = recorded_game(ledger, settings.fingerprint)[1]
+    records = Records()
+    try:
+        with from_ledger(ledger, game, settings) as evaluator:
+            repeated(records.watch(evaluator), valuation)
+    except NotRecorded:
+        raise WrongLedger(
+            f"{ledger.path} does not have all the records that the run used: is it another ledger?"
+        ) from None
+    return records
+
+
+def _laws(valuation: Valuation, ledger: Ledger) -> dict[int, dict[str, Any]]:
+    """Return the laws by which the run drew, by round."""
+    runs = [run["id"] for run in ledger.runs() if run["settings"].get("seed") == valuation.seed]
+    return {number: law for run in reversed(runs) for number, law in ledger.laws(run).items()}

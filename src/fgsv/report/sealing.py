@@ -1,0 +1,258 @@
+"""Seals: a run described before it is made, under a hash that reveals nothing and fixes everything but the seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fgsv.environment import versions, write_whole
+from fgsv.game import Game, as_game
+from fgsv.partition import Partition
+from fgsv.payout import Terms
+from fgsv.payout.money import Money, read_money, smallest_unit
+from fgsv.running.differences import Difference
+from fgsv.running.evaluator import Evaluator
+from fgsv.running.preparation import prepare, worth_of_failure
+from fgsv.tables.corpus import Opened
+from fgsv.tables.source import Source
+from fgsv.valuation import RunSettings
+
+SCHEMA = 1
+SALT_BYTES = 32
+SEED_BYTES = 4
+"""Seeds below 2^32, which every library takes."""
+_NOT_SEALED = ("seed", "rules", "proxy", "version")
+"""Settings of a run that a seal leaves out: the seed is drawn later, and the others are stated elsewhere."""
+_OF_SOURCE = ("columns", "task", "metric", "model", "features", "rows", "test_rows")
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What a run will be, and the salt that hides it: kept by its operator, who publishes `commitment`."""
+
+    contents: Mapping[str, Any]
+    salt: bytes = field(default_factory=lambda: secrets.token_bytes(SALT_BYTES), repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.salt) != SALT_BYTES:  # or salt and contents could be cut elsewhere
+            raise ValueError(f"the salt of a seal has {SALT_BYTES} bytes, this one has {len(self.salt)}")
+
+    @property
+    def commitment(self) -> str:
+        """SHA-256 of the salt and the contents, as canonical JSON; without the salt it reveals nothing."""
+        return hashlib.sha256(self.salt + canonical(self.contents)).hexdigest()
+
+    def seed(self, public: str | None) -> int:
+        """Return the seed of the run: the first four bytes of SHA-256 over the commitment's bytes and `public`.
+
+        >>> Seal({}, bytes(32)).seed("1.0854"), Seal({}, bytes(32)).seed("1.0855")
+        (3231503494, 3685334167)
+        """
+        if public is None or not public.strip():
+            raise ValueError("a sealed run needs the public value: the text that became public after the seal")
+        digest = hashlib.sha256(bytes.fromhex(self.commitment) + public.encode()).digest()
+        return int.from_bytes(digest[:SEED_BYTES], "big")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        return {"commitment": self.commitment, "salt": self.salt.hex(), "contents": dict(self.contents)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Seal:
+        """Read what `to_dict` returned; raise an error if the commitment is not that of the contents."""
+        seal = cls(dict(document["contents"]), bytes.fromhex(document["salt"]))
+        if seal.commitment != document["commitment"]:
+            raise ValueError("the seal was altered: its commitment is not that of its contents")
+        return seal
+
+    def save(self, path: str | Path) -> None:
+        """Write the seal with its salt, which its operator keeps; `Seal.load` reads it."""
+        document = {"schema": SCHEMA, **self.to_dict()}
+        write_whole(path, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Seal:
+        """Read a seal; the error for another file, or a seal that was altered, says so."""
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            if document["schema"] != SCHEMA:
+                raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
+            return cls.from_dict(document)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            words = str(error) if type(error) is ValueError else repr(error)
+            raise ValueError(f"{path} is not a seal: {words}") from None
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """What a sealed result carries: the seal, opened, and what came of it."""
+
+    commitment: str
+    """As it was published; `seal.commitment` follows from the contents."""
+    seal: Seal
+    public: str
+    root: str
+    """Root of the Merkle tree (RFC 6962) over the records that the run used, in draw order."""
+    n_records: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        stated = {"commitment": self.commitment, "public": self.public}
+        return self.seal.to_dict() | stated | {"root": self.root, "n_records": self.n_records}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Sealed:
+        """Read what `to_dict` returned; `check_proof` says whether the commitment is that of the contents."""
+        seal = Seal(dict(document["contents"]), bytes.fromhex(document["salt"]))
+        commitment, public, root = (str(document[name]) for name in ("commitment", "public", "root"))
+        return cls(commitment, seal, public, root, int(document["n_records"]))
+
+
+def canonical(document: Any) -> bytes:
+    """Return the one way to write a document as JSON: keys in order, no spaces, ASCII."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+
+
+def seal_run(
+    table: Opened,
+    *,
+    budget: int | None = None,
+    precision: float | None = None,
+    confidence: float = 0.95,
+    on_error: str | float = "raise",
+    clip: bool = False,
+    floor: Money | None = None,
+    cap: Money | None = None,
+    currency: str = "EUR",
+    public_from: str | None = None,
+) -> Seal:
+    """Seal a run of a table or texts before it is made: data, test rows, groups, model, metric, policy, budget.
+
+    Publish the seal's `commitment`, then make the run by `make_result(seal=..., public=...)`: `public` is a text that
+    nobody could know when the commitment was published. `public_from` says which, and how it is written.
+    """
+    policy = policy_of(clip, floor, cap, currency)
+    run = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
+    return Seal({"versions": versions(), "public_from": public_from, **run, "policy": policy})
+
+
+def described_run(
+    table: Opened, *, budget: int | None, precision: float | None, confidence: float, on_error: str | float
+) -> dict[str, Any]:
+    """Return what a seal holds about the data and the settings of a run, in the order in which it is compared."""
+    opened_with = table.source.opened_with or {}
+    if opened_with.get("start"):
+        raise ValueError("a sealed run starts from nothing: earlier evaluations (--start) would be one more choice")
+    if opened_with.get("seed"):
+        raise ValueError("--seed cannot be sealed: the seed is drawn from the seal and the public value")
+    game = as_game(table.game)
+    if game.fingerprint is None:
+        raise ValueError("this model has no content that a hash could name: give it as package.module:object")
+    evaluator = Evaluator(game, on_error=worth_of_failure(table.game, on_error))
+    run = prepare(
+        evaluator,
+        table.partition,
+        method="covariance",
+        budget=budget,
+        max_seconds=None,
+        stderr=None,
+        precision=precision,
+        confidence=confidence,
+        stop=None,
+        seed=0,
+        semivalue="shapley",
+        cost=None,
+        proxy=None,
+        options={},
+    )
+    return {
+        **of_source(table.source),
+        "groups": {column: of_partition(each) for column, each in table.dataset.groupings.items()},
+        **_of_game(game),
+        "weights": None if table.weights is None else table.weights.tolist(),
+        "settings": of_settings(run.settings),
+    }
+
+
+def of_source(source: Source) -> dict[str, Any]:
+    """Return what a seal holds about columns, model and score."""
+    return {name: _plain(getattr(source, name)) for name in _OF_SOURCE}
+
+
+def of_settings(settings: RunSettings) -> dict[str, Any]:
+    """Return what a seal holds about the settings of a run."""
+    return {name: _plain(part) for name, part in settings.to_dict().items() if name not in _NOT_SEALED}
+
+
+def of_partition(partition: Partition) -> dict[str, Any]:
+    """Return what a seal holds about groups: their sizes, and a hash of who is in which."""
+    owned: Any = partition.codes if partition.is_disjoint else partition.ownership
+    content = np.ascontiguousarray(owned, dtype="<i8" if partition.is_disjoint else "<f8").tobytes()
+    names = list(map(str, partition.names))  # their order counts: players are assigned to places in it
+    sizes = dict(zip(names, partition.sizes.tolist(), strict=True))
+    return {"players": sizes, "sha256": hashlib.sha256(canonical(names) + content).hexdigest()}
+
+
+def _of_game(game: Game) -> dict[str, Any]:
+    """Return what a seal holds about the players and what they are worth, as hashes."""
+    digests, frame = game.player_digests(), game.frame if isinstance(game.frame, Mapping) else {}
+    return {
+        "players": None if digests is None else hashlib.sha256(digests).hexdigest(),
+        "frame": {name: hashlib.sha256(part.encode()).hexdigest() for name, part in sorted(frame.items())},
+        "game": game.fingerprint,
+        "outputs": _plain(game.outputs),
+    }
+
+
+def policy_of_terms(terms: Terms) -> dict[str, Any]:
+    """Return what a seal holds about the policy of these terms."""
+    return policy_of(terms.clip, terms.floor, terms.cap, terms.currency)
+
+
+def policy_of(clip: bool, floor: Money | None, cap: Money | None, currency: str) -> dict[str, Any]:
+    """Return what a seal holds about how shares become payments; the amount is not sealed."""
+    unit = smallest_unit(currency, None)
+    bounds = {"floor": read_money(floor, unit, "floor"), "cap": read_money(cap, unit, "cap")}
+    texts = {name: None if money is None else f"{money} {currency}" for name, money in bounds.items()}
+    return {"clip": clip, **texts}
+
+
+def check_seal(seal: Seal, found: Mapping[str, Any]) -> None:
+    """Raise an error that names the first difference between what was sealed and these parts of its contents."""
+    difference = first_difference({name: seal.contents.get(name) for name in found}, found)
+    if difference is not None:
+        raise ValueError(f"the seal does not fit: {in_words(difference)}")
+
+
+def in_words(difference: Difference) -> str:
+    """Say what was sealed and what was found."""
+    return f"{difference.where} was sealed as {_short(difference.stated)}, but is {_short(difference.derived)}"
+
+
+def first_difference(sealed: Any, found: Any, place: str = "") -> Difference | None:
+    """Return the first entry, in the order of `found`, in which two documents differ."""
+    if not isinstance(sealed, Mapping) or not isinstance(found, Mapping):
+        return None if sealed == found else Difference(place or "contents", sealed, found)
+    for name in dict.fromkeys([*found, *sealed]):
+        below = f"{place}.{name}" if place else name
+        difference = first_difference(sealed.get(name), found.get(name), below)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _short(part: Any) -> str:
+    text = json.dumps(part, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:80] + "..."
+
+
+def _plain(part: Any) -> Any:
+    """Return a part as it reads back from JSON."""
+    return json.loads(json.dumps(part, default=str))

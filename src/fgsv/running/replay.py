@@ -1,0 +1,151 @@
+"""Replay: a run repeated from what was recorded about it, and the records that it used, in draw order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from fgsv.coalitions import Coalitions, join, pack, split, unpack
+from fgsv.game import Game
+from fgsv.ledger import Ledger, NotRecorded, WrongLedger
+from fgsv.running.door import Door
+from fgsv.running.evaluator import Evaluator
+from fgsv.running.recording import Recorder
+from fgsv.running.run import iterate
+from fgsv.running.start import known_of_run
+from fgsv.running.views import View
+from fgsv.types import Floats
+from fgsv.valuation import RunSettings, Valuation
+
+
+class Records:
+    """Every evaluation that a run used, in draw order after U(0) and U(N); what is drawn twice is there twice.
+
+    The leaf of a record has its number (8 bytes), the length of the packed coalition (4 bytes), the coalition
+    (`fgsv.coalitions.pack`) and its values as little-endian 64-bit floats.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[bytes] = []
+        self._values: list[Floats] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, coalitions: Coalitions, values: Floats) -> None:
+        """Add coalitions with their (m, q) values."""
+        self._rows += split(pack(coalitions))
+        self._values.append(np.array(values, dtype=float))
+
+    @property
+    def values(self) -> Floats:
+        """(N, q), in the same order."""
+        return np.concatenate(self._values)
+
+    def row(self, number: int) -> bytes:
+        """Return a coalition, packed."""
+        return self._rows[number]
+
+    def leaves(self) -> list[bytes]:
+        """Return what a Merkle tree is built over."""
+        return [leaf(*each) for each in zip(range(len(self)), self._rows, self.values, strict=True)]
+
+    def watch(self, evaluator: Evaluator) -> View:
+        """Return a door that adds what passes through it; an evaluator that is open has U(0) and U(N) already."""
+        self.add(Coalitions.ends(evaluator.game.n_players), evaluator.ends())
+        return View(evaluator, evaluator.game, seen=self.add)
+
+
+def leaf(number: int, row: bytes, values: Floats) -> bytes:
+    """Return the leaf of one record."""
+    floats = np.asarray(values, dtype="<f8").tobytes()
+    return number.to_bytes(8, "big") + len(row).to_bytes(4, "big") + row + floats
+
+
+def repeated(door: Door, valuation: Valuation, own: Mapping[str, Any] | None = None) -> Valuation:
+    """Run again what a valuation states, through an open door; `own` has the user's objects that it needs."""
+    settings = valuation.settings
+    assert settings is not None
+    given = dict(own or {})
+    if was_regrouped(valuation):  # targets were met, or not, by other groups: follow it as far as it went
+        given |= {"precision": None, "stderr": None, "stop": None}
+        given["max_seconds"] = float("inf") if settings.rules or "stop" in settings.needs else None
+    for derived in iterate(door, valuation.partition, **(_arguments(settings) | given)):
+        if (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known):
+            break
+    # each fold of the test rows is an output of the game
+    return derived if valuation.weights is None else derived.combined(valuation.weights)
+
+
+def was_regrouped(valuation: Valuation) -> bool:
+    """Say whether these are not the groups of the run."""
+    settings = valuation.settings
+    return settings is not None and settings.groups not in (None, valuation.partition.fingerprint)
+
+
+def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
+    """Return an evaluator of a recorded game that only looks values up."""
+    start = known_of_run(ledger, game, settings.start)
+    return Evaluator(game, ledger=ledger, start=start, **_evaluated_as(settings))
+
+
+def from_values(values: Floats, n_players: int, outputs: tuple[str, ...] | None, settings: RunSettings) -> Evaluator:
+    """Return an evaluator whose game answers with these (N, q) values in turn, and then with an error."""
+    left = iter(values)
+
+    def answer(masks: Any) -> Floats:
+        found = list(islice(left, len(masks)))
+        if len(found) < len(masks):
+            raise NotRecorded(f"the run needs more than the {len(values)} values that are stated")
+        return np.array(found)
+
+    game = Game(answer, n_players, outputs, settings.fingerprint)
+    return Evaluator(game, **_evaluated_as(settings))
+
+
+def follow_laws(evaluator: Evaluator, laws: Mapping[int, Mapping[str, Any]]) -> None:
+    """Let a run draw by recorded laws, as far as these differ from its own by rounding alone."""
+    evaluator.recorder = Recorder(laws=laws)
+
+
+def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
+    """Return a game's number in the ledger, and the game, which can only replay recorded values."""
+    old_first = sorted(ledger.games(), key=lambda each: ledger.promises()[each[0]])
+    games = {game.fingerprint: (number, game) for number, game in old_first}
+    if fingerprint not in games:
+        held = ", ".join(map(repr, games)) or "no game at all"
+        raise WrongLedger(
+            f"the ledger {ledger.path} is of another game: it contains no game with fingerprint {fingerprint!r}, "
+            f"but {held}. Pass the ledger of the run itself"
+        )
+    return games[fingerprint]
+
+
+def coalitions_of(n_players: int, rows: list[bytes]) -> Coalitions:
+    """Return packed coalitions as a batch."""
+    return unpack(n_players, join(rows))
+
+
+def _evaluated_as(settings: RunSettings) -> dict[str, Any]:
+    return {"batch_size": settings.batch_size, "on_error": settings.on_error, "n_jobs": 1}
+
+
+def _arguments(settings: RunSettings) -> dict[str, Any]:
+    """Return the arguments of `fgsv.value` that repeat the run, besides those of its evaluator."""
+    table = None if settings.cost is None else np.array(settings.cost)
+    options = {} if "method" in settings.needs else dict(settings.options)
+    return options | {
+        "method": settings.method,
+        "semivalue": settings.semivalue,
+        "seed": settings.seed,
+        "budget": settings.budget,
+        "cost": None if table is None else lambda sizes: table[sizes - 1],
+        # when the clock stopped the run cannot be recomputed, only that there was a limit
+        "max_seconds": None if settings.max_seconds is None else float("inf"),
+        "stderr": settings.stderr,
+        "precision": settings.precision,
+        "confidence": settings.confidence,
+    }

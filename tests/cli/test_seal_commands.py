@@ -1,0 +1,81 @@
+"""The commands seal, value --seal, challenge and check, from the first to the last, and their mistakes."""
+
+import json
+
+import pytest
+from cli_cases import COLUMNS, providers
+
+BUDGET = ["--budget", 120]
+
+
+@pytest.fixture
+def sealed(fgsv_command, train, tmp_path):
+    """Seal and make a run of the table; return a folder with its files, and the commitment that was printed."""
+    seal = tmp_path / "seal.json"
+    code, text, _ = fgsv_command("seal", train, *COLUMNS, *BUDGET, "--public-from", "the price", "--out", seal)
+    assert code == 0
+    commitment = text.splitlines()[0].removeprefix("commitment: ")
+    options = ["--seal", seal, "--public", "1.0854", "--ledger", tmp_path / "run.db", "--json"]
+    code, text, _ = fgsv_command("value", train, *COLUMNS, *BUDGET, *options, "--out", tmp_path / "result")
+    assert code == 0
+    assert json.loads(text)["sealed"]["commitment"] == commitment
+    return tmp_path, commitment
+
+
+def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
+    folder, commitment = sealed
+    saved, proof = folder / "result" / "valuation.json", folder / "proof.json"
+    made = ["challenge", saved, "--ledger", folder / "run.db", "--records", 20, "--random", "4 2 6", "--out", proof]
+    code, text, _ = fgsv_command(*made)
+    assert code == 0
+    assert "22 records" in text
+    assert fgsv_command(*made)[0] == 2  # it is there already
+    known = ["--commitment", commitment, "--public", "1.0854", "--random", "4 2 6"]
+    code, text, _ = fgsv_command("check", proof, saved, *known)
+    assert (code, text.splitlines()[-1]) == (0, "same")
+    code, text, _ = fgsv_command("check", proof, saved, train, *known)
+    assert code == 0
+    assert "these 22 records evaluated again: same" in text
+    assert "had 1% of the records been forged, 20 evaluated again would show it with 18.2%" in text
+    assert "with surrogate and law held fixed" in text
+    code, text, _ = fgsv_command("check", proof, saved, "--random", "1 2 3", "--json")
+    assert code == 1
+    assert [each["where"] for each in json.loads(text)["differences"]] == ["random"]
+    assert "1.0854" in (folder / "result" / "report.html").read_text(encoding="utf-8")
+    other = folder / "other.csv"
+    providers(seed=1).to_csv(other, index=False)
+    code, _, notes = fgsv_command("check", proof, saved, other)
+    assert code == 2
+    assert notes.splitlines()[-1].startswith("error: the seal does not fit: rows was sealed as 52")
+    assert fgsv_command("challenge", *made[1:-1], folder / "small.json", "--no-values")[0] == 0
+    code, text, _ = fgsv_command("check", folder / "small.json", saved)
+    assert code == 2
+    assert "cannot tell whether the shares follow" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--ledger", "L"], "needs the public value"),
+        (["value", "TRAIN", *COLUMNS, *BUDGET, "--public", "1"], "needs the seal"),
+        (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--public", "1"], "needs a ledger"),
+        (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--public", "1", "--seed", 0], "--seed cannot"),
+        (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "TRAIN", "--public", "1"], "is not a seal"),
+        (["value", "TRAIN", *COLUMNS, "--budget", 99, "--seal", "SEAL", "--public", "1", "--ledger", "L"], "budget"),
+        (["seal", "TRAIN", *COLUMNS, "--seed", 1, "--out", "NEW"], "--seed cannot be sealed"),
+        (["seal", "TRAIN", *COLUMNS, "--out", "SEAL"], "already exists"),
+        (["seal", "TRAIN", *COLUMNS, "--floor", "1.234", "--out", "NEW"], "floor 1.234 is not a whole number"),
+        (["challenge", "TRAIN", "--ledger", "L", "--random", "x", "--out", "NEW"], "not a saved valuation"),
+        (["check", "TRAIN", "SEAL"], "is not a proof"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, tmp_path, arguments, words):
+    seal = tmp_path / "seal.json"
+    assert fgsv_command("seal", train, *COLUMNS, *BUDGET, "--out", seal)[0] == 0
+    names = {"TRAIN": train, "SEAL": seal, "L": tmp_path / "run.db", "NEW": tmp_path / "new.json"}
+    code, text, notes = fgsv_command(*[names.get(argument, argument) for argument in arguments])
+    assert code == 2
+    assert words in notes
+    assert "Traceback" not in notes + text
+    assert [line for line in notes.splitlines() if "error" in line] == notes.splitlines()[-1:]
+    assert not (tmp_path / "run.db").exists()

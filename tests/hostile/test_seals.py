@@ -1,0 +1,209 @@
+"""An operator who cheats in a sealed run, and files that were made or changed to pass: found at the stated odds."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_forged_ledgers import change
+
+import fgsv
+from fgsv.coalitions import Coalitions, pack, split
+from fgsv.ledger import Ledger
+from fgsv.payout import Terms
+from fgsv.report import Proof, Result, Seal, challenge, check_proof, make_result, seal_run
+from fgsv.report.proofs import picks
+from fgsv.running.record_checks import odds_of_missing
+from fgsv.valuation import INTERRUPTED, file
+
+N_RECORDS = 20_000
+
+
+@pytest.mark.parametrize("forged", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("n_picked", [10, 100])
+def test_forged_fractions_are_found_at_the_stated_odds(forged, n_picked):
+    """A thousand trials: other forged records, another root and another random string in each."""
+    rng, trials = np.random.default_rng(0), 1000
+    found = 0
+    for trial in range(trials):
+        wrong = np.zeros(N_RECORDS, dtype=bool)
+        wrong[2 + rng.choice(N_RECORDS - 2, round(forged * N_RECORDS), replace=False)] = True
+        found += wrong[picks(rng.bytes(32).hex(), f"dice {trial}", n_picked, N_RECORDS)].any()
+    odds = 1 - odds_of_missing(n_picked, forged)
+    assert abs(found / trials - odds) < 4 * np.sqrt(odds * (1 - odds) / trials) + 0.002
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """Make a sealed result in a folder; return the folder."""
+    folder = tmp_path_factory.mktemp("sealed")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    frame = frame.assign(y=2 * frame["a"] + frame["b"], provider=np.array(["n", "s", "e", "w"])[np.arange(40) % 4])
+    frame.to_csv(folder / "train.csv", index=False)
+    table = fgsv.open_table(folder / "train.csv", group="provider", target="y")
+    seal = Seal(seal_run(table, budget=150).contents, bytes(32))  # the same salt, so the same seed every time
+    terms = Terms("100", pay_anyway=True)
+    given = {"budget": 150, "seal": seal, "public": "4711", "ledger": folder / "run.db", "payout": terms}
+    make_result(table, **given).save(folder / "valuation.json")
+    return folder
+
+
+def test_grinding_seeds_leaves_nothing_to_choose(sealed, tmp_path, monkeypatch, repeats):
+    """Whoever runs with other seeds has ledgers, roots and proofs that fit, and one result that is accepted."""
+    right = Result.load(sealed / "valuation.json")
+    table, seal = fgsv.open_table(sealed / "train.csv", group="provider", target="y"), right.sealed.seal
+    accepted = []
+    for seed in [right.valuation.seed, *range(repeats(4, 59))]:
+        given = {"budget": 150, "seal": seal, "public": "4711", "ledger": tmp_path / f"{seed}.db", "without": False}
+        with monkeypatch.context() as patch:
+            patch.setattr(Seal, "seed", lambda self, public, seed=seed: seed)
+            make_result(table, **given).save(tmp_path / "ground.json")
+        proof = challenge(tmp_path / "ground.json", given["ledger"], random="dice", n_records=20)
+        found = check_proof(proof, tmp_path / "ground.json", sealed / "train.csv")
+        accepted += [seed] if found.code == 0 else []
+        assert {each.where for each in found.differences} <= {"seed", "settings.seed"}
+    assert accepted == [seal.seed("4711")]
+
+
+def _proof(folder, **options):
+    return challenge(folder / "valuation.json", folder / "run.db", random="dice", **{"n_records": 20} | options)
+
+
+def doubled(array):
+    return file.json_array(2 * file.read_array(array))
+
+
+LIES = {
+    "another share": lambda document: document["values"].reverse(),
+    "values of players": lambda document: document.update(player_values=doubled(document["player_values"])),
+    "a smaller error": lambda document: document.update(stderr=[0.5 * each for each in document["stderr"]]),
+    "other names": lambda document: document["names"].reverse(),
+    "another seed": lambda document: (document.update(seed=1), document["settings"].update(seed=1)),
+    "another budget": lambda document: document["settings"].update(budget=151),
+    "another metric": lambda document: document["settings"].update(metric="neg_mean_squared_error"),
+    "other versions": lambda document: document["settings"]["versions"].update(numpy="1.0"),
+    "another public value": lambda document: document["info"]["sealed"].update(public="4712"),
+    "another seal": lambda document: document["info"]["sealed"]["contents"]["settings"].update(budget=151),
+    "another salt": lambda document: document["info"]["sealed"].update(salt="11" * 32),
+    "fewer records": lambda document: document["info"]["sealed"].update(n_records=100),
+    "another end": lambda document: (
+        document["end"].update(detail="all is well"),
+        document.update(stopped="all is well"),
+    ),
+    "other payments": lambda document: document["info"]["payout"].update(currency="USD"),
+}
+
+
+@pytest.mark.parametrize("careful", [False, True], ids=["after the proof", "before it"])
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+def test_no_field_of_a_sealed_result_can_be_changed(sealed, lie, careful):
+    """Whether the result is changed after the proof, or by an operator who makes the proof for the change."""
+    document = file.read(sealed / "valuation.json")
+    lie(document)
+    (sealed / "lie.json").write_text(json.dumps(document))
+    proof = _proof(sealed)
+    if careful:
+        proof = replace(proof, statement=file.statement(document))
+    try:
+        code = check_proof(proof, sealed / "lie.json").code
+    except ValueError:  # the file contradicts itself
+        code = 2
+    assert code in (1, 2)
+
+
+def test_an_end_that_was_chosen_is_a_difference(sealed):
+    result = Result.load(sealed / "valuation.json")
+    replace(result, valuation=replace(result.valuation, end=INTERRUPTED), payout=None).save(sealed / "stopped.json")
+    proof = replace(_proof(sealed), statement=file.statement(file.read(sealed / "stopped.json")))
+    assert "end" in {each.where for each in check_proof(proof, sealed / "stopped.json").differences}
+
+
+def coalition(n_players, *members):
+    return split(pack(Coalitions.from_masks(np.isin(np.arange(n_players), members)[None, :])))[0]
+
+
+def first(proof, **changes):
+    return replace(proof, records=(replace(proof.records[0], **changes), *proof.records[1:]))
+
+
+BAD_PROOFS = {
+    "another value": lambda proof: first(proof, values=(0.5,)),
+    "a value that is no number": lambda proof: first(proof, values=(float("nan"),)),
+    "another coalition": lambda proof: first(proof, coalition=coalition(30, 3)),
+    "bytes that are no coalition": lambda proof: first(proof, coalition=b"\7"),
+    "a shorter path": lambda proof: first(proof, path=proof.records[0].path[1:]),
+    "a longer path": lambda proof: first(proof, path=(*proof.records[0].path, bytes(32))),
+    "a number out of range": lambda proof: first(proof, number=10**9),
+    "a record twice": lambda proof: replace(proof, records=(*proof.records, proof.records[-1])),
+    "records left out": lambda proof: replace(proof, records=proof.records[:5] + proof.records[6:]),
+    "no record": lambda proof: replace(proof, records=()),
+    "records that somebody liked": lambda proof: replace(proof, random="other dice"),
+    "values in another order": lambda proof: replace(proof, values=proof.values[::-1]),
+    "one value moved": lambda proof: replace(
+        proof, values=proof.values + 1e-9 * (np.arange(len(proof.values)) == 9)[:, None]
+    ),
+    "too few values": lambda proof: replace(proof, values=proof.values[:-1]),
+    "no values": lambda proof: replace(proof, values=proof.values[:0]),
+    "values without a column": lambda proof: replace(proof, values=proof.values[:, 0]),
+    "too many columns": lambda proof: replace(proof, values=np.tile(proof.values, 2)),
+    "an infinite value": lambda proof: replace(proof, values=proof.values + np.inf),
+}
+
+
+@pytest.mark.parametrize("change", BAD_PROOFS.values(), ids=BAD_PROOFS)
+def test_a_proof_that_was_changed_is_not_the_same(sealed, change):
+    found = check_proof(change(_proof(sealed)), sealed / "valuation.json", random="dice")
+    assert found.code == 1
+
+
+def test_values_beyond_those_that_were_drawn_are_not_taken(sealed):
+    proof = _proof(sealed)
+    longer = replace(proof, values=np.concatenate([proof.values, proof.values[:1]]))
+    assert check_proof(longer, sealed / "valuation.json").code == 1
+
+
+def test_a_file_that_is_no_proof_is_refused(sealed):
+    _proof(sealed).save(sealed / "proof.json")
+    document = json.loads((sealed / "proof.json").read_text())
+    for name in document:
+        (sealed / "bad.json").write_text(json.dumps({key: part for key, part in document.items() if key != name}))
+        with pytest.raises(ValueError, match="is not a proof"):
+            Proof.load(sealed / "bad.json")
+    for name, wrong in (
+        ("records", [{}]),
+        ("values", {"dtype": "<f8"}),
+        ("schema", 2),
+        ("laws", [1]),
+        ("statement", 1),
+    ):
+        (sealed / "bad.json").write_text(json.dumps(document | {name: wrong}))
+        with pytest.raises(ValueError, match="is not a proof"):
+            Proof.load(sealed / "bad.json")
+
+
+def test_laws_that_an_operator_chose_are_not_taken_for_the_run(tmp_path):
+    """A ledger may hold laws that resemble the right ones: whoever repeats the run without them cannot tell."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(24, 2)), columns=["a", "b"])
+    frame = frame.assign(y=frame["a"] + frame["b"], provider=np.array(["n", "s"])[np.arange(24) % 2])
+    table = fgsv.open_table(frame, group="provider", target="y", model="sklearn.linear_model:BayesianRidge")
+    given = {"budget": 40, "public": "4711", "ledger": tmp_path / "run.db", "without": False}
+    given["seal"] = Seal(seal_run(table, budget=40).contents, bytes(32))  # the same salt, so the same seed every time
+    right = make_result(table, **given)
+    with Ledger(given["ledger"], read_only=True) as opened:
+        law = opened.laws(1)[0]
+    spread = np.array(law["law"]["probability_within_stratum"])
+    law["law"]["probability_within_stratum"] = (
+        spread + 0.005 * (-1) ** np.arange(len(spread)) * (spread > 0.01)
+    ).tolist()
+    change(given["ledger"], "law", 2, content=json.dumps(law))
+    chosen = make_result(table, **given)
+    assert not np.allclose(chosen.valuation.values, right.valuation.values)
+    chosen.save(tmp_path / "valuation.json")
+    found = check_proof(
+        challenge(tmp_path / "valuation.json", given["ledger"], random="dice"), tmp_path / "valuation.json"
+    )
+    assert found.code == 2
+    assert "laws" in found.doubts[0]
