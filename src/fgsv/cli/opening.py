@@ -48,6 +48,7 @@ def open_data(
     start: option.Start = None,
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
+    registered: option.Registered = None,
 ) -> Table | Corpus:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
@@ -81,6 +82,7 @@ def open_data(
         "shared_units": shared_units,
         "encoding": encoding,
         "seed": seed,
+        "registered": registered,
     }
     if text is not None:
         return fgsv.open_text(

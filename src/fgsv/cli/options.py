@@ -95,6 +95,14 @@ Reference = Annotated[
         show_default=False,
     ),
 ]
+Registered = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that says when each row was registered, in numbers or dates such as 2025-03-31: the audit then "
+        "knows which of two equal rows came first (default: the order of the file)",
+        show_default=False,
+    ),
+]
 Encoding = Annotated[str, typer.Option(help="Text encoding of the file")]
 Budget = Annotated[int | None, typer.Option(help="Evaluations in total", min=1)]
 Precision = Annotated[

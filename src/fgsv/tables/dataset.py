@@ -18,13 +18,14 @@ from fgsv.tables.players import (
     complete,
     labels_of,
     players_of,
+    ranks_of,
     shown,
     without_training_rows,
 )
 from fgsv.tables.reading import TableError, TableFile
 from fgsv.tables.standing import Standing, check_features, find_rows, row_hashes
 from fgsv.tables.test_rows import TestRows, chosen, marked
-from fgsv.types import Masks
+from fgsv.types import Ints, Masks
 
 Task = Literal["classification", "regression"]
 
@@ -49,6 +50,8 @@ class Dataset:
     """Decisions made on the way, in plain words."""
     test_hashes: tuple[str, ...] | None = None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
+    registered: Ints | None = None
+    """(rows,) the order in which training rows were registered; None: unknown."""
 
     @property
     def partition(self) -> Partition:
@@ -73,6 +76,7 @@ def prepare(
     ignore: Sequence[str] = (),
     task: Task | None = None,
     standing: Standing | None = None,
+    registered: str | None = None,
 ) -> Dataset:
     """Make a data set of a table.
 
@@ -84,7 +88,8 @@ def prepare(
     value in column `unit` are one player; `shared_units` says what happens to a unit with rows of several providers.
     Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
     what `recognise` infers from the target. `standing` is what an earlier run stood on: its features and, unless
-    `test` or `test_by` name them, its test rows.
+    `test` or `test_by` name them, its test rows. Column `registered` says when each row was
+    registered; it is no feature.
     """
     if not group:
         raise TableError("no provider column: name it with --group, or give a file for each provider")
@@ -97,7 +102,8 @@ def prepare(
     players = None if unit is None else complete(table, unit, "the unit")
     for name in ignore:
         table.column(name, "to ignore")
-    not_features = {*group, target, unit, test_by, *ignore}
+    ranks = None if registered is None else ranks_of(table, registered)
+    not_features = {*group, target, unit, test_by, registered, *ignore}
     feature_names = [name for name in table.frame.columns if name not in not_features]
     if not feature_names:
         raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
@@ -154,6 +160,7 @@ def prepare(
         task=task,
         notes=tuple(notes),
         test_hashes=hashes,
+        registered=None if ranks is None else ranks[~is_test],
     )
 
 

@@ -73,6 +73,10 @@ class Table(OpenedData):
         """Return the game of those training rows that a mask selects."""
         return self.inputs.game(rows)
 
+    def game_of_single_rows(self) -> Any:
+        """Return the game in which every row is a player, whatever the units are."""
+        return replace(self.inputs, units=None).game()
+
     def without_each_fold(self) -> Any:
         """Return the game with an output for each fold of the test rows, the score without it; one metric only."""
         scoring = without_each_fold(self.source.metric, len(self.inputs.y_test), seed=self.inputs.seed)
@@ -104,6 +108,7 @@ def open_table(
     test_error: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
+    registered: str | None = None,
 ) -> Table:
     """Read a table and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
 
@@ -124,6 +129,9 @@ def open_table(
     So that evaluations of one period count in the next, `start` takes the preprocessing, the test rows and the score
     from the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
     test rows, that the preprocessing is fitted to in place of the training rows.
+
+    Column `registered` says when each row was registered, in numbers or dates: the audit then knows which of two
+    equal rows came first. It is no feature.
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
@@ -153,6 +161,7 @@ def open_table(
         ignore=ignored,
         task=task or task_of(model),
         standing=standing,
+        registered=registered,
     )
     learner = model_of(model, dataset.task, seed)
     metrics, why = listed_names(metric or ("" if standing is None else standing.metric)), []
@@ -189,7 +198,8 @@ def open_table(
         test_sha256=None if tested is None else tested.sha256,
         rows=len(dataset.features),
         test_rows=len(dataset.test_features),
-        columns={"group": groups, "target": target, "unit": unit, "ignored": ignored},
+        columns={"group": groups, "target": target, "unit": unit, "ignored": ignored}
+        | ({} if registered is None else {"registered": registered}),
         task=dataset.task,
         model=repr(game.model),
         metric=",".join(metrics),

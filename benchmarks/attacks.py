@@ -1,0 +1,255 @@
+"""What attacks earn, whom they cost, and what remedies cost honest twins: `python -m benchmarks attacks`.
+
+Five providers, three data sets, eighteen attacks, six rules and eleven detectors of look-alikes. A gain is the part of
+the pot that the attacker gets beyond what the same rule gives it without the attack; a loss is what the victim gets
+less. What a twin loses is what the rule gives it less than FGSV, with nobody attacking.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.attack_rules import REMEDIES, RULES, SPACES, THRESHOLDS, detect, detectors, players_of
+from benchmarks.attack_worlds import ATTACKS, COPIES, DISGUISED, TWINS, Source, World, honest, sources
+from fgsv.environment import versions
+from fgsv.experiments.repeats import run_all
+
+MOST = 0.01
+"""The part of the pot that copies should gain, and honest twins lose, at most."""
+KINDS = {"copies": COPIES, "disguised copies": DISGUISED}
+CELL = ["data", "rule", "space", "threshold"]
+LOSSES = [f"loss, {twins}" for twins in TWINS]
+WHOSE = {"gain": "attacker's gain", "victim's loss": "victim's loss"}
+
+
+@cache
+def _sources() -> dict[str, Source]:
+    return sources()
+
+
+@dataclass(frozen=True)
+class Task:
+    """A market, attacked or not, whose pot every rule shares out after every detector."""
+
+    data: str
+    draw: int
+    twins: str = TWINS[0]
+    attack: str | None = None
+    thresholds: tuple[float, ...] = THRESHOLDS
+
+    def world(self) -> World:
+        """Return the market."""
+        market = honest(_sources()[self.data], self.twins, self.draw)
+        if self.attack is None:
+            return market
+        number = list(ATTACKS).index(self.attack)
+        return ATTACKS[self.attack](market, np.random.default_rng([self.draw, number]))
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a rule splits the pot of a market after a detector has said which rows look alike."""
+
+    data: str
+    draw: int
+    rule: str
+    space: str
+    threshold: str
+    n_found: int
+    parts: dict[str, float]
+
+    @property
+    def cell(self) -> dict[str, Any]:
+        """What was compared."""
+        named = {"data": self.data, "rule": self.rule, "space": self.space, "threshold": self.threshold}
+        return named | {"draw": self.draw}
+
+
+def measure(task: Task) -> list[Split]:
+    """Return how each rule splits the pot after each detector."""
+    world = task.world()
+    scores, known = world.scores(), {}
+    splits = []
+    for space, threshold in detectors(task.thresholds):
+        copies = detect(world, space, threshold)
+        for rule in RULES:
+            alike = b"" if rule in ("GSV", "FGSV") else copies.clusters.tobytes()
+            if (rule, alike) not in known:
+                known[rule, alike] = players_of(rule, world, copies).shares(scores)
+            parts = dict(zip(world.names, known[rule, alike].tolist(), strict=True))
+            splits.append(Split(task.data, task.draw, rule, space, threshold, copies.n_copies, parts))
+    return splits
+
+
+def gains(task: Task, attacked: list[Split], calm: list[Split]) -> list[dict[str, Any]]:
+    """Return the attacker's gain and the victim's loss by an attack, under each rule after each detector."""
+    world = task.world()
+    return [
+        after.cell
+        | {
+            "attack": task.attack,
+            "look-alikes": after.n_found,
+            "gain": sum(after.parts[name] for name in world.attackers)
+            - sum(before.parts[name] for name in world.before),
+            "victim's loss": before.parts["victim"] - after.parts["victim"],
+        }
+        for after, before in zip(attacked, calm, strict=True)
+    ]
+
+
+def losses(twins: str, calm: list[Split]) -> list[dict[str, Any]]:
+    """Return what the twin that loses more gets less than under FGSV, with nobody attacking."""
+    fair = next(split.parts for split in calm if split.rule == "FGSV")
+    return [
+        split.cell
+        | {
+            "twins": twins,
+            "look-alikes": split.n_found,
+            "loss": max(fair[name] - split.parts[name] for name in ("twin", "other twin")),
+        }
+        for split in calm
+    ]
+
+
+def by_detector(gained: pd.DataFrame, rule: str = "first holder") -> pd.DataFrame:
+    """Return what copies and disguised copies earn under a rule, a column for each detector; means over draws."""
+    rows = gained[(gained["rule"] == rule) & gained["attack"].isin([*COPIES, *DISGUISED])]
+    rows = rows.assign(detector=rows["space"] + " " + rows["threshold"])
+    means = rows.groupby(["data", "attack", "detector"], sort=False)["gain"].mean().unstack()
+    return means[list(dict.fromkeys(rows["detector"]))].reset_index()
+
+
+def frontier(gained: pd.DataFrame, lost: pd.DataFrame) -> pd.DataFrame:
+    """Return for each data set, rule and detector the best gain of an attack of each kind, and the twins' losses.
+
+    All are means over the draws: the attacker chooses its attack before it knows the draw.
+    """
+    columns = {}
+    for kind, names in KINDS.items():
+        means = gained[gained["attack"].isin(names)].groupby([*CELL, "attack"], sort=False)["gain"].mean()
+        columns[f"gain by {kind}"] = means.groupby(level=CELL, sort=False).max()
+    for twins in TWINS:
+        columns[f"loss, {twins}"] = lost[lost["twins"] == twins].groupby(CELL, sort=False)["loss"].mean()
+    return pd.DataFrame(columns).reset_index()
+
+
+def verdicts(table: pd.DataFrame) -> list[str]:
+    """Say which remedies keep gains and losses within `MOST` on all data sets, for each kind of copies."""
+    lines = []
+    for kind in KINDS:
+        remedies = table[table["rule"].isin(REMEDIES)].copy()
+        remedies["loss"] = remedies[LOSSES].max(axis=1)
+        worst = remedies.groupby(CELL[1:], sort=False)[[f"gain by {kind}", "loss"]].max()
+        worst["excess"] = worst.max(axis=1)
+        met = worst[worst["excess"] <= MOST]
+        lines.append(f"{kind}: {len(met)} of {len(worst)} remedies keep gain and loss within {MOST:.0%} everywhere")
+        shown = met if len(met) else worst.nsmallest(1, "excess")
+        lines += [
+            f"  {'' if len(met) else 'the nearest: '}{rule}, {space}, {threshold}: "
+            f"gain at most {row.iloc[0]:.2%}, loss at most {row.iloc[1]:.2%}"
+            for (rule, space, threshold), row in shown.iterrows()
+        ]
+    return lines
+
+
+def draw(table: pd.DataFrame, path: Path) -> None:
+    """Draw gain against loss: a panel for each data set and kind of copies, a line for each remedy and space."""
+    import matplotlib.pyplot as plt
+
+    from fgsv.plots import GREY, SERIES
+
+    data = list(dict.fromkeys(table["data"]))
+    figure, axes = plt.subplots(len(KINDS), len(data), figsize=(4 * len(data), 7), squeeze=False)
+    for (kind, name), ax in zip(product(KINDS, data), axes.flat, strict=True):
+        here = table[table["data"] == name]
+        gain, loss = 100 * here[f"gain by {kind}"], 100 * here[LOSSES].max(axis=1)
+        ax.axhline(gain[here["rule"] == "FGSV"].iloc[0], color=GREY, linestyle=":", label="FGSV, no remedy")
+        ax.fill_between([-100, 100 * MOST], -100, 100 * MOST, color=GREY, alpha=0.2, linewidth=0, label="at most 1%")
+        for rule, colour in zip(REMEDIES, SERIES, strict=False):
+            for space, style in zip(SPACES, ("o-", "s--"), strict=True):
+                line = (here["rule"] == rule) & (here["space"] == space) & (here["threshold"] != "audit")
+                ax.plot(loss[line], gain[line], style, color=colour, markersize=4, label=f"{rule}, {space}")
+        shown = here["rule"] != "GSV"
+        for numbers, limit in ((loss[shown], ax.set_xlim), (gain[shown], ax.set_ylim)):
+            low, high = min(-1.0, numbers.min()), max(2.0, numbers.max())
+            limit(low - 0.05 * (high - low), high + 0.05 * (high - low))
+        ax.set_title(f"{name}: {kind}", fontsize=10)
+    for ax in axes[-1]:
+        ax.set_xlabel("an honest twin's loss, % of the pot")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("the attacker's gain, % of the pot")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncols=5, frameon=False, fontsize=9)
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
+    figure.savefig(path, dpi=100, metadata={"Software": None})
+    plt.close(figure)
+
+
+def run(
+    draws: int, data: Sequence[str], thresholds: tuple[float, ...], jobs: int
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return the table of gains, that of losses, and the frontier."""
+    kinds = [*((twins, None) for twins in TWINS), *((TWINS[0], attack) for attack in ATTACKS)]
+    tasks = [Task(name, each, *kind, thresholds) for name in data for each in range(draws) for kind in kinds]
+    splits = dict(zip(tasks, run_all(measure, tasks, jobs=jobs, label="markets"), strict=True))
+    gained, lost = [], []
+    for task, found in splits.items():
+        if task.attack is None:
+            lost += losses(task.twins, found)
+        else:
+            gained += gains(task, found, splits[replace(task, attack=None)])
+    return pd.DataFrame(gained), pd.DataFrame(lost), frontier(pd.DataFrame(gained), pd.DataFrame(lost))
+
+
+def _percent(table: pd.DataFrame) -> str:
+    numbers = table.select_dtypes("number").columns
+    return table.assign(**{name: (100 * table[name]).map("{:.1f}".format) for name in numbers}).to_string(index=False)
+
+
+def main() -> None:
+    """Run the benchmark, print its tables and write them."""
+    parser = argparse.ArgumentParser("attacks", description=__doc__)
+    parser.add_argument("--draws", type=int, default=3, help="markets drawn from each data set")
+    parser.add_argument("--quick", action="store_true", help="one draw of one data set: half a minute")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("bench-out/attacks"))
+    options = parser.parse_args()
+    names, draws = list(_sources()), options.draws
+    if options.quick:
+        names, draws = ["diabetes, ridge"], 1
+    gained, lost, table = run(draws, names, THRESHOLDS, options.jobs)
+    options.out.mkdir(parents=True, exist_ok=True)
+    audited = gained[gained["threshold"] == "audit"]
+    for what, words in WHOSE.items():
+        means = audited.groupby(["data", "attack", "rule"], sort=False)[what].mean().unstack()[list(RULES)]
+        print(f"The {words}, in % of the pot, with the detector of the audit")
+        print(_percent(means.reset_index()), "\n")
+    print("The attacker's gain if the first holder keeps what looks alike, by space and threshold, in % of the pot")
+    print(_percent(by_detector(gained)), "\n")
+    print("The best gain by copies, and what an honest twin loses, in % of the pot")
+    print(_percent(table), "\n")
+    lines = verdicts(table)
+    print("\n".join(lines))
+    gained.to_csv(options.out / "gains.csv", index=False)
+    lost.to_csv(options.out / "losses.csv", index=False)
+    table.to_csv(options.out / "frontier.csv", index=False)
+    draw(table, options.out / "frontier.png")
+    document = {
+        "draws": draws,
+        "verdicts": lines,
+        "frontier": table.to_dict("records"),
+        "gains": gained.to_dict("records"),
+        "losses": lost.to_dict("records"),
+        "versions": versions(),
+    }
+    text = json.dumps(document, indent=1, allow_nan=False)
+    (options.out / "attacks.json").write_text(text + "\n", encoding="utf-8")
