@@ -143,21 +143,19 @@ def test_with_several_outputs_and_of_groups(tmp_path):
 
 def test_what_was_drawn_for_a_view_is_known_but_no_draw_of_the_game(tmp_path):
     """With a ledger, views have the same bits as without, and no run counts as drawn by a law it did not follow."""
-    groups = fgsv.Partition.of(np.arange(40) // 2)
-    order = Precedence.of(np.append(np.arange(30), np.arange(10)))
-    weights = np.random.default_rng(0).random(40)
-    game = Game(lambda masks: np.sqrt(masks @ weights), 40, frame="roots", players=list(range(40)))
+    groups = fgsv.Partition.of(np.arange(24) // 2)
+    order = Precedence.of(np.append(np.arange(16), np.arange(8)))
+    weights = np.random.default_rng(0).random(24)
+    game = Game(lambda masks: np.sqrt(masks @ weights), 24, frame="roots", players=list(range(24)))
 
     def valued(ledger):
         with Evaluator(game, ledger=ledger) as door:
-            views = [door, by_groups(door, groups), by_precedence(door, order)]
-            return [
-                fgsv.value(each, groups if each.game.n_players == 60 else None, budget=300, seed=1) for each in views
-            ]
+            views = [(door, groups), (by_groups(door, groups), None), (by_precedence(door, order), groups)]
+            return [fgsv.value(*view, budget=66, seed=1) for view in views]
 
     for plain, recorded in zip(valued(None), valued(tmp_path / "march.db"), strict=True):
         assert plain.values.tobytes() == recorded.values.tobytes()
     found = known(game, [tmp_path / "march.db"])
     assert [run.settings["fingerprint"] for run in found.runs] == [game.fingerprint]
-    assert len(found) > 400
-    assert (found.run == 0).sum() <= 198
+    assert len(found) > 100
+    assert 0 < (found.run == 0).sum() <= 64
