@@ -154,7 +154,7 @@ AuditBudget = Annotated[
     int | None,
     typer.Option(
         help="Evaluations for the audit (default: 4,000, or what it needs, plus one more valuation if copies are "
-        "found)",
+        "found, two with --registered)",
         show_default=False,
     ),
 ]
