@@ -99,8 +99,8 @@ def gains(task: Task, attacked: list[Split], calm: list[Split]) -> list[dict[str
         | {
             "attack": task.attack,
             "look-alikes": after.n_found,
-            "gain": sum(after.parts[name] for name in world.attackers)
-            - sum(before.parts[name] for name in world.before),
+            "share before": (had := sum(before.parts[name] for name in world.before)),
+            "gain": sum(after.parts[name] for name in world.attackers) - had,
             "victim's loss": before.parts["victim"] - after.parts["victim"],
         }
         for after, before in zip(attacked, calm, strict=True)
@@ -108,17 +108,14 @@ def gains(task: Task, attacked: list[Split], calm: list[Split]) -> list[dict[str
 
 
 def losses(twins: str, calm: list[Split]) -> list[dict[str, Any]]:
-    """Return what the twin that loses more gets less than under FGSV, with nobody attacking."""
+    """Return what a rule gives the twin that loses more, and whoever loses most, less than FGSV without an attack."""
     fair = next(split.parts for split in calm if split.rule == "FGSV")
-    return [
-        split.cell
-        | {
-            "twins": twins,
-            "look-alikes": split.n_found,
-            "loss": max(fair[name] - split.parts[name] for name in ("twin", "other twin")),
-        }
-        for split in calm
-    ]
+    rows = []
+    for split in calm:
+        lost = {name: fair[name] - part for name, part in split.parts.items()}
+        loss = {"loss": max(lost["twin"], lost["other twin"]), "anybody's loss": max(lost.values())}
+        rows.append(split.cell | {"twins": twins, "look-alikes": split.n_found} | loss)
+    return rows
 
 
 def by_detector(gained: pd.DataFrame, rule: str = "first holder") -> pd.DataFrame:
@@ -140,6 +137,7 @@ def frontier(gained: pd.DataFrame, lost: pd.DataFrame) -> pd.DataFrame:
         columns[f"gain by {kind}"] = means.groupby(level=CELL, sort=False).max()
     for twins in TWINS:
         columns[f"loss, {twins}"] = lost[lost["twins"] == twins].groupby(CELL, sort=False)["loss"].mean()
+    columns["anybody's loss"] = lost.groupby(CELL, sort=False)["anybody's loss"].mean()
     return pd.DataFrame(columns).reset_index()
 
 
