@@ -96,14 +96,10 @@ def players_of(rule: str, world: World, copies: Copies) -> Players:
     kept = rows & copies.kept
     if rule == "first holder":
         return Players(kept, owned)
-    ownership = np.zeros_like(owned)
-    some = kept.any(axis=1)
-    # the remedy has the units that keep a row, in the order of their first
-    order = np.unique(units[copies.kept], return_index=True)
-    remedy = copies.remedy("share", units)
-    ownership[order[0][np.argsort(order[1])]] = remedy.ownership[:, [remedy.names.index(name) for name in names]]
-    assert some.sum() == remedy.n_players
-    return Players(kept, ownership)
+    shared = copies.remedy("share", units)  # of the players that keep a row, in the order of their first
+    assert shared.ownership is not None
+    left = list(dict.fromkeys(units[copies.kept].tolist()))
+    return Players(kept[left], shared.ownership[:, [shared.names.index(name) for name in names]])
 
 
 def _quotient(rows: np.ndarray, clusters: np.ndarray, owned: np.ndarray) -> Players:

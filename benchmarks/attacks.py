@@ -148,14 +148,13 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         remedies = table[table["rule"].isin(REMEDIES)].copy()
         remedies["loss"] = remedies[LOSSES].max(axis=1)
         worst = remedies.groupby(CELL[1:], sort=False)[[f"gain by {kind}", "loss"]].max()
-        worst["excess"] = worst.max(axis=1)
-        met = worst[worst["excess"] <= MOST]
-        lines.append(f"{kind}: {len(met)} of {len(worst)} remedies keep gain and loss within {MOST:.0%} everywhere")
-        shown = met if len(met) else worst.nsmallest(1, "excess")
+        excess = worst.max(axis=1)
+        met = excess <= MOST
+        lines.append(f"{kind}: {met.sum()} of {len(met)} remedies keep gain and loss within {MOST:.0%} everywhere")
+        shown = worst[met] if met.any() else worst.loc[[excess.idxmin()]]
         lines += [
-            f"  {'' if len(met) else 'the nearest: '}{rule}, {space}, {threshold}: "
-            f"gain at most {row.iloc[0]:.2%}, loss at most {row.iloc[1]:.2%}"
-            for (rule, space, threshold), row in shown.iterrows()
+            f"  {'' if met.any() else 'the nearest: '}{', '.join(name)}: gain at most {gain:.2%}, loss at most {loss:.2%}"
+            for name, (gain, loss) in zip(shown.index.tolist(), shown.to_numpy().tolist(), strict=True)
         ]
     return lines
 
