@@ -152,8 +152,9 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         met = excess <= MOST
         lines.append(f"{kind}: {met.sum()} of {len(met)} remedies keep gain and loss within {MOST:.0%} everywhere")
         shown = worst[met] if met.any() else worst.loc[[excess.idxmin()]]
+        nearest = "" if met.any() else "the nearest: "
         lines += [
-            f"  {'' if met.any() else 'the nearest: '}{', '.join(name)}: gain at most {gain:.2%}, loss at most {loss:.2%}"
+            f"  {nearest}{', '.join(name)}: gain at most {gain:.2%}, loss at most {loss:.2%}"
             for name, (gain, loss) in zip(shown.index.tolist(), shown.to_numpy().tolist(), strict=True)
         ]
     return lines
