@@ -24,9 +24,9 @@ PROVIDERS = ("attacker", "victim", "twin", "other twin", "other")
 ROWS = 16
 """Rows of a player."""
 TESTED = 150
-MEASURED = 0.3
-"""Error of the twins' measurements, in standard deviations of each feature."""
-TWINS = ("measured twice", "neighbours")
+ERRORS = {"measured twice": 0.3, "measured closely": 0.035}
+"""Errors of the twins' measurements, in deviations. Those that measured closely differ as noisy copies do."""
+TWINS = ("measured twice", "neighbours", "measured closely")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,6 @@ def honest(source: Source, twins: str, seed: int) -> World:
     each = 2 * ROWS
     drawn = {name: order[k * each : (k + 1) * each] for k, name in enumerate(PROVIDERS)}
     pool = order[len(PROVIDERS) * each :]
-    deviations = source.X.std(axis=0)
     X = {name: source.X[rows] for name, rows in drawn.items()}
     if twins == "neighbours":
         near = _neighbours(source, drawn["twin"], np.concatenate([drawn["other twin"], pool]))
@@ -131,8 +130,9 @@ def honest(source: Source, twins: str, seed: int) -> World:
         drawn["other twin"], X["other twin"] = near, source.X[near]
     else:
         drawn["other twin"] = drawn["twin"]
+        deviations = source.X[np.concatenate(list(drawn.values()))].std(axis=0)
         for name in ("twin", "other twin"):
-            X[name] = source.X[drawn["twin"]] + MEASURED * deviations * rng.normal(size=X[name].shape)
+            X[name] = source.X[drawn["twin"]] + ERRORS[twins] * deviations * rng.normal(size=X[name].shape)
     return World(
         source,
         np.concatenate([X[name] for name in PROVIDERS]),

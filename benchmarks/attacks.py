@@ -28,7 +28,10 @@ MOST = 0.01
 """The part of the pot that copies should gain, and honest twins lose, at most."""
 KINDS = {"copies": COPIES, "disguised copies": DISGUISED}
 CELL = ["data", "rule", "space", "threshold"]
-LOSSES = [f"loss, {twins}" for twins in TWINS]
+LOSSES = {
+    "twins that differ": ["loss, measured twice", "loss, neighbours"],
+    "twins that measured closely": ["loss, measured closely"],
+}
 WHOSE = {"gain": "attacker's gain", "victim's loss": "victim's loss"}
 
 
@@ -142,35 +145,38 @@ def frontier(gained: pd.DataFrame, lost: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:
-    """Say which remedies keep gains and losses within `MOST` on all data sets, for each kind of copies."""
+    """Say which remedies keep gains and losses within `MOST` on all data sets, for each kind of copies and twins."""
     lines = []
-    for kind in KINDS:
+    for kind, (twins, columns) in product(KINDS, LOSSES.items()):
         remedies = table[table["rule"].isin(REMEDIES)].copy()
-        remedies["loss"] = remedies[LOSSES].max(axis=1)
+        remedies["loss"] = remedies[columns].max(axis=1)
         worst = remedies.groupby(CELL[1:], sort=False)[[f"gain by {kind}", "loss"]].max()
         excess = worst.max(axis=1)
         met = excess <= MOST
-        lines.append(f"{kind}: {met.sum()} of {len(met)} remedies keep gain and loss within {MOST:.0%} everywhere")
+        within = f"{met.sum()} of {len(met)} remedies keep gain and loss within {MOST:.0%} everywhere"
+        lines.append(f"{kind}, {twins}: {within}")
         shown = worst[met] if met.any() else worst.loc[[excess.idxmin()]]
         nearest = "" if met.any() else "the nearest: "
         lines += [
             f"  {nearest}{', '.join(name)}: gain at most {gain:.2%}, loss at most {loss:.2%}"
-            for name, (gain, loss) in zip(shown.index.tolist(), shown.to_numpy().tolist(), strict=True)
+            for name, (gain, loss) in zip(shown.index.tolist(), _rounded(shown).tolist(), strict=True)
         ]
     return lines
 
 
 def draw(table: pd.DataFrame, path: Path) -> None:
-    """Draw gain against loss: a panel for each data set and kind of copies, a line for each remedy and space."""
+    """Draw gain against loss: a panel for each data set, kind of copies and of twins, a line for each remedy."""
     import matplotlib.pyplot as plt
 
     from fgsv.plots import GREY, SERIES
 
     data = list(dict.fromkeys(table["data"]))
-    figure, axes = plt.subplots(len(KINDS), len(data), figsize=(4 * len(data), 7), squeeze=False)
-    for (kind, name), ax in zip(product(KINDS, data), axes.flat, strict=True):
+    differ, close = LOSSES
+    rows = [("copies", differ), ("copies", close), ("disguised copies", differ)]
+    figure, axes = plt.subplots(len(rows), len(data), figsize=(4 * len(data), 10), squeeze=False)
+    for ((kind, twins), name), ax in zip(product(rows, data), axes.flat, strict=True):
         here = table[table["data"] == name]
-        gain, loss = 100 * here[f"gain by {kind}"], 100 * here[LOSSES].max(axis=1)
+        gain, loss = 100 * here[f"gain by {kind}"], 100 * here[LOSSES[twins]].max(axis=1)
         ax.axhline(gain[here["rule"] == "FGSV"].iloc[0], color=GREY, linestyle=":", label="FGSV, no remedy")
         ax.fill_between([-100, 100 * MOST], -100, 100 * MOST, color=GREY, alpha=0.2, linewidth=0, label="at most 1%")
         for rule, colour in zip(REMEDIES, SERIES, strict=False):
@@ -181,13 +187,13 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         for numbers, limit in ((loss[shown], ax.set_xlim), (gain[shown], ax.set_ylim)):
             low, high = min(-1.0, numbers.min()), max(2.0, numbers.max())
             limit(low - 0.05 * (high - low), high + 0.05 * (high - low))
-        ax.set_title(f"{name}: {kind}", fontsize=10)
+        ax.set_title(f"{name}: {kind},\n{twins}", fontsize=10)
     for ax in axes[-1]:
         ax.set_xlabel("an honest twin's loss, % of the pot")
     for ax in axes[:, 0]:
         ax.set_ylabel("the attacker's gain, % of the pot")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncols=5, frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0.07, 1, 1))
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(path, dpi=100, metadata={"Software": None})
     plt.close(figure)
 
@@ -208,9 +214,15 @@ def run(
     return pd.DataFrame(gained), pd.DataFrame(lost), frontier(pd.DataFrame(gained), pd.DataFrame(lost))
 
 
+def _rounded(numbers: Any) -> np.ndarray:
+    """Return fractions to a hundredth of a percent, none of them minus zero."""
+    return np.round(np.asarray(numbers, dtype=float), 4) + 0.0
+
+
 def _percent(table: pd.DataFrame) -> str:
     numbers = table.select_dtypes("number").columns
-    return table.assign(**{name: (100 * table[name]).map("{:.1f}".format) for name in numbers}).to_string(index=False)
+    shown = {name: [f"{100 * part:.1f}" for part in np.round(_rounded(table[name]), 3) + 0.0] for name in numbers}
+    return table.assign(**shown).to_string(index=False)
 
 
 def main() -> None:

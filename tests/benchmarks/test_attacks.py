@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import attacks
 from benchmarks.attack_rules import RULES, detect, detectors, players_of
-from benchmarks.attack_worlds import ATTACKS, COPIES, DISGUISED, TWINS, honest, sources
+from benchmarks.attack_worlds import ATTACKS, COPIES, DISGUISED, ROWS, TWINS, honest, sources
 
 RIDGE = "diabetes, ridge"
 
@@ -68,15 +68,14 @@ def test_twins_are_alike_and_nobody_has_a_row_twice():
     for source in sources().values():
         for twins in TWINS:
             world = honest(source, twins, 0)
-            assert detect(world, "rows", "audit").n_copies == 0
+            found = detect(world, "rows", "audit").table
+            pairs = [("other twin", "twin")] if twins == "measured closely" else []
+            assert [(row.holder, row.of) for row in found.itertuples()] == pairs
+            assert found["near"].sum() > 1.5 * ROWS * len(pairs) - 1
             assert detect(world, "rows", "1").n_copies > 0
             assert not np.isin(world.pool, world.test).any()
             one, other = (world.y[world.rows_of(name)] for name in ("twin", "other twin"))
-            assert (
-                np.mean(one == other) == 1
-                if twins == TWINS[0] or source.classes
-                else np.corrcoef(one, other)[0, 1] > 0
-            )
+            assert np.corrcoef(one, other)[0, 1] > 0.5
 
 
 def test_every_attack_is_of_the_attacker_alone():
@@ -98,7 +97,7 @@ def test_the_command_writes_tables_and_a_figure(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["attacks", "--quick", "--jobs", "1", "--out", str(tmp_path)])
     attacks.main()
     printed = capsys.readouterr().out
-    assert "copies: " in printed
+    assert "copies, twins that differ: " in printed
     assert "first holder, rows, 0.25: gain at most 0.00%, loss at most 0.00%" in printed
     document = json.loads((tmp_path / "attacks.json").read_text())
     assert len(document["gains"]) == 3 * len(RULES) * len(detectors((0.25,)))
