@@ -129,6 +129,15 @@ def by_detector(gained: pd.DataFrame, rule: str = "first holder") -> pd.DataFram
     return means[list(dict.fromkeys(rows["detector"]))].reset_index()
 
 
+def own_rows_again(gained: pd.DataFrame) -> str:
+    """Say by what the attacker's share is multiplied if it shows its own rows again, with the audit's detector."""
+    rows = gained[(gained["attack"] == "own rows again") & (gained["threshold"] == "audit")]
+    means = rows.groupby(["rule", "data"], sort=False)[["share before", "gain"]].mean()
+    ratios = (1 + means["gain"] / means["share before"]).groupby(level="rule", sort=False)
+    ranges = [f"{rule} {part.min():.2f} to {part.max():.2f}" for rule, part in ratios]
+    return f"own rows again multiply the attacker's share by: {', '.join(ranges)}"
+
+
 def frontier(gained: pd.DataFrame, lost: pd.DataFrame) -> pd.DataFrame:
     """Return for each data set, rule and detector the best gain of an attack of each kind, and the twins' losses.
 
@@ -247,7 +256,7 @@ def main() -> None:
     print(_percent(by_detector(gained)), "\n")
     print("The best gain by copies, and what an honest twin loses, in % of the pot")
     print(_percent(table[table["rule"].isin(REMEDIES) | (table["threshold"] == "audit")]), "\n")
-    lines = verdicts(table)
+    lines = [own_rows_again(gained), *verdicts(table)]
     print("\n".join(lines))
     gained.to_csv(options.out / "gains.csv", index=False)
     lost.to_csv(options.out / "losses.csv", index=False)
