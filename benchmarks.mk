@@ -1,5 +1,5 @@
 # Benchmarks: each prints its tables and writes them to bench-out. Times are for two cores.
-.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost bench-seeds
+.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost bench-seeds bench-attacks
 
 bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baselines and the default method
 	$(PY) -m benchmarks accuracy
@@ -31,7 +31,10 @@ bench-proxy: .venv/test  ## trainings of a network that a logistic proxy saves
 bench-cost: .venv/test  ## seconds to a given error where large coalitions cost more
 	$(PY) -m benchmarks cost
 
-bench-product: .venv/test  ## start-up, attacks, a file of 100,000 rows, the size of the report
+bench-attacks: .venv/test  ## what attacks earn under six rules, and what remedies cost honest twins
+	$(PY) -m benchmarks attacks
+
+bench-product: .venv/test  ## start-up, a file of 100,000 rows, the size of the report
 	$(PY) -m benchmarks product
 
 bench-few: .venv/test  ## the first thousand evaluations: errors beside those of 0.1.0 and of the best peer

@@ -1,10 +1,9 @@
 """What people meet first: `python -m benchmarks product`.
 
 1. Seconds of `fgsv --help`.
-2. Attacks on three data sets: what splitting, merging, renaming and copying earn under GSV, FGSV and the remedy.
-3. A CSV of 100,000 rows, 20 features and 20 providers, valued to one percentage point of every share.
-4. The size of the report of 50,000 players.
-5. From a CSV to the first estimate, for each model: seconds to read it, of one evaluation of all rows, and in all.
+2. A CSV of 100,000 rows, 20 features and 20 providers, valued to one percentage point of every share.
+3. The size of the report of 50,000 players.
+4. From a CSV to the first estimate, for each model: seconds to read it, of one evaluation of all rows, and in all.
 """
 
 from __future__ import annotations
@@ -15,26 +14,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.preprocessing import StandardScaler
 
 import fgsv
-from fgsv.audit.copies import find_copies
 from fgsv.partition import Partition
 from fgsv.report import render
 from fgsv.running.threads import one_thread
 from fgsv.valuation import Valuation
 
 FGSV = [sys.executable, "-m", "fgsv"]
-PROVIDERS = np.array(["A", "B", "C", "D", "E"])
 
 
 def startup(repeats: int = 5) -> float:
@@ -45,105 +37,6 @@ def startup(repeats: int = 5) -> float:
         subprocess.run([*FGSV, "--help"], check=True, capture_output=True)
         seconds.append(time.perf_counter() - start)
     return float(np.median(seconds))
-
-
-@dataclass(frozen=True, eq=False)
-class Market:
-    """Rows with owners, a model and test rows; the first provider is the attacker."""
-
-    name: str
-    X: np.ndarray
-    y: np.ndarray
-    owners: np.ndarray
-    make: Callable[[np.ndarray, np.ndarray], Any]
-
-    @classmethod
-    def of(cls, name: str, source: Any, model: Any, scoring: str, seed: int = 0) -> Market:
-        """Return a table spread over five providers of different size; a third of the rows test."""
-        rng = np.random.default_rng(seed)
-        X = StandardScaler().fit_transform(source.data)
-        order = rng.permutation(len(X))
-        test, train = order[: len(X) // 3], order[len(X) // 3 :]
-        owners = PROVIDERS[np.sort(rng.choice(5, len(train), p=[0.25, 0.3, 0.2, 0.15, 0.1]))]
-
-        def make(rows: np.ndarray, labels: np.ndarray) -> Any:
-            return fgsv.utility(model, rows, labels, X[test], source.target[test], scoring)
-
-        return cls(name, X[train], source.target[train], owners, make)
-
-
-def markets() -> list[Market]:
-    """Return the three data sets."""
-    return [
-        Market.of("breast cancer, logistic", load_breast_cancer(), LogisticRegression(), "accuracy"),
-        Market.of("wine, logistic", load_wine(), LogisticRegression(), "accuracy"),
-        Market.of("diabetes, ridge", load_diabetes(), Ridge(alpha=10), "neg_mean_squared_error"),
-    ]
-
-
-def attacks(market: Market, budget: int, seed: int = 0) -> pd.DataFrame:
-    """Return what each attack earns the attacker, in shares, and by how much it moves anybody else under FGSV."""
-    rng = np.random.default_rng(seed)
-    own = np.flatnonzero(market.owners == "A")
-    victim = rng.permutation(np.flatnonzero(market.owners == "B"))
-    copied = victim[: len(victim) // 2]
-    noise = 0.005 * rng.normal(size=(len(copied), market.X.shape[1]))
-    halves = np.where(np.isin(np.arange(len(market.X)), own[::2]), "A2", market.owners)
-    # name of the attack: who attacks, the labels afterwards, and the rows that are added
-    plans: dict[str, tuple[set[str], np.ndarray, np.ndarray | None]] = {
-        "split": ({"A", "A2"}, halves, None),
-        "merge": ({"A", "B"}, np.where(market.owners == "B", "A", market.owners), None),
-        "rename": ({"Z"}, np.where(market.owners == "A", "Z", market.owners), None),
-        "exact copy": ({"A"}, np.append(market.owners, ["A"] * len(copied)), market.X[copied]),
-        "noisy copy": ({"A"}, np.append(market.owners, ["A"] * len(copied)), market.X[copied] + noise),
-    }
-    game = market.make(market.X, market.y)
-    before = fgsv.value(game, market.owners, budget=budget, seed=seed)
-    gsv_before = fgsv.exact(fgsv.grouped(game, market.owners))
-    rows = []
-    for name, (attackers, owners, added) in plans.items():
-        whole = {"A", "B"} if name == "merge" else {"A"}
-        X, y = market.X, market.y
-        if added is not None:
-            X, y = np.vstack([X, added]), np.append(y, y[copied])
-        attacked = game if added is None else market.make(X, y)
-        after = fgsv.value(attacked, owners, budget=budget, seed=seed)
-        gsv = fgsv.exact(fgsv.grouped(attacked, owners))
-        copies = find_copies(X, y, owners)
-        remedied = after
-        if copies.n_copies:
-            kept = market.make(X[copies.kept], y[copies.kept])
-            remedied = fgsv.value(kept, copies.remedy("first"), budget=budget, seed=seed)
-        others = [str(owner) for owner in PROVIDERS if owner not in attackers | whole]
-        moved = max(abs(value_of(after, {other}) - value_of(before, {other})) for other in others)
-        rows.append(
-            {
-                "data": market.name,
-                "attack": name,
-                "gain under GSV": share_of(gsv, attackers) - share_of(gsv_before, whole),
-                "gain under FGSV": share_of(after, attackers) - share_of(before, whole),
-                "± (95%)": 0.0 if added is None else 2 * float(np.hypot(stderr_of(after), stderr_of(before))),
-                "gain with remedy": share_of(remedied, attackers) - share_of(before, whole),
-                "copies found": copies.n_copies,
-                "largest move of another's value": moved,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def value_of(valuation: Valuation, names: set[str]) -> float:
-    """Return the sum of the values of some groups."""
-    return float(sum(valuation.values[k] for k, name in enumerate(valuation.names) if name in names))
-
-
-def share_of(valuation: Valuation, names: set[str]) -> float:
-    """Return the sum of the shares of some groups."""
-    return value_of(valuation, names) / float(valuation.total)
-
-
-def stderr_of(valuation: Valuation) -> float:
-    """Return the standard error of the attacker's share."""
-    return float(valuation.stderr[valuation.names.index("A")] / valuation.total)
 
 
 def write_large_file(path: Path, n_rows: int = 100_000, seed: int = 0) -> None:
@@ -240,8 +133,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000, help="of the large file")
     parser.add_argument("--precision", type=float, default=0.01, help="half-width of every share")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--budget", type=int, default=5_000, help="evaluations of each valuation under attack")
-    parser.add_argument("--only", choices=["startup", "attacks", "file", "first", "report"])
+    parser.add_argument("--only", choices=["startup", "file", "first", "report"])
     parser.add_argument("--out", type=Path, default=Path("bench-out/product"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -249,10 +141,6 @@ def main() -> None:
         print(f"fgsv --help: {startup():.2f} s (median of 5)")
     if options.only in (None, "report"):
         print(f"report of 50,000 players: {report_size():.2f} MB")
-    if options.only in (None, "attacks"):
-        table = pd.concat([attacks(market, options.budget) for market in markets()], ignore_index=True)
-        table.to_csv(options.out / "attacks.csv", index=False)
-        print(table.to_string(index=False, float_format=lambda x: f"{x:.2g}" if abs(x) < 1e-6 else f"{x:.4f}"))
     if options.only in (None, "file"):
         found = large_file(options.rows, options.precision, options.jobs)
         (options.out / "file.json").write_text(json.dumps(found, indent=1))

@@ -349,3 +349,66 @@ def trained_again(game: Game, coalitions: Masks, numbers: Ints) -> tuple[Game, M
         batch_size=game.batch_size,
     )
     return repeated, np.concatenate([coalitions, bits], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Precedence:
+    """Which row each row descends from: in a coalition, a row counts only beside it."""
+
+    origin: Ints
+    """(n,) the first row of the line of each row: itself, where it descends from none."""
+    players: Ints
+    """(n,) the player that each row belongs to, from 0."""
+
+    @classmethod
+    def of(cls, origin: ArrayLike, players: ArrayLike | None = None) -> Precedence:
+        """Check what users give; without `players`, each row is one."""
+        first = np.asarray(origin)
+        n = len(first)
+        if first.ndim != 1 or first.dtype.kind not in "iu" or n == 0 or first.min() < 0 or first.max() >= n:
+            raise ValueError("origin must have for each row the number of the row it descends from, or its own")
+        if (first[first] != first).any():
+            row = int(np.argmax(first[first] != first))
+            raise ValueError(
+                f"origin must name the first of each line, but row {row} descends from row {first[row]}, which "
+                f"descends from row {first[first[row]]}"
+            )
+        rows = np.arange(n) if players is None else np.asarray(players)
+        if rows.shape != (n,) or not np.array_equal(np.unique(rows), np.arange(int(rows.max()) + 1)):
+            raise ValueError(f"players must number the player of each of the {n} rows, from 0 and without gaps")
+        return cls(first.astype(np.int64), rows.astype(np.int64))
+
+    def rows(self, masks: Masks) -> Masks:
+        """Return the (m, n) rows that count in (m, players) coalitions."""
+        held = masks[:, self.players]
+        return held & held[:, self.origin]
+
+
+def with_precedence(game: Any, origin: ArrayLike | Precedence, players: ArrayLike | None = None) -> Game:
+    """Return the game in which a copy counts only beside its original: u'(S) = u(rows of S whose origin is in S).
+
+    >>> either = with_precedence(lambda masks: masks.any(axis=1), [0, 0])  # the second row is a copy of the first
+    >>> either([[False, True], [True, True]]).tolist()
+    [0.0, 1.0]
+
+    `origin` has the row that each row of `game` descends from (`fgsv.audit.Copies.origin`); `players` the player of
+    each row, from 0, if several rows are one. U(N) is that of `game`, so values have the same sum. The original of
+    one copy earns what it would without the copy, and as much again as the copy does. Nobody gains by splitting,
+    merging or renaming, since the game does not know who owns what. One evaluation costs one of `game`'s.
+    """
+    order = origin if isinstance(origin, Precedence) else Precedence.of(origin, players)
+    inner = as_game(game, len(order.origin))
+    content = hashlib.sha256(order.origin.tobytes() + order.players.tobytes()).hexdigest()
+
+    def function(masks: Masks) -> ArrayLike:
+        return inner.function(order.rows(masks))
+
+    return Game(
+        function,
+        int(order.players.max()) + 1,
+        outputs=inner.outputs,
+        fingerprint=None if inner.fingerprint is None else f"{inner.fingerprint}/precedence {content}",
+        independent_rows=inner.independent_rows,
+        batch_size=inner.batch_size,
+        seconds=inner.seconds,
+    )

@@ -8,7 +8,6 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import fgsv
-from benchmarks.product import attacks, markets
 from fgsv.audit import (
     audit,
     close_calls,
@@ -234,17 +233,3 @@ def test_units_keep_the_rows_that_are_their_own():
 def test_test_rows_in_training_are_counted():
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", "b", "c"]})
     assert rows_in_both(frame, [0, 1, 0], frame.iloc[[0, 1]], [0, 0]) == 1
-
-
-def test_the_benchmark_of_attacks():
-    """Splitting, merging and renaming move nobody; copies that are recognised earn nothing."""
-    table = attacks(markets()[2], budget=300).set_index("attack")
-    for attack in ("split", "merge", "rename"):
-        assert abs(table.loc[attack, "gain under FGSV"]) < 1e-12
-        assert table.loc[attack, "largest move of another's value"] == 0.0
-        assert table.loc[attack, "copies found"] == 0
-    assert table.loc["split", "gain under GSV"] > 0.01
-    assert table.loc["rename", "gain under GSV"] == 0
-    for attack in ("exact copy", "noisy copy"):
-        assert table.loc[attack, "gain with remedy"] == 0
-        assert table.loc[attack, "largest move of another's value"] > 0

@@ -70,3 +70,21 @@ def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train,
     providers().assign(y=0).assign(y=lambda f: (f.index % 7 == 0).astype(int)).to_csv(tmp_path / "w.csv", index=False)
     code, _, notes = fgsv_command("audit", tmp_path / "w.csv", *COLUMNS, "--metric", "accuracy")
     assert (code, "nothing to share" in notes) == (2, True), notes
+
+
+def test_registration_times_say_whose_a_copied_row_is(fgsv_command, tmp_path):
+    frame = providers(40).assign(when="2025-03-01")
+    copied = frame[frame["provider"] == "north"].head(5).assign(provider="east", when="2025-03-02")
+    path = tmp_path / "t.csv"
+    pd.concat([copied, frame]).to_csv(path, index=False)  # the copies come first in the file
+    command = ["audit", path, *COLUMNS, "--budget", 200, "--parts", "2", "--json", "--registered"]
+    code, text, notes = fgsv_command(*command, "when")
+    assert code == 0, notes
+    document = json.loads(text)
+    tables = {table["title"]: table for table in document["audit"]["tables"]}
+    assert {row[0] for row in tables["Copies: who has whose rows"]["rows"]} == {"east"}
+    assert tables["What copying earns, and three remedies"]["columns"][-1] == "precedence"
+    assert document["audit"]["spent"]["the valuation by precedence"] > 100
+    for column, message in (("then", "no column 'then'"), ("site", "has 'old' in row 1: expected numbers, or dates")):
+        code, _, notes = fgsv_command(*command, column)
+        assert (code, message in notes) == (2, True), notes

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.game import Game
-from fgsv.ledger import Ledger
+from fgsv.game import Game, Precedence
+from fgsv.ledger import Ledger, known
 from fgsv.ledger.tools import summary
+from fgsv.running.evaluator import Evaluator
 from fgsv.running.run import iterate
 from fgsv.running.verification import verify
+from fgsv.running.views import by_groups, by_precedence
 
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefghijkl")}
 
@@ -137,3 +139,23 @@ def test_with_several_outputs_and_of_groups(tmp_path):
     result = fgsv.value(two("abcdefg"), start=tmp_path / "march.db", **OPTIONS)
     assert result.n_known > 0
     assert result.values.shape == (7, 2)
+
+
+def test_what_was_drawn_for_a_view_is_known_but_no_draw_of_the_game(tmp_path):
+    """With a ledger, views have the same bits as without, and no run counts as drawn by a law it did not follow."""
+    groups = fgsv.Partition.of(np.arange(24) // 2)
+    order = Precedence.of(np.append(np.arange(16), np.arange(8)))
+    weights = np.random.default_rng(0).random(24)
+    game = Game(lambda masks: np.sqrt(masks @ weights), 24, frame="roots", players=list(range(24)))
+
+    def valued(ledger):
+        with Evaluator(game, ledger=ledger) as door:
+            views = [(door, groups), (by_groups(door, groups), None), (by_precedence(door, order), groups)]
+            return [fgsv.value(*view, budget=66, seed=1) for view in views]
+
+    for plain, recorded in zip(valued(None), valued(tmp_path / "march.db"), strict=True):
+        assert plain.values.tobytes() == recorded.values.tobytes()
+    found = known(game, [tmp_path / "march.db"])
+    assert [run.settings["fingerprint"] for run in found.runs] == [game.fingerprint]
+    assert len(found) > 100
+    assert 0 < (found.run == 0).sum() <= 64

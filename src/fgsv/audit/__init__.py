@@ -7,6 +7,7 @@ from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import shell_companies
+from fgsv.game import with_precedence
 
 __all__ = [
     "Audit",
@@ -23,4 +24,5 @@ __all__ = [
     "policy_gains",
     "rows_in_both",
     "shell_companies",
+    "with_precedence",
 ]

@@ -22,7 +22,7 @@ from fgsv.types import Floats, Ints, Masks
 
 Rule = Literal["first", "share"]
 
-TOLERANCE = 0.05
+TOLERANCE = 0.15
 """Near copies differ by at most this many standard deviations per feature (root mean square)."""
 CROWDED = 0.25
 """Near copies must also lie within this fraction of the median distance to the nearest neighbour."""
@@ -38,10 +38,17 @@ class Copies:
     """(n,) rows with the same number are copies of each other."""
     partition: Partition
     table: pd.DataFrame
-    """holder, of, exact, near: how many rows of `of`, who comes first in the file, `holder` also has."""
+    """holder, of, exact, near: how many rows of `of`, who has them first, `holder` also has."""
     kept: Masks
     """(n,) whether the row is not a copy, or belongs to the first provider that has it."""
     notes: tuple[str, ...] = ()
+    ranks: Ints | None = None
+    """(n,) the order in which rows were registered; None: the order of the file."""
+
+    @property
+    def origin(self) -> Ints:
+        """(n,) the first of the rows that look like each row: itself, unless it is a later one."""
+        return _origin(self.clusters, self.ranks)
 
     @property
     def n_copies(self) -> int:
@@ -66,7 +73,8 @@ class Copies:
     def remedy(self, rule: Rule = "first", units: ArrayLike | None = None) -> Partition:
         """Return who owns the kept rows; the others must be left out of the game.
 
-        `first`: the provider that comes first in the file. Copies that are recognised then earn exactly nothing.
+        `first`: the provider that registered it first, or comes first in the file. Copies that are recognised then
+        earn exactly nothing.
         `share`: all providers that have the row, in equal parts. For records that several have by right; a copier
         gets a part, but no more for copying twice.
 
@@ -89,7 +97,9 @@ class Copies:
         return Partition(self.partition.names, ownership)
 
 
-def find_copies(X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = TOLERANCE) -> Copies:
+def find_copies(
+    X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = TOLERANCE, registered: ArrayLike | None = None
+) -> Copies:
     """Find rows that several providers have: equal in all features and the target, or nearly.
 
     >>> X = [[0.0, 1.0], [5.0, 2.0], [0.0, 1.0], [9.0, 9.0]]
@@ -99,7 +109,8 @@ def find_copies(X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = T
 
     `X` is an (n, p) array of numbers, `y` the targets. Near copies have the same class (or nearly the same number)
     and features that differ by at most `tolerance` standard deviations, root mean square; with 0, only exact
-    copies are found. Costs one sort and one search tree.
+    copies are found. `registered` says when each row was registered, in numbers that grow with time: the first of
+    equal rows is that of the smallest (default: the first in the file). Costs one sort and one search tree.
     """
     features = np.asarray(X, dtype=float)
     partition = Partition.of(groups, len(features))
@@ -107,22 +118,40 @@ def find_copies(X: ArrayLike, y: ArrayLike, groups: Any, *, tolerance: float = T
     links = [_chain(exact)]
     if tolerance > 0:
         links.append(_near_pairs(features, np.asarray(y), tolerance))
-    return copies_of(partition, np.concatenate(links, axis=1), exact, _notes(partition, exact))
+    ranks = ranks_of(registered, len(features))
+    return copies_of(partition, np.concatenate(links, axis=1), exact, _notes(partition, exact), ranks)
 
 
-def copies_of(partition: Partition, links: Ints, exact: Ints, notes: tuple[str, ...] = ()) -> Copies:
+def copies_of(
+    partition: Partition, links: Ints, exact: Ints, notes: tuple[str, ...] = (), ranks: Ints | None = None
+) -> Copies:
     """Return the copies among n rows of which (2, k) links join those that are equal or nearly so.
 
-    `exact` has a number for each row, the same for rows that are equal.
+    `exact` has a number for each row, the same for rows that are equal. The first of them is that of the lowest rank.
     """
     n = partition.n_players
     graph = coo_matrix((np.ones(links.shape[1]), (links[0], links[1])), shape=(n, n))
     clusters = connected_components(graph, directed=False)[1].astype(np.int64)
-    first = np.full(clusters.max() + 1, n)
-    np.minimum.at(first, clusters, np.arange(n))
-    origin = first[clusters]
+    origin = _origin(clusters, ranks)
     kept = partition.codes == partition.codes[origin]
-    return Copies(clusters, partition, _table(partition, origin, kept, exact), kept, notes)
+    return Copies(clusters, partition, _table(partition, origin, kept, exact), kept, notes, ranks)
+
+
+def _origin(clusters: Ints, ranks: Ints | None) -> Ints:
+    """Return the first row of each row's cluster: of the lowest rank, and of these the first in the file."""
+    order = np.arange(len(clusters)) if ranks is None else np.argsort(ranks, kind="stable")
+    numbers, first = np.unique(clusters[order], return_index=True)
+    return np.asarray(order[first][np.searchsorted(numbers, clusters)], dtype=np.int64)
+
+
+def ranks_of(registered: ArrayLike | None, n: int) -> Ints | None:
+    """Return the order of n times, equal ones alike; None where they are unknown."""
+    if registered is None:
+        return None
+    times = np.asarray(registered)
+    if times.shape != (n,) or pd.isna(times).any():
+        raise ValueError(f"registered must have a time for each of the {n} rows, and none may be missing")
+    return np.asarray(np.unique(times, return_inverse=True)[1], dtype=np.int64)
 
 
 def _equal_rows(features: Floats, y: NDArray[Any]) -> Ints:

@@ -17,14 +17,14 @@ from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, PARTS, Sample, sample_groups
 from fgsv.diagnosis import Diagnosis, diagnose
-from fgsv.game import as_game
+from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition
 from fgsv.payout import Terms
 from fgsv.running.calls import OutOfTime
 from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.run import value
-from fgsv.running.views import weighted
+from fgsv.running.views import by_precedence, weighted
 from fgsv.tables.corpus import Corpus, Opened
 from fgsv.tables.dataset import Dataset
 from fgsv.valuation import Valuation
@@ -35,6 +35,7 @@ SPARE = 2048
 """The default budget's evaluations beyond the minimum: enough for the exact GSV of up to ten groups."""
 LEAST_OF_DIAGNOSIS = 400
 LEAST_OF_REMEDY = 100
+"""Minimum evaluations for each valuation that a remedy needs."""
 FEWEST_DIAGNOSED = 6
 """Minimum players for a diagnosis."""
 
@@ -60,14 +61,18 @@ class AuditPlan:
             raise ValueError(f"an audit takes one {one}, or value several without --audit")
         passages, classes = None, None
         if isinstance(table, Corpus):
-            passages = find_passages(table.dataset.texts.tolist(), row_owners(table), table.dataset.test_texts)
+            texts = table.dataset
+            passages = find_passages(
+                texts.texts.tolist(), row_owners(table), texts.test_texts, registered=texts.registered
+            )
             copies = passages.copies
         else:
-            copies = find_copies(table.inputs.numbers, table.dataset.target, row_owners(table))
+            rows = table.inputs.numbers, table.dataset.target, row_owners(table)
+            copies = find_copies(*rows, registered=table.dataset.registered)
             by_class = table.dataset.task == "classification" and dataset.units is None
             classes = table.dataset.target if by_class else None
         least = LEAST_OF_DIAGNOSIS + least_budget(dataset.partition, parts=parts, classes=classes)
-        least += LEAST_OF_REMEDY if copies.n_copies else 0
+        least += LEAST_OF_REMEDY * n_valuations(copies)
         if budget is not None and budget < least:
             n_groups = dataset.partition.n_groups
             raise ValueError(
@@ -79,15 +84,21 @@ class AuditPlan:
         """Return the most evaluations that the audit of a valuation takes."""
         if self.budget is not None:
             return self.budget
-        return max(DEFAULT_BUDGET, self.least + SPARE) + self.of_remedy(valuation)
+        return max(DEFAULT_BUDGET, self.least + SPARE) + n_valuations(self.copies) * self.of_remedy(valuation)
 
     def of_remedy(self, valuation: Valuation) -> int:
-        """Return the budget for the valuation without copies: at most what this one took."""
+        """Return the budget for each valuation that the remedies need: at most what this one took."""
         if not self.copies.n_copies:
             return 0
         if self.budget is None:
             return max(LEAST_OF_REMEDY, valuation.n_evaluations)
-        return min(valuation.n_evaluations, LEAST_OF_REMEDY + (self.budget - self.least) // 2)
+        spare = (self.budget - self.least) // (2 * n_valuations(self.copies))
+        return min(valuation.n_evaluations, LEAST_OF_REMEDY + spare)
+
+
+def n_valuations(copies: Copies) -> int:
+    """Return how many valuations the remedies need: one without copies and, with known times, one by precedence."""
+    return 0 if not copies.n_copies else 1 if copies.ranks is None else 2
 
 
 def audit_table(
@@ -104,9 +115,9 @@ def audit_table(
     """Audit a valuation of a table or texts: shell companies, copies, the payout's policy, and warnings.
 
     Never uses more evaluations than the plan's budget; the default is 4000 (or the minimum it needs), plus as many
-    as the valuation took if there are copies. `evaluator` is that of the valuation, still open: it has the ledger,
-    the workers and all evaluations so far; without it the table's game is evaluated in this process. No evaluation
-    begins after `max_seconds`, and a warning names what is missing.
+    as the valuation took if there are copies, twice if it is known when rows were registered. `evaluator` is that of
+    the valuation, still open: it has the ledger, the workers and all evaluations so far; without it the table's game
+    is evaluated in this process. No evaluation begins after `max_seconds`, and a warning names what is missing.
     """
     if evaluator is None:
         with Evaluator(as_game(table.game)) as opened:
@@ -144,8 +155,9 @@ def audit_table(
                 part = plan.of_remedy(valuation)
                 section, taken = remedy_section(table, door, valuation, plan.copies, part, confidence, seed)
                 sections.append(section)
-                spent["the valuation without copies"] = taken
-                left -= LEAST_OF_REMEDY if plan.budget is None else taken
+                spent |= taken
+                least = LEAST_OF_REMEDY * n_valuations(plan.copies)
+                left -= least if plan.budget is None else sum(taken.values())
         if payout is not None and valuation.outputs is None:
             sections += policy_sections(valuation, payout, plan.parts, seed)
         if table.game.n_players >= FEWEST_DIAGNOSED:
@@ -214,7 +226,7 @@ def copies_section(table: Opened, copies: Copies) -> Section:
     if not copies.n_copies:
         return Section("Copies", (f"No provider has another's {what}s, exactly or nearly.",))
     words = [
-        f"{_counted(copies, what)} of a provider that comes earlier in the file. The faithful "
+        f"{_counted(copies, what)} of a provider that {_came_first(copies)}. The faithful "
         f"value alone does not prevent copying: a copied {what} is a new {what}, and earns."
     ]
     if table.dataset.units is not None:
@@ -223,6 +235,10 @@ def copies_section(table: Opened, copies: Copies) -> Section:
     rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
     columns = ("provider", f"has copies of {what}s of", "equal", "nearly equal")
     return Section(f"Copies: who has whose {what}s", tuple(words), columns, rows)
+
+
+def _came_first(copies: Copies) -> str:
+    return "comes earlier in the file" if copies.ranks is None else "registered them earlier"
 
 
 def _called(table: Opened) -> str:
@@ -241,36 +257,63 @@ def _counted(copies: Copies, what: str) -> str:
 
 def remedy_section(
     table: Opened, door: Door, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
-) -> tuple[Section, int]:
-    """Return what each provider would get without the copies, and the evaluations used."""
-    units = table.dataset.units
+) -> tuple[Section, dict[str, int]]:
+    """Return what each provider would get under each remedy, and the evaluations used, by purpose."""
+    units, what = table.dataset.units, _called(table)
     with door.evaluator.beside(as_game(table.game_of(copies.kept))) as other:
         remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
+    spent = {"the valuation without copies": remedied.n_evaluations}
     if not remedied.total > 0:
         nothing = "Without the copies the model scores no better than with no data: there is nothing to share."
-        return Section("Two remedies", (nothing,)), remedied.n_evaluations
-    columns = [valuation, remedied, remedied.regroup(copies.remedy("share", units))]
-    cells = [
-        [f"{share:.2%} ± {half:.2%}" for share, half in zip(each.shares(), half_widths, strict=True)]
-        for each in columns
-        for half_widths in [each.share_half_width(confidence)]
-    ]
+        return Section("Two remedies", (nothing,)), spent
+    columns = {
+        "share as it is": valuation,
+        "first holder keeps": remedied,
+        "holders co-own": remedied.regroup(copies.remedy("share", units)),
+    }
     words = [
-        f"Each recognised copy is left out. The {_called(table)} then belongs either to the provider that comes "
-        "first in the file, so that copying earns nothing, or in equal parts to all providers that have it. "
+        f"Each recognised copy is left out. The {what} then belongs either to the provider that "
+        f"{'comes first in the file' if copies.ranks is None else 'registered it first'}, so that copying earns "
+        f"nothing, or in equal parts to all providers that have it. "
         f"{remedied.n_evaluations:,} evaluations were made without the copies."
     ]
-    if remedied.failures is not None:
-        words.append(f"{remedied.failures}.")
+    if copies.ranks is not None:
+        try:
+            columns["precedence"] = _with_precedence(table, door, copies, budget, seed, spent)
+            words.append(
+                f"Or nothing is left out, but a copy counts only together with the {what} registered first "
+                "(precedence): it earns by what it adds to that, and the first provider earns as much again."
+            )
+        except OutOfTime:
+            words.append("Time ran out before the valuation by precedence: allow more time to see it.")
+    failures = [each.failures for name, each in columns.items() if name in ("first holder keeps", "precedence")]
+    words += [f"{each}." for each in failures if each is not None]
     if units is not None:
-        words.append(f"A unit keeps its own {_called(table)}s; a unit without any is left out.")
+        words.append(f"A unit keeps its own {what}s; where copies are left out, so is a unit without any.")
+    cells = [
+        [f"{share:.2%} ± {half:.2%}" for share, half in zip(each.shares(), half_widths, strict=True)]
+        for each in columns.values()
+        for half_widths in [each.share_half_width(confidence)]
+    ]
     section = Section(
-        "What copying earns, and two remedies",
+        f"What copying earns, and {'three' if 'precedence' in columns else 'two'} remedies",
         tuple(words),
-        ("group", "share as it is", "first holder keeps", "holders co-own"),
+        ("group", *columns),
         tuple((str(name), *row) for name, *row in zip(valuation.names, *cells, strict=True)),
     )
-    return section, remedied.n_evaluations
+    return section, spent
+
+
+def _with_precedence(
+    table: Opened, door: Door, copies: Copies, budget: int, seed: int, spent: dict[str, int]
+) -> Valuation:
+    """Value the providers where a row counts only beside the first of those that it is a copy of."""
+    units = table.dataset.units
+    order = Precedence.of(copies.origin, None if units is None else pd.factorize(units)[0])
+    game = table.game if units is None else table.game_of_single_rows()
+    with door.evaluator.beside(as_game(game)) as rows, counted(spent, "the valuation by precedence", rows):
+        preceded = by_precedence(weighted(rows, table.weights), order)
+        return value(preceded, table.partition, budget=budget, seed=seed)
 
 
 def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], seed: int) -> list[Section]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from fgsv.audit.copies import Copies, copies_of
+from fgsv.audit.copies import Copies, copies_of, ranks_of
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.utilities.language.texts import WORD
@@ -57,7 +57,9 @@ class Passages:
     """Test texts of which most is in one document."""
 
 
-def find_passages(texts: Sequence[str], groups: Any, tests: Sequence[str] = ()) -> Passages:
+def find_passages(
+    texts: Sequence[str], groups: Any, tests: Sequence[str] = (), *, registered: ArrayLike | None = None
+) -> Passages:
     """Find documents and passages that several providers have, and test texts that are in documents.
 
     >>> story = "once upon a time there was a miller who had three sons and a mill and a donkey and a cat"
@@ -66,7 +68,8 @@ def find_passages(texts: Sequence[str], groups: Any, tests: Sequence[str] = ()) 
     [{'holder': 'c', 'of': 'a', 'exact': 1, 'near': 0}]
 
     Passages that many share, such as licences and headers, are boilerplate: they count neither as copies nor against
-    them. Costs one sort of all words, and memory for them.
+    them. `registered` says when each document was registered, as for `find_copies`. Costs one sort of all words, and
+    memory for them.
     """
     partition = Partition.of(groups, len(texts))
     words = [_words(text) for text in (*texts, *tests)]
@@ -81,7 +84,7 @@ def find_passages(texts: Sequence[str], groups: Any, tests: Sequence[str] = ()) 
     order = order[np.argsort(-count[order], kind="stable")][:SHOWN]
     inside = (tested[:, own] @ documents[:, own].T).max(axis=1).toarray().ravel() if len(tests) else np.zeros(0)
     return Passages(
-        copies_of(partition, np.stack([first[near], second[near]]), exact),
+        copies_of(partition, np.stack([first[near], second[near]]), exact, ranks=ranks_of(registered, len(texts))),
         tuple(
             (int(i), int(j), int(n) + SHINGLE - 1, _excerpt(documents, own, i, j, words, places))
             for i, j, n in zip(first[order], second[order], count[order], strict=True)

@@ -51,6 +51,7 @@ def open_data(
     encoding: option.Encoding = "utf-8",
     seed: option.Seed = 0,
     training_seeds: option.TrainingSeeds = "fixed",
+    registered: option.Registered = None,
 ) -> Table | Corpus:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
@@ -87,6 +88,7 @@ def open_data(
         "shared_units": shared_units,
         "encoding": encoding,
         "seed": seed,
+        "registered": registered,
     }
     if text is not None:
         return fgsv.open_text(

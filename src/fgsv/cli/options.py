@@ -110,6 +110,14 @@ Reference = Annotated[
         show_default=False,
     ),
 ]
+Registered = Annotated[
+    str | None,
+    typer.Option(
+        help="Column that says when each row was registered, in numbers or dates such as 2025-03-31: the audit then "
+        "knows which of two equal rows came first (default: the order of the file)",
+        show_default=False,
+    ),
+]
 Encoding = Annotated[str, typer.Option(help="Text encoding of the file")]
 Budget = Annotated[int | None, typer.Option(help="Evaluations in total", min=1)]
 Precision = Annotated[
@@ -161,7 +169,7 @@ AuditBudget = Annotated[
     int | None,
     typer.Option(
         help="Evaluations for the audit (default: 4,000, or what it needs, plus one more valuation if copies are "
-        "found)",
+        "found, two with --registered)",
         show_default=False,
     ),
 ]

@@ -246,6 +246,8 @@ class _Found:
         """Return the key of a run that drew by recorded laws, or None if it did not."""
         if run["purpose"] != Purpose.DRAWS:
             return None
+        if run["settings"].get("fingerprint", old.fingerprint) != old.fingerprint:  # drew coalitions of a view of it
+            return None
         settings = {name: each for name, each in run["settings"].items() if name not in _NOT_DRAWN_BY}
         key = json.dumps([old.fingerprint, settings], sort_keys=True)
         drawn = self._runs.setdefault(key, _Drawn(settings, {}, old, had=had))

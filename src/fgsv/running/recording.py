@@ -11,8 +11,8 @@ from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose
 from fgsv.running.door import Recorded, end_by
 from fgsv.valuation.file import statement
 
-_DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start")
-"""The settings of a run that its draws depend on."""
+_DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerprint")
+"""The settings of a run that its draws depend on; the fingerprint tells a game from its views."""
 
 
 class Recorder:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
-from fgsv.game import Game, Known, grouped
+from fgsv.game import Game, Known, Precedence, grouped, with_precedence
 from fgsv.partition import Partition
 from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
@@ -73,6 +73,15 @@ def by_groups(door: Door, partition: Partition) -> View:
         return Coalitions.from_masks(coalitions.masks()[:, codes])
 
     return View(door, replace(grouped(door.game, partition), again=None), lift)  # an audit trains nothing twice
+
+
+def by_precedence(door: Door, order: Precedence) -> View:
+    """Return the game in which rows count only beside those they descend from; `door` is to the game of rows."""
+
+    def lift(coalitions: Coalitions) -> Coalitions:
+        return Coalitions.from_masks(order.rows(coalitions.masks()))
+
+    return View(door, with_precedence(door.game, order), lift)
 
 
 def weighted(door: Door, weights: ArrayLike | None) -> Door:

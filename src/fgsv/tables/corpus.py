@@ -53,6 +53,10 @@ class Corpus(OpenedData):
         """Return the game of those training documents that a mask selects."""
         return self.build(self.dataset.players(rows))
 
+    def game_of_single_rows(self) -> Any:
+        """Return the game in which every document is a player, whatever the units are."""
+        return self.build([[text] for text in self.dataset.texts.tolist()])
+
 
 Opened = Table | Corpus
 """Data as a game: a table, or texts."""
@@ -80,6 +84,7 @@ def open_text(
     test_error: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
+    registered: str | None = None,
 ) -> Corpus:
     """Read texts and return the game of their documents: `fgsv.value(corpus.game, corpus.partition)` values it.
 
@@ -99,7 +104,8 @@ def open_text(
 
     `model` is the folder or hub name of a causal language model, which is fine-tuned for each coalition
     (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which needs no
-    GPU. `training` has further arguments of these functions, such as `{"steps": 100}`.
+    GPU. `training` has further arguments of these functions, such as `{"steps": 100}`. Column `registered` says when
+    each document was registered, as in `open_table`.
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     if test is not None and test_by is not None:
@@ -129,6 +135,7 @@ def open_text(
         group_missing=group_missing,
         text_missing=text_missing,
         shared_units=shared_units,
+        registered=registered,
     )
     if test_error:
         dataset = replace(dataset, tests=_cut(dataset.tests[EVERYTHING], seed))
@@ -145,7 +152,8 @@ def open_text(
         test_sha256=None if tested is None else tested.sha256,
         rows=len(dataset.texts),
         test_rows=len(dataset.test_texts),
-        columns={"group": groups, "text": text, "unit": unit, "output": output_by, "ignored": ignored},
+        columns={"group": groups, "text": text, "unit": unit, "output": output_by, "ignored": ignored}
+        | ({} if registered is None else {"registered": registered}),
         task="text",
         model=words,
         metric=score,

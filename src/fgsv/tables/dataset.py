@@ -18,6 +18,7 @@ from fgsv.tables.players import (
     complete,
     labels_of,
     players_of,
+    ranks_of,
     shown,
     without_training_rows,
 )
@@ -53,6 +54,8 @@ class Dataset:
     """A hash of each test row, in order; None if a file or a column names the test rows."""
     test_slices: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Column -> the slice that each test row is in."""
+    registered: Ints | None = None
+    """(rows,) the order in which training rows were registered; None: unknown."""
 
     @property
     def partition(self) -> Partition:
@@ -78,6 +81,7 @@ def prepare(
     task: Task | None = None,
     standing: Standing | None = None,
     slices: Sequence[str] = (),
+    registered: str | None = None,
 ) -> Dataset:
     """Make a data set of a table.
 
@@ -89,7 +93,8 @@ def prepare(
     value in column `unit` are one player; `shared_units` says what happens to a unit with rows of several providers.
     Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
     what `recognise` infers from the target. `standing` is what an earlier run stood on: its features and, unless
-    `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored apart.
+    `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored apart. Column
+    `registered` says when each row was registered; it is no feature.
     """
     if not group:
         raise TableError("no provider column: name it with --group, or give a file for each provider")
@@ -102,7 +107,8 @@ def prepare(
     players = None if unit is None else complete(table, unit, "the unit")
     for name in ignore:
         table.column(name, "to ignore")
-    not_features = {*group, target, unit, test_by, *ignore}
+    ranks = None if registered is None else ranks_of(table, registered)
+    not_features = {*group, target, unit, test_by, registered, *ignore}
     feature_names = [name for name in table.frame.columns if name not in not_features]
     if not feature_names:
         raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
@@ -162,6 +168,7 @@ def prepare(
         notes=tuple(notes),
         test_hashes=hashes,
         test_slices=sliced,
+        registered=None if ranks is None else ranks[~is_test],
     )
 
 

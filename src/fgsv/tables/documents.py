@@ -13,10 +13,18 @@ from numpy.typing import NDArray
 
 from fgsv.partition import Partition
 from fgsv.tables.folders import FILE
-from fgsv.tables.players import SharedUnits, bands_of, complete, labels_of, players_of, without_training_rows
+from fgsv.tables.players import (
+    SharedUnits,
+    bands_of,
+    complete,
+    labels_of,
+    players_of,
+    ranks_of,
+    without_training_rows,
+)
 from fgsv.tables.reading import TableError, TableFile
 from fgsv.tables.test_rows import chosen, marked
-from fgsv.types import Masks
+from fgsv.types import Ints, Masks
 from fgsv.utilities.language.texts import WORD
 
 SHOWN = 60
@@ -45,6 +53,8 @@ class Documents:
     """Column -> the group of each test text, where the test texts have that column."""
     notes: tuple[str, ...]
     """Decisions made on the way, in plain words."""
+    registered: Ints | None = None
+    """(rows,) the order in which training documents were registered; None: unknown."""
 
     @property
     def partition(self) -> Partition:
@@ -90,12 +100,14 @@ def prepare_texts(
     group_missing: str | None = None,
     text_missing: Literal["drop"] | None = None,
     shared_units: SharedUnits | None = None,
+    registered: str | None = None,
 ) -> Documents:
     """Make documents of a table: a row is a document, and a player unless `unit` combines several.
 
     The test texts are the rows of `test`, the rows marked in column `test_by`, or about a fraction of documents or
     units, chosen by a hash of the text (`fgsv.tables.test_rows`). `output_by` names their domains, `prompt` what
-    precedes each of them. Rows without words are refused, or dropped (`text_missing="drop"`).
+    precedes each of them. Rows without words are refused, or dropped (`text_missing="drop"`). Column
+    `registered` says when each was registered.
     """
     if not group:
         raise TableError("no provider column: name it with --group, or give a folder with a folder for each provider")
@@ -106,6 +118,7 @@ def prepare_texts(
         if lost:
             raise TableError(f"provider {lost[0]!r} has no documents with text: add some, or remove its rows")
     units = None if unit is None else complete(table, unit, "the unit")
+    ranks = None if registered is None else ranks_of(table, registered)
     if test is not None:
         test = _with_words(test, text, text_missing)
         is_test = np.zeros(len(table.frame), dtype=bool)
@@ -142,6 +155,7 @@ def prepare_texts(
             f"tested on {note}",
             *made.notes,
         ),
+        registered=None if ranks is None else ranks[~is_test],
     )
 
 

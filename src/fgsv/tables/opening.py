@@ -86,6 +86,10 @@ class Table(OpenedData):
         """Return the game of those training rows that a mask selects."""
         return self.inputs.game(rows)
 
+    def game_of_single_rows(self) -> Any:
+        """Return the game in which every row is a player, whatever the units are."""
+        return replace(self.inputs, units=None).game()
+
     def without_each_fold(self) -> Any:
         """Return the game with an output for each fold of the test rows, the score without it; one metric only."""
         scoring = without_each_fold(self.source.metric, len(self.inputs.y_test), seed=self.inputs.seed)
@@ -121,6 +125,7 @@ def open_table(
     training_seeds: TrainingSeeds = "fixed",
     also_metric: str | Sequence[str] = "",
     also_slice: str | Sequence[str] = "",
+    registered: str | None = None,
 ) -> Table:
     """Read a table and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
 
@@ -147,6 +152,9 @@ def open_table(
     So that evaluations of one period count in the next, `start` takes the preprocessing, the test rows and the score
     from the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
     test rows, that the preprocessing is fitted to in place of the training rows.
+
+    Column `registered` says when each row was registered, in numbers or dates: the audit then knows which of two
+    equal rows came first. It is no feature.
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
@@ -177,6 +185,7 @@ def open_table(
         task=task or task_of(model),
         standing=standing,
         slices=listed_names(also_slice),
+        registered=registered,
     )
     learner = model_of(model, dataset.task, seed)
     metrics, why = listed_names(metric or ("" if standing is None else standing.metric)), []
@@ -215,7 +224,8 @@ def open_table(
         test_sha256=None if tested is None else tested.sha256,
         rows=len(dataset.features),
         test_rows=len(dataset.test_features),
-        columns={"group": groups, "target": target, "unit": unit, "ignored": ignored},
+        columns={"group": groups, "target": target, "unit": unit, "ignored": ignored}
+        | ({} if registered is None else {"registered": registered}),
         task=dataset.task,
         model=repr(game.model),
         metric=",".join(metrics),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fgsv.partition import Partition
 from fgsv.tables.reading import TableError, TableFile
-from fgsv.types import Masks
+from fgsv.types import Ints, Masks
 
 SharedUnits = Literal["co-own", "split"]
 """A unit with rows of several providers: one player that they own by rows, or a player of each."""
@@ -66,6 +66,21 @@ def complete(table: TableFile, name: str, role: str) -> pd.Series[Any]:
             "fill them in or remove these rows"
         )
     return column
+
+
+def ranks_of(table: TableFile, name: str) -> Ints:
+    """Return the order in which rows were registered, from a column of numbers or dates; equal times, equal ranks."""
+    column = complete(table, name, "when rows were registered")
+    times = column if pd.api.types.is_datetime64_any_dtype(column) else pd.to_numeric(column, errors="coerce")
+    if times.isna().any():
+        times = pd.to_datetime(column.astype(str).str.strip(), errors="coerce", format="ISO8601", utc=True)
+    if times.isna().any():
+        row = int(np.argmax(times.isna()))
+        raise TableError(
+            f"column {name!r} (when rows were registered) has {shown(column.iloc[row])} in row {row + 1}: expected "
+            "numbers, or dates and times such as 2025-03-31 or 2025-03-31 14:05"
+        )
+    return np.asarray(np.unique(times.to_numpy(), return_inverse=True)[1], dtype=np.int64)
 
 
 def labels_of(table: TableFile, name: str, group_missing: str | None) -> NDArray[Any]:

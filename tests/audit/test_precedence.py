@@ -1,0 +1,194 @@
+"""Who came first: registration times decide it, and a copy counts only beside its original."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from oracles import GAMES, shapley
+
+import fgsv
+from fgsv.audit import AuditPlan, audit_table, find_copies, find_passages, with_precedence
+from fgsv.running.evaluator import Evaluator
+from fgsv.tables.players import ranks_of
+from fgsv.tables.reading import TableError, TableFile
+
+
+@pytest.mark.parametrize("name", ["airport", "majority"])
+def test_values_are_those_of_the_definition(name):
+    game, n = GAMES[name], 10
+    origin = np.array([0, 1, 2, 0, 4, 1, 6, 0, 8, 9])
+
+    def restricted(masks):
+        counted = np.array([[held[i] and held[origin[i]] for i in range(n)] for held in masks])
+        return game(counted)
+
+    found = fgsv.exact(with_precedence(game, origin))
+    np.testing.assert_allclose(found.player_values, shapley(restricted, n), atol=1e-12)
+    nobody, everybody = game(np.array([[False] * n, [True] * n]))
+    assert found.values.sum() == pytest.approx(everybody - nobody, abs=1e-12)
+
+
+def test_an_original_earns_what_it_would_without_its_copy_and_as_much_as_the_copy():
+    game = GAMES["unanimity"]
+    found = fgsv.exact(with_precedence(game, [*range(9), 4])).player_values
+    alone = fgsv.exact(fgsv.Game(lambda masks: game(np.pad(masks, ((0, 0), (0, 1)))), 9)).player_values
+    assert found[4] - found[9] == pytest.approx(alone[4], abs=1e-12)
+
+
+def test_a_useless_copy_earns_nothing_and_moves_nobody():
+    weights = np.array([3.0, 5.0, 2.0])
+
+    def game(masks):  # the fourth row is the first again
+        held = masks[:, :3].copy()
+        held[:, 0] |= masks[:, 3]
+        return np.sqrt(held @ weights)
+
+    plain = fgsv.exact(fgsv.Game(lambda masks: np.sqrt(masks @ weights), 3)).values
+    np.testing.assert_allclose(fgsv.exact(with_precedence(game, [0, 1, 2, 0])).values, [*plain, 0], atol=1e-12)
+    assert fgsv.exact(fgsv.Game(game, 4)).values[3] > 0.1
+
+
+def test_rows_of_units_count_one_by_one():
+    game, units = GAMES["airport"], np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3])
+    origin = np.array([0, 1, 2, 0, 4, 5, 1, 7, 8, 4])
+
+    def restricted(masks):
+        rows = masks[:, units]
+        return game(rows & rows[:, origin])
+
+    found = fgsv.exact(with_precedence(game, origin, units))
+    np.testing.assert_allclose(found.player_values, shapley(restricted, 4), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0, 3],), "or its own"),
+        (([0.5, 1.0],), "or its own"),
+        (([0, 0, 1],), "row 2 descends from row 1, which descends from row 0"),
+        (([0, 0, 2], [0, 2, 2]), "without gaps"),
+        (([0, 0, 2], [0, 1]), "each of the 3 rows"),
+    ],
+)
+def test_lines_of_descent_are_checked(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        with_precedence(lambda masks: masks.sum(axis=1), *arguments)
+
+
+def test_the_first_is_who_registered_first():
+    X, y, groups = [[0.0, 1.0], [5.0, 2.0], [0.0, 1.0], [9.0, 9.0]], [0, 1, 0, 1], ["thief", "a", "b", "b"]
+    assert find_copies(X, y, groups).table.to_dict("records") == [
+        {"holder": "b", "of": "thief", "exact": 1, "near": 0}
+    ]
+    found = find_copies(X, y, groups, registered=[7, 1, 3, 2])
+    assert found.table.to_dict("records") == [{"holder": "thief", "of": "b", "exact": 1, "near": 0}]
+    assert found.origin.tolist() == [2, 1, 2, 3]
+    assert found.kept.tolist() == [False, True, True, True]
+    dates = np.array(["2025-03-01", "2025-03-01", "2025-03-01", "2025-03-01"], dtype="datetime64[D]")
+    assert find_copies(X, y, groups, registered=dates).origin.tolist() == [
+        0,
+        1,
+        0,
+        3,
+    ]  # of equal times, the file's first
+    for times in ([1, 2], [1.0, 2.0, np.nan, 4.0]):
+        with pytest.raises(ValueError, match="a time for each of the 4 rows"):
+            find_copies(X, y, groups, registered=times)
+    story = "once upon a time there was a miller who had three sons and a mill and a donkey and a cat"
+    texts = find_passages([story, "another tale", story], ["thief", "a", "b"], registered=[2, 0, 1])
+    assert texts.copies.origin.tolist() == [2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("column", "ranks"),
+    [
+        ([3, 1, 2, 1], [2, 0, 1, 0]),
+        (["2025-03-02", "2025-03-01", "2025-03-01 08:30", "2025-02-28T23:59:59Z"], [3, 1, 2, 0]),
+        (pd.to_datetime(["2025-03-02", "2024-01-01", "2025-03-02", "2023-01-01"]), [2, 1, 2, 0]),
+        (["10", "9", "100", "9"], [1, 0, 2, 0]),
+    ],
+)
+def test_times_are_numbers_or_dates(column, ranks):
+    table = TableFile(pd.DataFrame({"when": column}), "t.csv", "")
+    assert ranks_of(table, "when").tolist() == ranks
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["2025-03-02", "yesterday"], "'yesterday' in row 2: expected numbers"),
+        ([1.0, None], "missing values in 1 of 2"),
+    ],
+)
+def test_other_times_are_refused(column, message):
+    with pytest.raises(TableError, match=message):
+        ranks_of(TableFile(pd.DataFrame({"when": column}), "t.csv", ""), "when")
+
+
+def market(units):
+    """Return eleven rows of three providers for training; the thief, who is first in the file, copies two of b's."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(31, 3)), columns=["a", "b", "c"]).assign(when=range(31), split="train")
+    frame.loc[0:1, ["a", "b", "c"]] = frame.loc[6:7, ["a", "b", "c"]].to_numpy()
+    frame["y"] = frame[["a", "b", "c"]] @ [1.0, 2.0, -1.0]
+    frame["provider"] = ["thief"] * 4 + ["b"] * 4 + ["c"] * 23
+    frame.loc[0:1, "when"] = 100
+    frame.loc[11:, "split"] = "test"
+    return frame.assign(patient=np.minimum(np.arange(31) // units, 31))
+
+
+@pytest.mark.parametrize("unit", [None, "patient"])
+def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
+    frame = market(2)
+    options = {"group": "provider", "target": "y", "test_by": "split", "model": "ridge", "unit": unit}
+    ignored = "" if unit else "patient"
+    table = fgsv.open_table(frame, **options, ignore=ignored, registered="when")
+    assert "when" not in table.dataset.features.columns
+    assert table.source.columns["registered"] == "when"
+    valuation = fgsv.exact(table.game, table.partition)
+    plan = AuditPlan.of(table)
+    assert plan.copies.table.to_dict("records") == [{"holder": "thief", "of": "b", "exact": 2, "near": 0}]
+    found = audit_table(table, valuation, plan)
+    section = next(each for each in found.tables if "three remedies" in each.title)
+    assert section.columns[-1] == "precedence"
+    units = None if unit is None else pd.factorize(table.dataset.units)[0]
+    expected = fgsv.exact(with_precedence(table.game_of_single_rows(), plan.copies.origin, units), table.partition)
+    assert expected.total == pytest.approx(valuation.total)
+    assert [row[-1] for row in section.rows] == [f"{share:.2%} ± 0.00%" for share in expected.shares()]
+    assert found.n_evaluations <= plan.most(valuation)
+    assert found.spent["the valuation by precedence"] <= 2**11
+    json.dumps(found.to_dict())
+    # without times, the thief is first
+    unknown = AuditPlan.of(fgsv.open_table(frame, **options, ignore=f"{ignored},when"))
+    assert unknown.copies.table.to_dict("records") == [{"holder": "b", "of": "thief", "exact": 2, "near": 0}]
+    assert plan.least == unknown.least + 100
+
+
+def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
+    from fgsv.audit import of_table
+    from fgsv.game import as_game
+    from fgsv.running.calls import OutOfTime
+
+    table = fgsv.open_table(
+        market(2), group="provider", target="y", test_by="split", model="ridge", ignore="patient", registered="when"
+    )
+    plan, valuation = AuditPlan.of(table), fgsv.exact(table.game, table.partition)
+    monkeypatch.setattr(of_table, "by_precedence", lambda *_: (_ for _ in ()).throw(OutOfTime("no time")))
+    with Evaluator(as_game(table.game)) as door:
+        section, spent = of_table.remedy_section(table, door, valuation, plan.copies, 2**11, 0.95, 0)
+    assert section.columns == ("group", "share as it is", "first holder keeps", "holders co-own")
+    assert any("Time ran out" in words for words in section.words)
+    assert spent["the valuation by precedence"] == 0
+
+
+def test_texts_have_times_too():
+    story = "once upon a time there was a miller who had three sons and a mill and a donkey and a cat"
+    rows = [(story, "thief", 9), ("a tale of two cities", "thief", 1), (story, "b", 2), ("the sea is deep", "b", 3)]
+    frame = pd.DataFrame(rows, columns=["text", "by", "when"])
+    corpus = fgsv.open_text(frame, group="by", test=[frame[["text", "by"]]], registered="when")
+    plan = AuditPlan.of(corpus)
+    assert plan.copies.table.to_dict("records") == [{"holder": "thief", "of": "b", "exact": 1, "near": 0}]
+    assert corpus.game_of_single_rows().n_players == 4
+    found = audit_table(corpus, fgsv.exact(corpus.game, corpus.partition), plan)
+    assert any("three remedies" in each.title for each in found.tables)
