@@ -183,8 +183,13 @@ def first_law(n: int, base: Floats, length: int) -> Law:
     return replace(law, pairs=True)
 
 
-def divided(cells: Cells, wanted: Floats, known: Ints, length: int, own: Sequence[int] = ()) -> Law:
-    """Return the law that gives each cell its part (c,) of `length` draws; those in `own` are strata of their own."""
+def divided(
+    cells: Cells, wanted: Floats, known: Ints, length: int, own: Sequence[int] = (), *, complete_first: bool = False
+) -> Law:
+    """Return the law that gives each cell its part (c,) of `length` draws; those in `own` are strata of their own.
+
+    A cell with fewer coalitions than its part is completed: by the end of the epoch, or first.
+    """
     unseen = cells.unseen(known)
     stratum_of, within = np.full(len(unseen), -1), np.zeros(len(unseen))
     opened = np.flatnonzero((unseen > 0) & (cells.sizes % cells.n > 0))
@@ -198,7 +203,8 @@ def divided(cells: Cells, wanted: Floats, known: Ints, length: int, own: Sequenc
     for cell, draws in zip(opened[few], expected[few], strict=True):
         stratum_of[cell], within[cell] = len(targets), 1.0
         left = float(unseen[cell])
-        targets.append((left if draws > _ENUMERATED * left else float(draws)) / length)
+        part = left if draws > _ENUMERATED * left else float(draws)
+        targets.append((max(part, float(draws)) if complete_first else part) / length)
     return Law(cells, stratum_of, within, np.array(targets), known.copy())
 
 

@@ -238,7 +238,8 @@ class Opening:
         end = GROWTH * self.n_evaluations
         first = 2 + known.n_memos
         own = np.unique(self._cells.of(self.masks[first:])).tolist()
-        law = divided(self._cells, wanted, self._cells.known(self.masks[:first]), end - first, own=own)
+        known_before = self._cells.known(self.masks[:first])
+        law = divided(self._cells, wanted, known_before, end - first, own=own, complete_first=True)
         self.epochs = [Epoch(first, end, law, process, beta)]
         self.end = max(self.end, end)
 
