@@ -34,12 +34,14 @@ SLOW = {
 WHOLE_OPENING = {
     "test_audit_running.py",
     "test_docs.py",
+    "test_interrupted_commands.py",
     "test_ledger_files.py",
     "test_lost_results.py",
     "test_notebook.py",
     "test_opening.py",
     "test_release.py",
     "test_started.py",
+    "test_stops.py",
     "test_verification_laws.py",
     "test_workers.py",
 }

@@ -15,8 +15,8 @@ FILE = re.compile(r"\b(?:tests|src|benchmarks|docs)/[\w/.-]+\.(?:py|pyi|md|png|s
 TARGET = re.compile(r"`make ([\w-]+)`")
 NAME = re.compile(r"\bfgsv(?:\.[A-Za-z_]\w*)+")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
-OF_OTHERS = {"--games", "--rows", "--methods", "--variants", "--bias", "--open", "--quick", "--help"}
-OF_OTHERS |= {"--no-deps", "--wheel-dir"}
+OF_OTHERS = {"--games", "--rows", "--methods", "--variants", "--bias", "--open", "--quick", "--runs", "--help"}
+OF_OTHERS |= {"--trainings", "--no-deps", "--wheel-dir"}
 """Options of the benchmarks, the one that every program has, and those of pip."""
 
 
