@@ -170,11 +170,11 @@ def test_slope_is_the_regression_it_says():
 
 
 def test_scale_at_a_small_size(tmp_path):
-    table = scale.growth([50, 100], stderr=0.2, repeats=2, budget=20_000, jobs=1)
+    table = scale.growth([20, 40], stderr=0.5, repeats=2, budget=20_000, jobs=1)
     assert (table["evaluations"] > 2).all()
     assert scale.overhead("covariance", 20, 2000)["own us"] > 0
     with pytest.raises(RuntimeError, match="not reached"):
-        scale.reach((50, 1e-9, 0, 300))
+        scale.reach((20, 1e-9, 0, 300))
 
 
 def test_counted_game_counts_all_but_repeated_empties():
