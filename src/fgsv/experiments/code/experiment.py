@@ -129,7 +129,7 @@ def run(
     try:
         model = base_model(workspace, scale.model)
         tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-        documents, owners, tests = _texts(projects, tokenizer, scale, seed)
+        documents, owners, tests = texts_of(projects, tokenizer, scale, seed)
         game = fine_tuned(
             documents,
             tests,
@@ -197,7 +197,7 @@ def base_model(workspace: Workspace, sizes: BaseModel) -> Path:
     return folder
 
 
-def _texts(
+def texts_of(
     projects: list[Project], tokenizer: Any, scale: Scale, seed: int
 ) -> tuple[list[str], list[str], dict[str, list[str]]]:
     """Return the players' texts, the project of each, and held-out texts by project, from other files."""
