@@ -30,7 +30,8 @@ def make(folder: Path) -> dict[str, Floats]:
     if not path.exists():
         from transformers import AutoTokenizer
 
-        from fgsv.experiments.code.experiment import SMALL, base_model, installed_projects, texts_of
+        from fgsv.experiments.code.experiment import SMALL, base_model, texts_of
+        from fgsv.experiments.code.sources import installed_projects
         from fgsv.experiments.workspace import Workspace
         from fgsv.utilities.language.network import fine_tuned
         from fgsv.utilities.language.word_counts import ngram

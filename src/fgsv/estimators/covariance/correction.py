@@ -84,8 +84,9 @@ def correct(
 
     both sums over the cells of j's stratum (sizes, if nobody has joined), p_j the stratum's probability of j's cell,
     and u_j how many coalitions of this cell are not in K - j. Given the other draws T_j is uniform among these, so
-    E_j is unbiased for the stratum whatever f_-j is, and so is the mean over j. Each pair of `processes` is a process
-    and the draws that it corrects: it must not know these.
+    E_j is unbiased for the stratum whatever f_-j is, and so is the mean over j. If draws come in pairs, j is a pair,
+    which follow each other: both are left out, and E_j has the mean of their two last terms. `processes` are pairs of
+    a process and the draws that it corrects: it must not know these.
 
     All f_-j come from the inverse of one covariance matrix C: with a = C^-1 U, U(T_j) - f_-j(T_j) = a_j / C^-1_jj.
     What is known counts as it is: f(T) = U(T) - d_T a_T at a known T, with d_T the variance of its own part.
@@ -106,8 +107,8 @@ def correct(
         return None
     # what a draw's residual stands for, and the factor of its standard deviation where its cell fills up
     paired = law.pairs & (law.stratum_of[cell] == 0)
-    left = unseen[cell] + np.where(paired & (2 * cells.sizes[cell] == target.n), 2, 1)
-    stands_for = left / number[cell] / np.where(law.within[cell] > 0, law.within[cell], 1.0)
+    n_left = unseen[cell] + np.where(paired & (2 * cells.sizes[cell] == target.n), 2, 1)
+    stands_for = n_left / number[cell] / np.where(law.within[cell] > 0, law.within[cell], 1.0)
     alone = law.stratum_of[cell] > 0
     m = np.where(part_of >= 0, n_drawn[part_of], 1)
     filling = np.where(alone, np.sqrt(unseen[cell] * (unseen[cell] + m)) / (unseen[cell] + 1), 1.0)
