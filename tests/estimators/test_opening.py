@@ -168,7 +168,7 @@ def test_leaving_one_out_is_what_the_formula_says(n, first, length, semivalue):
 # --- the estimate
 
 
-@pytest.mark.parametrize(("n", "budget", "n_runs"), [(5, 24, 80), (8, 16, 200), (9, 47, 100)])
+@pytest.mark.parametrize(("n", "budget", "n_runs"), [(5, 24, 50), (8, 16, 100), (9, 47, 50)])
 def test_unbiased(quick, n, budget, n_runs):
     """On a game that no process fits: two epochs; pairs, the last one without its partner; epochs after pairs."""
     game, _, truth = table_game(n)
