@@ -38,11 +38,7 @@ class Target:
 
     def coefficients(self, masks: Masks) -> Floats:
         """Return (m, n): W_i(T) times the number of coalitions of the size of T; nothing at the ends."""
-        sizes = masks.sum(axis=1)
-        gain, drift = (
-            np.concatenate([[0.0], each, [0.0]])[sizes] for each in (self.weights.gain, self.weights.drift)
-        )
-        return np.asarray(gain[:, None] * (masks - (sizes / self.n)[:, None]) + drift[:, None])
+        return _coefficients(masks, self.weights)
 
     def exact(self, masks: Masks, values: Floats, cells: Cells, complete: Masks) -> Floats:
         """Return (n, q): what the complete cells contribute, `complete` (c,)."""
@@ -95,7 +91,7 @@ def correct(
     of a finite population.
     """
     cells, cell = law.cells, law.cells.of(masks)
-    unseen, number = cells.unseen(np.bincount(cell, minlength=len(cells.sizes))), cells.of_size
+    unseen, number = cells.unseen(cells.known(masks)), cells.of_size
     complete = unseen == 0
     opened = np.unique(law.stratum_of[(law.stratum_of >= 0) & ~complete])
     part_of_cell = np.full(len(unseen), -1)
@@ -157,7 +153,7 @@ def _left_out(root: Floats, solved: Floats, rows: Ints, together: int) -> Floats
 def predict(target: Target, cells: Cells, masks: Masks, values: Floats, process: Process) -> Floats:
     """Return (n, q): what a process predicts from all that is known, uncorrected, so biased and of unknown error."""
     cell = cells.of(masks)
-    complete = cells.unseen(np.bincount(cell, minlength=len(cells.sizes))) == 0
+    complete = cells.unseen(cells.known(masks)) == 0
     part_of_cell = np.where(complete | (cells.sizes % target.n == 0), -1, 0)
     root, own = inverse_root(process, masks)
     solved = root.T @ (root @ values)
@@ -169,10 +165,13 @@ def predict(target: Target, cells: Cells, masks: Masks, values: Floats, process:
 
 def in_groups(partition: Partition, masks: Masks, weights: SizeWeights) -> Floats:
     """Return (m, K): the coefficients of coalitions (see `Target.coefficients`), summed over each group."""
-    n, sizes = masks.shape[1], masks.sum(axis=1)
-    gain, drift = (np.concatenate([[0.0], each, [0.0]])[sizes][:, None] for each in (weights.gain, weights.drift))
-    inside = partition.sums(masks.T.astype(float)).T
-    return np.asarray(gain * (inside - sizes[:, None] / n * partition.sizes) + drift * partition.sizes)
+    return partition.sums(_coefficients(masks, weights).T).T
+
+
+def _coefficients(masks: Masks, weights: SizeWeights) -> Floats:
+    sizes = masks.sum(axis=1)
+    gain, drift = (np.concatenate([[0.0], each, [0.0]])[sizes] for each in (weights.gain, weights.drift))
+    return np.asarray(gain[:, None] * (masks - (sizes / masks.shape[1])[:, None]) + drift[:, None])
 
 
 def combined(parts: Sequence[Correction]) -> Correction:
