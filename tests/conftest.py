@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 from hypothesis import settings
+from shortened import shorten
 
 from fgsv.cli import main
-from fgsv.estimators.covariance import opening
 
 collect_ignore_glob = ["*conftest.py"]  # several modules of one name: none of them has doctests
 
@@ -35,8 +35,6 @@ WHOLE_OPENING = {
     "test_audit_running.py",
     "test_docs.py",
     "test_interrupted_commands.py",
-    "test_ledger_files.py",
-    "test_lost_results.py",
     "test_notebook.py",
     "test_opening.py",
     "test_release.py",
@@ -80,12 +78,9 @@ def no_einsum_of_empty_arrays(monkeypatch):
 
 @pytest.fixture(autouse=True, scope="module")
 def short_opening(request):
-    """Shorten the opening of the default method and its fits: its precision has tests of its own."""
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name not in WHOLE_OPENING:
-            patch.setattr(opening, "HAND_OVER", ((128, 128),))
-            for name in ("STEPS", "STEPS_AGAIN"):
-                patch.setattr(opening, name, (2, 2))
+            shorten(patch)
         yield
 
 

@@ -28,7 +28,7 @@ def game() -> fgsv.Game:
 
 def sample() -> fgsv.Valuation:
     """Return a sampled valuation."""
-    return fgsv.value(game(), GROUPS, budget=1_000, seed=0)
+    return fgsv.value(game(), GROUPS, budget=200, seed=0)
 
 
 def enumerate_all(folder: Path) -> None:
@@ -71,14 +71,14 @@ def train_models(folder: Path) -> None:
     X = rng.normal(size=(60, 3))
     y = X @ [1.0, -1.0, 0.5] + 0.1 * rng.normal(size=60)
     utility = fgsv.utility(Ridge(), X[:20], y[:20], X[20:], y[20:], scoring="neg_mean_squared_error")
-    alone, together = (fgsv.value(utility, GROUPS, budget=600, seed=0, n_jobs=jobs) for jobs in (1, 2))
+    alone, together = (fgsv.value(utility, GROUPS, budget=200, seed=0, n_jobs=jobs) for jobs in (1, 2))
     assert np.isclose(alone.values.sum(), alone.total)
     assert np.array_equal(alone.values, together.values)
 
 
 def verify_from_ledger(folder: Path) -> None:
     """Derive a valuation again from its ledger with `fgsv verify`, and export the ledger as Parquet."""
-    fgsv.value(game(), GROUPS, budget=1_000, seed=0, ledger=folder / "run.db").save(folder / "run.json")
+    fgsv.value(game(), GROUPS, budget=200, seed=0, ledger=folder / "run.db").save(folder / "run.json")
     command_line("verify", str(folder / "run.json"), "--ledger", str(folder / "run.db"))
     command_line("ledger", "export", str(folder / "run.db"), str(folder / "run.parquet"))
 

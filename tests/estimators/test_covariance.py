@@ -25,18 +25,18 @@ SAMPLED = {
 @pytest.mark.parametrize("surrogate", [True, False])
 @pytest.mark.parametrize("game", SAMPLED.values(), ids=SAMPLED.keys())
 def test_unbiased_with_honest_intervals(game, surrogate):
-    """Over 64 runs: mean errors within what chance allows, 95% intervals that hold the truth in 90.5 to 99%."""
+    """Over 32 runs: mean errors within what chance allows, 95% intervals that hold the truth in 88.5 to 99.5%."""
     n = game.n_players
     truth = game.shapley if hasattr(game, "shapley") else fgsv.exact(game).values
     labels = np.arange(n) % 4
     true_groups = np.bincount(labels, truth)
-    runs = [fgsv.value(game, labels, budget=258, seed=seed, surrogate=surrogate, opening=False) for seed in range(64)]
+    runs = [fgsv.value(game, labels, budget=258, seed=seed, surrogate=surrogate, opening=False) for seed in range(32)]
     errors = np.array([run.player_values - truth for run in runs])
     z = errors.mean(axis=0) / (errors.std(axis=0, ddof=1) / np.sqrt(len(runs)))
     assert np.abs(z).max() < 4.2
     assert abs((z**2).mean() - 1) < 4 * np.sqrt(2 / (n - 1))
     covered = [(np.abs(run.values - true_groups) <= run.half_width(0.95)).mean() for run in runs]
-    assert 0.905 <= np.mean(covered) <= 0.99
+    assert 0.885 <= np.mean(covered) <= 0.995
 
 
 @pytest.mark.parametrize("game", GAMES.values(), ids=GAMES.keys())
@@ -61,7 +61,7 @@ def test_semivalues_against_enumeration(semivalue, surrogate):
     game = fgsv.Game(lambda masks: np.sqrt(masks @ np.arange(1.0, 13)) + masks[:, 0] * masks[:, 5], 12)
     truth = fgsv.exact(game, semivalue=semivalue).values
     options = {"semivalue": semivalue, "surrogate": surrogate, "opening": False}
-    runs = [fgsv.value(game, budget=300, seed=seed, **options).values for seed in range(32)]
+    runs = [fgsv.value(game, budget=300, seed=seed, **options).values for seed in range(16)]
     z = (np.mean(runs, axis=0) - truth) / (np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs)))
     assert np.abs(z).max() < 4
     assert np.std(runs, axis=0).max() < 0.5
@@ -208,7 +208,7 @@ def test_what_is_enumerated_does_not_depend_on_the_draws_it_is_weighed_against()
 
     truth = fgsv.exact(fgsv.Game(game, n)).values
     runs = np.array(
-        [fgsv.value(fgsv.Game(game, n), budget=budget, seed=seed, surrogate=False).values for seed in range(300)]
+        [fgsv.value(fgsv.Game(game, n), budget=budget, seed=seed, surrogate=False).values for seed in range(160)]
     )
     error = (runs - truth)[:, :2].mean(axis=1)
     assert abs(error.mean()) < 3.5 * error.std() / np.sqrt(len(error))
