@@ -70,7 +70,45 @@ def royalties(result: fgsv.Valuation, *, clip: bool = False) -> Royalties:
     return Royalties(result.outputs, tuple(map(str, result.names)), shares, errors)
 
 
-def paid_most_of(tables: Mapping[str, Royalties], prompts: tuple[str, ...]) -> dict[str, dict[str, str]]:
+def write_shares(
+    results: Mapping[str, fgsv.Valuation], folder: Path, **more: Any
+) -> tuple[dict[str, Royalties], str]:
+    """Write shares.json, shares.csv and the valuation; return the shares of each scenario, and what to print of them.
+
+    `results` are the four scenarios of whole and split providers; `more` are further keys of the JSON.
+    """
+    tables = {name: royalties(result) for name, result in results.items()}
+    valuation = results["fsrs_whole"]
+    gains, paid_most, gap = gains_of(valuation), paid_most_of(tables), split_minus_whole(results)
+    write_json(
+        tables,
+        folder / "shares.json",
+        gain=gains,
+        paid_most=paid_most,
+        split_minus_whole=gap,
+        stopped=valuation.stopped,
+        n_evaluations=valuation.n_evaluations,
+        **more,
+    )
+    write_csv(tables, folder / "shares.csv")
+    valuation.save(folder / "valuation.json")
+    lines = [text(tables), "", "linear shares of U(N) - U(0); ± Monte Carlo error, none for SRS, which is exact"]
+    for prompt, gain in gains.items():
+        most = ", ".join(f"{name}: {provider}" for name, provider in paid_most[prompt].items())
+        most = most or "nobody, there is nothing to share"
+        lines.append(f"{prompt:<12} U(N) - U(0) = {gain:9.4f}; paid most: {most}")
+    lines.append(f"parts minus whole, largest difference of FGSV: {gap:.2g}")
+    lines.append(f"stopped after {valuation.n_evaluations} evaluations: {valuation.stopped}")
+    return tables, "\n".join(lines)
+
+
+def gains_of(valuation: fgsv.Valuation) -> dict[str, float]:
+    """Return U(N) - U(0) for each prompt."""
+    assert valuation.outputs is not None
+    return dict(zip(valuation.outputs, np.asarray(valuation.total).tolist(), strict=True))
+
+
+def paid_most_of(tables: Mapping[str, Royalties]) -> dict[str, dict[str, str]]:
     """Return prompt -> rule -> the whole provider with the largest share, for prompts with something to share."""
     return {
         prompt: {
@@ -78,7 +116,7 @@ def paid_most_of(tables: Mapping[str, Royalties], prompts: tuple[str, ...]) -> d
             for name, table in tables.items()
             if name.endswith("whole") and np.isfinite(table.shares[q]).all()
         }
-        for q, prompt in enumerate(prompts)
+        for q, prompt in enumerate(tables["srs_whole"].prompts)
     }
 
 

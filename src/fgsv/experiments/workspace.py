@@ -22,6 +22,14 @@ from fgsv.types import Floats, Masks
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
+def check_size(device: str) -> None:
+    """Raise an error where an experiment at full size would run on a CPU by default."""
+    if device == "auto" and not torch.cuda.is_available():
+        raise ValueError(
+            "torch finds no CUDA GPU, and at full size this takes days on a CPU: use --small or --device cpu"
+        )
+
+
 @dataclass(frozen=True)
 class Workspace:
     """Where a run computes and writes, and whether it prints its progress."""

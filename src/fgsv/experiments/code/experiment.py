@@ -31,7 +31,7 @@ from fgsv.experiments.code.base_model import BaseModel, train_model, train_token
 from fgsv.experiments.code.report import write_report
 from fgsv.experiments.code.sources import Project, installed_projects, standard_library
 from fgsv.experiments.royalties import Royalties
-from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, exact_group_values
+from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, check_size, exact_group_values
 from fgsv.utilities.language.network import fine_tuned
 
 SPARE_TOKENS = 8
@@ -109,10 +109,8 @@ def run(
     The base model and the evaluations are kept in `out`, where another run finds them. With `max_seconds` the run
     stops before a round of evaluations that would end later.
     """
-    if device == "auto" and not torch.cuda.is_available() and scale is None and not small:
-        raise ValueError(
-            "torch finds no CUDA GPU, and at full size this takes days on a CPU: use --small or --device cpu"
-        )
+    if scale is None and not small:
+        check_size(device)
     scale = scale or (SMALL if small else FULL)
     scale = replace(scale, model=replace(scale.model, seed=seed))
     projects = installed_projects(scale.projects)

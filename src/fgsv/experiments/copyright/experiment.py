@@ -33,7 +33,7 @@ from fgsv.experiments.copyright.report import write_contact_sheet, write_report
 from fgsv.experiments.copyright.scale import FULL, SMALL, Scale
 from fgsv.experiments.copyright.small_model import build_model, train_autoencoder, train_denoiser
 from fgsv.experiments.royalties import Royalties
-from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, exact_group_values
+from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, check_size, exact_group_values
 from fgsv.types import Floats
 from fgsv.utilities.adapters.layers import adapt, merge
 from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
@@ -64,10 +64,8 @@ def run(
     is trained on logos drawn by this package. The model, the generated images and the evaluations are kept in `out`,
     where another run finds them. With `max_seconds` the run stops before a round of evaluations that would end later.
     """
-    if device == "auto" and not torch.cuda.is_available() and scale is None and not small:
-        raise ValueError(
-            "torch finds no CUDA GPU, and at full size this takes days on a CPU: use --small or --device cpu"
-        )
+    if scale is None and not small:
+        check_size(device)
     if annotation is not None and images is None:
         raise ValueError("an annotation file was given, but not the folder of its images: add --images")
     scale = scale or (SMALL if small else FULL if model is None else replace(FULL, settings=Settings()))

@@ -7,21 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import fgsv
 from fgsv.environment import optional
 from fgsv.experiments.copyright.scale import Scale
-from fgsv.experiments.royalties import (
-    Royalties,
-    figure,
-    paid_most_of,
-    royalties,
-    split_minus_whole,
-    text,
-    write_csv,
-    write_json,
-)
+from fgsv.experiments.royalties import Royalties, figure, royalties, write_shares
 from fgsv.experiments.workspace import Workspace
 from fgsv.types import Images
 from fgsv.utilities.diffusion.game import DiffusionGame
@@ -31,35 +20,16 @@ def write_report(
     workspace: Workspace, scale: Scale, game: DiffusionGame, results: Mapping[str, fgsv.Valuation]
 ) -> dict[str, Royalties]:
     """Write the shares of the four scenarios and their figures, print a summary, and return the shares."""
-    tables = {name: royalties(result) for name, result in results.items()}
     clipped = {name: royalties(result, clip=True) for name, result in results.items()}
-    valuation = results["fsrs_whole"]
-    gains = dict(zip(game.outputs, np.asarray(valuation.total).tolist(), strict=True))
-    paid_most = paid_most_of(tables, game.outputs)
-    gap = split_minus_whole(results)
-    stopped = valuation.stopped
-    write_json(
-        tables,
-        workspace.folder / "shares.json",
+    tables, summary = write_shares(
+        results,
+        workspace.folder,
         clipped={name: table.nested() for name, table in clipped.items()},
-        gain=gains,
-        paid_most=paid_most,
-        split_minus_whole=gap,
-        stopped=stopped,
-        n_evaluations=valuation.n_evaluations,
         seconds=round(workspace.seconds(), 1),
         settings=asdict(scale),
     )
-    write_csv(tables, workspace.folder / "shares.csv")
-    valuation.save(workspace.folder / "valuation.json")
     workspace.say("done\n")
-    print(text(tables))
-    print("\nlinear shares of U(N) - U(0); ± Monte Carlo error, none for SRS, which is exact")
-    for query, gain in gains.items():
-        most = ", ".join(f"{name}: {brand}" for name, brand in paid_most[query].items())
-        print(f"{query:<12} U(N) - U(0) = {gain:9.4f}; paid most: {most or 'nobody, there is nothing to share'}")
-    print(f"parts minus whole, largest difference of FGSV: {gap:.2g}")
-    print(f"stopped after {valuation.n_evaluations} evaluations: {stopped}")
+    print(summary)
     _draw(workspace.folder, game, tables, clipped)
     return tables
 
