@@ -26,22 +26,20 @@ SLOW = {
     "test_docs.py",
     "test_door.py",
     "test_faults.py",
+    "test_killed_audit.py",
     "test_page_in_browser.py",
     "test_proxy.py",
     "test_torture.py",
     "test_workers.py",
 }
 WHOLE_OPENING = {
-    "test_audit_running.py",
     "test_docs.py",
     "test_interrupted_commands.py",
-    "test_notebook.py",
     "test_opening.py",
     "test_release.py",
     "test_started.py",
     "test_stops.py",
     "test_verification_laws.py",
-    "test_workers.py",
 }
 """Files that test the opening itself, or compare with what another process gives."""
 

@@ -168,8 +168,8 @@ def evaluations_to_narrow(valuation: Valuation, factor: float) -> int:
     """Return about how many evaluations make the intervals of a valuation narrower by a factor: at most all 2^n.
 
     >>> import fgsv
-    >>> evaluations_to_narrow(fgsv.value(fgsv.games.SumOfUnanimity(64), budget=1000), 3.0)
-    9000
+    >>> evaluations_to_narrow(fgsv.value(fgsv.games.SumOfUnanimity(64), budget=100), 3.0)
+    900
     """
     needed = float(f"{valuation.n_evaluations * max(factor, 1.0) ** 2:.2g}")
     n = valuation.partition.n_players
@@ -182,8 +182,8 @@ def plan(
     """Run a pilot and predict what precision costs: half-widths and minutes for several budgets.
 
     >>> import fgsv
-    >>> found = fgsv.plan(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)])
-    >>> found.evaluations_for(0.0001) > found.evaluations_for(0.0002)
+    >>> found = fgsv.plan(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], pilot=200)
+    >>> found.evaluations_for(0.001) > found.evaluations_for(0.002)
     True
 
     Costs at most `pilot` evaluations, or about twenty seconds if they are slow. `options` are those of

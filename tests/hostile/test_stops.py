@@ -84,5 +84,5 @@ def test_a_result_of_0_1_0_that_stopped_at_its_first_error_ended_rightly():
 
 def test_intervals_hold_where_runs_stop(repeats):
     for game in repeats(["vote of 9"], list(stops.GAMES)):
-        found = stops.repeat(game, repeats(0.1, 0.05), runs=repeats(12, 200), jobs=repeats(1, 2))
+        found = stops.repeat(game, repeats(0.1, 0.05), runs=repeats(8, 200), jobs=repeats(1, 2))
         assert found["coverage of all"] > repeats(0.75, 0.88), game

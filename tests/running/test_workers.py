@@ -112,12 +112,14 @@ def test_dask(alone, tmp_path):
 
 
 RAY = """
-    import joblib, ray, sys
+    import joblib, pytest, ray, sys
     from ray.util.joblib import register_ray
-    sys.path.insert(0, sys.argv[1])
+    sys.path[:0] = sys.argv[1], sys.argv[1] + "/.."
     import fgsv
     import test_workers as tests
+    from shortened import shorten
 
+    shorten(pytest.MonkeyPatch())
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     register_ray()
     game = tests.Fetched(sys.argv[2])
