@@ -3,6 +3,7 @@
 `python -m benchmarks few` runs the default method on games by name; `--old` measures the draws of 0.1.0 instead and
 keeps their errors in `few_0.1.0.json`, to which others are compared. The best peer of each cell is read from
 `few_peers.json`, which `python -m benchmarks peers` makes; `--markdown` prints the table of what was measured before.
+`--plug-in` measures values that are not corrected.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import pandas as pd
 
 import fgsv
 from benchmarks.few_games import LARGER, TABLES, load
-from benchmarks.few_table import OURS, PEERS, markdown, pair, read, summary, verdict, write
+from benchmarks.few_table import OURS, PEERS, PLUG_IN, markdown, pair, read, same_cell, summary, verdict, write
 from fgsv.experiments.repeats import run_all
 
 OLD = Path(__file__).with_name("few_0.1.0.json")
 BUDGETS = (64, 128, 256, 512, 1024, 20_000)
+OPTIONS: dict[str, dict[str, bool]] = {"fgsv": {}, PLUG_IN: {"plug_in": True}, "0.1.0": {"opening": False}}
+"""Options of the default method, by the name under which errors are kept."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Task:
     game: str
     budget: int
     seed: int
-    opening: bool
+    estimator: str
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def measure(task: Task) -> Outcome:
     game, truth = load(task.game)
     labels = np.arange(len(truth)) % 4
     start = time.process_time()
-    found = fgsv.value(game, labels, budget=task.budget, seed=task.seed, opening=task.opening)
+    found = fgsv.value(game, labels, budget=task.budget, seed=task.seed, **OPTIONS[task.estimator])
     seconds = time.process_time() - start
     error = found.player_values - truth
     alone = found.regroup(np.arange(len(truth)))
@@ -68,9 +71,9 @@ def measure(task: Task) -> Outcome:
     )
 
 
-def cell(game: str, budget: int, runs: int, opening: bool, jobs: int) -> dict[str, object]:
+def cell(game: str, budget: int, runs: int, estimator: str, jobs: int) -> dict[str, object]:
     """Return the row of one game and budget."""
-    tasks = [Task(game, budget, seed, opening) for seed in range(runs)]
+    tasks = [Task(game, budget, seed, estimator) for seed in range(runs)]
     found = run_all(measure, tasks, jobs=jobs, label=f"{game}, {budget}")
     return {
         "game": game,
@@ -94,6 +97,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--old", action="store_true", help="measure the draws of 0.1.0, and keep their errors")
+    parser.add_argument("--plug-in", action="store_true", help="measure values that are not corrected")
     parser.add_argument("--peers", type=Path, default=PEERS, help="what `python -m benchmarks peers` measured")
     parser.add_argument("--markdown", action="store_true", help="print the table of earlier runs, and run nothing")
     arguments = parser.parse_args()
@@ -102,13 +106,14 @@ def main() -> None:
     if arguments.markdown:
         order = [*TABLES, *LARGER]
         kept = sorted(read(OURS), key=lambda each: (order.index(each["game"]), each["budget"]))
-        print(markdown([pair(each, peers) for each in kept], old))
+        print(markdown([pair(each, peers) for each in kept if each["estimator"] == "fgsv"], old, kept))
         return
+    estimator = "0.1.0" if arguments.old else PLUG_IN if arguments.plug_in else "fgsv"
     rows: list[dict[str, Any]] = []
     for game in arguments.games:
         n = len(load(game)[1])
         for budget in (each for each in arguments.budgets if each < 2**n):
-            row = cell(game, budget, arguments.runs, not arguments.old, arguments.jobs)
+            row = cell(game, budget, arguments.runs, estimator, arguments.jobs)
             if arguments.old:
                 old.setdefault(game, {})[str(budget)] = {
                     "error": float(f"{row['error']:.4g}"),
@@ -116,8 +121,8 @@ def main() -> None:
                 }
                 OLD.write_text(json.dumps(old, indent=1) + "\n", encoding="utf-8")
             else:
-                others = [each for each in read(OURS) if (each["game"], each["budget"]) != (game, budget)]
-                write([*others, row | {"estimator": "fgsv"}], OURS)
+                row["estimator"] = estimator
+                write([*(each for each in read(OURS) if not same_cell(each, row)), row], OURS)
             before = old.get(game, {}).get(str(budget), {}).get("error", np.nan)
             best = pair(row, peers)
             beside = {"0.1.0": before, "ratio": row["error"] / before, "best peer": best.peer, "over it": str(best)}

@@ -13,6 +13,8 @@ from scipy.stats import t as student
 
 OURS = Path("bench-out/few.json")
 PEERS = Path(__file__).with_name("few_peers.json")
+PLUG_IN = "fgsv, plug-in"
+"""The name under which errors of values are kept that are not corrected."""
 EXACT = 1e-6
 """An error over the spread of the values below which a peer is exact up to rounding."""
 
@@ -27,6 +29,11 @@ def summary(squares: list[float]) -> dict[str, float]:
 def read(path: Path) -> list[dict[str, Any]]:
     """Return the cells that are kept in a file."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def same_cell(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Say whether two rows are about the same game, budget and estimator."""
+    return all(one[key] == other[key] for key in ("game", "budget", "estimator"))
 
 
 def write(cells: list[dict[str, Any]], path: Path) -> None:
@@ -106,12 +113,16 @@ def verdict(pairs: list[Pair], most: float = 1.1) -> str:
     )
 
 
-def markdown(pairs: list[Pair], old: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Return the table of the documentation: every cell, in bold those whose interval lies above 1."""
+def markdown(pairs: list[Pair], old: dict[str, dict[str, dict[str, float]]], ours: list[dict[str, Any]]) -> str:
+    """Return the table of the documentation: every cell, in bold those whose interval lies above 1.
+
+    `ours` are all errors that were kept, those of uncorrected values among them.
+    """
     lines = [
-        "| game | evaluations | fgsv | 0.1.0 | best peer | its error | ours / theirs |",
-        "|---|---|---|---|---|---|---|",
+        "| game | evaluations | fgsv | plug-in | 0.1.0 | best peer | its error | ours / theirs |",
+        "|---|---|---|---|---|---|---|---|",
     ]
+    biased = {(each["game"], each["budget"]): each["error"] for each in ours if each["estimator"] == PLUG_IN}
     for each in pairs:
         before = old.get(each.game, {}).get(str(each.budget))
         ratio = str(each) if each.counts or not each.peer else "not counted"
@@ -119,5 +130,6 @@ def markdown(pairs: list[Pair], old: dict[str, dict[str, dict[str, float]]]) -> 
             ratio = f"**{ratio}**"
         first = f"{before['error']:.3g}" if before else "–"
         theirs = f"{each.peer} | {each.theirs:.3g}" if each.peer else "– | –"
-        lines.append(f"| {each.game} | {each.budget:,} | {each.ours:.3g} | {first} | {theirs} | {ratio} |")
+        second = f"{biased[key]:.3g}" if (key := (each.game, each.budget)) in biased else "–"
+        lines.append(f"| {each.game} | {each.budget:,} | {each.ours:.3g} | {second} | {first} | {theirs} | {ratio} |")
     return "\n".join(lines)

@@ -89,8 +89,10 @@ def test_the_best_peer_of_each_cell_counts_unless_it_is_exact():
     assert [each.peer for each in pairs] == ["b", "a", ""]
     assert [each.counts for each in pairs] == [True, False, False]
     assert pairs[0].ratio == pytest.approx(2 / np.sqrt(1.05), rel=1e-3)
-    table = few_table.markdown(pairs, {"vote14": {"64": {"error": 5.0}}}).splitlines()
-    assert [row.count("|") for row in table] == [8] * 5
+    uncorrected = cell(few_table.PLUG_IN, [9.0, 9.0])
+    table = few_table.markdown(pairs, {"vote14": {"64": {"error": 5.0}}}, [uncorrected]).splitlines()
+    assert [row.count("|") for row in table] == [9] * 5
+    assert " 3 " in table[2]
     assert "**1.95" in table[2]
     assert " 5 " in table[2]
 

@@ -62,6 +62,8 @@ class Covariance:
     """A cheap game of the same players that resembles this one: what it explains is not sampled."""
     opening: bool = True
     """Whether a Gaussian process serves the first evaluations; if not, it draws as 0.1.0 did."""
+    plug_in: bool = False
+    """Whether the opening states what its process predicts, uncorrected: biased, and often closer."""
 
     name: ClassVar[str] = "covariance"
 
@@ -105,7 +107,7 @@ class Covariance:
         if not self.opens_with(problem.n_players) and not self.takes_up(problem.known):
             return CovarianceEstimator(self, problem, proxy)
         per_round = self.round_size and self.draws_per_round(0, problem.n_players)
-        return CovarianceEstimator(self, problem, proxy, Opening(problem, proxy, per_round))
+        return CovarianceEstimator(self, problem, proxy, Opening(problem, proxy, per_round, self.plug_in))
 
     def _valued_proxy(self, problem: Problem) -> Proxy:
         n, q = problem.n_players, problem.ends.shape[1]

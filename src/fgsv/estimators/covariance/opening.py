@@ -176,10 +176,10 @@ class Opening:
     is fitted to everything else. The first one draws pairs of complements.
     """
 
-    def __init__(self, problem: Problem, proxy: Proxy, round_size: int | None = None) -> None:
+    def __init__(self, problem: Problem, proxy: Proxy, round_size: int | None = None, plug_in: bool = False) -> None:
         n = problem.n_players
         self._n, self._ends, self._proxy = n, problem.ends, proxy
-        self._per_round = round_size
+        self._per_round, self._plug_in = round_size, plug_in
         self._efficient = problem.semivalue == SHAPLEY
         self._target = Target.of(problem.semivalue, n)
         sizes = np.arange(1, n)
@@ -299,12 +299,16 @@ class Opening:
             return Estimate(self._whole(exact), exact=True, efficient=self._efficient)
         self._current = self._current or self._corrected()
         if not self._closed and self._current is None:
-            return Estimate(self._whole(self._predicted()))  # too few draws: error unknown
+            return Estimate(self._whole(self._predicted(self.epochs[-1].process)))  # too few draws: error unknown
         found, beta = self.combined()
-        check_finite(found.values)
+        values = found.values + (self._proxy.values * beta).sum(axis=1)
+        if self._plug_in:  # the errors stay those of the corrected values
+            epoch = self.epochs[-1]
+            values = self._predicted(self._fitted(epoch.process, self.masks, self._beyond(epoch.beta)))
+        check_finite(values)
         deviations = self._proxy.add_errors(found.deviations, beta)
         return Estimate(
-            self._whole(found.values + (self._proxy.values * beta).sum(axis=1)),
+            self._whole(values),
             deviations.astype(np.float32),
             degrees_of_freedom=max(1.0, found.freedom),
             efficient=self._efficient,
@@ -328,7 +332,7 @@ class Opening:
             exact = in_groups(partition, self.masks, self._target.weights) / counts(self._n)[self.sizes][:, None]
             return np.asarray(exact[2:])
         self._current = self._current or self._corrected()
-        if not self._closed and self._current is None:
+        if self._plug_in or (not self._closed and self._current is None):
             return None
         found = self.corrections_by(partition)
         if self._efficient:
@@ -384,11 +388,11 @@ class Opening:
         values = found.values + self._of_line
         return Correction(values, found.deviations, found.freedom, found.precision), epoch.beta
 
-    def _predicted(self) -> Floats:
-        """Return (n, q): what the process predicts."""
-        epoch = self.epochs[-1]
-        found = predict(self._target, self._cells, self.masks, self._beyond(epoch.beta), epoch.process)
-        return found + self._of_line + (self._proxy.values * epoch.beta).sum(axis=1)
+    def _predicted(self, process: Process) -> Floats:
+        """Return (n, q): what a process predicts."""
+        beta = self.epochs[-1].beta
+        found = predict(self._target, self._cells, self.masks, self._beyond(beta), process)
+        return found + self._of_line + (self._proxy.values * beta).sum(axis=1)
 
     @property
     def _of_line(self) -> Floats:
