@@ -246,6 +246,11 @@ def tasks_of(games: Iterable[str], budgets: Iterable[int], estimators: Iterable[
     return tasks
 
 
+def cell_of(kept: dict[str, Any]) -> tuple[str, int, str]:
+    """Return the game, the budget and the estimator of a row."""
+    return kept["game"], kept["budget"], kept["estimator"]
+
+
 def main() -> None:
     """Measure the cells that are not kept yet."""
     parser = argparse.ArgumentParser("peers", description=__doc__)
@@ -257,11 +262,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=KEPT)
     arguments = parser.parse_args()
-    kept = [
-        each for each in read(arguments.out) if "failure" not in each or each["estimator"] not in arguments.estimators
-    ]
-    done = {(each["game"], each["budget"], each["estimator"]) for each in kept}
     tasks = tasks_of(arguments.games, arguments.budgets, arguments.estimators, arguments.runs)
+    asked = {task.cell for task in tasks}
+    kept = [each for each in read(arguments.out) if "failure" not in each or cell_of(each) not in asked]
+    done = {cell_of(each) for each in kept}
     tasks = [task for task in tasks if task.cell not in done]
     print(f"{len(tasks):,} runs; {len(done)} cells are kept in {arguments.out}", flush=True)
     with parallel_config(backend="loky", inner_max_num_threads=1):

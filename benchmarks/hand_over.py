@@ -1,0 +1,79 @@
+"""Where the opening should end: errors of runs whose opening ends after 0, 512, 1,024 or 2,048 evaluations.
+
+Three games whose values have closed forms, for each number of players: a sum of unanimity games, a nearest-neighbour
+vote and an airport game. Errors are over those of runs without an opening, from the same seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import fgsv
+from fgsv.estimators.covariance import opening
+from fgsv.experiments.repeats import run_all
+from fgsv.types import Floats
+
+GAMES = ("unanimity", "neighbours", "airport")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run."""
+
+    game: str
+    n: int
+    end: int
+    budget: int
+    seed: int
+
+
+def load(name: str, n: int) -> tuple[Any, Floats]:
+    """Return a game of n players that does not say what an evaluation costs, and its values."""
+    rng = np.random.default_rng(n)
+    if name == "unanimity":
+        game: Any = fgsv.games.SumOfUnanimity(n, seed=1)
+    elif name == "airport":
+        game = fgsv.games.Airport(rng.uniform(0.2, 1.0, n) ** 2)
+    else:
+        X, X_test = rng.normal(size=(n, 3)), rng.normal(size=(50, 3))
+        y, y_test = (some[:, 0] + 0.5 * rng.normal(size=len(some)) > 0 for some in (X, X_test))
+        game = fgsv.KNNVote(X, y, X_test, y_test)
+    return fgsv.Game(game, n), np.asarray(game.shapley)
+
+
+def measure(task: Task) -> float:
+    """Return the mean squared error of the player values over their variance."""
+    opening.HAND_OVER = ((task.n, task.end),)
+    game, truth = load(task.game, task.n)
+    found = fgsv.value(game, budget=task.budget, seed=task.seed, opening=task.end > 0)
+    return float(((found.player_values - truth) ** 2).mean() / truth.var())
+
+
+def main() -> None:
+    """Run the benchmark and print a row for each game, number of players and budget."""
+    parser = argparse.ArgumentParser("hand_over", description=__doc__)
+    parser.add_argument("--games", nargs="+", default=list(GAMES), choices=GAMES)
+    parser.add_argument("--players", nargs="+", type=int, default=[12, 40, 64, 128, 350, 1000])
+    parser.add_argument("--ends", nargs="+", type=int, default=[512, 1024, 2048])
+    parser.add_argument("--budgets", nargs="+", type=int, default=[512, 1024, 2048, 4096])
+    parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    header = True
+    for n in arguments.players:
+        for game in arguments.games:
+            for budget in (each for each in arguments.budgets if each < 2**n):
+                errors = {}
+                for end in (0, *arguments.ends):
+                    tasks = [Task(game, n, end, budget, seed) for seed in range(arguments.runs)]
+                    squares = run_all(measure, tasks, jobs=arguments.jobs, label=f"{game}, {n}, {budget}, {end}")
+                    errors[end] = np.sqrt(np.mean(squares))
+                row: dict[str, object] = {"players": n, "game": game, "evaluations": budget, "without": errors[0]}
+                row |= {f"to {end}": errors[end] / errors[0] for end in arguments.ends}
+                print(pd.DataFrame([row]).round(3).to_string(index=False, header=header), flush=True)
+                header = False
