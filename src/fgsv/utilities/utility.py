@@ -207,6 +207,8 @@ class Utility:
         names = ", ".join(output.name for output in self.scored)
         each = f" at each of {len(first.truth)} test points" if first.each_point else ""
         lines = [f"{self.model!r}: {path}", f"players: {players}", f"score: {names}{each}"]
+        if remark := getattr(self.learner, "remark", ""):
+            lines.append(remark)
         if self.min_size:
             lines.append(f"sets of fewer than {self.min_size} rows are padded with uninformative rows")
         if len(self.defaults) <= 5:
