@@ -85,9 +85,10 @@ def write(path: str | Path, document: Mapping[str, Any]) -> None:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Return the document of a saved valuation."""
+    """Return the document of a saved valuation: of a file, or of the folder of `fgsv value --out`."""
+    path = Path(path)
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads((path / "valuation.json" if path.is_dir() else path).read_text(encoding="utf-8"))
         schema = document["schema"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a saved valuation: {error!r}") from None

@@ -438,7 +438,7 @@ class Valuation:
 
     @classmethod
     def load(cls, path: str | Path) -> Valuation:
-        """Read a file written by `save`; the error for a damaged file names the field."""
+        """Read a file written by `save`, or the folder of `fgsv value --out`; an error names the damaged field."""
         from fgsv.valuation import file
 
         return file.from_document(file.read(path), path)
@@ -446,8 +446,7 @@ class Valuation:
 
 def load(path: str | Path) -> Valuation:
     """Read a saved valuation: a file written by `Valuation.save`, or the folder of `fgsv value --out`."""
-    path = Path(path)
-    return Valuation.load(path / "valuation.json" if path.is_dir() else path)
+    return Valuation.load(path)
 
 
 def _group_sums(
