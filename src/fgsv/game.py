@@ -64,6 +64,9 @@ class Game:
     trains some coalitions again, and its intervals hold for the expected utility."""
     targets: Sequence[float] | None = None
     """Weights of the outputs: a precision or standard error to reach is that of their sum, not of every output."""
+    unfitted: Callable[[Coalitions, Floats], Masks] | None = None
+    """Coalitions and their (m, q) values -> (m,) whether a coalition is worth what the empty one is only because a
+    model cannot be fitted to it: a run counts them."""
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -94,6 +97,10 @@ class Game:
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions given by the rows of an (m, n) boolean array."""
         return np.asarray(self.function(np.asarray(masks, dtype=bool)), dtype=float)
+
+    def n_unfitted(self, coalitions: Coalitions, values: Floats) -> int:
+        """Return how many of these coalitions a model cannot be fitted to; 0 for games that do not say."""
+        return 0 if self.unfitted is None else int(self.unfitted(coalitions, values).sum())
 
 
 def player_digest(id: str) -> bytes:
@@ -201,6 +208,7 @@ _OPTIONAL = (
     "old_fingerprint",
     "again",
     "targets",
+    "unfitted",
 )
 
 
@@ -301,10 +309,14 @@ def grouped(game: Any, groups: Any) -> Game:
     if not partition.is_disjoint:
         raise ValueError("a grouped game needs each player in one group, but some players are co-owned")
     inner = as_game(game, partition.n_players)
-    codes, again = partition.codes, inner.again
+    codes, again, unfitted = partition.codes, inner.again, inner.unfitted
 
     def function(masks: Masks) -> ArrayLike:
         return inner.function(masks[:, codes])
+
+    def of_groups(coalitions: Coalitions, values: Floats) -> Masks:
+        assert unfitted is not None
+        return unfitted(Coalitions.from_masks(coalitions.masks()[:, codes]), values)
 
     return Game(
         function,
@@ -316,6 +328,7 @@ def grouped(game: Any, groups: Any) -> Game:
         seconds=inner.seconds,
         grouped_by=partition,
         again=None if again is None else lambda k: lambda masks: again(k)(masks[:, codes]),
+        unfitted=None if unfitted is None else of_groups,
     )
 
 

@@ -93,7 +93,7 @@ def test_an_audit_of_a_table_is_announced_and_followed(tmp_path):
     ("noise", "words"),
     [
         ([0.0] * 8, "8 rows are equal to rows of a provider"),
-        ([1e-6] * 8, "8 rows are nearly equal to rows, none is equal to a row of a provider"),
+        ([1e-6] * 8, "8 rows are nearly equal, and none is equal, to a row of a provider"),
         ([0.0] * 5 + [1e-6] * 3, "5 rows are equal to rows, and 3 more nearly equal to rows, of a provider"),
     ],
 )

@@ -41,8 +41,11 @@ def test_money_after_the_fact(fgsv_command, train, tmp_path):
     amount = ["--amount", "100.00", "--currency", "USD"]
     code, text, notes = fgsv_command("payout", saved, *amount, "--out", tmp_path / "p.csv")
     assert (code, "refused: 100.00 USD" in notes, text, (tmp_path / "p.csv").exists()) == (3, True, "", False)
-    code, text, _ = fgsv_command("payout", saved, *amount, "--json")
+    code, text, _ = fgsv_command("payout", saved.parent, *amount, "--json")  # the folder will do
     assert (code, json.loads(text)["objections"][0]["doubt"]) == (3, "too wide")
+    (saved.parent / "report.html").unlink()
+    code, _, notes = fgsv_command("report", saved.parent)
+    assert (code, (saved.parent / "report.html").exists()) == (0, True), notes
     for name in ("p.csv", "p.json"):
         code, _, notes = fgsv_command("payout", saved, *amount, "--pay-anyway", "--out", tmp_path / name)
         assert code == 0, notes

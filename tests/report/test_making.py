@@ -183,6 +183,8 @@ def test_hours_are_announced_with_a_cheaper_way():
     assert slow.seconds == 50_000
     assert "14 h. Cheaper: --model ridge" in str(slow)
     assert "ridge" not in str(FirstCost(0.6, None, 1, "--model ridge"))
+    told = [FirstCost(seconds, 20_000).is_worth_saying for seconds in (0.01, 0.4, 0.6)]
+    assert told == [False, True, True]  # quick evaluations of a long run too
 
 
 def noisy(tmp_path, weight, n=240):

@@ -154,6 +154,22 @@ def test_neighbours_without_a_table_of_distances(model, monkeypatch):
     expected = fgsv.utility(model, *data)(masks)
     monkeypatch.setattr(neighbours, "_TABLE_BYTES", 0)
     np.testing.assert_allclose(fgsv.utility(model, *data)(masks), expected, atol=1e-12)
+    monkeypatch.setattr(neighbours, "CHUNK_BYTES", 24 * 60 * 7)  # distances of seven test rows at a time
+    np.testing.assert_allclose(fgsv.utility(model, *data)(masks), expected, atol=1e-12)
+
+
+def test_neighbours_of_a_large_table_take_little_memory_and_say_that_they_take_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, X_test = rng.normal(size=(10_000, 1)), rng.normal(size=(2_000, 1))
+    monkeypatch.setattr(neighbours, "_TABLE_BYTES", 0)
+    game = fgsv.utility(KNeighborsRegressor(5), X, X[:, 0], X_test, X_test[:, 0])
+    tracemalloc.start()
+    assert game(np.ones((1, 10_000), dtype=bool)) > 0.999
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6  # all distances at once are 160 MB, and their order as much again
+    assert game.learner.remark == ""
+    assert "fewer test rows" in replace(game.learner, X_test=np.zeros((10**6, 1))).remark
 
 
 def test_neighbours_use_all_rows_of_a_small_set():

@@ -251,7 +251,7 @@ def _counted(copies: Copies, what: str) -> str:
     if not near:
         return f"{exact:,} {what}s are equal to {what}s"
     if not exact:
-        return f"{near:,} {what}s are nearly equal to {what}s, none is equal to a {what}"
+        return f"{near:,} {what}s are nearly equal, and none is equal, to a {what}"
     return f"{exact:,} {what}s are equal to {what}s, and {near:,} more nearly equal to {what}s,"
 
 

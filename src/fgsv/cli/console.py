@@ -132,6 +132,8 @@ def show_result(result: Result) -> None:
     say(f"{valuation.n_evaluations:,} evaluations{known}; {valuation.end}")
     if valuation.failures is not None:
         say(f"warning: {valuation.failures}")
+    if valuation.about_unfitted is not None:
+        say(valuation.about_unfitted)
     if payout is not None:
         say_payout(payout)
 

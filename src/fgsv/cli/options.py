@@ -217,4 +217,4 @@ LastRound = Annotated[
 SeedOfModel = Annotated[int, typer.Option(min=0, help="Random seed of the model and the sample.")]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines")]
-Saved = Annotated[Path, typer.Argument(help="A valuation.json", show_default=False)]
+Saved = Annotated[Path, typer.Argument(help="A valuation.json, or its folder", show_default=False)]

@@ -42,7 +42,7 @@ def report(
     from fgsv.payout import Terms
     from fgsv.report import Result, check_file, render
 
-    page = out or saved.with_name("report.html")
+    page = out or (saved / "report.html" if saved.is_dir() else saved.with_name("report.html"))
     check_file(page, force=force)
     result = Result.load(saved)
     if before is not None:
@@ -61,7 +61,7 @@ def report(
 
 def compare(
     first: option.Saved,
-    second: Annotated[Path, typer.Argument(help="Another valuation.json", show_default=False)],
+    second: Annotated[Path, typer.Argument(help="Another valuation.json, or its folder", show_default=False)],
     confidence: option.Confidence = 0.95,
     as_json: option.Json = False,
 ) -> None:

@@ -45,6 +45,7 @@ def document_of(result: Result) -> dict[str, Any]:
         "verdict": result.verdict.to_dict(),
         "n_evaluations": valuation.n_evaluations,
         "n_known": valuation.n_known,
+        "n_unfitted": valuation.n_unfitted,
         "efficient": valuation.efficient,
         "stopped": valuation.stopped,
         "end": valuation.end.to_dict(),

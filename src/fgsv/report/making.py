@@ -34,6 +34,7 @@ from fgsv.semivalue import SHAPLEY
 from fgsv.tables.corpus import Corpus, Opened
 from fgsv.tables.folds import error_of_test_rows, jackknife_half_width
 from fgsv.tables.metrics import LEAST_OF_TEXT, alternatives, little_to_share
+from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
 
 TIME_OF_AUDIT = 0.5
@@ -251,6 +252,8 @@ def cheaper(table: Opened) -> str:
     elif table.game.independent_rows:
         models = models if table.dataset.task == "classification" else "ridge or knn"
         ways.append(f"--model {models}, which are fitted in batches")
+    elif isinstance(table.game.learner, Neighbours):
+        ways.append("fewer test rows (--test-fraction)")
     if table.dataset.units is None:
         ways.append("larger players (--unit COLUMN), which need fewer evaluations")
     return " or ".join(ways)

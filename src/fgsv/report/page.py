@@ -98,6 +98,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "audit": None if result.audit is None else _audit(result.audit, aggregate_only),
         "has_history": "convergence" in charts,
         "failures": "No evaluation failed." if valuation.failures is None else f"{valuation.failures}.",
+        "unfitted": "" if valuation.about_unfitted is None else f"{valuation.about_unfitted}.",
         "notes": [] if source is None else source.notes,
         "facts": [*_facts(valuation, source), *_seal_facts(result)],
         "css": _asset("report.css"),

@@ -10,6 +10,8 @@ PILOT = 2048
 """Evaluations whose time is told where it is not known how many a run takes."""
 WORTH_SAYING = 0.5
 """Seconds of one evaluation from which on the cost of a run is announced."""
+LONG = 600.0
+"""Seconds of a run from which on its cost is announced."""
 TOO_LONG = 3600.0
 """Seconds from which on a cheaper way is suggested."""
 
@@ -46,11 +48,15 @@ class FirstCost:
 
     @property
     def is_worth_saying(self) -> bool:
-        """Whether an evaluation takes long enough for the user to be told."""
-        return self.seconds_of_all >= WORTH_SAYING
+        """Whether an evaluation, or the run, takes long enough for the user to be told."""
+        return self.seconds_of_all >= WORTH_SAYING or self._seconds_said >= LONG
+
+    @property
+    def _seconds_said(self) -> float:
+        return PILOT * self.seconds_each if self.seconds is None else self.seconds
 
     def __str__(self) -> str:
-        seconds = PILOT * self.seconds_each if self.seconds is None else self.seconds
+        seconds = self._seconds_said
         what = f"the first {PILOT:,}" if self.n_evaluations is None else f"this run of {self.n_evaluations:,}"
         one = f"one evaluation of all the data takes about {duration(self.seconds_of_all)}"
         cheaper = f". Cheaper: {self.advice}" if seconds >= TOO_LONG and self.advice else ""

@@ -69,6 +69,7 @@ class Progress:
     round_seconds: float = 0.0
     failures: Failures | None = None
     last_look: int = 0
+    n_unfitted: int = 0
     end: End = field(default=End(Reason.INTERRUPTED, "not ended"))
 
     @property
@@ -105,6 +106,7 @@ class Progress:
             failures=self.failures,
             is_estimate=self.is_estimate,
             n_known=self.n_free + self.estimator.n_known,
+            n_unfitted=self.n_unfitted,
         )
 
     def ended(self, end: End) -> Valuation:
@@ -121,11 +123,9 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
     start = time.monotonic()
     settings, evaluator = run.settings, evaluate.evaluator
     evaluator.recorder.beginning(evaluator.beginning.content(run.partition))
-    ends, mark = evaluate.ends(), evaluator.mark()
-    free = evaluator.beginning.counter()
-    for check in (getattr(rule, "check", None) for rule in run.rules):
-        if check is not None:
-            check(ends[1] - ends[0])
+    ends, mark, free = evaluate.ends(), evaluator.mark(), evaluator.beginning.counter()
+    for check in (rule.check for rule in run.rules if hasattr(rule, "check")):
+        check(ends[1] - ends[0])
     with one_thread():
         estimator = evaluator.recorder.estimator = InUnits(run.method, run.problem(ends, evaluate))
     failures, repeats = evaluator.failures_of_run, Repeats(run.game, ends, settings.on_error)
@@ -163,6 +163,7 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
                     now - progress.seconds,
                     failures(mark),
                     progress.n_evaluations if is_look(progress) else progress.last_look,
+                    progress.n_unfitted + run.game.n_unfitted(draws.coalitions, values),
                 )
             end = met(run.rules, progress) if progress.is_estimate else None
         except KeyboardInterrupt:

@@ -90,5 +90,5 @@ def weighted(door: Door, weights: ArrayLike | None) -> Door:
         return door
     numbers = np.asarray(weights, dtype=float)
     fingerprint = door.game.fingerprint and f"{door.game.fingerprint}/outputs {numbers.tolist()}"
-    game = replace(door.game, outputs=None, fingerprint=fingerprint, targets=None)
+    game = replace(door.game, outputs=None, fingerprint=fingerprint, targets=None, unfitted=None)
     return View(door, game, lower=lambda values: (values @ numbers)[:, None])

@@ -118,35 +118,27 @@ class Fitted:
     @classmethod
     def to(cls, frame: pd.DataFrame, columns: Columns) -> Fitted:
         """Fit the preprocessing to a frame."""
-        fitted = transformer(columns).fit(frame)
-        numeric = [fitted.named_transformers_[name] for name in ("numbers", "dates") if getattr(columns, name)]
+        medians: list[float] = []
+        means: list[float] = []
+        scales: list[float] = []
+        for numbers in _numeric(frame, columns):
+            middle = _medians(numbers)
+            scaler = StandardScaler().fit(np.where(np.isnan(numbers), middle, numbers))
+            medians += middle.tolist()
+            means += scaler.mean_.tolist()
+            scales += scaler.scale_.tolist()
         words, shared = [], []
         if columns.categories:
-            encoder = fitted.named_transformers_["categories"]["columns"]
+            encoder = _encoder().fit(ToWords().transform(frame[list(columns.categories)]))
             for known, rare in zip(encoder.categories_, encoder.infrequent_categories_, strict=True):
                 few = set() if rare is None else set(rare)
                 words.append(tuple(str(word) for word in known if word not in few))
                 shared.append(rare is not None)
-
-        def learned(step: str, name: str) -> tuple[float, ...]:
-            return tuple(float(number) for each in numeric for number in getattr(each[step], name))
-
-        return cls(
-            columns,
-            learned("impute", "statistics_"),
-            learned("scale", "mean_"),
-            learned("scale", "scale_"),
-            tuple(words),
-            tuple(shared),
-        )
+        return cls(columns, tuple(medians), tuple(means), tuple(scales), tuple(words), tuple(shared))
 
     def transform(self, frame: pd.DataFrame) -> Floats:
         """Return a frame as numbers, like the fitted `transformer`."""
-        parts = []
-        if self.columns.numbers:
-            parts.append(ToFloats().transform(frame[list(self.columns.numbers)]))
-        if self.columns.dates:
-            parts.append(ToDays().transform(frame[list(self.columns.dates)]))
+        parts = _numeric(frame, self.columns)
         if parts:
             numbers = np.column_stack(parts)
             numbers = np.where(np.isnan(numbers), self.medians, numbers)
@@ -168,18 +160,33 @@ class Fitted:
         return cls(columns, medians, means, scales, words, tuple(document["shared"]))
 
 
+def _numeric(frame: pd.DataFrame, columns: Columns) -> list[Floats]:
+    """Return the numbers and the dates of a frame as floats, those that there are."""
+    kinds = ((ToFloats(), columns.numbers), (ToDays(), columns.dates))
+    return [kind.transform(frame[list(names)]) for kind, names in kinds if names]
+
+
+def _medians(numbers: Floats) -> Floats:
+    """Return what SimpleImputer learns, 0 for an empty column; it sorts whole masked arrays, which is slow."""
+    known = (column[~np.isnan(column)] for column in numbers.T)
+    return np.array([np.median(each) if len(each) else 0.0 for each in known])
+
+
+def _encoder() -> OneHotEncoder:
+    return OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist", sparse_output=False)
+
+
 def transformer(columns: Columns) -> ColumnTransformer:
     """Return the transformer, not yet fitted, that turns a frame into an array of floats."""
     numeric = [
         ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
         ("scale", StandardScaler()),
     ]
-    words = OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist", sparse_output=False)
     return ColumnTransformer(
         [
             ("numbers", Pipeline([("floats", ToFloats()), *numeric]), list(columns.numbers)),
             ("dates", Pipeline([("days", ToDays()), *numeric]), list(columns.dates)),
-            ("categories", Pipeline([("words", ToWords()), ("columns", words)]), list(columns.categories)),
+            ("categories", Pipeline([("words", ToWords()), ("columns", _encoder())]), list(columns.categories)),
         ],
         sparse_threshold=0.0,
     )

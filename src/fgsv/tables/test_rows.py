@@ -111,7 +111,8 @@ def contents_of(rows: pd.DataFrame) -> list[bytes]:
         for row, cell in zip(np.flatnonzero(text), rows.loc[text, name].astype(str), strict=True):
             words[row].append(f"{name}={cell}")
     numbers[np.isnan(numbers)] = np.nan  # of all NaN the same one
-    return [each.tobytes() + "\0".join(text).encode() for each, text in zip(numbers, words, strict=True)]
+    content, width = numbers.tobytes(), numbers.itemsize * len(names)  # slices of it: rows of an array are slow
+    return [content[i * width : (i + 1) * width] + "\0".join(text).encode() for i, text in enumerate(words)]
 
 
 def _numbers(column: pd.Series[Any]) -> Floats:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
-from fgsv.types import Floats, Ints
+from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.data import Data, take_rows, with_all_classes
 from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
 from fgsv.utilities.scores import Need, Predictions
 from fgsv.utilities.seeds import FreshSeeds
+
+_PROBED = 32
+"""Rows of one class that a model is tried on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,21 @@ class OneByOne:
             ranks=self._ranks(model) if "ranks" in needs else None,
             estimators=(model if self.data.classes is None else with_all_classes(model, self.data.classes),),
         )
+
+    def unfitted(self, sets: RowSets) -> Masks:
+        """Return whether the one set of a chunk has one class, and the model needs two."""
+        one_class = self.data.n_classes > 0 and len(np.unique(self.data.labels[sets.explicit().listed])) == 1
+        return np.array([one_class and self._needs_two_classes])
+
+    @cached_property
+    def _needs_two_classes(self) -> bool:
+        """Whether a few rows of one class are refused; one fit, since the answer is the same for all of them."""
+        rows = np.flatnonzero(self.data.labels == self.data.labels[0])[:_PROBED]
+        few = RowSets(self.data.n_rows, rows, np.array([0, len(rows)]), np.zeros(1, dtype=bool))
+        try:
+            return not self.predict(few, frozenset()).fitted[0]
+        except Exception:  # fails for another reason, as the run will have said
+            return False
 
     def _values(self, model: Any) -> Floats:
         return np.asarray(model.predict(self.data.X_test), dtype=float).reshape(1, -1)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError, describe
-from fgsv.types import Floats, Masks
+from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.batched.scaling import SCALERS, scaling_of
 from fgsv.utilities.data import Data, Kind, NullSampler, read
@@ -41,6 +41,12 @@ class Learner(Protocol):
     @property
     def memory(self) -> tuple[int, int]: ...  # noqa: D102
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions: ...  # noqa: D102
+
+
+class Choosy(Learner, Protocol):
+    """A learner that cannot be fitted to every set of rows, and says to which."""
+
+    def unfitted(self, sets: RowSets) -> Masks: ...  # noqa: D102
 
 
 _TWINS: dict[type, Callable[..., Learner | str]] = {
@@ -147,27 +153,46 @@ class Utility:
         return values[:, 0] if self.outputs is None else values
 
     def _evaluate(self, coalitions: Coalitions) -> Floats:
-        sets = self.units.row_sets(coalitions)
-        if self.min_size:
-            sets = pad(sets, self.min_size)
-        values = np.tile(self.defaults, (len(sets), 1))
-        nonempty = np.flatnonzero(sets.sizes > 0)
+        values = np.tile(self.defaults, (len(coalitions), 1))
         needs = frozenset(output.need for output in self.scored)
-        sets = sets.take(nonempty)
-        lengths = sets.sizes if self.learner.lists_members else sets.n_listed
-        for chunk in sets.chunks(lengths, *self.learner.memory):
+        for chunk, sets in self._chunks(coalitions, np.ones(len(coalitions), dtype=bool)):
             try:
-                predictions = self.learner.predict(sets.take(chunk), needs)
+                predictions = self.learner.predict(sets, needs)
                 if not predictions.fitted.any():
                     continue
                 scores = np.concatenate([output.measure(predictions) for output in self.scored], axis=1)
             except Exception as error:
                 if not self.independent_rows:
                     raise
-                coalition = describe(coalitions, int(nonempty[chunk[0]]))
+                coalition = describe(coalitions, int(chunk[0]))
                 raise GameError(f"{type(self.model).__name__} failed on {coalition}: {error}") from error
-            values[nonempty[chunk[predictions.fitted]]] = scores[predictions.fitted]
+            values[chunk[predictions.fitted]] = scores[predictions.fitted]
         return values
+
+    def _chunks(self, coalitions: Coalitions, wanted: Masks) -> Iterator[tuple[Ints, RowSets]]:
+        """Yield the positions of wanted coalitions that are not empty, and their rows, as many as fit into memory."""
+        sets = self.units.row_sets(coalitions)
+        if self.min_size:
+            sets = pad(sets, self.min_size)
+        nonempty = np.flatnonzero(wanted & (sets.sizes > 0))
+        sets = sets.take(nonempty)
+        lengths = sets.sizes if self.learner.lists_members else sets.n_listed
+        for chunk in sets.chunks(lengths, *self.learner.memory):
+            yield nonempty[chunk], sets.take(chunk)
+
+    @property
+    def unfitted(self) -> Callable[[Coalitions, Floats], Masks] | None:
+        """Which of m coalitions, with their values, the model cannot be fitted to: (m,). None if it always can."""
+        return self._unfitted if hasattr(self.learner, "unfitted") else None
+
+    def _unfitted(self, coalitions: Coalitions, values: Floats) -> Masks:
+        learner = cast(Choosy, self.learner)
+        found = np.zeros(len(coalitions), dtype=bool)
+        suspects = (values == self.defaults).all(axis=1)
+        for some in slices(coalitions, self.units.n_rows):
+            for chunk, sets in self._chunks(coalitions[some], suspects[some]):
+                found[some][chunk] = learner.unfitted(sets)
+        return found
 
     def groups_of_players(self, groups: Any) -> Any:
         """Return the groups of the units if `groups` are labels of the rows; otherwise `groups` as they are."""
@@ -182,6 +207,8 @@ class Utility:
         names = ", ".join(output.name for output in self.scored)
         each = f" at each of {len(first.truth)} test points" if first.each_point else ""
         lines = [f"{self.model!r}: {path}", f"players: {players}", f"score: {names}{each}"]
+        if remark := getattr(self.learner, "remark", ""):
+            lines.append(remark)
         if self.min_size:
             lines.append(f"sets of fewer than {self.min_size} rows are padded with uninformative rows")
         if len(self.defaults) <= 5:
@@ -228,9 +255,10 @@ def utility(
     `per_test_point` the score at each test point is an output of its own.
 
     `empty`: the worth of a coalition that the model cannot be fitted to, one number or one for each output. These
-    are the empty coalition and, for models that need two classes, coalitions of one. Default: the score of the
-    best constant. A fit that fails for another reason ends a run with an error that names the coalition, or is worth
-    the same and counted in the result's `failures` if the run says `on_error="empty"`.
+    are the empty coalition and, for models that need two classes, coalitions of one; the result's `n_unfitted`
+    counts them. Default: the score of the best constant. A fit that fails for another reason ends a run with an error
+    that names the coalition, or is worth the same and counted in the result's `failures` if the run says
+    `on_error="empty"`.
 
     `min_size`, `null`: coalitions of fewer rows are padded with uninformative rows, drawn once: rows of the data
     with shuffled labels, or what a callable (X, y, size, rng) -> (X, y) returns.

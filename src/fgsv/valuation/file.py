@@ -58,6 +58,7 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "settings": {} if valuation.settings is None else valuation.settings.to_dict(),
         "info": ({} if failures is None else {"failures": asdict(failures)})
         | ({"known": valuation.n_known} if valuation.n_known else {})
+        | ({"unfitted": valuation.n_unfitted} if valuation.n_unfitted else {})
         | ({} if valuation.seed_noise is None else {"seed_noise": valuation.seed_noise.to_dict()}),
     }
 
@@ -84,9 +85,10 @@ def write(path: str | Path, document: Mapping[str, Any]) -> None:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Return the document of a saved valuation."""
+    """Return the document of a saved valuation: of a file, or of the folder of `fgsv value --out`."""
+    path = Path(path)
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        document = json.loads((path / "valuation.json" if path.is_dir() else path).read_text(encoding="utf-8"))
         schema = document["schema"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a saved valuation: {error!r}") from None
@@ -133,6 +135,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         field("weights", lambda stated: tuple(map(float, stated)), optional=True),
         finished=field("finished", bool),
         n_known=field("info", lambda stated: int(stated.get("known", 0))),
+        n_unfitted=field("info", lambda stated: int(stated.get("unfitted", 0))),
         seed_noise=field("info", lambda _: SeedNoise.from_dict(info["seed_noise"]) if "seed_noise" in info else None),
     )
     if field("stopped", str) != loaded.stopped:

@@ -90,6 +90,8 @@ class Valuation:
     """Evaluations that were known before the run (`start=`) and used; `n_evaluations` does not count them."""
     seed_noise: SeedNoise | None = None
     """The error of training seeds, where every coalition was trained with a seed of its own."""
+    n_unfitted: int = 0
+    """Evaluations of coalitions that the model cannot be fitted to, which are worth what the empty one is."""
 
     @classmethod
     def of(
@@ -107,6 +109,7 @@ class Valuation:
         failures: Failures | None = None,
         is_estimate: bool = True,
         n_known: int = 0,
+        n_unfitted: int = 0,
     ) -> Valuation:
         """Return the valuation of a partition from an estimate; `ends` are U(0) and U(N), (2, q)."""
         single = game.outputs is None and ends.shape[1] == 1
@@ -150,6 +153,7 @@ class Valuation:
             failures,
             is_estimate=is_estimate,
             n_known=n_known,
+            n_unfitted=n_unfitted,
         )
 
     @property
@@ -161,6 +165,15 @@ class Valuation:
     def stopped(self) -> str:
         """Why the run ended, as text."""
         return str(self.end)
+
+    @property
+    def about_unfitted(self) -> str | None:
+        """How many coalitions the model could not be fitted to, in words; None if there were none."""
+        if not self.n_unfitted:
+            return None
+        were = "evaluation was of a coalition" if self.n_unfitted == 1 else "evaluations were of coalitions"
+        why = "that the model cannot be fitted to, such as those of one class"
+        return f"{self.n_unfitted:,} {were} {why}: worth the same as the empty one"
 
     @property
     def info(self) -> dict[str, Any]:
@@ -412,6 +425,7 @@ class Valuation:
         known = f" and {self.n_known} known before" if self.n_known else ""
         how = f"{self.method}: {self.n_evaluations} evaluations{known}; {self.end}; U(N) - U(0) = {total}"
         failed = [] if self.failures is None else [str(self.failures)]
+        failed += [] if self.about_unfitted is None else [self.about_unfitted]
         if self.seed_noise is not None:
             failed.append(f"intervals include training seeds ({self.seed_noise.n_evaluations} more trainings)")
         return [how, *failed, *([] if self.about_shares is None else [self.about_shares])]
@@ -424,7 +438,7 @@ class Valuation:
 
     @classmethod
     def load(cls, path: str | Path) -> Valuation:
-        """Read a file written by `save`; the error for a damaged file names the field."""
+        """Read a file written by `save`, or the folder of `fgsv value --out`; an error names the damaged field."""
         from fgsv.valuation import file
 
         return file.from_document(file.read(path), path)
@@ -432,8 +446,7 @@ class Valuation:
 
 def load(path: str | Path) -> Valuation:
     """Read a saved valuation: a file written by `Valuation.save`, or the folder of `fgsv value --out`."""
-    path = Path(path)
-    return Valuation.load(path / "valuation.json" if path.is_dir() else path)
+    return Valuation.load(path)
 
 
 def _group_sums(

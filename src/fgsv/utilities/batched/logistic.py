@@ -63,7 +63,7 @@ class Logistic:
         """Fit every set that has at least two classes, and predict the test points."""
         weights = self.fit(sets)
         present = sets.counts(self.codes, self.n_classes) > 0
-        fitted = present.sum(axis=1) > 1
+        fitted = ~self.unfitted(sets)
         if self.n_classes == 2:
             return two_class_predictions(fitted, weights[:, 1] @ self.X_test.T, needs)
         scores = self.X_test @ weights.transpose(0, 2, 1)
@@ -73,6 +73,10 @@ class Logistic:
             labels=scores.argmax(axis=2) if "labels" in needs else None,
             probabilities=softmax(scores) if "probabilities" in needs else None,
         )
+
+    def unfitted(self, sets: RowSets) -> Masks:
+        """Return (m,) whether a set has fewer than two classes."""
+        return np.count_nonzero(sets.counts(self.codes, self.n_classes), axis=1) < 2
 
     def fit(self, sets: RowSets) -> Floats:
         """Return (m, C, d) weights: 0 for absent classes, for the first of two, and for sets of one class."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from fgsv.types import Floats, Ints
+from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.batched.scaling import scales
 from fgsv.utilities.data import Data
 from fgsv.utilities.row_sets import RowSets
@@ -40,6 +40,15 @@ class NaiveBayes:
         """Bytes for each set, whatever its length, and for each row of a set."""
         width = int(self.X.shape[1])
         return 8 * len(self.X_test) * (3 * self.n_classes + 2 * width), 8 * (3 * width + self.n_classes)
+
+    def unfitted(self, sets: RowSets) -> Masks:
+        """Return (m,) whether a set has several classes and no variance to smooth with."""
+        sets = sets.explicit()
+        first, last = self.X[sets.listed[sets.starts[:-1]]], self.X[sets.listed[sets.starts[1:] - 1]]
+        alike = np.flatnonzero((first == last).all(axis=1) | (self.smoothing == 0))  # the others vary
+        found = np.zeros(len(sets), dtype=bool)
+        found[alike] = ~self.predict(sets.take(alike), frozenset()).fitted
+        return found
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit every set and predict the test points from the classes' likelihoods."""

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from fgsv.types import Floats, Ints
 from fgsv.utilities.batched.scaling import scales
 from fgsv.utilities.data import Data
-from fgsv.utilities.row_sets import RowSets
+from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
 from fgsv.utilities.scores import Need, Predictions
 
 _TABLE_BYTES = 512 * 2**20
 """Up to this size, tables of all rows in order of distance are kept; above it, distances are computed each time."""
+_MANY = 10**9
+"""Distances of one evaluation, about ten seconds, from which on users are told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,14 @@ class Neighbours:
         n_test = len(self.X_test)
         per_row = 0 if self.scaling is None else 32 * self.X.shape[1]
         return len(self.X) + n_test * per_point, (12 if self.order is not None else 24) * n_test + per_row
+
+    @property
+    def remark(self) -> str:
+        """What to know before the first evaluation; empty where distances are few or known."""
+        n_test, n_rows = len(self.X_test), len(self.X)
+        if self.order is not None or n_test * n_rows < _MANY:
+            return ""
+        return f"an evaluation compares {n_test:,} test rows with up to {n_rows:,}: fewer test rows make it quicker"
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Let the nearest members of each set vote on every test point."""
@@ -108,10 +118,15 @@ class Neighbours:
             scale = scales(self.scaling, rows, counted)[:, None, :]
             first = rows[:, :1]  # distances from a member lose fewer digits than distances from zero
             rows, points = (rows - first) / scale, (points - first) / scale
-        squares = np.where(counted, (rows**2).sum(axis=2), np.inf)
-        gaps = squares[:, None, :] - 2 * points @ rows.transpose(0, 2, 1)
-        k = self.n_neighbours
-        return np.take_along_axis(members[:, None, :], np.argpartition(gaps, k - 1, axis=2)[:, :, :k], axis=2)
+        squares, k = np.where(counted, (rows**2).sum(axis=2), np.inf)[:, None, :], self.n_neighbours
+        nearest = np.empty((len(members), len(self.X_test), k), dtype=members.dtype)
+        step = max(1, CHUNK_BYTES // (24 * members.size))  # all distances of one large set may fill the memory
+        for first_point in range(0, len(self.X_test), step):
+            some = slice(first_point, first_point + step)
+            gaps = squares - 2 * points[..., some, :] @ rows.transpose(0, 2, 1)
+            found = np.argpartition(gaps, k - 1, axis=2)[:, :, :k]
+            nearest[:, some] = np.take_along_axis(members[:, None, :], found, axis=2)
+        return nearest
 
 
 def _look_up(order: NDArray[np.int32], places: NDArray[np.integer]) -> Ints:

@@ -1,0 +1,92 @@
+"""Coalitions that a model cannot be fitted to are worth the empty one, and counted."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+import fgsv
+from fgsv.coalitions import Coalitions
+from fgsv.report import Result, render
+from fgsv.report.documents import document_of
+
+N = 7
+LABELS = np.array([0, 0, 0, 1, 1, 1, 0])
+MASKS = np.array(list(product([False, True], repeat=N)))
+ONE_CLASS = np.array([len(set(LABELS[mask])) == 1 for mask in MASKS])
+
+
+def rows(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, size=(N, 2)).astype(float)
+    return X, LABELS, rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+
+
+CASES = {
+    "batched": (LogisticRegression(), ONE_CLASS),
+    "a scaler before it": (make_pipeline(StandardScaler(), LogisticRegression()), ONE_CLASS),
+    "one by one": (SVC(), ONE_CLASS),
+    "fits one class": (DecisionTreeClassifier(random_state=0), np.zeros(len(MASKS), bool)),
+    "neighbours": (KNeighborsClassifier(2), np.zeros(len(MASKS), bool)),
+    "no variance": (
+        GaussianNB(),
+        np.array([len(set(LABELS[mask])) > 1 and np.ptp(rows()[0][mask], axis=0).max() == 0 for mask in MASKS]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_labels_say_which_coalitions_are_counted(case):
+    model, expected = CASES[case]
+    for scoring in ("accuracy", "roc_auc"):  # a model of one class has the worth of the empty set by the second
+        game = fgsv.utility(model, *rows(), scoring=scoring)
+        values = game(MASKS)[:, None]
+        if game.unfitted is None:
+            assert not expected.any()
+        else:
+            np.testing.assert_array_equal(game.unfitted(Coalitions.from_masks(MASKS), values), expected)
+
+
+def test_a_model_that_needs_two_classes_says_so_in_every_form(tmp_path):
+    game = fgsv.utility(LogisticRegression(), *rows())
+    result = fgsv.exact(game)
+    result.save(tmp_path / "saved.json")
+    assert fgsv.load(tmp_path / "saved.json").n_unfitted == result.n_unfitted == ONE_CLASS.sum()
+    assert result.about_unfitted in repr(result)
+    assert result.about_unfitted in result._repr_html_()
+    assert result.about_unfitted in render(result)
+    assert document_of(Result(result))["n_unfitted"] == result.n_unfitted
+    assert fgsv.exact(fgsv.utility(Ridge(), *rows(), scoring="r2")).about_unfitted is None
+    assert result.regroup(list("aabbccc")).n_unfitted == result.n_unfitted
+
+
+def test_units_padding_and_groups_as_players():
+    X, y, X_test, y_test = rows()
+    units = [0, 0, 1, 2, 2, 3, 3]  # classes 0, 0, 1 and both
+    game = fgsv.utility(LogisticRegression(), X, y, X_test, y_test, units=units)
+    assert fgsv.exact(game).n_unfitted == 4  # the first two together or alone, and the third alone
+    whole = fgsv.grouped(fgsv.utility(LogisticRegression(), X, y, X_test, y_test), units)
+    assert fgsv.exact(whole).n_unfitted == 4
+    padded = fgsv.utility(LogisticRegression(), X, y, X_test, y_test, min_size=4)
+    assert 0 < fgsv.exact(padded).n_unfitted < ONE_CLASS.sum()
+
+
+def test_a_run_counts_the_same_however_it_runs(tmp_path):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(20, 3)), rng.integers(0, 2, 20)
+    game = fgsv.utility(SVC(), X, y, X, y)
+    alone = fgsv.value(game, budget=50, ledger=tmp_path / "run.db")
+    assert 0 < alone.n_unfitted < 25
+    for options in ({"ledger": tmp_path / "run.db"}, {"on_error": "empty"}):
+        again = fgsv.value(game, budget=50, **options)
+        assert (again.n_unfitted, again.failures) == (alone.n_unfitted, None)
+    assert fgsv.verify(alone, tmp_path / "run.db") == []
