@@ -24,11 +24,11 @@ TOKENIZER = tiny.tokenizer()
 MASK = np.array([True, False, True, False, True, True])
 
 
-def game(model=None, **options):
+def game(model=None, tests=tiny.TESTS, **options):
     given = {"tokenizer": TOKENIZER, "learning_rate": 3e-2, "context": 24, "rank": 2, "alpha": 4, "epochs": 2}
     if "steps" in options:
         del given["epochs"]
-    return fine_tuned(tiny.TEXTS, tiny.TESTS, model=model or tiny.llama(), **(given | options))
+    return fine_tuned(tiny.TEXTS, tests, model=model or tiny.llama(), **(given | options))
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +173,18 @@ def test_the_frame_follows_what_values_depend_on(tiny_game):
     assert all(each.frame != tiny_game.frame for each in changed)
     assert all(each.player_digests() == tiny_game.player_digests() for each in changed)
     assert game(adapters_at_once=3, compile=True).fingerprint == tiny_game.fingerprint
+
+
+def test_other_test_texts_take_the_same_model(tiny_game):
+    tests = {"all": [text for texts in tiny.TESTS.values() for text in texts], "one": ["it was the age"]}
+    utility = tiny_game.function.with_tests(tests)
+    assert utility.network is tiny_game.function.network
+    found, expected = utility.game(tiny_game.frame), game(tests=tests)
+    assert found.fingerprint == expected.fingerprint
+    assert found.outputs == ("all", "one")
+    np.testing.assert_allclose(found(MASK[None]), expected(MASK[None]), rtol=1e-5)
+    weights = tiny_game.function.divisors
+    np.testing.assert_allclose(found(MASK[None])[0, 0], tiny_game(MASK[None])[0] @ weights / weights.sum(), rtol=1e-5)
 
 
 def test_it_says_how_it_trains(tiny_game):

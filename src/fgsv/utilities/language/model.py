@@ -20,6 +20,9 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LOGIT_BYTES = {"cuda": 2**29, "cpu": 2**25}
 """Logits that are computed at once: the vocabulary is large, and those of all tokens would not fit."""
 
+HUB_SECONDS = 10.0
+"""Longest wait for the hub to say that it has a model."""
+
 
 @dataclass(frozen=True, eq=False)
 class Network:
@@ -167,7 +170,8 @@ def chunk(n_tokens: int, n_words: int, device: torch.device) -> int:
 def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[Any, Any]:
     """Return a model on a device, in a precision, and its tokenizer; each is an object, a folder or a hub name.
 
-    An object is copied: the one that was given stays as it is.
+    An object is copied: the one that was given stays as it is. Of a hub name, the copy in the hub's cache is used, if
+    there is one, so that a run finds the weights that it began with.
     """
     transformers = optional("transformers", "language models", "language")
     if dtype not in DTYPES:
@@ -178,9 +182,9 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
     if tokenizer is None and not named:
         raise ValueError("a model that is an object needs its tokenizer: give tokenizer=...")
     try:
-        found = transformers.AutoModelForCausalLM.from_pretrained(str(model)) if named else copy.deepcopy(model)
+        found = _fetched(transformers.AutoModelForCausalLM, str(model)) if named else copy.deepcopy(model)
         if tokenizer is None or isinstance(tokenizer, str | Path):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(tokenizer or model))
+            tokenizer = _fetched(transformers.AutoTokenizer, str(tokenizer or model))
     except (OSError, ValueError) as error:
         raise ValueError(
             f"cannot load the language model {str(model)!r}: {error}\n"
@@ -194,6 +198,28 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
     if found.config.is_encoder_decoder:
         raise ValueError(f"{type(found).__name__} has an encoder: expected a causal language model without one")
     return found.to(device, DTYPES[dtype]).eval().requires_grad_(False), tokenizer
+
+
+def _fetched(kind: Any, name: str) -> Any:
+    """Load a model or a tokenizer from a folder, from the hub's cache on this machine, or else from the hub."""
+    if Path(name).is_dir():
+        return kind.from_pretrained(name)
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    try:
+        return kind.from_pretrained(snapshot_download(name, local_files_only=True))
+    except (OSError, ValueError):  # not there, or not whole
+        pass
+    try:
+        HfApi().model_info(name, timeout=HUB_SECONDS)  # without an answer, a download would try again and again
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ValueError(
+            f"there is no such folder, the cache of the hub ({constants.HF_HUB_CACHE}) does not have it, and the hub "
+            f"does not give it ({reason}). Name the folder of a model; `hf download {name} --local-dir FOLDER` makes "
+            "one on a machine with a connection"
+        ) from error
+    return kind.from_pretrained(name)
 
 
 def projections(model: Any) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,8 @@ from fgsv.utilities.language.model import (
 from fgsv.utilities.language.texts import read_documents, read_tests
 from fgsv.utilities.language.tokens import Reader, Sequences, sequences_of_documents, sequences_of_tests
 
+Domains = Mapping[str, Sequence[tuple[str, str]]]
+"""Domain of test texts -> pairs of a prompt, which may be empty, and an answer."""
 CONTEXT = 1024
 """Most tokens of a sequence, if not said otherwise and the model takes as many."""
 MOST_ADAPTERS, MOST_COMPILED = 512, 64
@@ -87,23 +90,22 @@ class FineTuned:
     def __init__(
         self,
         network: Network,
+        reader: Reader,
         documents: Sequences,
-        tests: Sequences,
+        domains: Domains,
         players: bytes,
-        divisors: Floats,
         settings: Settings,
         *,
         compiles: bool,
         adapters_at_once: int | None,
     ) -> None:
         self.network = network
+        self.reader = reader
         self.settings = settings
         self.documents = documents
-        self.tests = tests
         self.players = players
         """16 bytes for each player."""
-        self.divisors = divisors
-        """(q,) what the log-likelihood of a domain is divided by: tokens, or bytes and log 2."""
+        self._set_tests(domains)
         self.compiles = compiles
         """Whether full stacks of adapters are trained by compiled code."""
         self.adapted: AdaptedModel = adapt(
@@ -114,6 +116,31 @@ class FineTuned:
         self._asked = adapters_at_once
         self._tokens = documents.tokens.to(self.adapted.device)
         self._counted = documents.counted.to(self.adapted.device)
+
+    def _set_tests(self, domains: Domains) -> None:
+        self.domains = domains
+        self.tests = sequences_of_tests(self.reader, domains, self.settings.context)
+        self.divisors = _divisors(self.tests, domains, self.settings.per)
+        """(q,) what the log-likelihood of a domain is divided by: tokens, or bytes and log 2."""
+
+    def with_tests(self, tests: Mapping[str, Sequence[str | tuple[str, str]]]) -> FineTuned:
+        """Return the same with other test texts; the model is shared, not loaded again."""
+        other = copy.copy(self)
+        other._set_tests(read_tests(tests))
+        other.__dict__.pop("sequences_at_once", None)
+        return other
+
+    def game(self, frame: Mapping[str, str]) -> Game:
+        """Return the game of this utility; `frame` has what its frame has besides the test texts."""
+        return Game(
+            self,
+            self.n_players,
+            outputs=tuple(self.domains) if len(self.domains) > 1 else None,
+            cost=self.cost,
+            batch_size=512,
+            frame={**frame, "tests": hashlib.sha256(repr(list(self.domains.items())).encode()).hexdigest()},
+            players=self.players,
+        )
 
     @property
     def outputs(self) -> int:
@@ -345,38 +372,28 @@ def fine_tuned(
     check_asked(adapters_at_once)
     reader = Reader(tokenizer, loaded.get_input_embeddings().weight.shape[0])
     sequences = sequences_of_documents(reader, players, context)
-    scored = sequences_of_tests(reader, domains, context)
     frame = {
         "utility": "log-likelihood under a fine-tuned language model",
         "model": weights_digest(loaded),
         "tokenizer": tokenizer_digest(tokenizer),
-        "tests": hashlib.sha256(repr(list(domains.items())).encode()).hexdigest(),
         "settings": repr(asdict(settings)),
     }
-    use_plain_attention(loaded, max(sequences.length, scored.length))
+    use_plain_attention(loaded, context)
     n_tokens = evaluations * training_seeds * _mean_tokens(sequences, settings)
     layers, hidden = (getattr(loaded.config, name, 0) for name in ("num_hidden_layers", "hidden_size"))
     saved = SAVING * n_tokens * layers * hidden
     compiles = where.type == "cuda" and (saved > 2 * COMPILATION if compile == "auto" else bool(compile))
     utility = FineTuned(
         Network.of(loaded),
+        reader,
         sequences,
-        scored,
+        domains,
         b"".join(map(_digest, players)),
-        _divisors(scored, domains, per),
         settings,
         compiles=compiles,
         adapters_at_once=adapters_at_once,
     )
-    return Game(
-        utility,
-        utility.n_players,
-        outputs=tuple(domains) if len(domains) > 1 else None,
-        cost=utility.cost,
-        batch_size=512,
-        frame=frame,
-        players=utility.players,
-    )
+    return utility.game(frame)
 
 
 def _mean_tokens(sequences: Sequences, settings: Settings) -> float:
@@ -385,7 +402,7 @@ def _mean_tokens(sequences: Sequences, settings: Settings) -> float:
     return float(steps[0]) * settings.batch * sequences.length
 
 
-def _divisors(scored: Sequences, domains: Mapping[str, Sequence[tuple[str, str]]], per: str) -> Floats:
+def _divisors(scored: Sequences, domains: Domains, per: str) -> Floats:
     if per == "token":
         return scored.n_counted.astype(float)
     lengths = [sum(len(answer.encode()) for _, answer in pairs) for pairs in domains.values()]
