@@ -3,6 +3,7 @@
 import copy
 import math
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -192,6 +193,17 @@ def test_it_says_how_it_trains(tiny_game):
     assert "2 epochs (steps grow with the tokens)" in words
     assert "players: 6 (2 were cut at the context)" in words
     assert "5 steps (the same for every coalition)" in game(steps=5).function.describe()
+
+
+def test_a_worker_knows_the_attention_that_the_model_was_given(tiny_game):
+    """A worker has loaded no model, so that transformers does not know this attention there."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    name = tiny_game.function.network.model.config._attn_implementation
+    packed = cloudpickle.dumps(tiny_game)
+    for interface in (AttentionInterface, AttentionMaskInterface):
+        del interface._global_mapping[name]
+    np.testing.assert_array_equal(cloudpickle.loads(packed)(MASK[None]), tiny_game(MASK[None]))
 
 
 def test_a_valuation_runs_on_it(tiny_game):

@@ -21,11 +21,13 @@ from fgsv.utilities.adapters.memory import check_asked, fit_on_gpu, saved_bytes
 from fgsv.utilities.adapters.plan import n_steps
 from fgsv.utilities.adapters.training import AdamW, Course, fine_tune
 from fgsv.utilities.language.model import (
+    PLAIN,
     Compiled,
     Network,
     check_apart,
     load,
     projections,
+    register_plain_attention,
     tokenizer_digest,
     use_plain_attention,
     weights_digest,
@@ -116,6 +118,11 @@ class FineTuned:
         self._asked = adapters_at_once
         self._tokens = documents.tokens.to(self.adapted.device)
         self._counted = documents.counted.to(self.adapted.device)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.network.model.config._attn_implementation == PLAIN:
+            register_plain_attention()  # this may be a worker, in which no model was loaded
 
     def _set_tests(self, domains: Domains) -> None:
         self.domains = domains
@@ -250,7 +257,7 @@ class FineTuned:
             f"players: {self.n_players}{cut}, {int(self.documents.n_counted.sum())} tokens in "
             f"{len(self.documents)} sequences",
             f"score: {'log-likelihood per token' if settings.per == 'token' else 'minus bits per byte'} of "
-            f"{int(self.tests.n_counted.sum())} tokens in {self.outputs} domains",
+            f"{int(self.tests.n_counted.sum())} tokens" + (f" in {self.outputs} domains" if self.outputs > 1 else ""),
         ]
         return "\n".join(lines)
 
@@ -312,7 +319,7 @@ def fine_tuned(
     tokenizer: Any = None,
     rank: int = 8,
     alpha: float = 16.0,
-    targets: Sequence[str] | None = None,
+    targets: str | Sequence[str] | None = None,
     learning_rate: float = 5e-4,
     schedule: Literal["constant", "linear"] = "constant",
     epochs: int | None = None,
@@ -336,8 +343,9 @@ def fine_tuned(
 
     `documents` has a text, or several, for each player. `tests` maps domains to texts, or to pairs of a prompt and an
     answer, of which the answer is scored. `model` is a causal language model of transformers, a folder or a hub name;
-    with an object, which is copied, comes its `tokenizer`. `targets` are ends of names of linear layers; default: all
-    but the output head. A text longer than `context` tokens is cut (default: 1,024, or the model's own).
+    with an object, which is copied, comes its `tokenizer`. `targets` are ends of names of linear layers, in a list or
+    with + between them; default: all but the output head. A text longer than `context` tokens is cut (default: 1,024,
+    or the model's own).
 
     A coalition is trained for `epochs` (default 3), so that steps grow with its tokens, or for `steps`, the same for
     every coalition: the two give different values. All coalitions have the same initial adapter and the same order
@@ -361,6 +369,7 @@ def fine_tuned(
         raise ValueError(
             f"context must be from 2 to {most or 'the length that the model takes'} tokens, got {context}"
         )
+    targets = targets.split("+") if isinstance(targets, str) else targets
     found = tuple(targets) if targets is not None else projections(loaded)
     head = next((name for name, module in loaded.named_modules() if module is loaded.get_output_embeddings()), "")
     if any(head == target or head.endswith("." + target) for target in found):
