@@ -21,6 +21,7 @@ from fgsv.types import Floats
 from fgsv.valuation import old_files
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Failures
+from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.valuation import Valuation
@@ -58,7 +59,8 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "settings": {} if valuation.settings is None else valuation.settings.to_dict(),
         "info": ({} if failures is None else {"failures": asdict(failures)})
         | ({"known": valuation.n_known} if valuation.n_known else {})
-        | ({} if valuation.seed_noise is None else {"seed_noise": valuation.seed_noise.to_dict()}),
+        | ({} if valuation.seed_noise is None else {"seed_noise": valuation.seed_noise.to_dict()})
+        | ({} if valuation.learned is None else {"learned": valuation.learned.to_dict()}),
     }
 
 
@@ -134,6 +136,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         finished=field("finished", bool),
         n_known=field("info", lambda stated: int(stated.get("known", 0))),
         seed_noise=field("info", lambda _: SeedNoise.from_dict(info["seed_noise"]) if "seed_noise" in info else None),
+        learned=field("info", lambda _: Learned.from_dict(info["learned"]) if "learned" in info else None),
     )
     if field("stopped", str) != loaded.stopped:
         raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")
