@@ -66,6 +66,16 @@ def test_value_pays_writes_and_can_be_verified(fgsv_command, corpus, tmp_path):
     assert sum(Decimal(row["payout"]) for row in json.loads(printed)["payments"]) == 50
 
 
+def test_a_folder_needs_no_options(fgsv_command, tmp_path):
+    for number, row in enumerate(documents().to_dict("records")):
+        folder = tmp_path / "texts" / row["publisher"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.txt").write_text(row["body"])
+    code, printed, errors = fgsv_command("value", tmp_path / "texts", "--budget", 30, "--json")
+    assert code == 0, errors
+    assert [row["group"] for row in json.loads(printed)["groupings"]["provider"]] == sorted(TOPICS)
+
+
 def test_every_publisher_earns_most_for_its_own_domain(fgsv_command, corpus):
     code, printed, errors = fgsv_command(
         "value", corpus, *OPTIONS, "--output-by", "domain", "--budget", 200, "--training", "order=2", "--json"

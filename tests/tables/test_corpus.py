@@ -5,12 +5,16 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import sem
 
 import fgsv
+from fgsv.payout import Decision, Doubt, Terms
 from fgsv.report import make_result
 from fgsv.tables.documents import Documents
+from fgsv.tables.folds import half_width_of_total
 from fgsv.tables.reading import TableError
 from fgsv.utilities import language
+from fgsv.valuation import t_quantile
 
 WORDS = "the cat sat on a mat while rain fell over dark hills and one dog slept near old stones"
 
@@ -219,5 +223,36 @@ def test_folds_of_the_test_texts_make_up_the_score_of_all(per):
     np.testing.assert_allclose(cut.game(masks) @ cut.weights, whole.game(masks), rtol=1e-12)
     result = make_result(cut, budget=60)
     assert result.valuation.outputs is None
-    assert result.test_noise > 0
     assert cut.twin.outputs == cut.game.outputs
+    alone = make_result(whole, budget=60)  # the same folds tell the error of U(N) - U(0) without being asked
+    assert alone.test_error is None
+    assert alone.test_noise == pytest.approx(result.test_noise) != 0
+
+
+def test_the_noise_of_test_texts_is_that_of_a_ratio():
+    frame = corpus(96)
+    opened = fgsv.open_text(frame, **COLUMNS)
+    tests, players = opened.dataset.test_texts, opened.dataset.players()
+    scores = language.ngram(players, {str(number): [text] for number, text in enumerate(tests)})
+    gains = np.subtract(*scores(np.array([[True], [False]]) & np.ones(len(players), dtype=bool)))
+    spread = t_quantile(0.95, 9) * sem(gains)
+    assert 0.6 < make_result(opened, budget=16).test_noise / spread < 1.6  # from ten folds
+    assert half_width_of_total(np.full(10, 2.0), np.arange(1.0, 11)) == pytest.approx(0)
+
+
+@pytest.mark.parametrize(("n_taught", "is_noise"), [(6, False), (1, True)])
+def test_a_total_within_the_noise_of_the_test_texts_is_unresolvable(n_taught, is_noise, tmp_path):
+    taught, known = "the cat sat on a mat", "rain fell over dark hills"
+    frame = pd.DataFrame({"body": [f"{taught} {word}" for word in WORDS.split()[:8]], "by": list("abababab")})
+    tests = pd.DataFrame({"body": [taught] * n_taught + [known] * (6 - n_taught)})
+    opened = fgsv.open_text(frame, text="body", group="by", test=tests, training={"base": [WORDS]})
+    made = make_result(opened, budget=300, payout=Terms("100.00"), ledger=tmp_path / "run.db")
+    assert (made.verdict.decision is Decision.UNRESOLVABLE) == is_noise
+    doubts = [] if made.unpaid is None else [objection.doubt for objection in made.unpaid.objections]
+    assert (Doubt.WITHIN_NOISE in doubts) == is_noise
+
+
+@pytest.mark.parametrize(("rows", "options"), [(slice(4), {}), (slice(None), {"output_by": "domain"})])
+def test_few_texts_and_several_domains_tell_no_noise(rows, options):
+    opened = fgsv.open_text(corpus(), text="body", group="publisher", test=corpus()[rows], **options)
+    assert make_result(opened, budget=16).test_noise is None

@@ -75,7 +75,16 @@ def test_models_that_do_not_fit_are_refused(tmp_path):
     refused("model must be a model of transformers", kind=TypeError, model=3)
     refused("is not a causal language model", model=tiny.llama().model)
     refused("no projections to adapt: expected linear layers named to_q; it has .*q_proj", targets=("to_q",))
+    refused("expected linear layers named to_q, to_k", targets="to_q+to_k")
     refused("the output head 'lm_head' cannot be adapted", targets=("lm_head",))
+
+
+def test_models_that_are_not_causal_are_refused(tmp_path):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.BertConfig(vocab_size=300, **sizes)
+    refused("looks at later tokens", model=transformers.BertLMHeadModel(config).eval())
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    refused("lacks weights of a causal language model, such as cls", model=tmp_path)
 
 
 def test_settings_are_checked():

@@ -3,6 +3,7 @@
 import copy
 import math
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -24,11 +25,11 @@ TOKENIZER = tiny.tokenizer()
 MASK = np.array([True, False, True, False, True, True])
 
 
-def game(model=None, **options):
+def game(model=None, tests=tiny.TESTS, **options):
     given = {"tokenizer": TOKENIZER, "learning_rate": 3e-2, "context": 24, "rank": 2, "alpha": 4, "epochs": 2}
     if "steps" in options:
         del given["epochs"]
-    return fine_tuned(tiny.TEXTS, tiny.TESTS, model=model or tiny.llama(), **(given | options))
+    return fine_tuned(tiny.TEXTS, tests, model=model or tiny.llama(), **(given | options))
 
 
 @pytest.fixture(scope="module")
@@ -175,11 +176,34 @@ def test_the_frame_follows_what_values_depend_on(tiny_game):
     assert game(adapters_at_once=3, compile=True).fingerprint == tiny_game.fingerprint
 
 
+def test_other_test_texts_take_the_same_model(tiny_game):
+    tests = {"all": [text for texts in tiny.TESTS.values() for text in texts], "one": ["it was the age"]}
+    utility = tiny_game.function.with_tests(tests)
+    assert utility.network is tiny_game.function.network
+    found, expected = utility.game(tiny_game.frame), game(tests=tests)
+    assert found.fingerprint == expected.fingerprint
+    assert found.outputs == ("all", "one")
+    np.testing.assert_allclose(found(MASK[None]), expected(MASK[None]), rtol=1e-5)
+    weights = tiny_game.function.divisors
+    np.testing.assert_allclose(found(MASK[None])[0, 0], tiny_game(MASK[None])[0] @ weights / weights.sum(), rtol=1e-5)
+
+
 def test_it_says_how_it_trains(tiny_game):
     words = tiny_game.function.describe()
     assert "2 epochs (steps grow with the tokens)" in words
     assert "players: 6 (2 were cut at the context)" in words
     assert "5 steps (the same for every coalition)" in game(steps=5).function.describe()
+
+
+def test_a_worker_knows_the_attention_that_the_model_was_given(tiny_game):
+    """A worker has loaded no model, so that transformers does not know this attention there."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    name = tiny_game.function.network.model.config._attn_implementation
+    packed = cloudpickle.dumps(tiny_game)
+    for interface in (AttentionInterface, AttentionMaskInterface):
+        del interface._global_mapping[name]
+    np.testing.assert_array_equal(cloudpickle.loads(packed)(MASK[None]), tiny_game(MASK[None]))
 
 
 def test_a_valuation_runs_on_it(tiny_game):

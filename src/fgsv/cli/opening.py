@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import typer
@@ -55,7 +56,10 @@ def open_data(
 ) -> Table | Corpus:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
+    from fgsv.tables.folders import TEXT
 
+    if target is None and text is None and len(file) == 1 and Path(file[0]).is_dir():
+        text = TEXT
     if (target is None) == (text is None):
         raise typer.BadParameter("name the column to predict with --target, or the column of texts with --text")
     for_tables = {

@@ -12,8 +12,8 @@ from fgsv.cli import parsers
 Files = Annotated[
     list[Path],
     typer.Argument(
-        help="CSV, TSV, JSON lines, Excel or Parquet file, also gzipped or zipped; several, or - for stdin. With "
-        "--text also a folder with a folder for each provider",
+        help="CSV, TSV, JSON lines, Excel or Parquet file, also gzipped or zipped; several, or - for stdin. Or "
+        "a folder of texts with a folder for each provider",
         show_default=False,
     ),
 ]

@@ -32,8 +32,9 @@ from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
 from fgsv.semivalue import SHAPLEY
 from fgsv.tables.corpus import Corpus, Opened
-from fgsv.tables.folds import error_of_test_rows, jackknife_half_width
+from fgsv.tables.folds import error_of_test_rows, half_width_of_total, jackknife_half_width
 from fgsv.tables.metrics import LEAST_OF_TEXT, alternatives, little_to_share
+from fgsv.types import Floats
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
 
@@ -216,17 +217,26 @@ def _sealed(seal: Seal, public: str, used: Records) -> Sealed:
 def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -> float | None:
     """Return the half-width of U(N) - U(0) due to the choice of test rows, from one more evaluation of each.
 
-    None of texts, with several metrics, with fewer than two test rows, and where the metric is unknown without some
-    of them.
+    None with several outputs, with fewer than two test rows or five test texts, and where the metric is unknown
+    without some of them.
     """
-    if isinstance(table, Corpus) or table.outputs is not None or len(table.inputs.y_test) < 2:
-        return None
     try:
-        with evaluator.beside(as_game(table.without_each_fold()), n_jobs=1) as beside:
-            nobody, everybody = beside.ends()
+        if isinstance(table, Corpus):
+            folds = table.in_folds()
+            return None if folds is None else half_width_of_total(_gain(folds[0], evaluator), folds[1], confidence)
+        if table.outputs is not None or len(table.inputs.y_test) < 2:
+            return None
+        return jackknife_half_width(_gain(table.without_each_fold(), evaluator), confidence)
     except (GameError, ValueError):
         return None
-    return jackknife_half_width(everybody - nobody, confidence)
+
+
+def _gain(game: Any, evaluator: Evaluator) -> Floats:
+    """Return (q,) U(N) - U(0) of another game, with the same ledger."""
+    with evaluator.beside(as_game(game), n_jobs=1) as beside:
+        nobody, everybody = beside.ends()
+    gain: Floats = everybody - nobody
+    return gain
 
 
 def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuation, tuple[str, ...]]:

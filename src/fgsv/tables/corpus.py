@@ -20,7 +20,7 @@ from fgsv.tables.opening import OpenedData, Table, listed_names
 from fgsv.tables.players import SharedUnits
 from fgsv.tables.reading import TableError, TableFile
 from fgsv.tables.source import Source
-from fgsv.types import Masks
+from fgsv.types import Floats, Masks
 from fgsv.utilities import language
 from fgsv.utilities.language.texts import words_of
 
@@ -28,6 +28,8 @@ NGRAM = "ngram"
 """The name of the model that is used if none is chosen."""
 UNSTATED = ("tokenizer", "base", "device", "compile", "evaluations", "adapters_at_once")
 """Settings that a result does not state: objects, texts, and what changes no value."""
+LEAST_TEXTS = 5
+"""Test texts from which the error from their choice is estimated."""
 SCORES = {"token": "log-likelihood per token", "byte": "minus bits per byte"}
 
 
@@ -38,8 +40,8 @@ class Corpus(OpenedData):
     game: Any
     dataset: Documents
     source: Source
-    build: Callable[[Sequence[Sequence[str]]], Any]
-    """From the documents of players to the game of these players, with the same model and tests."""
+    build: Callable[..., Any]
+    """From the documents of players to the game of these players, with the same model and (unless given) `tests`."""
     warnings: tuple[str, ...] = ()
     folds: Folds | None = None
     """How the test texts are cut, where the error from their choice is asked for."""
@@ -56,6 +58,20 @@ class Corpus(OpenedData):
     def game_of_single_rows(self) -> Any:
         """Return the game in which every document is a player, whatever the units are."""
         return self.build([[text] for text in self.dataset.texts.tolist()])
+
+    def in_folds(self) -> tuple[Any, Floats] | None:
+        """Return the game with an output for each fold of the test texts, and the folds' weights in the score.
+
+        None with several outputs, and with fewer than five texts, which do not tell how much texts differ.
+        """
+        if self.outputs is not None or len(self.dataset.test_texts) < LEAST_TEXTS:
+            return None
+        tests = _cut([text for texts in self.dataset.tests.values() for text in texts], seed=0)
+        if hasattr(self.game.function, "with_tests"):  # a network, which is not loaded again
+            game = self.game.function.with_tests(tests).game(self.game.frame)
+        else:
+            game = self.build(self.dataset.players(), tests=tests)
+        return game, _weights(game)
 
 
 Opened = Table | Corpus
@@ -138,13 +154,13 @@ def open_text(
         registered=registered,
     )
     if test_error:
-        dataset = replace(dataset, tests=_cut(dataset.tests[EVERYTHING], seed))
+        tests = dataset.tests[EVERYTHING]
+        if len(tests) < 2 * FOLDS:
+            raise TableError(f"the test error needs at least {2 * FOLDS} test texts, got {len(tests)}")
+        dataset = replace(dataset, tests=_cut(tests, seed))
     build = partial(make, tests=dataset.tests)
     game = build(dataset.players())
-    folds = None
-    if test_error:
-        divisors = game.function.divisors
-        folds = Folds({}, np.zeros(0), divisors / divisors.sum())
+    folds = Folds({}, np.zeros(0), _weights(game)) if test_error else None
     source = Source(
         file=file.name,
         sha256=file.sha256,
@@ -166,12 +182,16 @@ def open_text(
 
 
 def _cut(tests: Sequence[TestText], seed: int) -> dict[str, list[TestText]]:
-    """Cut test texts at random into folds."""
-    if len(tests) < 2 * FOLDS:
-        raise TableError(f"the test error needs at least {2 * FOLDS} test texts, got {len(tests)}")
-    order = np.random.default_rng(seed).permutation(len(tests))
-    parts = [np.sort(order[number::FOLDS]) for number in range(FOLDS)]
+    """Cut test texts at random into at most ten folds."""
+    order, n_folds = np.random.default_rng(seed).permutation(len(tests)), min(FOLDS, len(tests))
+    parts = [np.sort(order[number::n_folds]) for number in range(n_folds)]
     return {f"fold {number}": [tests[place] for place in part] for number, part in enumerate(parts)}
+
+
+def _weights(game: Any) -> Floats:
+    """Return (q,) the fraction that each output of a game of texts has in the score of all of its texts."""
+    divisors: Floats = game.function.divisors
+    return divisors / divisors.sum()
 
 
 def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], str, str]:

@@ -119,6 +119,15 @@ def jackknife_half_width(totals: Floats, confidence: float = 0.95) -> float:
     return float(t_quantile(confidence, n_folds - 1) * stderr)
 
 
+def half_width_of_total(totals: Floats, weights: Floats, confidence: float = 0.95) -> float:
+    """Return the half-width of U(N) - U(0) due to the choice of test rows, from its values in each of F folds.
+
+    Folds may differ in weight, as those of texts do: the score is a ratio, and the jackknife is that of a ratio.
+    """
+    parts = totals * weights
+    return jackknife_half_width((parts.sum() - parts) / (weights.sum() - weights), confidence)
+
+
 def _first_outputs(valuation: Valuation, count: int) -> Valuation:
     """Return the valuation of the first outputs."""
     parts = {name: getattr(valuation, name) for name in ("values", "stderr", "total", "player_values", "ends")}
@@ -180,7 +189,7 @@ def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0
     single = valuation.combined(weights)
     rows: list[dict[str, Any]] = []
     quantile = float(t_quantile(confidence, len(weights) - 1))
-    total_error = quantile * float(sem(np.asarray(valuation.total) * weights * len(weights)))
+    total_error = half_width_of_total(np.asarray(valuation.total), weights, confidence)
     if single.total > 0:  # otherwise there are no shares
         columns = {
             "group": [str(name) for name in single.names],

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.types import Floats
+from fgsv.valuation.learned import Learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,8 @@ class Estimate:
     """How many evaluations it uses, including the ends; None for all so far."""
     method: str | None = None
     """The method that made it, if not the one requested."""
+    learned: Learned | None = None
+    """What the method learned from its draws; None where it does not tell."""
 
 
 @dataclass(frozen=True)

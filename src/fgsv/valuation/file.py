@@ -21,6 +21,7 @@ from fgsv.types import Floats
 from fgsv.valuation import old_files
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Failures
+from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.valuation import Valuation
@@ -59,7 +60,8 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "info": ({} if failures is None else {"failures": asdict(failures)})
         | ({"known": valuation.n_known} if valuation.n_known else {})
         | ({"unfitted": valuation.n_unfitted} if valuation.n_unfitted else {})
-        | ({} if valuation.seed_noise is None else {"seed_noise": valuation.seed_noise.to_dict()}),
+        | ({} if valuation.seed_noise is None else {"seed_noise": valuation.seed_noise.to_dict()})
+        | ({} if valuation.learned is None else {"learned": valuation.learned.to_dict()}),
     }
 
 
@@ -137,6 +139,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         n_known=field("info", lambda stated: int(stated.get("known", 0))),
         n_unfitted=field("info", lambda stated: int(stated.get("unfitted", 0))),
         seed_noise=field("info", lambda _: SeedNoise.from_dict(info["seed_noise"]) if "seed_noise" in info else None),
+        learned=field("info", lambda _: Learned.from_dict(info["learned"]) if "learned" in info else None),
     )
     if field("stopped", str) != loaded.stopped:
         raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")

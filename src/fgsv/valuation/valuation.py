@@ -16,6 +16,7 @@ from fgsv.types import Floats
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import t_quantile
+from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.units import unit_of
@@ -92,6 +93,8 @@ class Valuation:
     """The error of training seeds, where every coalition was trained with a seed of its own."""
     n_unfitted: int = 0
     """Evaluations of coalitions that the model cannot be fitted to, which are worth what the empty one is."""
+    learned: Learned | None = None
+    """What the method learned from its own draws; None where it does not tell, or nothing is left to estimate."""
 
     @classmethod
     def of(
@@ -154,6 +157,7 @@ class Valuation:
             is_estimate=is_estimate,
             n_known=n_known,
             n_unfitted=n_unfitted,
+            learned=estimate.learned,
         )
 
     @property
@@ -424,11 +428,13 @@ class Valuation:
         total = np.array2string(np.asarray(self.total), precision=6)
         known = f" and {self.n_known} known before" if self.n_known else ""
         how = f"{self.method}: {self.n_evaluations} evaluations{known}; {self.end}; U(N) - U(0) = {total}"
-        failed = [] if self.failures is None else [str(self.failures)]
-        failed += [] if self.about_unfitted is None else [self.about_unfitted]
+        notes = [] if self.failures is None else [str(self.failures)]
+        notes += [] if self.about_unfitted is None else [self.about_unfitted]
         if self.seed_noise is not None:
-            failed.append(f"intervals include training seeds ({self.seed_noise.n_evaluations} more trainings)")
-        return [how, *failed, *([] if self.about_shares is None else [self.about_shares])]
+            notes.append(f"intervals include training seeds ({self.seed_noise.n_evaluations} more trainings)")
+        if self.learned is not None:
+            notes.append(str(self.learned))
+        return [how, *notes, *([] if self.about_shares is None else [self.about_shares])]
 
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file; `Valuation.load` reads it back, bit for bit."""

@@ -59,6 +59,9 @@ class Correction:
     """How many draws the variance effectively rests on."""
     precision: float
     """The weight of the epoch beside others: it depends on the sizes and the number of draws, not on utilities."""
+    squares: Floats
+    """(2, q): sums of squares over draws: of utilities about the mean of their size, and of what is left of them
+    when they are predicted from the others."""
 
     @property
     def variance(self) -> float:
@@ -109,7 +112,7 @@ def correct(
     m = np.where(part_of >= 0, n_drawn[part_of], 1)
     filling = np.where(alone, np.sqrt(unseen[cell] * (unseen[cell] + m)) / (unseen[cell] + 1), 1.0)
     found = target.exact(masks, values, cells, complete)
-    weights, deviations = target.coefficients(masks), []
+    weights, deviations, unpredicted = target.coefficients(masks), [], np.full_like(values, np.nan)
     for process, draws in processes:
         root, own = inverse_root(process, masks)
         solved = root.T @ (root @ values)
@@ -117,7 +120,7 @@ def correct(
         for part, stratum in enumerate(opened):
             rows = draws[part_of[draws] == part]
             together = 2 if law.pairs and stratum == 0 else 1
-            residuals = _left_out(root, solved, rows, together)
+            unpredicted[rows] = residuals = _left_out(root, solved, rows, together)
             taken_out = together * (root.T @ (root[:, rows] @ residuals))
             without[part] = (len(rows) * solved - taken_out) / n_drawn[part]
             here = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[:, None, :] / n_drawn[part]
@@ -135,7 +138,8 @@ def correct(
     grown = np.where(law.stratum_of[sampled] > 0, left + spent / number[sampled], left) * left
     scale = target.weights.gain[sizes - 1] ** 2 * sizes * (target.n - sizes)
     precision = len(masks) ** LEARNING / float((scale * grown / law.within[sampled] / spent).sum())
-    return Correction(found, _bundled(terms), _freedom(terms), precision)
+    squares = _squares(cells.sizes[cell], values, unpredicted)
+    return Correction(found, _bundled(terms), _freedom(terms), precision, squares)
 
 
 def _left_out(root: Floats, solved: Floats, rows: Ints, together: int) -> Floats:
@@ -148,6 +152,18 @@ def _left_out(root: Floats, solved: Floats, rows: Ints, together: int) -> Floats
     u, v = solved[first], solved[second]
     found = np.stack([b * u - c * v, a * v - c * u], axis=1) / (a * b - c**2)[:, None]
     return np.asarray(found.reshape(len(rows), solved.shape[1]))
+
+
+def _squares(sizes: Ints, values: Floats, unpredicted: Floats) -> Floats:
+    """Return `Correction.squares`; `unpredicted` is NaN for what is no draw. Sizes with one utility do not count."""
+    counts = np.bincount(sizes).astype(float)
+    means = np.zeros((len(counts), values.shape[1]))
+    np.add.at(means, sizes, values)
+    means /= np.maximum(counts, 1)[:, None]
+    rows = np.flatnonzero((counts[sizes] > 1) & np.isfinite(unpredicted[:, 0]))
+    own = counts[sizes[rows]]
+    about = (values[rows] - means[sizes[rows]]) ** 2 * (own / (own - 1))[:, None]
+    return np.stack([about.sum(axis=0), (unpredicted[rows] ** 2).sum(axis=0)])
 
 
 def predict(target: Target, cells: Cells, masks: Masks, values: Floats, process: Process) -> Floats:
@@ -184,7 +200,8 @@ def combined(parts: Sequence[Correction]) -> Correction:
     total = variances.sum()
     by_part = sum(each**2 / part.freedom for each, part in zip(variances, parts, strict=True))
     freedom = float(total**2 / by_part) if by_part > 0 else parts[-1].freedom
-    return Correction(values, deviations, freedom, precision)
+    squares = sum((part.squares for part in parts), np.zeros(()))
+    return Correction(values, deviations, freedom, precision, squares)
 
 
 def opening_share(opening: Floats, epochs: Floats) -> Floats:

@@ -12,6 +12,7 @@ from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
 from fgsv.estimators.covariance.correction import Correction, in_groups, opening_share
 from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums
+from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.influence import scales
 from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
@@ -258,12 +259,10 @@ class CovarianceEstimator:
         values = constant + totals + (self._proxy.values * beta).sum(axis=1)
         check_finite(values)
         deviations = self._proxy.add_errors(deviations, beta)
-        return Estimate(
-            values,
-            deviations,
-            degrees_of_freedom=freedom,
-            efficient=self._efficient,
-        )
+        history, opened = self._history, self._opened and self._opened[0]
+        predicted = predicted_in([self._epoch, self._closed], opened)
+        found = learned(predicted, self._ends, history.sizes, history.values, self._weights, deviations)
+        return Estimate(values, deviations, None, freedom, efficient=self._efficient, learned=found)
 
     def _counted(self) -> list[tuple[Epoch | None, Sums]]:
         """Return the epochs that an estimate combines, with their sums.

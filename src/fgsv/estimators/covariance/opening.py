@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from fgsv.estimators.covariance.correction import (
     predict,
 )
 from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
+from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
@@ -307,11 +308,13 @@ class Opening:
             values = self._predicted(self._fitted(epoch.process, self.masks, self._beyond(epoch.beta)))
         check_finite(values)
         deviations = self._proxy.add_errors(found.deviations, beta)
+        predicted, weights = predicted_in((), found), self._target.weights
         return Estimate(
             self._whole(values),
             deviations.astype(np.float32),
             degrees_of_freedom=max(1.0, found.freedom),
             efficient=self._efficient,
+            learned=learned(predicted, self._ends, self.sizes[2:], self.values[2:], weights, deviations),
         )
 
     def combined(self) -> tuple[Correction, Floats]:
@@ -385,8 +388,7 @@ class Opening:
             return None
         self._processes = [each for each in self._processes if each[0] < len(self.epochs) - 1]
         self._processes.append((len(self.epochs) - 1, rows, processes))
-        values = found.values + self._of_line
-        return Correction(values, found.deviations, found.freedom, found.precision), epoch.beta
+        return replace(found, values=found.values + self._of_line), epoch.beta
 
     def _predicted(self, process: Process) -> Floats:
         """Return (n, q): what a process predicts."""

@@ -172,6 +172,12 @@ class Surrogate:
     coefficients: Singles
     """(J, M, q)"""
 
+    @property
+    def what(self) -> str:
+        """What it is, in words."""
+        placed = any(embedding.positions.any() for embedding in self.embeddings)
+        return "an embedding of the players and a kernel" if placed else "a kernel over coalitions"
+
     def explained(self, masks: Masks, sizes: Ints, streams: Ints) -> Floats:
         """Return (m, q) values f_j(S), j the stream of each coalition."""
         right = self.kernel.features(self.masks, self.sizes, -1)

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from fgsv.utilities.adapters.layers import AdaptedModel, is_linear
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LOGIT_BYTES = {"cuda": 2**29, "cpu": 2**25}
 """Logits that are computed at once: the vocabulary is large, and those of all tokens would not fit."""
+PLAIN = "causal_flag"
+"""The name of attention to all earlier tokens by a flag."""
+HUB_SECONDS = 10.0
+"""Longest wait for the hub to say that it has a model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,11 @@ class Network:
         tokens = _few_tokens(model, 4)
         with torch.no_grad():
             whole = logits(tokens)
+            if not _close(logits(tokens[:, :3]), whole[:, :3]):
+                raise ValueError(
+                    f"{type(model).__name__} looks at later tokens: it is not a causal language model, or was "
+                    "saved without is_decoder=True"
+                )
             if isinstance(head, torch.nn.Linear) and inner is not model and _close(head(hidden(tokens)), whole):
                 return cls(model, hidden, head)
         return cls(model, logits, None)
@@ -167,7 +177,8 @@ def chunk(n_tokens: int, n_words: int, device: torch.device) -> int:
 def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[Any, Any]:
     """Return a model on a device, in a precision, and its tokenizer; each is an object, a folder or a hub name.
 
-    An object is copied: the one that was given stays as it is.
+    An object is copied: the one that was given stays as it is. Of a hub name, the copy in the hub's cache is used, if
+    there is one, so that a run finds the weights that it began with.
     """
     transformers = optional("transformers", "language models", "language")
     if dtype not in DTYPES:
@@ -178,14 +189,22 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
     if tokenizer is None and not named:
         raise ValueError("a model that is an object needs its tokenizer: give tokenizer=...")
     try:
-        found = transformers.AutoModelForCausalLM.from_pretrained(str(model)) if named else copy.deepcopy(model)
+        found, info = copy.deepcopy(model), {}
+        if named:
+            fetch = partial(transformers.AutoModelForCausalLM.from_pretrained, output_loading_info=True)
+            found, info = _fetched(fetch, str(model))
         if tokenizer is None or isinstance(tokenizer, str | Path):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(tokenizer or model))
+            tokenizer = _fetched(transformers.AutoTokenizer.from_pretrained, str(tokenizer or model))
     except (OSError, ValueError) as error:
         raise ValueError(
             f"cannot load the language model {str(model)!r}: {error}\n"
             "expected a folder, or a name on the hub, with a causal language model of transformers and its tokenizer"
         ) from error
+    if info.get("missing_keys"):
+        raise ValueError(
+            f"{str(model)!r} lacks weights of a causal language model, such as {min(info['missing_keys'])}: they "
+            "would be random; give the folder or name of a model that was trained as one"
+        )
     if not callable(getattr(found, "get_output_embeddings", None)) or found.get_output_embeddings() is None:
         raise ValueError(
             f"{type(found).__name__} is not a causal language model: it has no output head; load it with "
@@ -194,6 +213,28 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
     if found.config.is_encoder_decoder:
         raise ValueError(f"{type(found).__name__} has an encoder: expected a causal language model without one")
     return found.to(device, DTYPES[dtype]).eval().requires_grad_(False), tokenizer
+
+
+def _fetched(fetch: Callable[[str], Any], name: str) -> Any:
+    """Load a model or a tokenizer from a folder, from the hub's cache on this machine, or else from the hub."""
+    if Path(name).is_dir():
+        return fetch(name)
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    try:
+        return fetch(snapshot_download(name, local_files_only=True))
+    except (OSError, ValueError):  # not there, or not whole
+        pass
+    try:
+        HfApi().model_info(name, timeout=HUB_SECONDS)  # without an answer, a download would try again and again
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ValueError(
+            f"there is no such folder, the cache of the hub ({constants.HF_HUB_CACHE}) does not have it, and the hub "
+            f"does not give it ({reason}). Name the folder of a model; `hf download {name} --local-dir FOLDER` makes "
+            "one on a machine with a connection"
+        ) from error
+    return fetch(name)
 
 
 def projections(model: Any) -> tuple[str, ...]:
@@ -217,17 +258,22 @@ def use_plain_attention(model: Any, length: int) -> None:
     with torch.no_grad():
         before = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
         try:
-            from transformers import AttentionInterface, AttentionMaskInterface
-            from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-            AttentionInterface.register("causal_flag", sdpa_attention_forward)
-            AttentionMaskInterface.register("causal_flag", _no_mask)
-            model.set_attn_implementation("causal_flag")
+            register_plain_attention()
+            model.set_attn_implementation(PLAIN)
             after = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
         except (ImportError, AttributeError, ValueError):  # an older transformers
             after = before + 1
     if not _close(after, before):
         model.set_attn_implementation("sdpa")
+
+
+def register_plain_attention() -> None:
+    """Tell transformers what `PLAIN` is: in the process that loads a model, and in every worker that is given it."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    AttentionInterface.register(PLAIN, sdpa_attention_forward)
+    AttentionMaskInterface.register(PLAIN, _no_mask)
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

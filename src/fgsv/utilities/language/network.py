@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,13 @@ from fgsv.utilities.adapters.memory import check_asked, fit_on_gpu, saved_bytes
 from fgsv.utilities.adapters.plan import n_steps
 from fgsv.utilities.adapters.training import AdamW, Course, fine_tune
 from fgsv.utilities.language.model import (
+    PLAIN,
     Compiled,
     Network,
     check_apart,
     load,
     projections,
+    register_plain_attention,
     tokenizer_digest,
     use_plain_attention,
     weights_digest,
@@ -32,6 +35,8 @@ from fgsv.utilities.language.model import (
 from fgsv.utilities.language.texts import read_documents, read_tests
 from fgsv.utilities.language.tokens import Reader, Sequences, sequences_of_documents, sequences_of_tests
 
+Domains = Mapping[str, Sequence[tuple[str, str]]]
+"""Domain of test texts -> pairs of a prompt, which may be empty, and an answer."""
 CONTEXT = 1024
 """Most tokens of a sequence, if not said otherwise and the model takes as many."""
 MOST_ADAPTERS, MOST_COMPILED = 512, 64
@@ -87,23 +92,22 @@ class FineTuned:
     def __init__(
         self,
         network: Network,
+        reader: Reader,
         documents: Sequences,
-        tests: Sequences,
+        domains: Domains,
         players: bytes,
-        divisors: Floats,
         settings: Settings,
         *,
         compiles: bool,
         adapters_at_once: int | None,
     ) -> None:
         self.network = network
+        self.reader = reader
         self.settings = settings
         self.documents = documents
-        self.tests = tests
         self.players = players
         """16 bytes for each player."""
-        self.divisors = divisors
-        """(q,) what the log-likelihood of a domain is divided by: tokens, or bytes and log 2."""
+        self._set_tests(domains)
         self.compiles = compiles
         """Whether full stacks of adapters are trained by compiled code."""
         self.adapted: AdaptedModel = adapt(
@@ -114,6 +118,36 @@ class FineTuned:
         self._asked = adapters_at_once
         self._tokens = documents.tokens.to(self.adapted.device)
         self._counted = documents.counted.to(self.adapted.device)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.network.model.config._attn_implementation == PLAIN:
+            register_plain_attention()  # this may be a worker, in which no model was loaded
+
+    def _set_tests(self, domains: Domains) -> None:
+        self.domains = domains
+        self.tests = sequences_of_tests(self.reader, domains, self.settings.context)
+        self.divisors = _divisors(self.tests, domains, self.settings.per)
+        """(q,) what the log-likelihood of a domain is divided by: tokens, or bytes and log 2."""
+
+    def with_tests(self, tests: Mapping[str, Sequence[str | tuple[str, str]]]) -> FineTuned:
+        """Return the same with other test texts; the model is shared, not loaded again."""
+        other = copy.copy(self)
+        other._set_tests(read_tests(tests))
+        other.__dict__.pop("sequences_at_once", None)
+        return other
+
+    def game(self, frame: Mapping[str, str]) -> Game:
+        """Return the game of this utility; `frame` has what its frame has besides the test texts."""
+        return Game(
+            self,
+            self.n_players,
+            outputs=tuple(self.domains) if len(self.domains) > 1 else None,
+            cost=self.cost,
+            batch_size=512,
+            frame={**frame, "tests": hashlib.sha256(repr(list(self.domains.items())).encode()).hexdigest()},
+            players=self.players,
+        )
 
     @property
     def outputs(self) -> int:
@@ -223,7 +257,7 @@ class FineTuned:
             f"players: {self.n_players}{cut}, {int(self.documents.n_counted.sum())} tokens in "
             f"{len(self.documents)} sequences",
             f"score: {'log-likelihood per token' if settings.per == 'token' else 'minus bits per byte'} of "
-            f"{int(self.tests.n_counted.sum())} tokens in {self.outputs} domains",
+            f"{int(self.tests.n_counted.sum())} tokens" + (f" in {self.outputs} domains" if self.outputs > 1 else ""),
         ]
         return "\n".join(lines)
 
@@ -285,7 +319,7 @@ def fine_tuned(
     tokenizer: Any = None,
     rank: int = 8,
     alpha: float = 16.0,
-    targets: Sequence[str] | None = None,
+    targets: str | Sequence[str] | None = None,
     learning_rate: float = 5e-4,
     schedule: Literal["constant", "linear"] = "constant",
     epochs: int | None = None,
@@ -309,8 +343,9 @@ def fine_tuned(
 
     `documents` has a text, or several, for each player. `tests` maps domains to texts, or to pairs of a prompt and an
     answer, of which the answer is scored. `model` is a causal language model of transformers, a folder or a hub name;
-    with an object, which is copied, comes its `tokenizer`. `targets` are ends of names of linear layers; default: all
-    but the output head. A text longer than `context` tokens is cut (default: 1,024, or the model's own).
+    with an object, which is copied, comes its `tokenizer`. `targets` are ends of names of linear layers, in a list or
+    with + between them; default: all but the output head. A text longer than `context` tokens is cut (default: 1,024,
+    or the model's own).
 
     A coalition is trained for `epochs` (default 3), so that steps grow with its tokens, or for `steps`, the same for
     every coalition: the two give different values. All coalitions have the same initial adapter and the same order
@@ -334,6 +369,7 @@ def fine_tuned(
         raise ValueError(
             f"context must be from 2 to {most or 'the length that the model takes'} tokens, got {context}"
         )
+    targets = targets.split("+") if isinstance(targets, str) else targets
     found = tuple(targets) if targets is not None else projections(loaded)
     head = next((name for name, module in loaded.named_modules() if module is loaded.get_output_embeddings()), "")
     if any(head == target or head.endswith("." + target) for target in found):
@@ -345,38 +381,28 @@ def fine_tuned(
     check_asked(adapters_at_once)
     reader = Reader(tokenizer, loaded.get_input_embeddings().weight.shape[0])
     sequences = sequences_of_documents(reader, players, context)
-    scored = sequences_of_tests(reader, domains, context)
     frame = {
         "utility": "log-likelihood under a fine-tuned language model",
         "model": weights_digest(loaded),
         "tokenizer": tokenizer_digest(tokenizer),
-        "tests": hashlib.sha256(repr(list(domains.items())).encode()).hexdigest(),
         "settings": repr(asdict(settings)),
     }
-    use_plain_attention(loaded, max(sequences.length, scored.length))
+    use_plain_attention(loaded, context)
     n_tokens = evaluations * training_seeds * _mean_tokens(sequences, settings)
     layers, hidden = (getattr(loaded.config, name, 0) for name in ("num_hidden_layers", "hidden_size"))
     saved = SAVING * n_tokens * layers * hidden
     compiles = where.type == "cuda" and (saved > 2 * COMPILATION if compile == "auto" else bool(compile))
     utility = FineTuned(
         Network.of(loaded),
+        reader,
         sequences,
-        scored,
+        domains,
         b"".join(map(_digest, players)),
-        _divisors(scored, domains, per),
         settings,
         compiles=compiles,
         adapters_at_once=adapters_at_once,
     )
-    return Game(
-        utility,
-        utility.n_players,
-        outputs=tuple(domains) if len(domains) > 1 else None,
-        cost=utility.cost,
-        batch_size=512,
-        frame=frame,
-        players=utility.players,
-    )
+    return utility.game(frame)
 
 
 def _mean_tokens(sequences: Sequences, settings: Settings) -> float:
@@ -385,7 +411,7 @@ def _mean_tokens(sequences: Sequences, settings: Settings) -> float:
     return float(steps[0]) * settings.batch * sequences.length
 
 
-def _divisors(scored: Sequences, domains: Mapping[str, Sequence[tuple[str, str]]], per: str) -> Floats:
+def _divisors(scored: Sequences, domains: Domains, per: str) -> Floats:
     if per == "token":
         return scored.n_counted.astype(float)
     lengths = [sum(len(answer.encode()) for _, answer in pairs) for pairs in domains.values()]
