@@ -7,7 +7,7 @@ import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.sizes import mean_and_spread
-from fgsv.estimators.covariance.surrogate import SetKernel, cross_fit
+from fgsv.estimators.covariance.surrogate import Gram, SetKernel, cross_fit
 from fgsv.games import SumOfUnanimity
 from fgsv.semivalue import SHAPLEY, Banzhaf, Beta, SizeWeights
 
@@ -68,6 +68,42 @@ def test_a_stream_is_not_corrected_by_its_own_values(n):
     assert not np.allclose(predictions[0][1], predictions[1][1])
 
 
+def some_draws(count, n=12, seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, n, size=count)
+    masks = rng.permuted(np.tile(np.arange(n), (count, 1)), axis=1) < sizes[:, None]
+    return masks, sizes, rng
+
+
+def test_half_of_the_kernel_is_enough_and_grows_with_the_coalitions():
+    masks, sizes, rng = some_draws(700)
+    kernel, vectors = SetKernel.of(12), rng.normal(size=(4, 700, 2)).astype(np.float32)
+    grown, new = Gram(), Gram()
+    for count in (100, 256, 600, 700):
+        grown.extend(kernel, masks[:count], sizes[:count])
+    new.extend(kernel, masks, sizes)
+    whole = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1)).astype(float)
+    np.testing.assert_allclose(new @ vectors, np.einsum("ab,jbq->jaq", whole, vectors), atol=1e-4)
+    np.testing.assert_array_equal(grown @ vectors, new @ vectors)  # bits do not depend on the fits before
+
+
+@pytest.mark.parametrize("count", [600, 1500])
+def test_what_was_fitted_need_not_be_predicted(count, monkeypatch):
+    masks, sizes, rng = some_draws(count)
+    owners, spread = rng.integers(-1, 4, size=count), np.ones((11, 1))
+    values = np.stack([masks[:, :1] * masks[:, 1:2] + 0.1 * rng.normal(size=(count, 1))] * 4)
+    found = cross_fit(masks, sizes, values, owners, spread)
+    own = owners >= 0
+    assert np.isnan(found.fitted[~own]).all()
+    predicted = found.explained(masks[own], sizes[own], owners[own])
+    np.testing.assert_allclose(found.fitted[own], predicted, atol=1e-4)
+    monkeypatch.setattr(fgsv.estimators.covariance.surrogate, "MOST_POINTS", count // 2)
+    some = cross_fit(masks, sizes, values, owners, spread)
+    assert np.isnan(some.fitted[own]).any()
+    again = some.explained(masks[own], sizes[own], owners[own], some.fitted[own])
+    np.testing.assert_allclose(again, some.explained(masks[own], sizes[own], owners[own]), atol=1e-4)
+
+
 def test_history_grows():
     history = History(9, 2, 1, keep_masks=True)
     rng = np.random.default_rng(0)
@@ -79,7 +115,7 @@ def test_history_grows():
         history.add(coalitions, zeros, zeros[:, None], np.arange(len(coalitions)))
     assert len(history) == 100
     np.testing.assert_array_equal(history.masks(slice(0, 100)), masks)
-    again = np.concatenate([coalitions.masks() for coalitions, *_ in history.draws_since(13)])
+    again = np.concatenate([coalitions.masks() for _, (coalitions, *_) in history.draws_since(13)])
     np.testing.assert_array_equal(again, masks[13:])
 
 

@@ -147,7 +147,7 @@ class CovarianceEstimator:
         self._base = self._weights.gain * np.sqrt(self._sizes * (n - self._sizes)) / np.sqrt(cost)
         self._learning = settings.surrogate and 4 <= n <= surrogate.MOST_PLAYERS
         self._fitting = self._learning or (n_bands > 0 and n <= surrogate.MOST_PLAYERS)
-        self._history = History(n, q, n_bands, keep_masks=self._fitting)
+        self._history, self._gram = History(n, q, n_bands, keep_masks=self._fitting), surrogate.Gram()
         self._exact = np.zeros((n, q))  # what the enumerated sizes contribute
         self._exact_proxy = np.zeros((n, n_bands, q))
         self._enumerated = np.zeros(n - 1, dtype=bool)
@@ -259,8 +259,8 @@ class CovarianceEstimator:
         values = constant + totals + (self._proxy.values * beta).sum(axis=1)
         check_finite(values)
         deviations = self._proxy.add_errors(deviations, beta)
-        history, opened = self._history, self._opened and self._opened[0]
-        predicted = predicted_in([self._epoch, self._closed], opened)
+        history, before = self._history, self._opened and self._opened[0]
+        predicted = predicted_in([self._epoch, self._closed], before)
         found = learned(predicted, self._ends, history.sizes, history.values, self._weights, deviations)
         return Estimate(values, deviations, None, freedom, efficient=self._efficient, learned=found)
 
@@ -420,12 +420,12 @@ class CovarianceEstimator:
 
     # --- what a round adds
 
-    def _add(self, coalitions: Coalitions, values: Floats, proxies: Floats, parts: Ints) -> None:
-        """Add the weighted residuals of new draws to the epoch's sums."""
+    def _add(self, coalitions: Coalitions, values: Floats, proxies: Floats, parts: Ints, fitted: Any = None) -> None:
+        """Add the weighted residuals of draws to the epoch's sums; `fitted` is what the surrogate knows of them."""
         epoch, sizes, streams = self._epoch, coalitions.sizes, parts // N_REPLICATES
         residuals = beyond(values, proxies, epoch.betas[streams]) - epoch.intercepts[streams, sizes - 1]
         if epoch.surrogate is not None:
-            explained = epoch.surrogate.explained(coalitions.masks(), sizes, streams)
+            explained = epoch.surrogate.explained(coalitions.masks(), sizes, streams, fitted)
             epoch.explained.append(explained)
             residuals -= epoch.outlook.trust * explained
         scale = 1 / epoch.allocation[sizes - 1]
@@ -452,6 +452,7 @@ class CovarianceEstimator:
             betas.append(beta)
             intercepts.append(intercept)
         epoch.betas, epoch.intercepts = np.stack(betas), np.stack(intercepts)
+        fitted = np.full(history.values.shape, np.nan, dtype=np.float32)
         if self._learning:
             rows = evenly(len(history), surrogate.MOST_ROWS)
             sizes = history.sizes[rows]
@@ -462,7 +463,9 @@ class CovarianceEstimator:
                 np.stack(values) - epoch.intercepts[:, sizes - 1],
                 owners[rows],
                 epoch.outlook.spread,
+                self._gram,
             )
+            fitted[rows] = epoch.surrogate.fitted
         epoch.refit_at = int(REFIT * len(history))
         epoch.known = self._known(epoch)
         epoch.total[:] = 0
@@ -470,8 +473,8 @@ class CovarianceEstimator:
         epoch.counts[:] = 0
         epoch.explained.clear()
         epoch.residuals.clear()
-        for draws in history.draws_since(epoch.first):
-            self._add(*draws)
+        for places, draws in history.draws_since(epoch.first):
+            self._add(*draws, fitted[places])
 
     def _known(self, epoch: Epoch) -> Floats:
         """Return (n, q): the enumerated sizes and the closed form of what is subtracted, except the proxy."""

@@ -49,7 +49,7 @@ class Embedding:
     def __call__(self, standardised: Singles, hats: Singles) -> Singles:
         """Return (m, q) values g(S)."""
         single = (part.astype(np.float32) for part in (self.positions, self.bends, self.slopes))
-        fitted, *_ = _forward(standardised, hats, *single)
+        fitted, *_ = _forward(standardised.T, hats, *single)
         return fitted
 
     def covariances(self, weights: Floats) -> Floats:
@@ -95,19 +95,20 @@ def embed(standardised: Singles, hats: Singles, targets: Singles) -> Embedding:
     shapes = [start.positions.shape, start.bends.shape, start.slopes.shape]
     cuts = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
     penalty = _PENALTY * (1 + np.sqrt(m / n))
+    by_player = np.ascontiguousarray(standardised.T)  # products with few vectors are fastest from the left
 
     def unpack(parameters: Floats) -> list[Floats]:
         return [part.reshape(shape) for part, shape in zip(np.split(parameters, cuts), shapes, strict=True)]
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         positions, bends, slopes = (part.astype(np.float32) for part in unpack(parameters))
-        fitted, z, squares, bend, slope = _forward(standardised, hats, positions, bends, slopes)
+        fitted, z, squares, bend, slope = _forward(by_player, hats, positions, bends, slopes)
         error = fitted - targets
         pull = np.einsum("mq,mkq->mk", error, 2 * bend * z[:, :, None] + slope)
         shift = np.einsum("mq,mkq->k", error, bend) * 2 / (n - 1)
         at_knots = (hats[:, :, None] * error[:, None, :]).reshape(m, -1)
         by_knot = [(inner.T @ at_knots).reshape(-1, _KNOTS, q).swapaxes(0, 1) for inner in (squares, z)]
-        gradients = [standardised.T @ pull - shift * positions, *by_knot]
+        gradients = [(pull.T @ standardised).T - shift * positions, *by_knot]
         gradient = np.concatenate([part.ravel() for part in gradients]).astype(float) + penalty * parameters
         return 0.5 * float((error.astype(float) ** 2).sum() + penalty * parameters @ parameters), gradient
 
@@ -127,10 +128,10 @@ def _starting_point(n: int, q: int) -> Embedding:
 
 
 def _forward(
-    standardised: Singles, hats: Singles, positions: Singles, bends: Singles, slopes: Singles
+    by_player: Singles, hats: Singles, positions: Singles, bends: Singles, slopes: Singles
 ) -> tuple[Singles, Singles, Singles, Singles, Singles]:
-    """Return g (m, q), and on the way z and z^2 - E z^2 (m, k), d and e (m, k, q)."""
-    z = standardised @ positions
+    """Return g (m, q) of (n, m) coalitions, and on the way z and z^2 - E z^2 (m, k), d and e (m, k, q)."""
+    z = (positions.T @ by_player).T
     bend, slope = (np.tensordot(hats, curves, axes=1) for curves in (bends, slopes))
     squares = z**2 - (positions**2).sum(axis=0) / (len(positions) - 1)
     fitted = np.einsum("mk,mkq->mq", squares, bend) + np.einsum("mk,mkq->mq", z, slope)

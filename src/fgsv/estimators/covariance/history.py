@@ -61,12 +61,12 @@ class History:
         assert self._packed is not None
         return np.unpackbits(self._packed.filled[rows], axis=1, count=self._n).view(bool)
 
-    def draws_since(self, first: int) -> Iterator[tuple[Coalitions, Floats, Floats, Ints]]:
-        """Yield coalitions, values, proxies and parts of the rows from `first` on, in chunks."""
+    def draws_since(self, first: int) -> Iterator[tuple[slice, tuple[Coalitions, Floats, Floats, Ints]]]:
+        """Yield rows from `first` on, in chunks: which they are, and their coalitions, values, proxies and parts."""
         for start in range(first, len(self), _CHUNK):
             rows = slice(start, min(start + _CHUNK, len(self)))
             coalitions = Coalitions.from_masks(self.masks(rows))
-            yield coalitions, self.values[rows], self.proxies[rows], self.parts[rows].astype(np.int64)
+            yield rows, (coalitions, self.values[rows], self.proxies[rows], self.parts[rows].astype(np.int64))
 
 
 def evenly(count: int, most: int) -> Ints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ _CLIP = 8.0
 """Deviations are clipped at this many times the spread of their size: otherwise outliers dominate the fit."""
 _BLOCK = 512
 """Rows of the kernel computed at a time."""
+_STRIP = 256
+"""The same of a kernel between M coalitions, where a half is enough."""
 _LEAST_TRUST = 0.1
 """Minimum trust: a useless surrogate then costs a hundredth of a draw's variance, and can still become useful."""
 _PRIOR = 4.0
@@ -156,6 +158,41 @@ class SetKernel:
         return covariance, mean
 
 
+class Gram:
+    """The kernel between M coalitions, in strips of rows up to the diagonal: a half of it is enough.
+
+    Every fit has the coalitions of the one before and some more, until there are too many: the strips are kept.
+    """
+
+    def __init__(self) -> None:
+        self._strips: list[Singles] = []
+        self._n_rows = 0
+
+    def forget(self) -> None:
+        """Drop what is known: the next coalitions will be others."""
+        self._strips, self._n_rows = [], 0
+
+    def extend(self, kernel: SetKernel, masks: Masks, sizes: Ints) -> None:
+        """Compute the kernel between these coalitions, of which the first ones are those of the last time."""
+        del self._strips[self._n_rows // _STRIP :]  # the last one was not a whole strip
+        known, self._n_rows = _STRIP * len(self._strips), len(masks)
+        left, right = kernel.features(masks[known:], sizes[known:], 1), kernel.features(masks, sizes, -1)
+        for start in range(known, len(masks), _STRIP):
+            end = min(start + _STRIP, len(masks))
+            self._strips.append(kernel(left[start - known : end - known], right[:end]))
+
+    def __matmul__(self, vectors: Singles) -> Singles:
+        """Return the product with (J, M, q) vectors."""
+        n_streams, length, n_outputs = vectors.shape
+        rows = vectors.swapaxes(1, 2).reshape(-1, length)  # products are fastest from this side
+        product = np.zeros_like(rows)
+        for start, strip in zip(range(0, length, _STRIP), self._strips, strict=True):
+            end = start + len(strip)
+            product[:, :end] += rows[:, start:end] @ strip
+            product[:, start:end] += rows[:, :start] @ strip[:, :start].T
+        return product.reshape(n_streams, n_outputs, length).swapaxes(1, 2)
+
+
 @dataclass(frozen=True, eq=False)
 class Surrogate:
     """f_j(S) = r(s) [g_j(S) + sum over T of c_Tj k(S, T)], one f_j for each stream j, the same T for all."""
@@ -171,6 +208,12 @@ class Surrogate:
     """(M,)"""
     coefficients: Singles
     """(J, M, q)"""
+    fitted: Singles
+    """(R, q): f_j(S) / r(s) of the coalitions that it was fitted to, j the stream of each; NaN if not computed."""
+
+    @cached_property
+    def _right(self) -> Singles:
+        return self.kernel.features(self.masks, self.sizes, -1)
 
     @property
     def what(self) -> str:
@@ -178,16 +221,17 @@ class Surrogate:
         placed = any(embedding.positions.any() for embedding in self.embeddings)
         return "an embedding of the players and a kernel" if placed else "a kernel over coalitions"
 
-    def explained(self, masks: Masks, sizes: Ints, streams: Ints) -> Floats:
-        """Return (m, q) values f_j(S), j the stream of each coalition."""
-        right = self.kernel.features(self.masks, self.sizes, -1)
-        shape = np.empty((len(sizes), self.spread.shape[1]), dtype=np.float32)
+    def explained(self, masks: Masks, sizes: Ints, streams: Ints, fitted: Singles | None = None) -> Floats:
+        """Return (m, q) values f_j(S), j the stream of each coalition; `fitted` are theirs, where they are known."""
+        nothing = np.full((len(sizes), self.spread.shape[1]), np.nan, dtype=np.float32)
+        shape = nothing if fitted is None else fitted.copy()
+        unknown = np.isnan(shape[:, 0])
         for stream, (embedding, coefficients) in enumerate(zip(self.embeddings, self.coefficients, strict=True)):
-            mine = np.flatnonzero(streams == stream)
+            mine = np.flatnonzero((streams == stream) & unknown)
             for start in range(0, len(mine), _BLOCK):
                 rows = mine[start : start + _BLOCK]
                 left = self.kernel.features(masks[rows], sizes[rows], 1)
-                shape[rows] = self.kernel(left, right) @ coefficients
+                shape[rows] = self.kernel(left, self._right) @ coefficients
                 shape[rows] += embedding(standardise(masks[rows], sizes[rows]), size_hats(self.kernel.n, sizes[rows]))
         return self.spread[sizes - 1] * shape
 
@@ -219,35 +263,46 @@ def cross_fit(
     deviations: Floats,
     owners: Ints,
     spread: Floats,
+    gram: Gram | None = None,
 ) -> Surrogate:
     """Fit f_j for each stream j on the coalitions not its own: an embedding, then the kernel to what that leaves.
 
     `deviations` (J, M, q) are those from the mean of the size, as each stream sees it; `owners` (M,) names the stream
-    of each coalition, -1 where it belongs to none and serves all. The kernel takes at most `MOST_POINTS` of the
-    coalitions. All systems share one kernel matrix, and each product with it, in conjugate gradients. They need not
-    be solved to the last digit: any coefficients make a valid surrogate, because prediction and closed form use
-    the same ones.
+    of each coalition, -1 where it belongs to none and serves all; `gram` is that of the fit before. The kernel takes
+    at most `MOST_POINTS` of the coalitions. All systems share one kernel matrix, and each product with it, in
+    conjugate gradients. They need not be solved to the last digit: any coefficients make a valid surrogate, because
+    prediction and closed form use the same ones.
     """
     n = masks.shape[1]
     kernel = SetKernel.of(n)
     n_streams, _, n_outputs = deviations.shape
     targets = _clipped(deviations, spread[sizes - 1]).astype(np.float32)
     others = owners[None, :] != np.arange(n_streams)[:, None]
-    embeddings = [Embedding.nothing(n, n_outputs)] * n_streams
+    embeddings, embedded = [Embedding.nothing(n, n_outputs)] * n_streams, np.zeros_like(targets)
     if len(masks) > _DIRECT:
         standardised, hats = standardise(masks, sizes), size_hats(n, sizes)
         for stream, rows in enumerate(others):
             embeddings[stream] = embed(standardised[rows], hats[rows], targets[stream, rows])
-            targets[stream] -= embeddings[stream](standardised, hats)
+            embedded[stream] = embeddings[stream](standardised, hats)
+        targets -= embedded
     points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(n_outputs / 4))))
+    fitted = np.full(targets.shape[1:], np.nan, dtype=np.float32)
     masks, sizes, owners, used = masks[points], sizes[points], owners[points], others[:, points, None]
-    gram = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1))
-    if len(gram) <= _DIRECT:
-        coefficients = _solve_directly(gram, used * targets[:, points], used)
+    gram = Gram() if gram is None else gram
+    gram.extend(kernel, masks, sizes)
+    left, right = (kernel.features(masks, sizes, sign) for sign in (1, -1))
+    if len(masks) <= _DIRECT:
+        coefficients = _solve_directly(kernel(left, right), used * targets[:, points], used)
     else:
         common = np.flatnonzero(owners < 0)
-        coefficients = _solve(gram, used * targets[:, points], used, common)
-    return Surrogate(kernel, spread, tuple(embeddings), masks, sizes, coefficients)
+        basis = common[:: max(1, len(common) // 400)]
+        coefficients = _solve(gram, kernel(left, right[basis]), used * targets[:, points], used, common, basis)
+    owned = np.flatnonzero(owners >= 0)
+    everywhere = gram @ coefficients + embedded[:, points]
+    fitted[points[owned]] = everywhere[owners[owned], owned]
+    if len(points) < len(fitted):  # next time they will be others
+        gram.forget()
+    return Surrogate(kernel, spread, tuple(embeddings), masks, sizes, coefficients, fitted)
 
 
 def _clipped(deviations: Floats, spread: Floats) -> Floats:
@@ -266,20 +321,21 @@ def _solve_directly(gram: Singles, targets: Singles, used: Masks) -> Singles:
 
 
 def _solve(
-    gram: Singles,
+    gram: Gram,
+    columns: Singles,
     targets: Singles,
     used: Masks,
     common: Ints,
+    basis: Ints,
     iterations: int = 30,
-    tolerance: float = 0.02,
+    tolerance: float = 0.05,
 ) -> Singles:
     """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by preconditioned conjugate gradients.
 
-    The preconditioner is a Nystroem approximation of K from some of the `common` columns, which all streams may use.
+    The preconditioner is a Nystroem approximation of K from its `columns` at a `basis`, some of those `common` to all
+    streams.
     Each system stops separately: values that only other streams may see must not prolong a stream's own.
     """
-    basis = common[:: max(1, len(common) // 400)]
-    columns = gram[:, basis]
     corner = columns[basis].astype(float)
     corner[np.diag_indices(len(basis))] += 1e-3
     lower = cholesky(corner, lower=True).astype(np.float32)
@@ -298,9 +354,7 @@ def _solve(
         return on * (residual - root.T @ inner) / np.float32(noise)
 
     def multiply(vectors: Singles) -> Singles:
-        flat = gram @ vectors.transpose(1, 0, 2).reshape(len(gram), -1)
-        product = flat.reshape(len(gram), *vectors.shape[::2]).transpose(1, 0, 2)
-        return on * product + np.float32(_NUGGET) * vectors
+        return on * (gram @ vectors) + np.float32(_NUGGET) * vectors
 
     def dot(left: Singles, right: Singles) -> Floats:
         return np.einsum("jmq,jmq->jq", left, right, dtype=np.float64)[:, None, :]
