@@ -90,6 +90,9 @@ class Valuation:
     """Evaluations that were known before the run (`start=`) and used; `n_evaluations` does not count them."""
     seed_noise: SeedNoise | None = None
     """The error of training seeds, where every coalition was trained with a seed of its own."""
+    stop_shares: Floats | None = None
+    """(R,): the share of each of R deviations in the error at which a target stopped the run; values and deviations
+    are weighted by them. None if no target did."""
 
     @classmethod
     def of(
@@ -299,7 +302,8 @@ class Valuation:
     def regroup(self, groups: Any) -> Valuation:
         """Return the valuation of other groups of the same players, without new evaluations.
 
-        The result has the same bits as a run with these groups, this seed and the same number of evaluations.
+        The result has the same bits as a run with these groups, this seed and the same number of evaluations, unless a
+        target stopped the run: what takes back the bias of a stop depends on the group that was waited for.
         """
         if self.grouped:
             raise ValueError(
