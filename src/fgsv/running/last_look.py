@@ -1,10 +1,10 @@
 """The last look: values and errors of a run that stopped because an error had become small enough.
 
-A sample that happens to lack large utilities has a small error, and stops early; one that has them goes on, and dilutes
-them. So the mean of the values at the stop is off, where utilities have a skewed distribution with heavy tails. Let h_r
-be the share of replicate r in the variance that the run stopped at. Without it, the others would have stopped at about
-1 - h_r of the evaluations, whatever r had drawn by then. To give each replicate the weight 1 / (1 - h_r) takes its own
-say in the stop back.
+A sample that happens to lack large utilities has a small error, and stops early; one that has them goes on, and
+dilutes them. So values are biased at a stop, where the distribution of utilities is skewed and has heavy tails. Let
+h_r be the share of replicate r in the variance that the run stopped at. The others alone would have stopped at about
+1 - h_r of the evaluations, whatever r had drawn by then. To give each replicate the weight 1 / (1 - h_r) takes back
+its own say in the stop.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fgsv.valuation import Valuation
 
 
 def stop_shares(valuation: Valuation, widths: Floats) -> Floats | None:
-    """Return (R,): the share of each replicate in the variance of the value with the largest of (K,) or (K, q) widths.
+    """Return (R,): the share of each replicate in the variance of the value that has the largest width.
 
-    None if the method has no replicates, or nothing varied.
+    `widths` are (K,) or (K, q). None if the method has no replicates, or nothing varied.
     """
     deviations = valuation.group_deviations
     if deviations is None or valuation.exact:
@@ -37,8 +37,8 @@ def stop_shares(valuation: Valuation, widths: Floats) -> Floats | None:
 def by_the_others(valuation: Valuation, shares: Floats | None) -> Valuation:
     """Return the valuation as if each replicate had been stopped by the others alone.
 
-    With d_r the deviation of a replicate, the values move by the sum of d_r h_r / (1 - h_r), and the deviations become
-    d_r / sqrt(1 - h_r). Both are linear in the players, so that groups stay sums.
+    With d_r the deviation of a replicate, the values move by the sum of d_r h_r / (1 - h_r), and the deviations
+    become d_r / sqrt(1 - h_r). Both are linear in the players, so that groups stay sums.
     """
     deviations: NDArray[np.floating] | None = valuation.deviations
     if shares is None or deviations is None or valuation.player_values is None or len(deviations) != len(shares):

@@ -302,8 +302,8 @@ class Valuation:
     def regroup(self, groups: Any) -> Valuation:
         """Return the valuation of other groups of the same players, without new evaluations.
 
-        The result has the same bits as a run with these groups, this seed and the same number of evaluations, unless a
-        target stopped the run: what takes back the bias of a stop depends on the group that was waited for.
+        The result has the same bits as a run with these groups, this seed and the same number of evaluations, unless
+        a target stopped the run: what takes back the bias of a stop depends on the group that was waited for.
         """
         if self.grouped:
             raise ValueError(
