@@ -35,6 +35,7 @@ def game_of(name: str) -> Any:
     if name == "opened":  # a game that does not say what an evaluation takes begins with the opening
         return fgsv.Game(game_of("ridge").__call__, 20)
     if name == "features6":
+        rng = np.random.default_rng(1)
         X, coefficients = rng.normal(size=(116, 6)), rng.normal(size=6)
         y = X @ coefficients + rng.normal(size=116)
         return fgsv.utility(Ridge(alpha=0.01), X[:16], y[:16], X[16:], y[16:], "neg_mean_squared_error")
