@@ -1,7 +1,9 @@
 """Whether the default method's intervals hold what they say, and whether it is unbiased: `make bench-coverage`.
 
 Three games, 1,000 runs each: a sum of unanimity games; ridge regression with as many features as a small coalition
-has rows, where errors have heavy tails; and the accuracy of a logistic regression, which moves in steps.
+has rows, where errors have heavy tails; and the accuracy of a logistic regression, which moves in steps. On request
+(`--games`) two more with heavy tails: ridge regression on other data, with six features (`features6`), and the first
+one as a game whose evaluations are not known to be cheap (`opened`).
 """
 
 from __future__ import annotations
@@ -30,6 +32,13 @@ def game_of(name: str) -> Any:
     from sklearn.linear_model import LogisticRegression, Ridge
 
     rng = np.random.default_rng(0)
+    if name == "opened":  # a game that does not say what an evaluation takes begins with the opening
+        return fgsv.Game(game_of("ridge").__call__, 20)
+    if name == "features6":
+        rng = np.random.default_rng(1)
+        X, coefficients = rng.normal(size=(116, 6)), rng.normal(size=6)
+        y = X @ coefficients + rng.normal(size=116)
+        return fgsv.utility(Ridge(alpha=0.01), X[:16], y[:16], X[16:], y[16:], "neg_mean_squared_error")
     if name == "ridge":
         X, coefficients = rng.normal(size=(120, 5)), rng.normal(size=5)
         y = X @ coefficients + rng.normal(size=120)
@@ -38,7 +47,7 @@ def game_of(name: str) -> Any:
         X = rng.normal(size=(218, 4))
         positive = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=218) > 0
         return fgsv.utility(LogisticRegression(), X[:18], positive[:18], X[18:], positive[18:], "accuracy")
-    raise ValueError(f"unknown game {name!r}: expected sou64, ridge or accuracy")
+    raise ValueError(f"unknown game {name!r}: expected sou64, ridge, features6, opened or accuracy")
 
 
 @cache

@@ -142,6 +142,16 @@ def test_a_young_epoch_does_not_hide_the_error_of_the_one_before(budget):
     assert np.isfinite(result.stderr).all()
 
 
+@pytest.mark.parametrize("n", [5, 11, 46, 130])
+def test_every_evaluation_of_a_cheap_game_is_used(n):
+    game = fgsv.Game(lambda masks: np.sqrt(masks @ np.linspace(0.2, 1.7, n)), n, seconds=1e-6)
+    for budget in (16, 33, 61, 150):
+        if budget < 2**n:
+            result = fgsv.value(game, budget=budget)
+            assert result.n_evaluations == budget
+            assert np.isfinite(result.stderr).all()
+
+
 def test_a_small_difference_of_large_ends_is_kept():
     result = fgsv.value(fgsv.Game(lambda masks: 1e9 + 1e-3 * masks.sum(axis=1) ** 2, 20), budget=500)
     assert result.player_values.sum() == pytest.approx(float(result.total), rel=1e-12)

@@ -87,7 +87,7 @@ def test_runs_of_an_old_ledger_show_their_ends_and_the_ledger_goes_on(tmp_path):
         fgsv.value(game, saved.partition, ledger=path)
     assert merge(tmp_path / "new.db", [path]).added > 0
     assert fgsv.verify(saved, tmp_path / "new.db") == []
-    options = {"precision": 1e-6, "budget": 600, "opening": False}
+    options = {"precision": 1e-6, "budget": 600, "opening": False, "whole_rounds": True}
     merge(tmp_path / "trusted.db", [path], trust_old=True)
     again = fgsv.value(game, saved.partition, **options, ledger=tmp_path / "trusted.db")
     assert again.values.tobytes() == saved.values.tobytes()

@@ -21,7 +21,7 @@ from fgsv.running.interrupts import held_interrupts
 from fgsv.running.repeats import Repeats
 from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.stopping import Rule, met
-from fgsv.running.targets import is_look, unreached
+from fgsv.running.targets import at_last_look, is_look, unreached
 from fgsv.running.threads import one_thread
 from fgsv.semivalue import Semivalue
 from fgsv.types import Floats, Ints
@@ -115,7 +115,8 @@ class Progress:
             end = end.with_note(f"{discarded} evaluations of an unfinished enumeration were discarded")
         for note in unreached(self.run.rules, self.valuation):
             end = end.with_note(note)
-        return replace(self.valuation, end=end)
+        target = end.reason is Reason.TARGET
+        return replace(at_last_look(self.run.rules, self) if target else self.valuation, end=end)
 
 
 def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuation]:

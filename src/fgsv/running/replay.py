@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
+import fgsv
 from fgsv.coalitions import Coalitions, join, pack, split, unpack
 from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.last_look import by_the_others
 from fgsv.running.recording import Recorder
 from fgsv.running.run import iterate
 from fgsv.running.start import known_of_run
 from fgsv.running.views import View
 from fgsv.types import Floats
-from fgsv.valuation import RunSettings, Valuation
+from fgsv.valuation import Reason, RunSettings, Valuation
 
 
 class Records:
@@ -70,12 +72,18 @@ def repeated(door: Door, valuation: Valuation, own: Mapping[str, Any] | None = N
     settings = valuation.settings
     assert settings is not None
     given = dict(own or {})
-    if was_regrouped(valuation):  # targets were met, or not, by other groups: follow it as far as it went
-        given |= {"precision": None, "stderr": None, "stop": None}
+    regrouped = was_regrouped(valuation)
+    by_old_rules = valuation.end.reason is Reason.TARGET and settings.version != fgsv.__version__
+    if regrouped or by_old_rules:  # targets were met, or not, by other groups or rules: follow it as far as it went
+        given |= {"precision": None, "stderr": None}
+        if regrouped:
+            given["stop"] = None
         given["max_seconds"] = float("inf") if settings.rules or "stop" in settings.needs else None
     for derived in iterate(door, valuation.partition, **(_arguments(settings) | given)):
         if (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known):
             break
+    if regrouped or by_old_rules:
+        derived = by_the_others(derived, valuation.stop_shares)
     # each fold of the test rows is an output of the game
     return derived if valuation.weights is None else derived.combined(valuation.weights)
 

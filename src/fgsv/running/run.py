@@ -117,10 +117,10 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     name -> indices, an (n, K) ownership matrix, or None to make each player its own group.
 
     What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate`,
-    `round_size` and `opening` for the default; or your own method), `semivalue` ("shapley", "banzhaf", "beta(a, b)",
-    or your own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game that resembles this one:
-    what it explains is not sampled; without a closed form, it is valued in its own run, with 128 to 256 times the
-    evaluations, up to 200,000), `seed`.
+    `round_size`, `opening`, `whole_rounds` for the default; or your own method), `semivalue` ("shapley", "banzhaf",
+    "beta(a, b)", or your own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game that resembles
+    this one: what it explains is not sampled; without a closed form, it is valued in its own run, with 128 to 256
+    times the evaluations, up to 200,000), `seed`.
 
     When it stops, whichever comes first: `budget` evaluations in total, including the ends (default: 20,000, or a
     million with another rule); `max_seconds`; `stderr`, the largest standard error of a group; `precision`, the
@@ -129,9 +129,9 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     another rule it first samples, at most half as many coalitions. A game that states its own Shapley values
     (`shapley`) is estimated all the same: `fgsv.exact` uses what it states, for any number of players.
 
-    A rule that looks at the errors tends to stop when they happen to look small. Measured in 1,000 runs on each of
-    three games (`python -m benchmarks coverage`), 95% intervals then hold in 94.1 to 96.3%, and where tails are
-    heavy the values are off by 0.17 standard errors in the mean. Few draws may show too little, or nothing: no
+    A rule that looks at the errors tends to stop when they happen to look small, and where tails are heavy, values
+    are then off in the mean. At a stop by `stderr` or `precision` this is taken back to first order; at one of your
+    own rules it is not (`python -m benchmarks coverage`). Few draws may show too little, or nothing: no
     target is met before 66 evaluations, nor before 3 divided by the precision, nor with fewer than 8 degrees of
     freedom, nor (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that
     take few values or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 95%. Standard

@@ -9,13 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 import fgsv
+from fgsv.running.last_look import by_the_others, stop_shares
 from fgsv.running.stopping import MaxSeconds, Progress, Rule, own_rules
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, positive_total
 
 LOOKS = 1.2
 """Targets are looked at whenever the evaluations have grown by this factor: to look after every round is to wait for
-an error that happens to be small, and where tails are heavy, values that go with small errors are biased."""
+an error that happens to be small."""
 FEWEST_DRAWS = 64
 """Draws before which no error is known well enough to stop at."""
 FEWEST_FREEDOM = 8
@@ -53,9 +54,13 @@ class StandardError:
         """Return why to stop, or None to go on."""
         return f"every standard error is at most {self.target:g}" if _is_met(self, progress) else None
 
+    def widths(self, valuation: Valuation) -> Floats:
+        """Return the standard errors."""
+        return valuation.stderr
+
     def ratio(self, valuation: Valuation) -> float:
         """Return the largest standard error over the target."""
-        return float(np.max(valuation.stderr)) / self.target
+        return float(np.max(self.widths(valuation))) / self.target
 
     def fewest(self, valuation: Valuation) -> float:
         """Return the evaluations before which the target cannot be met."""
@@ -83,10 +88,14 @@ class Precision:
         met = _is_met(self, progress)
         return f"every share is within {self.target:g} at {self.confidence:.0%} confidence" if met else None
 
+    def widths(self, valuation: Valuation) -> Floats:
+        """Return the widths of the shares' intervals."""
+        low_high = valuation.share_interval(self.confidence)
+        return np.asarray(low_high[..., 1] - low_high[..., 0])
+
     def ratio(self, valuation: Valuation) -> float:
         """Return the largest half-width of a share over the target."""
-        low_high = valuation.share_interval(self.confidence)
-        return float(np.max(low_high[..., 1] - low_high[..., 0])) / 2 / self.target
+        return float(np.max(self.widths(valuation))) / 2 / self.target
 
     def fewest(self, valuation: Valuation) -> float:
         """Return the evaluations before which the target cannot be met."""
@@ -98,9 +107,23 @@ def is_look(progress: Progress) -> bool:
     return progress.n_evaluations >= LOOKS * progress.last_look
 
 
+def _shares(rule: StandardError | Precision, valuation: Valuation) -> Floats | None:
+    """Return the share of each replicate in the error that a target is about; None if there are no replicates."""
+    aimed = valuation if rule.weights is None else valuation.combined(rule.weights)
+    return stop_shares(aimed, rule.widths(aimed))
+
+
 def _aimed_at(rule: StandardError | Precision, valuation: Valuation) -> Valuation:
-    """Return the valuation that a target is about."""
-    return valuation if rule.weights is None else valuation.combined(rule.weights)
+    """Return the valuation that a target is about, with the errors of a run that stops at it."""
+    stopped = by_the_others(valuation, _shares(rule, valuation))
+    return stopped if rule.weights is None else stopped.combined(rule.weights)
+
+
+def at_last_look(rules: Iterable[Rule], progress: Progress) -> Valuation:
+    """Return the valuation of a run that ends: if a target was met, each replicate counts as if others had met it."""
+    rule = next((rule for rule in _targets(rules) if _is_met(rule, progress)), None)
+    valuation = progress.valuation
+    return valuation if rule is None else by_the_others(valuation, _shares(rule, valuation))
 
 
 def _is_met(rule: StandardError | Precision, progress: Progress) -> bool:

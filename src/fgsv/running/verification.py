@@ -30,6 +30,7 @@ RECOMPUTED = {
     "degrees_of_freedom": "degrees_of_freedom",
     "info.failures": "failures",
     "info.known": "n_known",
+    "info.stop_shares": "stop_shares",
     "values": "values",
     "stderr": "stderr",
     "total": "total",
@@ -113,11 +114,11 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
     """Yield the recomputed fields in which two valuations differ; those of `to_the_bit` even by rounding."""
     for field, name in RECOMPUTED.items():
         ours, theirs = getattr(stated, name), getattr(derived, name)
-        if isinstance(ours, np.ndarray | float):
+        if name in _MAY_BE_MISSING and ours is None:
+            continue
+        if isinstance(ours, np.ndarray | float) or isinstance(theirs, np.ndarray):
             rounding = 0.0 if field in to_the_bit else ROUNDING
             yield from different_entries(name, ours, theirs, stated.names, rounding)
-        elif name in _MAY_BE_MISSING and ours is None:
-            continue
         elif ours != theirs:
             yield Difference(name, ours, theirs)
     if not _end_is_free(stated) and not same_end(stated, derived):

@@ -61,7 +61,8 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         | ({"known": valuation.n_known} if valuation.n_known else {})
         | ({"unfitted": valuation.n_unfitted} if valuation.n_unfitted else {})
         | ({} if valuation.seed_noise is None else {"seed_noise": valuation.seed_noise.to_dict()})
-        | ({} if valuation.learned is None else {"learned": valuation.learned.to_dict()}),
+        | ({} if valuation.learned is None else {"learned": valuation.learned.to_dict()})
+        | ({} if valuation.stop_shares is None else {"stop_shares": valuation.stop_shares.tolist()}),
     }
 
 
@@ -140,6 +141,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         n_unfitted=field("info", lambda stated: int(stated.get("unfitted", 0))),
         seed_noise=field("info", lambda _: SeedNoise.from_dict(info["seed_noise"]) if "seed_noise" in info else None),
         learned=field("info", lambda _: Learned.from_dict(info["learned"]) if "learned" in info else None),
+        stop_shares=field("info", lambda _: _parts_of_one(info["stop_shares"]) if "stop_shares" in info else None),
     )
     if field("stopped", str) != loaded.stopped:
         raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")
@@ -174,6 +176,8 @@ def _check_shapes(valuation: Valuation, path: str | Path) -> None:
         expected["deviations"] = (len(valuation.deviations), n, *(outputs or (1,)))
     if valuation.ends is not None:
         expected["ends"] = (2, *outputs)
+    if valuation.stop_shares is not None:
+        expected["stop_shares"] = np.shape(valuation.deviations)[:1]
     for name, shape in expected.items():
         found = np.shape(getattr(valuation, name))
         if found != shape:
@@ -255,6 +259,13 @@ def _json_floats(array: Floats) -> Any:
         return None if np.isnan(x) else "inf" if np.isinf(x) else x
 
     return one(np.asarray(array).tolist())
+
+
+def _parts_of_one(document: Any) -> Floats:
+    parts = np.array(document, dtype=float)
+    if parts.ndim != 1 or not (parts >= 0).all() or not np.isclose(parts.sum(), 1):
+        raise ValueError("stop_shares must be a list of numbers, none below 0, that sum to 1")
+    return parts
 
 
 def _floats(document: Any) -> Floats:

@@ -106,7 +106,8 @@ class RunSettings:
         if "needs" not in document:
             document = settings_of(document)
         if document.get("method") == "covariance" and "opening" not in document.get("options", {}):
-            document = {**document, "options": {**document.get("options", {}), "opening": False}}  # 0.1.0 had none
+            as_in_0_1_0 = {"opening": False, "whole_rounds": True}
+            document = {**document, "options": {**document.get("options", {}), **as_in_0_1_0}}
         document = dict(document) | {
             name: float(document[name]) for name in _LIMITS if document.get(name) is not None
         }

@@ -95,6 +95,9 @@ class Valuation:
     """Evaluations of coalitions that the model cannot be fitted to, which are worth what the empty one is."""
     learned: Learned | None = None
     """What the method learned from its own draws; None where it does not tell, or nothing is left to estimate."""
+    stop_shares: Floats | None = None
+    """(R,): the share of each of R deviations in the error at which a target stopped the run; values and deviations
+    are weighted by them. None if no target did."""
 
     @classmethod
     def of(
@@ -316,7 +319,8 @@ class Valuation:
     def regroup(self, groups: Any) -> Valuation:
         """Return the valuation of other groups of the same players, without new evaluations.
 
-        The result has the same bits as a run with these groups, this seed and the same number of evaluations.
+        The result has the same bits as a run with these groups, this seed and the same number of evaluations, unless
+        a target stopped the run: what takes back the bias of a stop depends on the group that was waited for.
         """
         if self.grouped:
             raise ValueError(

@@ -62,9 +62,11 @@ class Covariance:
     proxy: Any = None
     """A cheap game of the same players that resembles this one: what it explains is not sampled."""
     opening: bool = True
-    """Whether a Gaussian process serves the first evaluations; if not, it draws as 0.1.0 did."""
+    """Whether a Gaussian process serves the first evaluations."""
     plug_in: bool = False
     """Whether the opening states what its process predicts, uncorrected: biased, and often closer."""
+    whole_rounds: bool = False
+    """Whether a round that the budget has no room for is left out, as in 0.1.0; if not, a part of it is drawn."""
 
     name: ClassVar[str] = "covariance"
 
@@ -76,9 +78,10 @@ class Covariance:
         """Return the evaluations needed for the first estimate, including the two ends; check the proxy."""
         if self.proxy is not None:
             check_proxy(self.proxy, n_players)
+        first = 2 if n_players == 1 else 2 + self.draws_per_round(0, n_players)
         if self.opens_with(n_players):
             return LEAST
-        return 2 if n_players == 1 else 2 + self.draws_per_round(0, n_players)
+        return first if self.whole_rounds else min(LEAST, first)
 
     def opens_with(self, n_players: int) -> int:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
@@ -175,7 +178,7 @@ class CovarianceEstimator:
             return None
         if self._to_enumerate:
             whole = Coalitions.of_size(self._n, self._to_enumerate[0])
-            if not self._settings.opening:
+            if self._settings.whole_rounds:
                 return Draws(whole)
             self._without = self._following()
             return Draws(whole, instead=self._round(self._without, rng))
@@ -193,8 +196,8 @@ class CovarianceEstimator:
         replicate = (self._n_permutations[:, None] + permutation) % N_REPLICATES
         self._n_permutations += permutation[:, -1] + 1
         plan = (np.arange(N_STREAMS)[:, None] * N_REPLICATES + replicate).reshape(-1)
-        order = rng.permutation(len(plan)) if self._settings.opening else None
-        return Draws(coalitions, plan, law=self._law(epoch), order=order)
+        order = rng.permuted(np.arange(len(plan)).reshape(N_STREAMS, count), axis=1).T.reshape(-1)  # streams in turn
+        return Draws(coalitions, plan, law=self._law(epoch), order=None if self._settings.whole_rounds else order)
 
     def _law(self, epoch: Epoch) -> dict[str, Any] | None:
         """Return the law of an epoch at its first round, where a later run may take up its draws."""
@@ -246,7 +249,7 @@ class CovarianceEstimator:
             deviations += epoch.deviations
         totals /= mass
         deviations *= np.float32(1 / mass)
-        freedom = float(PARTS - N_STREAMS)
+        freedom = float(max(1, min(PARTS, self._n_draws) - N_STREAMS))
         if self._opened is not None:
             (opened, its_beta), share = self._opened, np.ones(self._exact.shape[1])
             if any(epoch.knows_its_error for epoch in epochs):
