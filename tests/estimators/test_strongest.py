@@ -71,10 +71,11 @@ def test_unbiased_with_ranks_that_mean_nothing(monkeypatch):
     """Heavy-tailed utilities without structure, two epochs."""
     monkeypatch.setattr(process, "_CONVINCING", -np.inf)
     monkeypatch.setattr(opening, "STEPS", (2, 2))
+    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
     monkeypatch.setattr(opening, "FIRST_EPOCH", (16, 16))
-    n, n_runs = 5, 60
+    n, n_runs = 5, 25
     utilities = np.random.default_rng(0).exponential(size=2**n) ** 2
     game = fgsv.Game(lambda masks: utilities[masks @ (1 << np.arange(n))], n)
-    runs = np.array([fgsv.value(game, budget=24, seed=seed).values for seed in range(n_runs)])
+    runs = np.array([fgsv.value(game, budget=20, seed=seed).values for seed in range(n_runs)])
     off = runs.mean(axis=0) - semivalues(utilities[:, None], SHAPLEY)[:, 0]
     assert np.abs(off / (runs.std(axis=0, ddof=1) / np.sqrt(n_runs))).max() < 3.9
