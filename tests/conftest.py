@@ -39,6 +39,7 @@ WHOLE_OPENING = {
     "test_release.py",
     "test_started.py",
     "test_stops.py",
+    "test_strongest.py",
     "test_verification_laws.py",
 }
 """Files that test the opening itself, or compare with what another process gives."""

@@ -85,6 +85,7 @@ class Epoch:
             "end": self.end,
             "law": self.law.to_dict(),
             "process": self.process.parameters.tolist(),
+            "ranks": None if self.process.ranks is None else self.process.ranks.tolist(),
             "proxy": self.beta.tolist(),
             "outputs": self.beta.shape[1],
         }
@@ -93,7 +94,8 @@ class Epoch:
     def from_dict(cls, document: Mapping[str, Any]) -> Epoch:
         """Read what `to_dict` wrote."""
         law, parameters = Law.from_dict(document["law"]), np.array(document["process"], dtype=float)
-        process = Process(law.cells.n, parameters)
+        ranks = None if document["ranks"] is None else np.array(document["ranks"], dtype=np.int64)
+        process = Process(law.cells.n, parameters, ranks)
         beta = np.array(document["proxy"], dtype=float)
         beta = beta if beta.size else beta.reshape(0, document["outputs"])  # an empty list forgets its columns
         return cls(document["first"], document["end"], law, process, beta)
@@ -104,6 +106,7 @@ class Epoch:
             (self.first, self.end) == (other.first, other.end)
             and self.beta.shape == other.beta.shape
             and self.law.resembles(other.law)
+            and np.array_equal(self.process.ranks, other.process.ranks)
             and np.allclose(self.process.parameters, other.process.parameters, atol=0.1)
             and np.allclose(self.beta, other.beta, atol=1e-3)
         )
@@ -476,6 +479,6 @@ class Opening:
                 masks[missing, order[missing, 0]] = False
                 masks[missing, rng.choice(latest, len(missing))] = True
             explained = ((root @ process.covariance(self.masks, masks)) ** 2).sum(axis=0)
-            variance = np.maximum(process.variance(sizes) - explained, 1e-12).reshape(len(some), -1).mean(axis=1)
+            variance = np.maximum(process.variance(masks) - explained, 1e-12).reshape(len(some), -1).mean(axis=1)
             found[level] = np.interp(np.arange(n + 1), some, np.sqrt(variance))
         return found.reshape(-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -10,22 +10,25 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
 from fgsv.coalitions import log_choose
+from fgsv.estimators.covariance import strongest
 from fgsv.estimators.covariance.design import Cells
 from fgsv.estimators.covariance.surrogate import SetKernel
 from fgsv.types import Floats, Ints, Masks
 
 _KNOTS = 6
-_CURVE, _LENGTH, _OVERLAP, _PRODUCT, _SLOPE, _NUGGET, _RATE = range(7)
-_FIRST_KNOT, _FIRST_PLAYER = 7, 7 + _KNOTS
+_CURVE, _LENGTH, _OVERLAP, _PRODUCT, _SLOPE, _NUGGET, _RATE, _STRONGEST = range(8)
+_FIRST_KNOT, _FIRST_PLAYER = 8, 8 + _KNOTS
 _TREND = 4.0
 """Prior variance of the constant and of the line in the size."""
 _JITTER = 1e-8
 # each parameter is normal a priori: mean, standard deviation and bounds
-_MEAN = (0.0, 0.7, -1.0, -1.0, 0.0, -6.0, 0.0)
-_DEVIATION = (2.0, 0.7, 3.0, 3.0, 0.5, 2.0, 1.0)
-_BOUNDS = ((-12, 5), (-1, 3), (-14, 5), (-14, 5), (-1.5, 1.5), (-14, 1), (-8, 1))
+_MEAN = (0.0, 0.7, -1.0, -1.0, 0.0, -6.0, 0.0, 1.0)
+_DEVIATION = (2.0, 0.7, 3.0, 3.0, 0.5, 2.0, 1.0, 2.0)
+_BOUNDS = ((-12, 5), (-1, 3), (-14, 5), (-14, 5), (-1.5, 1.5), (-14, 1), (-8, 1), (-12, 5))
 _KNOT_DEVIATION = 0.3
 _PLAYER_DEVIATION = 0.7
+_CONVINCING = 3.0
+"""What the logarithm of the likelihood must gain when ranks are added."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +40,15 @@ class Process:
 
     with x_s = 2s/n - 1 and log r(s) = -gamma log((s + 1)/(n + 1)) + a piecewise linear function of logit s; in
     addition every utility has a part of its own, of variance nugget * r(s)^2. Each player has a weight eta_i: one
-    that changes nothing gets a small one, and coalitions that differ in it alone then predict each other.
+    that changes nothing gets a small one, and coalitions that differ in it alone then predict each other. Where
+    the strongest member seems to decide, v_t strongest.shared(S, T) is added.
     """
 
     n: int
     parameters: Floats
-    """log v_h, log l, log v_z, log v_p, gamma, log nugget, log of the mean eta, 6 knots, n log ratios of eta_i."""
+    """Logs of v_h, l, v_z and v_p, gamma, logs of nugget, mean eta and v_t, 6 knots, n log ratios of eta_i."""
+    ranks: Ints | None = None
+    """(n,): the players from the weakest, 1, to the strongest; None if that does not seem to matter."""
 
     @classmethod
     def default(cls, n: int) -> Process:
@@ -67,17 +73,20 @@ class Process:
 
     def covariance(self, left: Masks, right: Masks) -> Floats:
         """Return the (m, M) covariances between coalitions, without the parts of their own."""
-        return sum(self._terms(_Pairs.of(left, right, self.n)), np.zeros(()))
+        return sum(self._terms(_Pairs.of(left, right, self.n, self.ranks)), np.zeros(()))
 
-    def variance(self, sizes: Ints) -> Floats:
-        """Return the (m,) variances of utilities of coalitions of these sizes, with the parts of their own."""
+    def variance(self, masks: Masks) -> Floats:
+        """Return the (m,) variances of utilities of coalitions, with the parts of their own."""
+        sizes = masks.sum(axis=1)
         v = np.exp(self.parameters[[_CURVE, _OVERLAP, _PRODUCT]])
         inside = sizes % self.n != 0
         common = _TREND * (1 + (2 * sizes / self.n - 1) ** 2) + v[0]
+        if self.ranks is not None:
+            common += np.exp(self.parameters[_STRONGEST]) * strongest.shared_with_itself(self.ranks, masks)
         return common + np.exp(2 * self.log_scale[sizes]) * (v[2] + v[1] * inside) + self.own_variance(sizes)
 
-    def _terms(self, pairs: _Pairs) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the trend, the curve, the overlap and the product."""
+    def _terms(self, pairs: _Pairs) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Return the trend, the curve, the overlap, the product, and what ranks add."""
         p, scale = self.parameters, np.exp(self.log_scale)
         weighted = pairs.left * self.rates
         product = weighted @ pairs.right.T
@@ -90,7 +99,8 @@ class Process:
         product *= np.exp(p[_PRODUCT])
         scales *= np.exp(p[_OVERLAP])
         scales *= pairs.overlap
-        return pairs.trend, self._curve()[0][pairs.of_sizes], scales, product
+        by_rank = np.exp(p[_STRONGEST]) * pairs.by_rank
+        return pairs.trend, self._curve()[0][pairs.of_sizes], scales, product, by_rank
 
     def _curve(self) -> tuple[Floats, Floats]:
         """Return (n + 1, n + 1): the curve between sizes, and its derivative by log l."""
@@ -105,7 +115,8 @@ class Process:
         """Return the process with the parameters of the largest penalised likelihood of (m, q) utilities.
 
         Outputs have one process in common, each in units of its own standard deviation; together they count as one.
-        Starts from these parameters or, if these are the default, from the better of two starts.
+        Starts from these parameters or, if these are the default, from the better of two starts. Ranks are added
+        if with them the likelihood is far larger, before any other parameter has adapted to them.
         """
         spread = values.std(axis=0)
         used = spread > 1e-9 * np.maximum(np.abs(values).max(axis=0), 1e-300)
@@ -113,35 +124,43 @@ class Process:
             return self
         targets = (values[:, used] - values[:, used].mean(axis=0)) / spread[used]
         targets /= np.sqrt(targets.shape[1])
-        pairs = _Pairs.of(masks, masks, self.n)
-
-        def cost(parameters: Floats) -> tuple[float, Floats]:
-            return Process(self.n, parameters)._cost(pairs, targets)
-
-        start = self.parameters
-        if np.array_equal(start, _prior_mean(self.n)):
-            steep = start.copy()
+        pairs = _Pairs.of(masks, masks, self.n, self.ranks)
+        start = self
+        if np.array_equal(self.parameters, _prior_mean(self.n)):
+            steep = self.parameters.copy()
             steep[[_OVERLAP, _PRODUCT, _SLOPE]] = -4.0, -4.0, 1.0
-            start = min((start, steep), key=lambda each: cost(each)[0])
-        bounds = [*_BOUNDS, *[(-1, 1)] * _KNOTS, *[(-3, 3)] * self.n]
+            start = min(self, Process(self.n, steep), key=lambda each: each._cost(pairs, targets)[0])
+        found = start._climbed(pairs, targets, iterations)
+        if found.ranks is not None:
+            return found
+        least = found._cost(pairs, targets)[0] - _CONVINCING
+        for ranks in strongest.orders(masks, targets):
+            ranked, with_ranks = replace(found, ranks=ranks), _Pairs.of(masks, masks, self.n, ranks)
+            if ranked._cost(with_ranks, targets)[0] < least:
+                return ranked._climbed(with_ranks, targets, iterations)
+        return found
+
+    def _climbed(self, pairs: _Pairs, targets: Floats, iterations: int) -> Process:
+        """Return the process with better parameters, from these on."""
         found = minimize(
-            cost,
-            start,
+            lambda parameters: replace(self, parameters=parameters)._cost(pairs, targets),
+            self.parameters,
             jac=True,
             method="L-BFGS-B",
-            bounds=bounds,
+            bounds=[*_BOUNDS, *[(-1, 1)] * _KNOTS, *[(-3, 3)] * self.n],
             options={"maxiter": iterations, "maxfun": 2 * iterations},
         )
-        return Process(self.n, found.x)
+        return replace(self, parameters=found.x)
 
     def _cost(self, pairs: _Pairs, targets: Floats) -> tuple[float, Floats]:
         """Return the negative log of likelihood times prior, and its gradient."""
-        trend, curve, overlap, product = self._terms(pairs)
+        trend, curve, overlap, product, by_rank = self._terms(pairs)
         sizes, p, m = pairs.left_sizes, self.parameters, len(targets)
         own = self.own_variance(sizes)
         matrix = trend + curve
         matrix += overlap
         matrix += product
+        matrix += by_rank
         matrix[np.diag_indices(m)] += own
         lower, failed = dpotrf(matrix.T, lower=True, overwrite_a=True)
         if failed:
@@ -162,6 +181,7 @@ class Process:
         product *= slope
         by_overlap, by_product = overlap, product
         gradient[_OVERLAP], gradient[_PRODUCT] = by_overlap.sum(), by_product.sum()
+        gradient[_STRONGEST] = (by_rank * slope).sum()
         by_own = np.diag(slope) * (own - _JITTER)
         gradient[_NUGGET] = by_own.sum()
         rows = by_product.sum(axis=1)
@@ -197,6 +217,9 @@ class Process:
             if mine.any():
                 self._add_product(values, masks, there, mine, log_weights)
                 self._add_others(values, masks, there, mine, log_weights)
+                if self.ranks is not None:
+                    variance = np.exp(self.parameters[_STRONGEST])
+                    values += variance * strongest.player_values(self.ranks, masks, there, mine, log_weights)
         return values
 
     def _add_product(self, values: Floats, masks: Masks, there: Masks, loads: Floats, log_weights: Floats) -> None:
@@ -292,14 +315,17 @@ class _Pairs:
     """(m, n + 1): 1 where a coalition on the left has a size."""
     overlap: Floats
     """The set kernel; nothing at the ends."""
+    by_rank: Floats
+    """`strongest.shared`; nothing without ranks."""
 
     @classmethod
-    def of(cls, left: Masks, right: Masks, n: int) -> _Pairs:
+    def of(cls, left: Masks, right: Masks, n: int, ranks: Ints | None = None) -> _Pairs:
         s, t = left.sum(axis=1), right.sum(axis=1)
         trend = _TREND * (1 + np.outer(2 * s / n - 1, 2 * t / n - 1))
         has_size = (s[:, None] == np.arange(n + 1)).astype(float)
         overlap = _overlap(left, right, s, t, n)
-        return cls(left.astype(float), right.astype(float), s, t, trend, np.ix_(s, t), has_size, overlap)
+        by_rank = np.zeros((1, 1)) if ranks is None else strongest.shared(ranks, left, right)
+        return cls(left.astype(float), right.astype(float), s, t, trend, np.ix_(s, t), has_size, overlap, by_rank)
 
 
 def _overlap(left: Masks, right: Masks, s: Ints, t: Ints, n: int) -> Floats:

@@ -1,0 +1,81 @@
+"""Games in which the strongest member decides: recognised, hardly sampled, and unbiased where they are not."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.estimators.covariance import opening, process
+from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.enumeration import semivalues
+from fgsv.games import Airport
+from fgsv.semivalue import SHAPLEY
+
+COSTS = np.array([1.0, 4, 2, 2, 8, 5, 3])
+AIRPORT = Airport(np.arange(1.0, 9) ** 2)
+
+
+def all_masks(n):
+    return (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
+
+
+def fitted(masks, utilities):
+    return Process.default(masks.shape[1]).fitted(masks, utilities.reshape(len(masks), -1), 10)
+
+
+def some_masks(n):
+    """Return the ends, the sizes 1 and n - 1, and a third of the rest."""
+    masks = all_masks(n)
+    return masks[(masks.sum(axis=1) % (n - 1) < 2) | (np.random.default_rng(0).random(2**n) < 0.3)]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("weakest", [False, True])
+def test_ranks_are_found_whatever_the_sign_and_whichever_end_decides(sign, weakest):
+    masks, ranks = some_masks(7), np.array([1, 4, 2, 2, 6, 5, 3])
+    utilities = np.where(masks, COSTS, 9).min(axis=1) % 9 if weakest else Airport(COSTS)(masks)
+    np.testing.assert_array_equal(fitted(masks, sign * utilities).ranks, 7 - ranks if weakest else ranks)
+
+
+def test_no_ranks_where_players_add_up_or_one_of_them_is_not_known_alone():
+    masks = some_masks(7)
+    assert fitted(masks, np.sqrt(masks @ COSTS)).ranks is None
+    lacking = masks[(masks.sum(axis=1) != 1) | ~masks[:, 0]]
+    assert fitted(lacking, Airport(COSTS)(lacking)).ranks is None
+    assert fitted(masks, (masks.sum(axis=1) > 3).astype(float)).ranks is None
+
+
+@pytest.mark.parametrize("semivalue", ["shapley", "banzhaf"])
+def test_few_evaluations_are_enough(semivalue):
+    game = fgsv.Game(lambda masks: np.stack([AIRPORT(masks), -3 * AIRPORT(masks)], axis=1), 8, outputs=("u", "v"))
+    truth = fgsv.exact(AIRPORT, semivalue=semivalue).values
+    found = fgsv.value(game, semivalue=semivalue, budget=48)
+    np.testing.assert_allclose(found.values, np.stack([truth, -3 * truth], axis=1), atol=1e-5)
+    assert found.stderr.max() < 1e-5
+
+
+def test_ranks_are_recorded_and_followed(tmp_path):
+    game = fgsv.Game(AIRPORT, 8, fingerprint="airport")
+    stated = fgsv.value(game, budget=100, ledger=tmp_path / "run.db")
+    assert fgsv.verify(stated, tmp_path / "run.db") == []
+    law = opening.first_law(8, np.ones(7), 20)
+    epoch = opening.Epoch(2, 22, law, Process(8, Process.default(8).parameters, np.arange(1, 9)), np.zeros((0, 1)))
+    read = opening.Epoch.from_dict(json.loads(json.dumps(epoch.to_dict())))
+    assert read.resembles(epoch)
+    other = opening.Epoch(2, 22, law, Process.default(8), np.zeros((0, 1)))
+    assert not read.resembles(other)
+
+
+def test_unbiased_with_ranks_that_mean_nothing(monkeypatch):
+    """Heavy-tailed utilities without structure, two epochs."""
+    monkeypatch.setattr(process, "_CONVINCING", -np.inf)
+    monkeypatch.setattr(opening, "STEPS", (2, 2))
+    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
+    monkeypatch.setattr(opening, "FIRST_EPOCH", (16, 16))
+    n, n_runs = 5, 25
+    utilities = np.random.default_rng(0).exponential(size=2**n) ** 2
+    game = fgsv.Game(lambda masks: utilities[masks @ (1 << np.arange(n))], n)
+    runs = np.array([fgsv.value(game, budget=20, seed=seed).values for seed in range(n_runs)])
+    off = runs.mean(axis=0) - semivalues(utilities[:, None], SHAPLEY)[:, 0]
+    assert np.abs(off / (runs.std(axis=0, ddof=1) / np.sqrt(n_runs))).max() < 3.9
