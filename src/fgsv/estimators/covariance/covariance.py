@@ -390,7 +390,7 @@ class CovarianceEstimator:
         history, epoch = self._history, self._epoch
         beta = coefficients(history.sizes, history.values, history.proxies, self._base)
         values = beyond(history.values, history.proxies, beta)
-        intercept, spread = self._mean_and_spread(history.sizes, values)
+        intercept, spread = self._proxy.mean_and_spread(history.sizes, values, self._ends)
         if epoch.surrogate is None:
             return Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones(beta.shape[1]))
         sizes = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
@@ -398,18 +398,6 @@ class CovarianceEstimator:
         _, residual_spread = mean_and_spread(self._n, sizes, residuals, shape=self._proxy.spread)
         trust = epoch.surrogate.trust(sizes, explained, residuals + epoch.outlook.trust * explained)
         return Outlook(beta, intercept, spread, residual_spread, trust)
-
-    def _mean_and_spread(self, sizes: Ints, values: Floats) -> tuple[Floats, Floats]:
-        """Return h(s) and r(s), with h a multiple of the proxy's mean and a curve that is learned."""
-        mean = self._proxy.mean
-        guide = mean[sizes] - mean[sizes].mean(axis=0)
-        squares = (guide**2).sum(axis=0)
-        flat = squares <= 1e-12 * (mean[sizes] ** 2).sum(axis=0)  # the rest is rounding
-        size_effect = np.where(flat, 0.0, (guide * values).sum(axis=0) / np.where(flat, 1.0, squares))
-        ends = self._ends - size_effect * mean[[0, -1]]
-        values = values - size_effect * mean[sizes]
-        intercept, spread = mean_and_spread(self._n, sizes, values, ends, self._proxy.spread)
-        return intercept + size_effect * mean[1:-1], spread
 
     def _allocate(self, spread: Floats) -> Floats:
         """Return q(s), proportional to gain(s) r(s) sqrt(s (n - s)) / sqrt(cost), a little of it without r.
@@ -451,7 +439,7 @@ class CovarianceEstimator:
             others = owners != stream
             sizes, utilities, proxies = history.sizes[others], history.values[others], history.proxies[others]
             beta = coefficients(sizes, utilities, proxies, self._base)
-            intercept, _ = self._mean_and_spread(sizes, beyond(utilities, proxies, beta))
+            intercept, _ = self._proxy.mean_and_spread(sizes, beyond(utilities, proxies, beta), self._ends)
             betas.append(beta)
             intercepts.append(intercept)
         epoch.betas, epoch.intercepts = np.stack(betas), np.stack(intercepts)

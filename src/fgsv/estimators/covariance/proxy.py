@@ -61,6 +61,17 @@ class Proxy:
         flat = np.zeros((n_players + 1, n_outputs))
         return cls(lambda coalitions: np.zeros((len(coalitions), 0, n_outputs)), flat, np.ones_like(flat[2:]), empty)
 
+    def mean_and_spread(self, sizes: Ints, values: Floats, ends: Floats) -> tuple[Floats, Floats]:
+        """Return h(s) and r(s) of a game, with h a multiple of the proxy's mean and a curve that is learned."""
+        mean = self.mean
+        guide = mean[sizes] - mean[sizes].mean(axis=0)
+        squares = (guide**2).sum(axis=0)
+        flat = squares <= 1e-12 * (mean[sizes] ** 2).sum(axis=0)  # the rest is rounding
+        size_effect = np.where(flat, 0.0, (guide * values).sum(axis=0) / np.where(flat, 1.0, squares))
+        values = values - size_effect * mean[sizes]
+        rest, spread = mean_and_spread(len(mean) - 1, sizes, values, ends - size_effect * mean[[0, -1]], self.spread)
+        return rest + size_effect * mean[1:-1], spread
+
     def add_errors(self, deviations: NDArray[np.floating], beta: Floats) -> NDArray[np.floating]:
         """Return deviations of an estimate with those of the proxy's own values, `beta` (k, q) times, below them."""
         if self.deviations is None:
