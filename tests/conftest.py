@@ -34,7 +34,6 @@ SLOW = {
 }
 WHOLE_OPENING = {
     "test_docs.py",
-    "test_interrupted_commands.py",
     "test_opening.py",
     "test_release.py",
     "test_started.py",

@@ -48,7 +48,11 @@ def test_enough_is_known_before_a_target_counts(rule):
     assert is_met()
     assert is_met(n_evaluations=soon)
     assert not is_met(n_evaluations=soon - 1)
-    assert not is_met(degrees_of_freedom=7)
+    assert is_met(degrees_of_freedom=4)  # far within the target
+    assert not is_met(degrees_of_freedom=np.nan)
+    nearly = 0.95 * known.stderr / rule.ratio(known)
+    assert is_met(stderr=nearly)
+    assert not is_met(stderr=nearly, degrees_of_freedom=7)
     assert not is_met(stderr=np.full(4, np.nan))
     nothing = {"stderr": np.zeros(4)}
     assert not is_met(**nothing)

@@ -10,6 +10,7 @@ import fgsv
 from fgsv.estimators import Covariance
 from fgsv.games import Airport, SumOfUnanimity
 from fgsv.running import loop
+from fgsv.running.last_look import by_the_others
 from fgsv.valuation import INTERRUPTED
 
 
@@ -214,7 +215,7 @@ def test_rules_stop_and_can_be_repeated():
         result = fgsv.value(game, labels, **rule)
         assert "every" in result.stopped
         again = fgsv.value(game, labels, budget=result.n_evaluations)
-        np.testing.assert_array_equal(result.values, again.values)
+        np.testing.assert_array_equal(result.values, by_the_others(again, result.stop_shares).values)
     assert fgsv.value(game, labels, stderr=3.0).stderr.max() <= 3.0
     timed = fgsv.value(game, labels, max_seconds=1e-9)
     assert timed.n_evaluations == 16
@@ -227,7 +228,8 @@ def test_a_target_out_of_reach_is_estimated():
     assert short.stopped.startswith("budget of 1000 reached; a precision of 0.0001 would take about ")
     needed = int(short.stopped.split()[-2].replace(",", ""))
     ratio = (short.half_width() / short.total).max() / 1e-4
-    assert needed == pytest.approx(short.n_evaluations * ratio**2, rel=0.06)
+    at_the_stop = ratio**2, 1.2 * ratio**2  # weights of replicates widen the errors that have to meet the target
+    assert at_the_stop[0] <= needed / short.n_evaluations <= at_the_stop[1]
 
 
 def test_a_target_does_not_enumerate():
@@ -253,7 +255,8 @@ def test_a_rule_is_looked_at_before_every_coalition_is_evaluated():
     early = fgsv.value(game, stderr=3.0)
     assert not early.exact
     assert early.n_evaluations < 2**12
-    np.testing.assert_array_equal(fgsv.value(game, budget=early.n_evaluations).values, early.values)
+    drawn = fgsv.value(game, budget=early.n_evaluations)
+    np.testing.assert_array_equal(by_the_others(drawn, early.stop_shares).values, early.values)
     never = fgsv.value(game, stderr=1e-9)
     assert never.exact
     assert never.n_evaluations <= 1.5 * 2**13

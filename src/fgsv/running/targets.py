@@ -20,7 +20,7 @@ an error that happens to be small."""
 FEWEST_DRAWS = 64
 """Draws before which no error is known well enough to stop at."""
 FEWEST_FREEDOM = 8
-"""The same for the degrees of freedom of an error."""
+"""Degrees of freedom of an error that may be as large as the target; with fewer its limit falls by their square."""
 RULE_OF_THREE = 3.0
 """What none of m draws has shown happens with a probability of at most 3/m, at 95% confidence."""
 NOTHING_VARIED = 20_000
@@ -134,8 +134,8 @@ def _holds(rule: StandardError | Precision, valuation: Valuation) -> bool:
     """Say whether the errors are within a target; an unknown one, which is NaN, is within none."""
     valuation = _aimed_at(rule, valuation)
     fewest = rule.fewest(valuation)
-    known = fewest == 0 or valuation.degrees_of_freedom >= FEWEST_FREEDOM
-    return rule.ratio(valuation) <= 1 and known and valuation.n_evaluations + valuation.n_known >= fewest
+    limit = 1.0 if fewest == 0 else np.minimum(1.0, valuation.degrees_of_freedom / FEWEST_FREEDOM) ** 2
+    return bool(rule.ratio(valuation) <= limit) and valuation.n_evaluations + valuation.n_known >= fewest
 
 
 def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) -> tuple[Rule, ...]:
