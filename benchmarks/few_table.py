@@ -16,7 +16,7 @@ PEERS = Path(__file__).with_name("few_peers.json")
 PLUG_IN = "fgsv, plug-in"
 """The name under which errors of values are kept that are not corrected."""
 EXACT = 1e-6
-"""An error over the spread of the values below which a peer is exact up to rounding."""
+"""An error over the spread of the values below which an estimate is exact up to rounding."""
 
 
 def summary(squares: list[float]) -> dict[str, float]:
@@ -71,8 +71,8 @@ class Pair:
 
     @property
     def counts(self) -> bool:
-        """Whether there is a peer, and something left to estimate for it."""
-        return self.budget < 2**self.n and self.theirs > EXACT
+        """Whether there is a peer, and something left to estimate for both."""
+        return self.budget < 2**self.n and min(self.ours, self.theirs) > EXACT
 
     def __str__(self) -> str:
         return f"{self.ratio:.2f} ({self.low:.2f}–{self.high:.2f})" if self.peer else "–"
