@@ -99,7 +99,7 @@ class Process:
         product *= np.exp(p[_PRODUCT])
         scales *= np.exp(p[_OVERLAP])
         scales *= pairs.overlap
-        by_rank = np.exp(p[_STRONGEST]) * pairs.by_rank
+        by_rank = np.zeros(()) if self.ranks is None else np.exp(p[_STRONGEST]) * pairs.by_rank
         return pairs.trend, self._curve()[0][pairs.of_sizes], scales, product, by_rank
 
     def _curve(self) -> tuple[Floats, Floats]:
@@ -130,18 +130,16 @@ class Process:
             steep = self.parameters.copy()
             steep[[_OVERLAP, _PRODUCT, _SLOPE]] = -4.0, -4.0, 1.0
             start = min(self, Process(self.n, steep), key=lambda each: each._cost(pairs, targets)[0])
-        found = start._climbed(pairs, targets, iterations)
-        if found.ranks is not None:
-            return found
-        least = found._cost(pairs, targets)[0] - _CONVINCING
-        for ranks in strongest.orders(masks, targets):
-            ranked, with_ranks = replace(found, ranks=ranks), _Pairs.of(masks, masks, self.n, ranks)
-            if ranked._cost(with_ranks, targets)[0] < least:
-                return ranked._climbed(with_ranks, targets, iterations)
+        found, cost = start._climbed(pairs, targets, iterations)
+        for ranks in [] if found.ranks is not None else strongest.orders(masks, targets):
+            ranked = replace(found, ranks=ranks)
+            with_ranks = replace(pairs, by_rank=strongest.shared(ranks, masks, masks))
+            if ranked._cost(with_ranks, targets)[0] < cost - _CONVINCING:
+                return ranked._climbed(with_ranks, targets, iterations)[0]
         return found
 
-    def _climbed(self, pairs: _Pairs, targets: Floats, iterations: int) -> Process:
-        """Return the process with better parameters, from these on."""
+    def _climbed(self, pairs: _Pairs, targets: Floats, iterations: int) -> tuple[Process, float]:
+        """Return the process with better parameters, from these on, and their cost."""
         found = minimize(
             lambda parameters: replace(self, parameters=parameters)._cost(pairs, targets),
             self.parameters,
@@ -150,7 +148,7 @@ class Process:
             bounds=[*_BOUNDS, *[(-1, 1)] * _KNOTS, *[(-3, 3)] * self.n],
             options={"maxiter": iterations, "maxfun": 2 * iterations},
         )
-        return replace(self, parameters=found.x)
+        return replace(self, parameters=found.x), float(found.fun)
 
     def _cost(self, pairs: _Pairs, targets: Floats) -> tuple[float, Floats]:
         """Return the negative log of likelihood times prior, and its gradient."""
@@ -160,7 +158,8 @@ class Process:
         matrix = trend + curve
         matrix += overlap
         matrix += product
-        matrix += by_rank
+        if self.ranks is not None:
+            matrix += by_rank
         matrix[np.diag_indices(m)] += own
         lower, failed = dpotrf(matrix.T, lower=True, overwrite_a=True)
         if failed:
@@ -181,7 +180,8 @@ class Process:
         product *= slope
         by_overlap, by_product = overlap, product
         gradient[_OVERLAP], gradient[_PRODUCT] = by_overlap.sum(), by_product.sum()
-        gradient[_STRONGEST] = (by_rank * slope).sum()
+        if self.ranks is not None:
+            gradient[_STRONGEST] = (by_rank * slope).sum()
         by_own = np.diag(slope) * (own - _JITTER)
         gradient[_NUGGET] = by_own.sum()
         rows = by_product.sum(axis=1)
