@@ -126,19 +126,8 @@ def many_providers(n_providers: int = 1618, n_rows: int = 12_000, seed: int = 0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "many.csv")
         frame.sample(frac=1, random_state=seed).to_csv(path, index=False)
-        command = [
-            "value",
-            str(path),
-            "--group",
-            "provider",
-            "--target",
-            "y",
-            "--test-by",
-            "split",
-            "--budget",
-            "2000",
-        ]
-        command += ["--audit", "--out", str(Path(folder, "out")), "--json"]
+        command = ["value", str(path), "--group", "provider", "--target", "y", "--test-by", "split"]
+        command += ["--budget", "2000", "--audit", "--out", str(Path(folder, "out")), "--json"]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         answer = subprocess.run([*FGSV, *command], check=True, capture_output=True, text=True).stdout
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
