@@ -8,7 +8,7 @@ import pytest
 from cli_cases import COLUMNS
 
 import fgsv
-from fgsv.cli import command_line
+from fgsv.cli import command_line, console
 
 
 def test_plan_and_payout(fgsv_command, train, tmp_path):
@@ -31,6 +31,13 @@ def test_plan_and_payout(fgsv_command, train, tmp_path):
     code, text, notes = fgsv_command("payout", saved, "--amount", "100.00", "--pay-anyway", "--clip")
     assert code == 0
     assert "not faithful" in text + notes
+
+
+def test_a_plan_of_several_metrics_has_shares_in_percent(capsys):
+    console.show(pd.DataFrame({"evaluations": [1000], "half_width": [0.2], "half_width_r2": [0.125]}))
+    shown = capsys.readouterr().out
+    assert "± share, r2" in shown
+    assert "12.50%" in shown
 
 
 def test_money_after_the_fact(fgsv_command, train, tmp_path):

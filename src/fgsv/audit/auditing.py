@@ -227,7 +227,7 @@ def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -
             pairs.append(f"{valuation.names[upper]} and {valuation.names[lower]}")
     if not pairs:
         return []
-    more = f", and {len(pairs) - most} more pairs" if len(pairs) > most else ""
+    more = f", and {len(pairs) - most:,} more pairs" if len(pairs) > most else ""
     return [
         f"these intervals overlap, so the order is uncertain: {'; '.join(pairs[:most])}{more}. "
         "A larger budget narrows them"

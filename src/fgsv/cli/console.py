@@ -50,6 +50,8 @@ SHARES = {
     "share_b",
     "difference",
 }
+OF_OUTPUT = "half_width_"
+"""Begins the columns of a plan with several metrics."""
 COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
 NEGATIVE = (
@@ -70,6 +72,7 @@ def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, st
     """
     names = [name for name in frame.columns if not name.endswith("_high")]
     own = {name: f"{name.removesuffix('_low')}, from ... to" for name in names if name.endswith("_low")}
+    own |= {name: f"± share, {name.removeprefix(OF_OUTPUT)}" for name in names if name.startswith(OF_OUTPUT)}
     shown_as = own | HEADERS | dict(headers or {})
     header = [printable(shown_as.get(name, name)) for name in names]
     rows = [[_cell(name, row) for name in names] for row in frame.to_dict("records")]
@@ -285,5 +288,5 @@ def _number(name: str, cell: Any) -> str:
     if name == "gsv_half_width" and cell == 0:
         return "exact"
     if isinstance(cell, float):
-        return f"{cell:.2%}" if name in SHARES else f"{cell:.4g}"
+        return f"{cell:.2%}" if name in SHARES or name.startswith(OF_OUTPUT) else f"{cell:.4g}"
     return printable(cell)

@@ -192,7 +192,7 @@ def _undecided_pairs(valuation: Valuation, confidence: float, lasting: Lasting) 
 
 
 def _named(pairs: Sequence[tuple[str, str]]) -> str:
-    more = f", and {len(pairs) - SHOWN} more pairs" if len(pairs) > SHOWN else ""
+    more = f", and {len(pairs) - SHOWN:,} more pairs" if len(pairs) > SHOWN else ""
     return "; ".join(f"{upper} and {lower}" for upper, lower in pairs[:SHOWN]) + more
 
 

@@ -59,7 +59,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
     rows, payments = _rows(valuation, confidence, result.without), _payments(result.payout)
     return {
         "version": fgsv.__version__,
-        "title": title or f"What the data of {valuation.partition.n_groups} providers is worth",
+        "title": title or f"What the data of {valuation.partition.n_groups:,} providers is worth",
         "made": _made(result),
         "summary": _summary(valuation, source),
         "first_facts": _first_facts(result),
@@ -155,7 +155,7 @@ def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
 def _summary(valuation: Valuation, source: Source | None) -> str:
     is_text = source is not None and source.task == "text"
     players = f"{valuation.partition.n_players:,} {'documents' if is_text else 'points'}"
-    what = f"{valuation.partition.n_groups} providers supplied {players}"
+    what = f"{valuation.partition.n_groups:,} providers supplied {players}"
     how = ""
     if source is not None:
         what += f" ({source.file})"

@@ -241,7 +241,7 @@ def _facts(
     for question, upper, lower in reversals[:SHOWN]:
         yield f"{upper} is clearly before {lower} by {questions[0]}, and clearly behind by {question}"
     if len(reversals) > SHOWN:
-        yield f"{len(reversals) - SHOWN} more pairs clearly change their order"
+        yield f"{len(reversals) - SHOWN:,} more pairs clearly change their order"
 
 
 def _nothing_to_share(questions: Sequence[str]) -> list[str]:
