@@ -124,6 +124,6 @@ def _erased(ledger: Ledger, number: int, game: Game, gone: Masks) -> Iterator[tu
         known = rows & ~np.isnan(outcome.values).any(axis=1)
         failures = {text: [row for row in where if not rows[row]] for text, where in outcome.failures.items()}
         failures = {text: where for text, where in failures.items() if where}
-        failures[FORGOTTEN] = np.flatnonzero(rows).tolist()
+        failures[FORGOTTEN] = sorted({*failures.get(FORGOTTEN, ()), *np.flatnonzero(rows).tolist()})  # also before
         values = np.where(rows[:, None], np.nan, outcome.values)
         yield replace(batch, outcome=Outcome(values, outcome.seconds, failures)), int(known.sum())
