@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from benchmarks import market_bias
 from benchmarks.market_errors import GAMES, SHIFTS, run, table
@@ -71,6 +72,17 @@ def one(path: Path, copy: Path | None) -> None:
     )
 
 
+def show(found: pd.DataFrame) -> None:
+    """Print a table."""
+    print(found.to_string(index=False, float_format=lambda x: f"{x:.4g}"), flush=True)
+
+
+def keep(found: pd.DataFrame, path: Path | None) -> None:
+    """Write the results so far."""
+    if path is not None:
+        found.to_json(path, orient="records", indent=1)
+
+
 def main() -> None:
     """Measure in a process of its own, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -88,14 +100,17 @@ def main() -> None:
     if arguments.one:
         one(arguments.one, arguments.copy)
     elif not arguments.open:
+        found = pd.DataFrame()
         if arguments.bias:
-            found = shown = market_bias.rows(arguments.bias, arguments.jobs)
+            for row in market_bias.rows(arguments.bias, arguments.jobs):
+                show(row)
+                found = pd.concat([found, row])
+                keep(found, arguments.out)
         else:
             found = run(arguments.games, arguments.shifts, arguments.runs, arguments.jobs)
-            shown = table(found)
-        if arguments.out:
-            found.to_json(arguments.out, orient="records", indent=1)
-        print(shown.to_string(index=False, float_format=lambda x: f"{x:.4g}"), flush=True)
+            keep(found, arguments.out)
+            found = table(found)
+        show(found)
     else:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "march.db"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,28 +15,34 @@ from scipy.stats import f
 import fgsv
 from fgsv.experiments.repeats import run_all
 
-N = 10
-OLD_LENGTH, NEW = 160, 40
+N = 18
+OLD_LENGTH, NEW = 128, 40
 SHIFTS = {
-    "one leaves": (range(N), range(1, N)),
-    "one joins": (range(1, N), range(N)),
+    "two leave": (range(N), range(2, N)),
+    "two join": (range(2, N), range(N)),
     "one leaves, two join": (range(N - 2), range(1, N)),
 }
-"""The players of the old game and of the new one, some of ten."""
+"""The players of the old game and of the new one, some of eighteen: large enough that old draws have partners."""
 GAMES = "noise", "unanimity"
 
 
 @cache
 def everybody(name: str) -> np.ndarray:
-    """Return the utilities of all coalitions of ten players: without structure, or of a sum of unanimity games."""
+    """Return the utilities of all coalitions: without structure, or of a sum of unanimity games."""
     if name == "noise":
         return np.random.default_rng(0).exponential(size=2**N) ** 2
     masks = (np.arange(2**N)[:, None] >> np.arange(N)) & 1 == 1
-    return fgsv.games.SumOfUnanimity(N, seed=1)(masks)
+    return np.asarray(fgsv.games.SumOfUnanimity(N, seed=1)(masks))
+
+
+@cache
+def truth_of(name: str, players: range) -> np.ndarray:
+    """Return the player values by enumeration."""
+    return fgsv.exact(game_of(name, players)).values
 
 
 def game_of(name: str, players: range) -> fgsv.Game:
-    """Return the game of some of the ten, which says who they are."""
+    """Return the game of some of them, which says who they are."""
     bits, utilities = 1 << np.array(players), everybody(name)
     names = [f"player {each}" for each in players]
     return fgsv.Game(lambda masks: utilities[masks @ bits], len(players), frame=name, players=names)
@@ -53,7 +60,7 @@ class Task:
 def measure(task: Task) -> tuple[np.ndarray, np.ndarray]:
     """Return (m, n) errors of the players' values, over old and new draws, and whether intervals held."""
     before, after = (game_of(task.name, players) for players in SHIFTS[task.shift])
-    truth = fgsv.exact(after).values
+    truth = truth_of(task.name, SHIFTS[task.shift][1])
     errors, inside = [], []
     for seed in task.seeds:
         with tempfile.TemporaryDirectory() as folder:
@@ -65,31 +72,29 @@ def measure(task: Task) -> tuple[np.ndarray, np.ndarray]:
     return np.array(errors), np.array(inside)
 
 
-def rows(runs: int, jobs: int, at_once: int = 10) -> pd.DataFrame:
-    """Return a row for each game and shift: mean errors in standard errors, and the coverage of 95% intervals."""
-    cells = [(name, shift) for name in GAMES for shift in SHIFTS]
+def rows(runs: int, jobs: int, at_once: int = 20) -> Iterator[pd.DataFrame]:
+    """Yield a row for each game and shift: mean errors in standard errors, and the coverage of 95% intervals."""
     starts = range(0, runs, at_once)
-    tasks = [Task(*cell, range(start, min(start + at_once, runs))) for cell in cells for start in starts]
-    found = run_all(measure, tasks, jobs=jobs, label="runs")
-    lines = []
-    for i, (name, shift) in enumerate(cells):
-        mine = found[i * len(starts) : (i + 1) * len(starts)]
-        errors, inside = (np.concatenate([each[k] for each in mine]) for k in range(2))
-        mean, spread = errors.mean(axis=0), errors.std(axis=0, ddof=1)
-        # Hotelling's test; errors add up to nothing, so that those of all players but one say everything
-        free, p = errors[:, :-1], errors.shape[1] - 1
-        squared = len(errors) * float(free.mean(axis=0) @ np.linalg.solve(np.cov(free.T), free.mean(axis=0)))
-        chance = f.sf(squared * (len(errors) - p) / (p * (len(errors) - 1)), p, len(errors) - p)
-        lines.append(
-            {
-                "game": name,
-                "shift": shift,
-                "runs": len(errors),
-                "largest mean error, in standard errors": np.abs(mean / spread * np.sqrt(len(errors))).max(),
-                "chance of such means, all players": float(chance),
-                "largest mean error, in standard deviations": np.abs(mean / spread).max(),
-                "coverage": inside.mean(),
-                "coverage, error": inside.mean(axis=1).std(ddof=1) / np.sqrt(len(inside)),
-            }
-        )
-    return pd.DataFrame(lines)
+    for name in GAMES:
+        for shift in SHIFTS:
+            tasks = [Task(name, shift, range(start, min(start + at_once, runs))) for start in starts]
+            found = run_all(measure, tasks, jobs=jobs, label=f"{name}, {shift}")
+            errors, inside = (np.concatenate([each[k] for each in found]) for k in range(2))
+            yield pd.DataFrame([{"game": name, "shift": shift} | _summary(errors, inside)])
+
+
+def _summary(errors: np.ndarray, inside: np.ndarray) -> dict[str, float]:
+    mean, spread = errors.mean(axis=0), errors.std(axis=0, ddof=1)
+    # Hotelling's test; errors add up to nothing, so that those of all players but one say everything
+    free, p = errors[:, :-1], errors.shape[1] - 1
+    squared = len(errors) * float(free.mean(axis=0) @ np.linalg.solve(np.cov(free.T), free.mean(axis=0)))
+    chance = f.sf(squared * (len(errors) - p) / (p * (len(errors) - 1)), p, len(errors) - p)
+    return {
+        "runs": len(errors),
+        "largest mean error, in standard errors": np.abs(mean / spread * np.sqrt(len(errors))).max(),
+        "chance of such means, all players": float(chance),
+        "largest mean error, in standard deviations": np.abs(mean / spread).max(),
+        "error of that": 1 / np.sqrt(len(errors)),
+        "coverage": inside.mean(),
+        "coverage, error": inside.mean(axis=1).std(ddof=1) / np.sqrt(len(inside)),
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -129,6 +129,24 @@ class PastRun:
 
 
 @dataclass(frozen=True, eq=False)
+class Related:
+    """Evaluations of an earlier game with players who have left: not worth what the others are, but about as much."""
+
+    n_players: int
+    """The n players of the present game, and after them those who have left."""
+    packed: NDArray[np.uint8]
+    """(k, n_players / 8): the coalitions as bits, in increasing order; each was drawn."""
+    values: Floats
+    """(k, q)"""
+    run: Ints
+    """(k,): the entry of `Known.runs` that drew it."""
+
+    def masks(self) -> Masks:
+        """Return the coalitions as a (k, n_players) boolean array."""
+        return np.unpackbits(self.packed, axis=1, count=self.n_players).astype(bool)
+
+
+@dataclass(frozen=True, eq=False)
 class Known:
     """Evaluations of a game that are known before a run: m distinct coalitions, in an order that is always the same.
 
@@ -156,6 +174,13 @@ class Known:
     """Digests of the names of the providers in the most recent run; empty if it did not record them."""
     versions: tuple[Mapping[str, str], ...] = ()
     """The versions of Python, fgsv and libraries that the evaluations were made with."""
+    related: Related | None = None
+    """Draws with players who have left, where there are any."""
+
+    def with_values(self, change: Callable[[Floats], Floats]) -> Known:
+        """Return the same coalitions with other values: `change` takes (m, q) and returns (m, q')."""
+        related = self.related and replace(self.related, values=change(self.related.values))
+        return replace(self, values=change(self.values), related=related)
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -183,6 +208,8 @@ class Known:
         runs = [[each.n_players, each.n_draws, sorted(each.laws.items()), each.settings] for each in self.runs]
         digest = hashlib.sha256(json.dumps([self.n_players, self.values.shape, runs], sort_keys=True).encode())
         arrays: list[NDArray[Any]] = [self.packed, self.values, self.run, self.place]
+        if self.related is not None:
+            arrays += [self.related.packed, self.related.values, self.related.run]
         for each in [*arrays, *(run.had for run in self.runs)]:
             digest.update(np.ascontiguousarray(each, dtype=each.dtype.newbyteorder("<")).tobytes())
         return digest.hexdigest()

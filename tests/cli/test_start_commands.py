@@ -157,6 +157,33 @@ def test_forget_those_who_are_not_there_any_more(fgsv_command, march):
     assert fgsv_command("verify", saved, "--ledger", march / "march.db")[0] == 1
 
 
+def test_forget_withdrawn_rows(fgsv_command, march):
+    """The units that hold any of them, also where the file says numbers in another way."""
+    rows = pd.read_csv(march / "march.csv")
+    rows.iloc[[0, 1, 9]].drop(columns=["unit", "provider"]).to_csv(march / "withdrawn.csv", index=False)
+    forget = ["ledger", "forget", march / "march.db", "--rows", march / "withdrawn.csv"]
+    run = [
+        "--result",
+        march / "march" / "valuation.json",
+        "--data",
+        march / "march.csv",
+        "--test",
+        march / "test.csv",
+    ]
+    code, text, notes = fgsv_command(*forget, *run, "--json")
+    assert code == 0, notes
+    assert json.loads(text)["players"] == 2
+    assert json.loads(text)["evaluations"] > 20
+    assert json.loads(fgsv_command(*forget, *run, "--json")[1]) == {"players": 0, "evaluations": 0}
+    assert fgsv_command(*forget)[0] == 2
+    rows.iloc[:3].assign(a=1e6).to_csv(march / "withdrawn.csv", index=False)
+    code, _, notes = fgsv_command(*forget, *run)
+    assert (code, "3 of the 3 withdrawn rows" in notes) == (2, True)
+    other = [*run[:3], march / "april.csv", *run[4:]]
+    code, _, notes = fgsv_command(*forget, *other)
+    assert (code, "not the table" in notes) == (2, True)
+
+
 def test_bad_starts(fgsv_command, march, tmp_path):
     april = ["value", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--budget", 100]
     code, _, notes = fgsv_command(*april, "--start", march / "none.db")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.estimators.covariance import opening
+from fgsv.estimators.covariance import beginning, opening
+from fgsv.estimators.covariance.beginning import Beginning
 from fgsv.estimators.covariance.design import Cells, Sampler, divided
-from fgsv.estimators.covariance.opening import Beginning
 from fgsv.ledger import known
 
 N = 9
@@ -39,7 +39,7 @@ def test_draws_of_an_earlier_run_count_where_it_had_everybody(tmp_path):
     assert not left.masks.all(axis=1).any()
     assert left.n_memos < len(left.masks) / 2
     sizes = left.masks[left.n_memos :].sum(axis=1)
-    assert np.bincount(sizes)[np.unique(sizes)].min() >= opening.OLD_DRAWS
+    assert np.bincount(sizes)[np.unique(sizes)].min() >= beginning.OLD_DRAWS
     fgsv.value(APRIL, budget=100, ledger=tmp_path / "april.db", progress=False)
     joined = Beginning.of(known(MARCH, [tmp_path / "april.db"]), 0)
     assert joined.cells.joined.tolist() == [1] + [0] * 8

@@ -192,17 +192,41 @@ def forget(
         Path | None,
         typer.Option(help="A ledger: forget all players but those of its last run.", show_default=False),
     ] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(help="A table of withdrawn rows: forget the players that hold any of them.", show_default=False),
+    ] = None,
+    result: Annotated[
+        Path | None, typer.Option(help="With --rows: the valuation.json of a run.", show_default=False)
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --rows: the table of that run; repeatable.", show_default=False),
+    ] = None,
+    test: Annotated[
+        Path | None, typer.Option(help="With --rows: its file of test rows, where there was one.", show_default=False)
+    ] = None,
     as_json: option.Json = False,
 ) -> None:
     """Erase the evaluations that used withdrawn players, and what identifies these players.
 
-    If only some rows were withdrawn: value the table without them (--start), and keep the new ledger's players.
+    If only some rows were withdrawn, give them with --rows. Or value the table without them (--start), and keep the
+    new ledger's players.
 
     Example: fgsv ledger forget march.db --provider "Clinic Birch"
     """
     from fgsv.ledger.forgetting import forget as erase
 
-    found = erase(ledger, player or (), providers=provider or (), keep=keep)
+    players = list(player or ())
+    if (rows is None) != (result is None) or (rows is None) != (not data):
+        raise typer.BadParameter("--rows, --result and --data belong together: they say which players hold the rows")
+    if rows is not None and result is not None and data:
+        from fgsv.report import Result, withdrawn_players
+
+        with results_only():
+            given = data[0] if len(data) == 1 else data
+            players += withdrawn_players(Result.load(result), ledger, given, rows, test=test)
+    found = erase(ledger, players, providers=provider or (), keep=keep)
     if as_json:
         print_json(asdict(found))
     else:

@@ -26,7 +26,7 @@ class InUnits:
         known = problem.known
         if known is not None:
             self._learn_unit(known.values)
-            known = replace(known, values=known.values / self._unit)
+            known = known.with_values(lambda values: values / self._unit)
         self._estimator = method.start(replace(problem, ends=problem.ends / self._unit, known=known))
 
     @property

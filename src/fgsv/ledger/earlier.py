@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.coalitions import BITS_ONLY, n_rows, unpack
-from fgsv.game import Game, Known, PastRun, as_game, as_keys
+from fgsv.game import Game, Known, PastRun, Related, as_game, as_keys
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Purpose
 from fgsv.ledger.schema import Promise
@@ -197,6 +197,23 @@ class _Drawn:
     had: Masks = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
 
+_Player = tuple[bytes, int]
+"""A digest, and the number of equal ones before it."""
+
+
+@dataclass(frozen=True)
+class _WithLeavers:
+    """Draws of a game with players who have left."""
+
+    here: NDArray[np.uint8]
+    """(k, n / 8): those of their players who are still there, as bits."""
+    gone: NDArray[np.uint8]
+    """The others, as bits of `left`."""
+    left: tuple[_Player, ...]
+    values: Floats
+    run: Ints
+
+
 class _Found:
     """Collects the known evaluations of one game."""
 
@@ -207,6 +224,7 @@ class _Found:
         self._values: list[Floats] = []
         self._of_run: list[Ints] = []
         self._place: list[Ints] = []
+        self._related: list[_WithLeavers] = []
         self._n_recorded = self._n_bytes = 0
         self._seen: set[bytes] = set()
         self._latest: tuple[str, Masks, int, tuple[str, ...]] = ("", np.zeros(game.n_players, dtype=bool), 0, ())
@@ -229,6 +247,10 @@ class _Found:
                 self._latest = started, had, int((columns < 0).sum()), providers
             drawn = {id: self._drawn(ledger, run, old, had) for id, run in runs.items() if run["game"] == number}
             self._read_game(ledger, number, old, columns, drawn, keys)
+
+    def _players(self, old: Game) -> list[_Player]:
+        theirs = old.player_digests()
+        return [(b"", place) for place in range(old.n_players)] if theirs is None else list(_numbered(theirs))
 
     def _columns(self, old: Game) -> Ints:
         theirs = old.player_digests()
@@ -272,7 +294,8 @@ class _Found:
         numbers = {key: place for place, key in enumerate(self._runs)}
         places: Counter[str] = Counter()
         owners: set[str | None] = set()
-        begun = len(self._of_run)
+        begun, begun_related = len(self._of_run), len(self._related)
+        left = tuple(each for each, column in zip(self._players(old), columns, strict=True) if column < 0)
         for batch in ledger.batches(number):
             name = ledger.key(number, 0, batch.coalitions)
             if batch.replicate or (keys is not None and name not in keys):
@@ -295,11 +318,12 @@ class _Found:
                 place[between] = places[key] + np.arange(between.sum())
                 places[key] += int(between.sum())
             self._add(masks, columns, batch, run, place)
+            self._add_related(masks, columns, left, values, run)
         for key, count in places.items():
             entry = self._runs[key]
             whole = not old.independent_rows and entry.n_evaluations - count in (0, 2)
             entry.n_draws = max(entry.n_draws, count)
-            for run in self._of_run[begun:]:
+            for run in [*self._of_run[begun:], *(each.run for each in self._related[begun_related:])]:
                 run[run == -2 - numbers[key]] = numbers[key] if whole else -1
 
     def _add(self, masks: Masks, columns: Ints, batch: Batch, run: Ints, place: Ints) -> None:
@@ -313,7 +337,48 @@ class _Found:
         self._values.append(values[rows])
         self._of_run.append(run[rows])
         self._place.append(place[rows])
-        self._n_bytes += self._packed[-1].size
+        self._check_size(self._packed[-1].size)
+
+    def _add_related(self, masks: Masks, columns: Ints, left: tuple[_Player, ...], values: Floats, run: Ints) -> None:
+        """Keep the draws with players who have left; zeros are players that were forgotten, as were their values."""
+        gone = masks[:, columns < 0]
+        rows = np.flatnonzero(gone.any(axis=1) & (run != -1))
+        rows = rows[~np.isnan(values[rows]).any(axis=1)]
+        if not len(rows) or not values.shape[1]:
+            return
+        here = np.zeros((len(rows), self._game.n_players), dtype=bool)
+        here[:, columns[columns >= 0]] = masks[rows][:, columns >= 0]
+        packed = np.packbits(here, axis=1), np.packbits(gone[rows], axis=1)
+        self._related.append(_WithLeavers(*packed, left, values[rows], run[rows]))
+        self._check_size(packed[0].size + packed[1].size)
+
+    def _all_related(self, renumbered: Ints) -> Related | None:
+        """Return the draws with players who have left, sorted, each once."""
+        left = sorted({player for each in self._related for player in each.left if any(player[0])})
+        n = self._game.n_players
+        if not left or len(left) > n:  # of a game that is mostly another one, nothing is to be learned
+            return None
+        column = {player: n + i for i, player in enumerate(left)}
+        packed, values, run = [], [], []
+        for each in self._related:
+            masks = np.zeros((len(each.run), n + len(left)), dtype=bool)
+            masks[:, :n] = np.unpackbits(each.here, axis=1, count=n)
+            gone = np.unpackbits(each.gone, axis=1, count=len(each.left))
+            for i, player in enumerate(each.left):
+                if player in column:
+                    masks[:, column[player]] = gone[:, i]
+            packed.append(np.packbits(masks, axis=1))
+            values.append(each.values)
+            run.append(renumbered[each.run])
+        bits, by_run, found = np.concatenate(packed), np.concatenate(run), np.concatenate(values)
+        order = np.lexsort((*found.T[::-1], by_run))
+        _, first = np.unique(as_keys(bits[order]), return_index=True)
+        rows = order[first]
+        rows = rows[by_run[rows] >= 0]
+        return Related(n + len(left), bits[rows], found[rows], by_run[rows])
+
+    def _check_size(self, more: int) -> None:
+        self._n_bytes += more
         if self._n_bytes > MOST_BYTES:
             raise ValueError(
                 f"the known coalitions of {self._game.n_players} players take more than {MOST_BYTES >> 30} GiB: "
@@ -363,6 +428,7 @@ class _Found:
             tuple(self._notes),
             providers,
             tuple(self._versions[key] for key in sorted(self._versions)),
+            self._all_related(renumbered),
         )
 
 

@@ -47,7 +47,8 @@ def forget(
     """
     if bool(players or providers) == (keep is not None):
         raise ValueError(
-            "say which players to forget: --player ID, --provider NAME, or --keep LEDGER for all but those of it"
+            "say which players to forget: --player ID, --provider NAME, --rows FILE, or --keep LEDGER for all but "
+            "those of it"
         )
     withdrawn = _digests_of(players) | _players_of_providers(path, providers)
     kept = None if keep is None else _players_of_last_run(keep)
@@ -124,6 +125,6 @@ def _erased(ledger: Ledger, number: int, game: Game, gone: Masks) -> Iterator[tu
         known = rows & ~np.isnan(outcome.values).any(axis=1)
         failures = {text: [row for row in where if not rows[row]] for text, where in outcome.failures.items()}
         failures = {text: where for text, where in failures.items() if where}
-        failures[FORGOTTEN] = np.flatnonzero(rows).tolist()
+        failures[FORGOTTEN] = sorted({*failures.get(FORGOTTEN, ()), *np.flatnonzero(rows).tolist()})  # also before
         values = np.where(rows[:, None], np.nan, outcome.values)
         yield replace(batch, outcome=Outcome(values, outcome.seconds, failures)), int(known.sum())

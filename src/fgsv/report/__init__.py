@@ -1,6 +1,6 @@
 """The report: a result with its payout and audit, its page, and its folder."""
 
-from fgsv.report.checking import verify_data, verify_result
+from fgsv.report.checking import verify_data, verify_result, withdrawn_players
 from fgsv.report.folder import check_file, check_folder, write_payout, write_result
 from fgsv.report.making import make_result
 from fgsv.report.page import render
@@ -32,6 +32,7 @@ __all__ = [
     "sensitivity",
     "verify_data",
     "verify_result",
+    "withdrawn_players",
     "write_payout",
     "write_result",
 ]

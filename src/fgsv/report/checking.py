@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from fgsv import payout
 from fgsv.report.result import Result
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.record_checks import SAMPLE, verify_records
 from fgsv.running.verification import verify
 from fgsv.tables.corpus import Opened, open_text
-from fgsv.tables.opening import open_table
+from fgsv.tables.inputs import read_all
+from fgsv.tables.opening import Table, open_table
+from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
 from fgsv.valuation import file
 
@@ -47,6 +52,44 @@ def verify_data(
         if stated != found:
             return [Difference(name, stated, found)]
     return verify_records(ledger, table.game, sample=sample, seed=seed, tolerance=tolerance)
+
+
+def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, *, test: Any = None) -> list[str]:
+    """Return the digests of the players of a result that hold withdrawn rows, for `fgsv.ledger.forgetting.forget`.
+
+    `data` is the table that was valued, `rows` a table of the rows that are withdrawn, with the same features and
+    target; all rows of equal content are meant. The player of a unit goes with any of its rows.
+    """
+    table = open_again(result.source, data, test, ledger)
+    if not isinstance(table, Table) or result.source is None or result.source.game != table.source.game:
+        raise TableError("this is not the table that the result was made from: withdrawn rows are looked up there")
+    target = str(table.source.columns["target"])
+    encoding = (result.source.opened_with or {}).get("encoding", "utf-8")
+    file = read_all(rows, encoding=encoding)
+    here = table.dataset.features.assign(**{target: table.dataset.target})
+    for name in here.columns:
+        file.column(str(name), "a column of the table")
+    gone = file.frame[list(here.columns)]
+    compared = [_comparable(each, here) for each in (here, gone)]
+    missing = len(gone) - int(compared[1].merge(compared[0].drop_duplicates(), how="inner").shape[0])
+    if missing:
+        raise TableError(f"{missing} of the {len(gone)} withdrawn rows are not among the training rows of the table")
+    found = compared[0].merge(compared[1].drop_duplicates(), how="left", indicator=True)["_merge"].eq("both")
+    units = table.dataset.units
+    players = np.arange(len(here)) if units is None else pd.factorize(units)[0]
+    digests = table.game.players()
+    return [digests[16 * each : 16 * each + 16].hex() for each in np.unique(players[found.to_numpy()])]
+
+
+def _comparable(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
+    """Return cells as numbers where a column of the other table has numbers, else as text."""
+    columns = {
+        name: pd.to_numeric(frame[name], errors="coerce").astype(float)
+        if pd.api.types.is_numeric_dtype(like[name])
+        else frame[name].astype(str)
+        for name in like.columns
+    }
+    return pd.DataFrame(columns).reset_index(drop=True)
 
 
 def open_again(source: Source | None, data: Any, test: Any = None, ledger: str | Path | None = None) -> Opened:

@@ -38,7 +38,7 @@ class View:
     def known(self) -> Known | None:
         """What is known about the inner game, if the players are the same."""
         known = self.inner.known
-        return None if known is None or self.lift is not None else replace(known, values=self.lower(known.values))
+        return None if known is None or self.lift is not None else known.with_values(self.lower)
 
     @property
     def evaluator(self) -> Evaluator:

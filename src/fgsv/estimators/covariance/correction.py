@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from fgsv.estimators.covariance.design import Cells, Law
+from fgsv.estimators.covariance.beginning import Partners
+from fgsv.estimators.covariance.design import RELATED, Cells, Law
 from fgsv.estimators.covariance.process import Process
 from fgsv.partition import Partition
 from fgsv.semivalue import Semivalue, SizeWeights
@@ -71,7 +72,14 @@ class Correction:
 
 
 def correct(
-    target: Target, law: Law, first: int, masks: Masks, values: Floats, processes: Sequence[tuple[Process, Ints]]
+    target: Target,
+    law: Law,
+    first: int,
+    masks: Masks,
+    values: Floats,
+    processes: Sequence[tuple[Process, Ints]],
+    related: Masks | None = None,
+    partners: Partners | None = None,
 ) -> Correction | None:
     """Return the estimate from the draws of an epoch, unbiased given what came before; None if a stratum has no draw.
 
@@ -92,6 +100,10 @@ def correct(
 
     The variance of the mean is that of the last terms, which vary about zero; in a size that fills up, by the factor
     of a finite population.
+
+    `related` (k, n + l) are coalitions with players who have left, whose utilities follow in `values` and teach the
+    process. In a bin j is one of the `partners`, R_j and T_j, left out together. The residual of R_j takes the place
+    of that of T_j, which need not be known; the mean of their difference comes from those that are, a random part.
     """
     cells, cell = law.cells, law.cells.of(masks)
     unseen, number = cells.unseen(cells.known(masks)), cells.of_size
@@ -102,7 +114,10 @@ def correct(
         part_of_cell[(law.stratum_of == stratum) & ~complete] = part
     part_of = part_of_cell[cell]
     n_drawn = np.bincount(part_of[first:][part_of[first:] >= 0], minlength=len(opened))
-    if not n_drawn.all():
+    pairing = None if partners is None else _Pairing.of(partners, law, first, masks, part_of_cell)
+    if pairing is not None:
+        n_drawn[law.is_bin(opened)] = np.bincount(pairing.part, minlength=len(opened))[law.is_bin(opened)]
+    if not n_drawn.all() or (pairing is not None and not pairing.ready):
         return None
     # what a draw's residual stands for, and the factor of its standard deviation where its cell fills up
     paired = law.pairs & (law.stratum_of[cell] == 0)
@@ -111,35 +126,133 @@ def correct(
     alone = law.stratum_of[cell] > 0
     m = np.where(part_of >= 0, n_drawn[part_of], 1)
     filling = np.where(alone, np.sqrt(unseen[cell] * (unseen[cell] + m)) / (unseen[cell] + 1), 1.0)
-    found = target.exact(masks, values, cells, complete)
-    weights, deviations, unpredicted = target.coefficients(masks), [], np.full_like(values, np.nan)
+    found = target.exact(masks, values[: len(masks)], cells, complete)
+    everything = masks if related is None else widened(masks, related)
+    weights, deviations, rows_of = target.coefficients(masks), [], []
+    unpredicted = np.full_like(values[: len(masks)], np.nan)
     for process, draws in processes:
-        root, own = inverse_root(process, masks)
+        root, own = inverse_root(process, everything)
         solved = root.T @ (root @ values)
         without = np.zeros((len(opened), *solved.shape))  # the mean of the solutions without each draw
         for part, stratum in enumerate(opened):
-            rows = draws[part_of[draws] == part]
-            together = 2 if law.pairs and stratum == 0 else 1
-            unpredicted[rows] = residuals = _left_out(root, solved, rows, together)
-            taken_out = together * (root.T @ (root[:, rows] @ residuals))
-            without[part] = (len(rows) * solved - taken_out) / n_drawn[part]
-            here = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[:, None, :] / n_drawn[part]
-            found += here.sum(axis=0)
-            here *= filling[rows, None, None]
-            deviations.append(here.reshape(len(rows) // together, together, *here.shape[1:]).sum(axis=1))
-        found += process.player_values(masks, without, part_of_cell, target.log_weights, cells)
+            if pairing is not None and law.is_bin(stratum):
+                here, rows, without[part] = pairing.corrected(root, solved, draws, part, target, law)
+                found += here.sum(axis=0)
+            else:
+                rows = draws[draws < len(masks)]
+                rows = rows[part_of[rows] == part]
+                together = 2 if law.pairs and stratum == 0 else 1
+                unpredicted[rows] = residuals = _left_out(root, solved, rows, together)
+                taken_out = together * (root.T @ (root[:, rows] @ residuals))
+                without[part] = (len(rows) * solved - taken_out) / n_drawn[part]
+                here = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[:, None, :] / n_drawn[part]
+                found += here.sum(axis=0)
+                here *= filling[rows, None, None]
+                here = here.reshape(len(rows) // together, together, *here.shape[1:]).sum(axis=1)
+            deviations.append(here)
+            rows_of.append(rows)
+        found += _player_values(process, everything, without, part_of_cell, target, cells)
         inside = np.flatnonzero(part_of >= 0)
-        by_own = (own / number[cell])[inside, None] * without[part_of[inside], inside]
+        by_own = (own[: len(masks)] / number[cell])[inside, None] * without[part_of[inside], inside]
         found += weights[inside].T @ by_own
     terms = COUPLING * np.concatenate(deviations)
+    if pairing is not None:  # a draw may count as itself and by its partner
+        each, place = np.unique(np.concatenate(rows_of), return_inverse=True)
+        by_row = np.zeros((len(each), *terms.shape[1:]))
+        np.add.at(by_row, place, terms)
+        terms = by_row
     sampled = np.flatnonzero(part_of_cell >= 0)
     sizes, spent = cells.sizes[sampled], n_drawn[part_of_cell[sampled]]
+    if pairing is not None:
+        spent = spent / np.where(law.is_bin(law.stratum_of[sampled]), pairing.inflation, 1.0)
     left = unseen[sampled] / number[sampled]
     grown = np.where(law.stratum_of[sampled] > 0, left + spent / number[sampled], left) * left
     scale = target.weights.gain[sizes - 1] ** 2 * sizes * (target.n - sizes)
     precision = len(masks) ** LEARNING / float((scale * grown / law.within[sampled] / spent).sum())
-    squares = _squares(cells.sizes[cell], values, unpredicted)
+    squares = _squares(cells.sizes[cell], values[: len(masks)], unpredicted)
     return Correction(found, _bundled(terms), _freedom(terms), precision, squares)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairing:
+    """Partners, as far as they are evaluated."""
+
+    rows: Ints
+    """(p,): R_j among all that is known."""
+    evaluated: Ints
+    """(p,): T_j among it; -1 where it is not known, or is R_j."""
+    part: Ints
+    """(p,)"""
+    cell: Ints
+    """(p,): the cell of T_j."""
+    masks: Masks
+    """(p, n): T_j"""
+    factor: float
+    """How many differences each known one stands for."""
+    ready: bool
+    """Whether a difference is known, where one is needed."""
+
+    @classmethod
+    def of(cls, partners: Partners, law: Law, first: int, masks: Masks, part_of_cell: Ints) -> _Pairing:
+        asked, cell = partners.asked, law.cells.of(partners.masks)
+        new = first + np.flatnonzero(law.is_bin(law.stratum_of[law.cells.of(masks[first:])]))
+        evaluated = np.full(len(cell), -1)
+        evaluated[asked[: len(new)]] = new
+        factor = len(asked) / max(1, len(new))
+        return cls(
+            partners.rows,
+            evaluated,
+            part_of_cell[cell],
+            cell,
+            partners.masks,
+            factor,
+            ready=len(new) > 0 or not len(asked),
+        )
+
+    @property
+    def inflation(self) -> float:
+        """The variance over that with all differences known, if these are as large as expected."""
+        return 1 + RELATED**2 * max(0.0, self.factor - 1)
+
+    def corrected(
+        self, root: Floats, solved: Floats, draws: Ints, part: int, target: Target, law: Law
+    ) -> tuple[Floats, Ints, Floats]:
+        """Return what the draws of a bin correct, (p, n, q), their rows, and the mean solution without each."""
+        bin = np.flatnonzero(self.part == part)
+        mine = bin[np.isin(self.rows[bin] % len(solved), draws)]
+        alone, both = mine[self.evaluated[mine] < 0], mine[self.evaluated[mine] >= 0]
+        rows = self.rows % len(solved)
+        pairs = np.stack([rows[both], self.evaluated[both]], axis=1).reshape(-1)
+        left_out = [_left_out(root, solved, rows[alone], 1), _left_out(root, solved, pairs, 2)]
+        taken_out = root.T @ (root[:, np.concatenate([rows[alone], pairs])] @ np.concatenate(left_out))
+        old, new = left_out[1][::2], left_out[1][1::2]
+        residuals = np.concatenate([left_out[0], old + self.factor * (new - old)])
+        order = np.concatenate([alone, both])
+        share = 1 / law.within[self.cell[order]] / len(bin)
+        terms = (share[:, None] * target.coefficients(self.masks[order]))[:, :, None] * residuals[:, None, :]
+        return terms, rows[order], (len(mine) * solved - taken_out) / len(bin)
+
+
+def widened(masks: Masks, related: Masks) -> Masks:
+    """Return (m + k, n + l): coalitions of the n players, who come first, and those with others who have left."""
+    found = np.zeros((len(masks) + len(related), related.shape[1]), dtype=bool)
+    found[: len(masks), : masks.shape[1]] = masks
+    found[len(masks) :] = related
+    return found
+
+
+def _player_values(
+    process: Process, masks: Masks, loads: Floats, part_of_cell: Ints, target: Target, cells: Cells
+) -> Floats:
+    """Return `Process.player_values` for the players of the game, where the process has others who have left."""
+    n, n_left = target.n, process.n - target.n
+    if not n_left:
+        return process.player_values(masks, loads, part_of_cell, target.log_weights, cells)
+    wider = Cells(np.append(cells.joined, np.full(n_left, cells.n_levels)))
+    parts = np.full((wider.n_levels, process.n + 1), -1)
+    parts[:-1, : n + 1] = part_of_cell.reshape(-1, n + 1)
+    log_weights = np.append(target.log_weights, np.full(n_left + 1, -np.inf))
+    return process.player_values(masks, loads, parts.reshape(-1), log_weights, wider)[:n]
 
 
 def _left_out(root: Floats, solved: Floats, rows: Ints, together: int) -> Floats:
@@ -166,17 +279,24 @@ def _squares(sizes: Ints, values: Floats, unpredicted: Floats) -> Floats:
     return np.stack([about.sum(axis=0), (unpredicted[rows] ** 2).sum(axis=0)])
 
 
-def predict(target: Target, cells: Cells, masks: Masks, values: Floats, process: Process) -> Floats:
+def predict(
+    target: Target, cells: Cells, masks: Masks, values: Floats, process: Process, related: Masks | None = None
+) -> Floats:
     """Return (n, q): what a process predicts from all that is known, uncorrected, so biased and of unknown error."""
     cell = cells.of(masks)
     complete = cells.unseen(cells.known(masks)) == 0
     part_of_cell = np.where(complete | (cells.sizes % target.n == 0), -1, 0)
-    root, own = inverse_root(process, masks)
+    everything = masks if related is None else widened(masks, related)
+    root, own = inverse_root(process, everything)
     solved = root.T @ (root @ values)
     inside = np.flatnonzero(part_of_cell[cell] == 0)
-    by_own = (own / cells.of_size[cell])[inside, None] * solved[inside]
-    found = process.player_values(masks, solved[None], part_of_cell, target.log_weights, cells)
-    return found + target.exact(masks, values, cells, complete) + target.coefficients(masks[inside]).T @ by_own
+    by_own = (own[: len(masks)] / cells.of_size[cell])[inside, None] * solved[inside]
+    found = _player_values(process, everything, solved[None], part_of_cell, target, cells)
+    return (
+        found
+        + target.exact(masks, values[: len(masks)], cells, complete)
+        + target.coefficients(masks[inside]).T @ by_own
+    )
 
 
 def in_groups(partition: Partition, masks: Masks, weights: SizeWeights) -> Floats:

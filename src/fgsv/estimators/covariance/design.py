@@ -22,6 +22,8 @@ _ENUMERATED = 0.75
 """A stratum that is expected to lose at least this fraction of its unseen coalitions is completed."""
 _LISTED = 50_000
 """If a size has up to this many coalitions, those of its cells are listed and taken in random order; else drawn."""
+RELATED = 0.6
+"""The spread to expect of the difference of two residuals, of a draw and its partner, relative to that of one."""
 _TRIES = 10_000
 
 
@@ -106,6 +108,9 @@ class Law:
     """(c,): known coalitions of each cell before the epoch."""
     pairs: bool = False
     """Whether stratum 0 is drawn in pairs of complements; s and n - s are then equally probable, and cells sizes."""
+    bins: int = 0
+    """How many strata are bins, in which draws of earlier runs have partners (`beginning.Partners`); they come last
+    but one, and the last stratum draws partners for all of them."""
 
     @property
     def n_strata(self) -> int:
@@ -115,13 +120,18 @@ class Law:
     def to_dict(self) -> dict[str, Any]:
         """Return the law as JSON can hold it; where nobody has joined, cells are sizes."""
         joined = {"joined_of_player": self.cells.joined.tolist()} if self.cells.n_levels > 1 else {}
-        return joined | {
-            "stratum_of_size": self.stratum_of.tolist(),
-            "probability_within_stratum": self.within.tolist(),
-            "part_of_stratum": self.targets.tolist(),
-            "known_of_size": self.known.tolist(),
-            "pairs": self.pairs,
-        }
+        bins = {"bins": self.bins} if self.bins else {}
+        return (
+            joined
+            | bins
+            | {
+                "stratum_of_size": self.stratum_of.tolist(),
+                "probability_within_stratum": self.within.tolist(),
+                "part_of_stratum": self.targets.tolist(),
+                "known_of_size": self.known.tolist(),
+                "pairs": self.pairs,
+            }
+        )
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Law:
@@ -134,18 +144,31 @@ class Law:
             np.array(document["part_of_stratum"], dtype=float),
             np.array(document["known_of_size"], dtype=np.int64),
             document.get("pairs", False),
+            document.get("bins", 0),
         )
 
     def resembles(self, other: Law) -> bool:
         """Say whether two laws differ by little more than rounding."""
         return (
-            self.pairs == other.pairs
+            (self.pairs, self.bins) == (other.pairs, other.bins)
             and np.array_equal(self.cells.joined, other.cells.joined)
             and np.array_equal(self.stratum_of, other.stratum_of)
             and np.array_equal(self.known, other.known)
             and np.allclose(self.within, other.within, atol=1e-2)
             and np.allclose(self.targets, other.targets, atol=1e-2)
         )
+
+    def is_bin(self, stratum: Ints) -> Masks:
+        """Say which strata are bins."""
+        return np.asarray(
+            (stratum >= self.n_strata - 1 - self.bins) & (stratum < self.n_strata - 1) & (self.bins > 0)
+        )
+
+    def n_drawn(self, masks: Masks) -> Ints:
+        """Return (k,): how many draws of an epoch each stratum has; those in bins are partners."""
+        strata = self.stratum_of[self.cells.of(masks)]
+        strata = np.where(self.is_bin(strata), self.n_strata - 1, strata)
+        return np.bincount(strata, minlength=self.n_strata)
 
     def next_stratum(self, drawn: Ints, unseen: Floats) -> int | None:
         """Return the stratum of the next draw: first those without any, then where it lowers the variance most.
@@ -184,20 +207,29 @@ def first_law(n: int, base: Floats, length: int) -> Law:
 
 
 def divided(
-    cells: Cells, wanted: Floats, known: Ints, length: int, own: Sequence[int] = (), *, complete_first: bool = False
+    cells: Cells,
+    wanted: Floats,
+    known: Ints,
+    length: int,
+    own: Sequence[int] = (),
+    *,
+    bins: Sequence[Ints] = (),
+    complete_first: bool = False,
 ) -> Law:
     """Return the law that gives each cell its part (c,) of `length` draws; those in `own` are strata of their own.
 
-    A cell with fewer coalitions than its part is completed: by the end of the epoch, or first.
+    A cell with fewer coalitions than its part is completed: by the end of the epoch, or first. `bins` are cells in
+    which draws of earlier runs have partners.
     """
     unseen = cells.unseen(known)
     stratum_of, within = np.full(len(unseen), -1), np.zeros(len(unseen))
     opened = np.flatnonzero((unseen > 0) & (cells.sizes % cells.n > 0))
     expected = length * wanted[opened] / wanted[opened].sum()
-    few = (unseen[opened] < _FILLED * expected + _SPARE) | np.isin(opened, own)
-    plenty = opened[~few]
+    binned = np.isin(opened, np.concatenate(bins) if len(bins) else ())
+    few = ((unseen[opened] < _FILLED * expected + _SPARE) | np.isin(opened, own)) & ~binned
+    plenty = opened[~few & ~binned]
     stratum_of[plenty] = 0
-    targets = [float(expected[~few].sum()) / length]
+    targets = [float(expected[~few & ~binned].sum()) / length]
     if len(plenty):
         within[plenty] = wanted[plenty] / wanted[plenty].sum()
     for cell, draws in zip(opened[few], expected[few], strict=True):
@@ -205,7 +237,12 @@ def divided(
         left = float(unseen[cell])
         part = left if draws > _ENUMERATED * left else float(draws)
         targets.append((max(part, float(draws)) if complete_first else part) / length)
-    return Law(cells, stratum_of, within, np.array(targets), known.copy())
+    for some in bins:
+        stratum_of[some], within[some] = len(targets), wanted[some] / wanted[some].sum()
+        targets.append(0.0)
+    if len(bins):
+        targets.append(RELATED * float(expected[binned].sum()) / length)
+    return Law(cells, stratum_of, within, np.array(targets), known.copy(), bins=len(bins))
 
 
 class Sampler:
@@ -216,6 +253,8 @@ class Sampler:
         self._seen: set[bytes] = set()
         self._queues: dict[int, tuple[int, Masks]] = {}
         self._partner: Masks | None = None  # the complement of the last draw, where it is to be the next one
+        self.partners: Masks = np.zeros((0, n), dtype=bool)
+        """(p, n): what to draw in bins, in this order."""
 
     def add(self, masks: Masks) -> None:
         """Mark coalitions as known."""
@@ -232,6 +271,9 @@ class Sampler:
         unseen = np.zeros(law.n_strata)
         opened = law.stratum_of >= 0
         np.add.at(unseen, law.stratum_of[opened], law.cells.unseen(law.known)[opened])
+        if law.bins:
+            unseen[-1 - law.bins :] = 0
+            unseen[-1] = len(self.partners)
         cumulative = np.cumsum(law.within * (law.stratum_of == 0))
         taken: set[bytes] = set()
         rows: list[Masks] = []
@@ -239,7 +281,9 @@ class Sampler:
             stratum = law.next_stratum(drawn, unseen - drawn)
             if stratum is None:
                 break
-            if stratum > 0:
+            if law.bins and stratum == law.n_strata - 1:
+                row = self.partners[drawn[stratum]]
+            elif stratum > 0:
                 cell = int(np.flatnonzero(law.stratum_of == stratum)[0])
                 if law.cells.of_size[cell] > _LISTED:
                     row = self._unseen(law.cells, np.cumsum(np.arange(len(cumulative)) == cell), taken, rng)

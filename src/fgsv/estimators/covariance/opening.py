@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions
+from fgsv.estimators.covariance.beginning import Beginning, Partners
 from fgsv.estimators.covariance.correction import (
     Correction,
     Target,
@@ -17,6 +18,7 @@ from fgsv.estimators.covariance.correction import (
     in_groups,
     inverse_root,
     predict,
+    widened,
 )
 from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
 from fgsv.estimators.covariance.gains import learned, predicted_in
@@ -25,7 +27,6 @@ from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sums import check_finite
 from fgsv.estimators.method import Draws, OtherLaw, Problem
-from fgsv.game import Known
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
@@ -55,12 +56,6 @@ STEPS = 25, 12
 """Limit on the steps of a fit from the default parameters; with many players."""
 STEPS_AGAIN = 40, 6
 """Limit on those from the parameters of the epoch before; with many players."""
-OLD_DRAWS = 4
-"""Draws of earlier runs that make a size a stratum of its own, in which they count beside new ones."""
-MOST_KNOWN = 1500
-"""Limit on the coalitions of earlier runs that are used: those that were drawn first, at random among equals."""
-MOST_LEVELS = 3
-"""Limit on the sets of players of earlier runs that are told apart."""
 AT_ONCE = 128
 """Utilities whose influence is computed at once."""
 
@@ -95,7 +90,7 @@ class Epoch:
         """Read what `to_dict` wrote."""
         law, parameters = Law.from_dict(document["law"]), np.array(document["process"], dtype=float)
         ranks = None if document["ranks"] is None else np.array(document["ranks"], dtype=np.int64)
-        process = Process(law.cells.n, parameters, ranks)
+        process = Process.of(parameters, ranks)
         beta = np.array(document["proxy"], dtype=float)
         beta = beta if beta.size else beta.reshape(0, document["outputs"])  # an empty list forgets its columns
         return cls(document["first"], document["end"], law, process, beta)
@@ -107,6 +102,7 @@ class Epoch:
             and self.beta.shape == other.beta.shape
             and self.law.resembles(other.law)
             and np.array_equal(self.process.ranks, other.process.ranks)
+            and self.process.n == other.process.n
             and np.allclose(self.process.parameters, other.process.parameters, atol=0.1)
             and np.allclose(self.beta, other.beta, atol=1e-3)
         )
@@ -115,60 +111,6 @@ class Epoch:
 def hand_over(n_players: int) -> int:
     """Return after how many evaluations the opening of a game of this many players ends; 0 if there is none."""
     return next((end for most, end in HAND_OVER if 4 <= n_players <= most), 0)
-
-
-@dataclass(frozen=True, eq=False)
-class Beginning:
-    """What a run starts from, as far as it is used: first what is only known, then what was drawn."""
-
-    masks: Masks
-    values: Floats
-    n_memos: int
-    """Coalitions whose values are all that is known of them."""
-    cells: Cells
-    seed: list[int]
-
-    @classmethod
-    def of(cls, known: Known, seed: int) -> Beginning:
-        """Return what is used of what is known.
-
-        A coalition that was drawn uniformly among those of its size, and happens to avoid those who have left, is
-        uniform among the coalitions of its size of the players who were there then and are now: a cell, if nobody
-        joined before the run whom another run did not have.
-        """
-        masks, n = known.masks(), known.n_players
-        sizes = masks.sum(axis=1)
-        joined, latest = _levels(known)
-        cells = Cells(joined)
-        cell = cells.of(masks)
-        drawn = cell // (n + 1) <= latest[known.run]
-        by_cell = np.bincount(cell[drawn], minlength=len(cells.sizes))
-        drawn &= by_cell[cell] >= OLD_DRAWS
-        rng = np.random.default_rng([seed, len(known)])
-        order = rng.permutation(np.flatnonzero(sizes % n > 0))
-        order = order[np.argsort(~drawn[order], kind="stable")][:MOST_KNOWN]
-        order = order[np.argsort(drawn[order], kind="stable")]
-        seeds = [seed, len(known), 1]
-        return cls(masks[order], known.values[order], int((~drawn[order]).sum()), cells, seeds)
-
-
-def _levels(known: Known) -> tuple[Ints, Ints]:
-    """Return (n,) when each player joined, and for each run the last level that it had: -1 if it is no use.
-
-    Runs are of use if of any two one had all the players of the other; those with the most draws come first.
-    """
-    n_draws = np.bincount(known.run[known.run >= 0], minlength=len(known.runs))
-    chain: list[Masks] = []
-    for number in np.argsort(-n_draws, kind="stable"):
-        had = known.runs[number].had
-        new = had.any() and not any(np.array_equal(had, each) for each in chain)
-        nested = all((had <= each).all() or (had >= each).all() for each in chain)
-        if new and nested and len(chain) < MOST_LEVELS:
-            chain.append(had)
-    chain.sort(key=lambda each: int(each.sum()))
-    joined = sum((~each for each in chain), np.zeros(known.n_players, dtype=np.int64))
-    had_level = [[i for i, each in enumerate(chain) if np.array_equal(each, run.had)] for run in known.runs]
-    return np.asarray(joined), np.array([each[0] if each else -1 for each in had_level] + [-1])
 
 
 class Opening:
@@ -205,8 +147,13 @@ class Opening:
         self._current: tuple[Correction, Floats] | None = None
         self.n_known = 0
         self.end = hand_over(n)
+        self._related: Masks = np.zeros((0, n), dtype=bool)  # with players who have left
+        self._related_values: Floats = problem.ends[:0]
+        self._partners: Partners | None = None
+        self._known: Beginning | None = None
         if problem.known is not None and len(problem.known):
-            self._begin(Beginning.of(problem.known, problem.seed))
+            related = not proxy.values.shape[1]  # which has no value for those who have left
+            self._begin(Beginning.of(problem.known, problem.seed, related=related))
 
     @property
     def n_evaluations(self) -> int:
@@ -230,22 +177,34 @@ class Opening:
 
     def _begin(self, known: Beginning) -> None:
         """Open the first epoch with what is known: draws that were uniform within their size count as its own."""
-        self.n_known, self._cells = len(known.values), known.cells
+        self._known, self.n_known, self._cells = known, len(known.values), known.cells
+        self._related, self._related_values = known.related, known.related_values
         self.masks = np.concatenate([self.masks, known.masks])
         self.values = np.concatenate([self.values, known.values])
         self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(Coalitions.from_masks(known.masks))])
         self._sampler.add(known.masks)
         rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
-        process = self._fitted(Process.default(self._n), self.masks, self._beyond(beta))
+        process = self._fitted(Process.default(known.related.shape[1]), self._taught(), self._beyond(beta))
         wanted = self._wanted(process, rng)
         end = GROWTH * self.n_evaluations
         first = 2 + known.n_memos
         own = np.unique(self._cells.of(self.masks[first:])).tolist()
         known_before = self._cells.known(self.masks[:first])
-        law = divided(self._cells, wanted, known_before, end - first, own=own, complete_first=True)
+        law = divided(self._cells, wanted, known_before, end - first, own=own, bins=known.bins, complete_first=True)
         self.epochs = [Epoch(first, end, law, process, beta)]
+        self._pair(law)
         self.end = max(self.end, end)
+
+    def _pair(self, law: Law) -> None:
+        """Give draws of earlier runs partners to draw, by the law of the first epoch."""
+        if self._known is not None and law.bins:
+            self._partners = self._known.partners(law, before=2)
+            self._sampler.partners = self._partners.masks[self._partners.asked]
+
+    def _taught(self, masks: Masks | None = None) -> Masks:
+        """Return what the process learns from: coalitions, by default all so far, and those with others who left."""
+        return widened(self.masks if masks is None else masks, self._related)
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Draw a round, at most up to the end of the epoch; open the next epoch first if the last one has ended."""
@@ -265,13 +224,14 @@ class Opening:
             )
         self.epochs[-1] = recorded
         self._sampler.new_epoch()
+        if len(self.epochs) == 1:
+            self._pair(recorded.law)
         return self._round(rng)
 
     def _round(self, rng: np.random.Generator) -> Draws:
         epoch = self.epochs[-1]
         per_round = self._per_round or self._next_round()
-        strata = epoch.law.stratum_of[epoch.law.cells.of(self.masks[epoch.first :])]
-        drawn = np.bincount(strata, minlength=epoch.law.n_strata)
+        drawn = epoch.law.n_drawn(self.masks[epoch.first :])
         rows = self._sampler.draw(epoch.law, drawn, min(per_round, epoch.end - self.n_evaluations), rng)
         law = None if epoch is self._announced else epoch.to_dict()
         self._announced = epoch
@@ -308,7 +268,7 @@ class Opening:
         values = found.values + (self._proxy.values * beta).sum(axis=1)
         if self._plug_in:  # the errors stay those of the corrected values
             epoch = self.epochs[-1]
-            values = self._predicted(self._fitted(epoch.process, self.masks, self._beyond(epoch.beta)))
+            values = self._predicted(self._fitted(epoch.process, self._taught(), self._beyond(epoch.beta)))
         check_finite(values)
         deviations = self._proxy.add_errors(found.deviations, beta)
         predicted, weights = predicted_in((), found), self._target.weights
@@ -351,10 +311,10 @@ class Opening:
         found = np.zeros((self.n_evaluations, partition.n_groups))
         parts = [*self._closed, *([] if self._current is None else [self._current])]
         for (number, rows, processes), (correction, _) in zip(self._processes, parts, strict=True):
-            epoch, unit = self.epochs[number], np.eye(len(rows))
+            unit = np.eye(len(rows) + len(self._related), len(rows))
             for some in range(2, len(rows), AT_ONCE):
                 utilities = unit[:, some : some + AT_ONCE]
-                each = correct(self._target, epoch.law, epoch.first, self.masks[rows], utilities, processes)
+                each = self._correct(number, rows, utilities, processes)
                 assert each is not None
                 sums = partition.sums(each.values).T
                 found[rows[some : some + len(sums)]] += correction.precision / total * sums
@@ -378,25 +338,35 @@ class Opening:
         """Return the estimate from the draws of the current epoch; None while a stratum has no draw."""
         epoch = self.epochs[-1]
         rows = self._whole_pairs(epoch)
-        masks, values = self.masks[rows], self._beyond(epoch.beta)[rows]
+        masks = self.masks[rows]
+        values = np.delete(self._beyond(epoch.beta), np.setdiff1d(np.arange(self.n_evaluations), rows), axis=0)
         draws = np.arange(epoch.first, len(rows))
         processes = [(epoch.process, draws)]
         if len(self.epochs) == 1 or epoch.end <= FOLDED:
+            taught = self._taught(masks)
             processes = [
-                (self._fitted(epoch.process, np.delete(masks, fold, axis=0), np.delete(values, fold, axis=0)), fold)
+                (self._fitted(epoch.process, np.delete(taught, fold, axis=0), np.delete(values, fold, axis=0)), fold)
                 for fold in self._folds(epoch.law, masks, draws)
             ]
-        found = correct(self._target, epoch.law, epoch.first, masks, values, processes)
+        found = self._correct(len(self.epochs) - 1, rows, values, processes)
         if found is None:
             return None
         self._processes = [each for each in self._processes if each[0] < len(self.epochs) - 1]
         self._processes.append((len(self.epochs) - 1, rows, processes))
         return replace(found, values=found.values + self._of_line), epoch.beta
 
+    def _correct(
+        self, number: int, rows: Ints, values: Floats, processes: list[tuple[Process, Ints]]
+    ) -> Correction | None:
+        """Return what the draws of an epoch estimate from utilities of the coalitions `rows` and related ones."""
+        epoch, partners = self.epochs[number], None if number else self._partners
+        masks = self.masks[rows]
+        return correct(self._target, epoch.law, epoch.first, masks, values, processes, self._related, partners)
+
     def _predicted(self, process: Process) -> Floats:
         """Return (n, q): what a process predicts."""
         beta = self.epochs[-1].beta
-        found = predict(self._target, self._cells, self.masks, self._beyond(beta), process)
+        found = predict(self._target, self._cells, self.masks, self._beyond(beta), process, self._related)
         return found + self._of_line + (self._proxy.values * beta).sum(axis=1)
 
     @property
@@ -416,6 +386,15 @@ class Opening:
         draws = draws[law.cells.unseen(law.cells.known(masks))[cell[draws]] > 0]
         paired = law.pairs & (law.stratum_of[cell[draws]] == 0)
         turns = np.where(paired, (np.cumsum(paired) - 1) // 2, np.cumsum(~paired) - 1) % FOLDS
+        if self._partners is not None and law.bins:
+            turn_of = np.full(len(masks) + len(self._related), -1)
+            turn_of[draws] = turns
+            olds = self._partners.rows % len(turn_of)
+            turn_of[olds] = np.where(turn_of[olds] < 0, np.arange(len(olds)) % FOLDS, turn_of[olds])
+            new = draws[law.is_bin(law.stratum_of[cell[draws]])]
+            turn_of[new] = turn_of[olds[self._partners.asked[: len(new)]]]
+            draws = np.flatnonzero(turn_of >= 0)
+            turns = turn_of[draws]
         return [draws[turns == turn] for turn in np.unique(turns)]
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
@@ -425,7 +404,7 @@ class Opening:
             self._closed.append(self._current)
         self._current = None
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
-        process = self._fitted(self.epochs[-1].process, self.masks, self._beyond(beta))
+        process = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
         wanted = self._wanted(process, rng)
         first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
         self._sampler.new_epoch()
@@ -448,8 +427,9 @@ class Opening:
         return start.fitted(masks[rows], values[rows], steps[many])
 
     def _beyond(self, beta: Floats) -> Floats:
-        """Return (m, q): what the proxy leaves, less the straight line between the ends."""
-        return beyond(self.values, self.proxies, beta) - self._line(self.sizes)
+        """Return (m + k, q): what the proxy leaves, less the straight line between the ends, and of related ones."""
+        found = beyond(self.values, self.proxies, beta) - self._line(self.sizes)
+        return np.concatenate([found, self._related_values - self._line(self._related.sum(axis=1))])
 
     def _line(self, sizes: Ints) -> Floats:
         share = (sizes / self._n)[:, None]
@@ -463,7 +443,8 @@ class Opening:
     def _uncertainty(self, process: Process, rng: np.random.Generator) -> Floats:
         """Return (c,): the same for each cell."""
         n, joined = self._n, self._cells.joined
-        root, _ = inverse_root(process, self.masks)
+        taught = self._taught()
+        root, _ = inverse_root(process, taught)
         found = np.zeros((self._cells.n_levels, n + 1))
         for level in range(self._cells.n_levels):
             there, latest = np.flatnonzero(joined <= level), np.flatnonzero(joined == level)
@@ -478,7 +459,8 @@ class Opening:
                 missing = np.flatnonzero(~masks[:, latest].any(axis=1))
                 masks[missing, order[missing, 0]] = False
                 masks[missing, rng.choice(latest, len(missing))] = True
-            explained = ((root @ process.covariance(self.masks, masks)) ** 2).sum(axis=0)
-            variance = np.maximum(process.variance(masks) - explained, 1e-12).reshape(len(some), -1).mean(axis=1)
+            wider = widened(masks, self._related[:0])
+            explained = ((root @ process.covariance(taught, wider)) ** 2).sum(axis=0)
+            variance = np.maximum(process.variance(wider) - explained, 1e-12).reshape(len(some), -1).mean(axis=1)
             found[level] = np.interp(np.arange(n + 1), some, np.sqrt(variance))
         return found.reshape(-1)

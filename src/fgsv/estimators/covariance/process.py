@@ -55,6 +55,11 @@ class Process:
         """Return the process before any utility is known."""
         return cls(n, _prior_mean(n))
 
+    @classmethod
+    def of(cls, parameters: Floats, ranks: Ints | None = None) -> Process:
+        """Return the process with these parameters."""
+        return cls(len(parameters) - _FIRST_PLAYER, parameters, ranks)
+
     @property
     def log_scale(self) -> Floats:
         """The logarithm of r(s) for s = 0..n."""

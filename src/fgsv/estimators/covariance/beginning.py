@@ -1,0 +1,219 @@
+"""What a run starts from: draws of earlier runs that count as its own, and others that have partners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fgsv.estimators.covariance.design import Cells, Law
+from fgsv.game import Known
+from fgsv.types import Floats, Ints, Masks
+
+OLD_DRAWS = 4
+"""Draws of earlier runs that make a size a stratum of its own, in which they count beside new ones; or a bin."""
+MOST_KNOWN = 1500
+"""Limit on the coalitions of earlier runs that are used: those that were drawn first, at random among equals."""
+MOST_LEVELS = 3
+"""Limit on the sets of players of earlier runs that are told apart."""
+PLENTY = 1e4
+"""Coalitions that a cell has, at least, where draws have partners: hardly one of them is drawn twice."""
+_TRIES = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Partners:
+    """Draws R of earlier runs that are not draws of this game, each with a draw T of it that resembles R.
+
+    T is R without the players who have left, with newcomers, and with as few other changes at random as its size
+    needs. It is uniform in its cell, whose size is drawn by the law of the bin. So in a bin the mean of T's residual
+    is that of R's over all partners, which are known, and that of their difference over those that are evaluated.
+    """
+
+    rows: Ints
+    """(p,): where R is among the known coalitions, from their end if players of it have left."""
+    masks: Masks
+    """(p, n): T"""
+    same: Masks
+    """(p,): whether T is R."""
+
+    @property
+    def asked(self) -> Ints:
+        """The partners whose T is to be evaluated, in the order in which they are."""
+        return np.flatnonzero(~self.same)
+
+
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """What a run starts from, as far as it is used: first what is only known, then what was drawn."""
+
+    masks: Masks
+    values: Floats
+    n_memos: int
+    """Coalitions that are known, but no draws in a stratum of their own."""
+    cells: Cells
+    related: Masks
+    """(k, n + l): draws with players who have left, l of them."""
+    related_values: Floats
+    bins: tuple[Ints, ...]
+    """The cells of each bin."""
+    sources: Ints
+    """(r,): the draws that may have partners, as rows of `masks`, from the end those of `related`."""
+    seed: list[int]
+
+    @classmethod
+    def of(cls, known: Known, seed: int, *, related: bool = True) -> Beginning:
+        """Return what is used of what is known; `related` says whether draws with players who have left are.
+
+        A coalition that was drawn uniformly among those of its size, and happens to avoid those who have left, is
+        uniform among the coalitions of its size of the players who were there then and are now: a cell, if nobody
+        joined before the run whom another run did not have.
+        """
+        masks, n = known.masks(), known.n_players
+        joined, latest = _levels(known)
+        cells = Cells(joined)
+        cell = cells.of(masks)
+        drawn = cell // (n + 1) <= latest[known.run]
+        rng = np.random.default_rng([seed, len(known)])
+        order = rng.permutation(np.flatnonzero(masks.sum(axis=1) % n > 0))
+        order = order[np.argsort(~drawn[order], kind="stable")][:MOST_KNOWN]
+        others, their_values = np.zeros((0, n), dtype=bool), known.values[:0]
+        if related and known.related is not None:
+            every = known.related.masks()
+            usable = cells.of(every[:, :n]) // (n + 1) <= latest[known.related.run]
+            some = rng.permutation(np.flatnonzero(usable))[: MOST_KNOWN - len(order)]
+            if len(some):
+                others, their_values = every[some], known.related.values[some]
+        valid = order[drawn[order]]
+        bins = _bins(cells, masks[valid], others[:, :n])
+        by_cell = np.bincount(cell[valid], minlength=len(cells.sizes))
+        by_cell[np.concatenate(bins) if bins else []] = 0
+        own = drawn & (by_cell[cell] >= OLD_DRAWS)
+        order = order[np.argsort(own[order], kind="stable")]
+        sources = np.append(np.flatnonzero(drawn[order]), np.arange(-len(others), 0)) if bins else np.zeros(0, int)
+        return cls(
+            masks[order],
+            known.values[order],
+            int((~own[order]).sum()),
+            cells,
+            others,
+            their_values,
+            bins,
+            sources,
+            [seed, len(known), 1],
+        )
+
+    def partners(self, law: Law, before: int) -> Partners:
+        """Return a partner for each source of a bin, by the law of the bin; `before` rows are known before these."""
+        rng = np.random.default_rng([*self.seed, 1])
+        n, cells = self.cells.n, self.cells
+        here = np.concatenate([self.masks, self.related[:, :n]])[self.sources]
+        seen = {row.tobytes() for row in np.packbits(self.masks, axis=1)}
+        rows, masks, same = [], [], []
+        for some in self.bins:
+            level, natural = int(some[0]) // (n + 1), _natural_sizes(cells, here, int(some[0]) // (n + 1))
+            for i in np.flatnonzero(np.isin(natural, cells.sizes[some])):
+                size = int(cells.sizes[rng.choice(some, p=law.within[some])])
+                source = int(self.sources[i])
+                if level == cells.of(here[i : i + 1])[0] // (n + 1) and size == here[i].sum():
+                    found = here[i]
+                else:
+                    found = _resembling(cells, here[i], level, size, rng)
+                key = np.packbits(found).tobytes()
+                is_same = source >= 0 and bool((found == here[i]).all())
+                if key in seen and not is_same:
+                    continue
+                seen.add(key)
+                rows.append(source if source < 0 else before + source)
+                masks.append(found)
+                same.append(is_same)
+        order = rng.permutation(len(rows))
+        return Partners(
+            np.array(rows, dtype=np.int64)[order],
+            np.array(masks, dtype=bool).reshape(-1, n)[order],
+            np.array(same, dtype=bool)[order],
+        )
+
+
+def _bins(cells: Cells, valid: Masks, related: Masks) -> tuple[Ints, ...]:
+    """Divide the cells where draws of the game itself are few into bins with at least four draws that resemble them.
+
+    These are the larger sizes: almost every large coalition of the earlier game has somebody who has left, and almost
+    every one of this game has somebody who joined. What is chosen depends on the sizes of draws alone.
+    """
+    n, bins = cells.n, []
+    for level in range(cells.n_levels):
+        mine = slice(level * (n + 1), (level + 1) * (n + 1))
+        n_valid, n_related = (cells.known(each)[mine] for each in (valid, related))
+        there = cells.counts[mine]
+        possible = there >= PLENTY
+        if level:  # where most coalitions have a newcomer
+            possible &= 2 * there > cells.counts[: mine.stop].reshape(level + 1, n + 1).sum(axis=0)
+        good = (n_valid >= OLD_DRAWS) & (n_valid >= n_related)
+        gain = np.cumsum(np.where(possible, np.where(good, -1, 1), 0)[::-1])[::-1]
+        first = int(np.argmax(gain))
+        if gain[first] <= 0:
+            continue
+        sizes = np.flatnonzero(possible & (np.arange(n + 1) >= first))
+        natural = _natural_sizes(cells, np.concatenate([valid, related]), level)
+        count = np.bincount(natural[natural >= 0], minlength=n + 1)
+        if count[sizes].sum() < OLD_DRAWS:
+            continue
+        last, found = 0, []
+        for i in range(len(sizes)):
+            if count[sizes[last : i + 1]].sum() >= OLD_DRAWS:
+                found.append(sizes[last : i + 1])
+                last = i + 1
+        found[-1] = np.append(found[-1], sizes[last:])
+        bins += [level * (n + 1) + each for each in found]
+    return tuple(bins)
+
+
+def _natural_sizes(cells: Cells, masks: Masks, level: int) -> Ints:
+    """Return (m,): the size of the coalitions of a level that each of these resembles most; -1 if none do."""
+    latest = cells.of(masks) // (cells.n + 1)
+    oldest = cells.joined == 0
+    grown = np.rint(masks[:, oldest].sum(axis=1) * ((cells.joined <= level).sum() / oldest.sum()))
+    return np.where(latest == level, masks.sum(axis=1), np.where(latest < level, grown, -1)).astype(np.int64)
+
+
+def _resembling(cells: Cells, mask: Masks, level: int, size: int, rng: np.random.Generator) -> Masks:
+    """Return a uniform coalition of a cell with most of the oldest players of another.
+
+    Which newcomers it has is drawn with the whole of a coalition, then the others come from `mask`.
+    """
+    found = np.zeros(cells.n, dtype=bool)
+    if level:
+        there = np.flatnonzero(cells.joined <= level)
+        for _ in range(_TRIES):
+            found[:] = False
+            found[rng.permutation(there)[:size]] = True
+            if found[cells.joined == level].any():
+                break
+    oldest = cells.joined == 0
+    found[oldest] = False
+    wanted = size - int(found.sum())
+    inside, outside = np.flatnonzero(mask & oldest), np.flatnonzero(~mask & oldest)
+    kept = rng.permutation(inside)[:wanted]
+    found[kept] = True
+    found[rng.permutation(outside)[: wanted - len(kept)]] = True
+    return found
+
+
+def _levels(known: Known) -> tuple[Ints, Ints]:
+    """Return (n,) when each player joined, and for each run the last level that it had: -1 if it is no use.
+
+    Runs are of use if of any two one had all the players of the other; those with the most draws come first.
+    """
+    n_draws = np.bincount(known.run[known.run >= 0], minlength=len(known.runs))
+    chain: list[Masks] = []
+    for number in np.argsort(-n_draws, kind="stable"):
+        had = known.runs[number].had
+        new = had.any() and not any(np.array_equal(had, each) for each in chain)
+        nested = all((had <= each).all() or (had >= each).all() for each in chain)
+        if new and nested and len(chain) < MOST_LEVELS:
+            chain.append(had)
+    chain.sort(key=lambda each: int(each.sum()))
+    joined = sum((~each for each in chain), np.zeros(known.n_players, dtype=np.int64))
+    had_level = [[i for i, each in enumerate(chain) if np.array_equal(each, run.had)] for run in known.runs]
+    return np.asarray(joined), np.array([each[0] if each else -1 for each in had_level] + [-1])

@@ -1,0 +1,124 @@
+"""Draws of earlier runs with players who have left, or without those who joined, and their partners."""
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.estimators.covariance import beginning, opening
+from fgsv.estimators.covariance.beginning import Beginning, _resembling
+from fgsv.estimators.covariance.correction import Target, predict, widened
+from fgsv.estimators.covariance.design import Cells, divided
+from fgsv.estimators.covariance.process import Process
+from fgsv.ledger import known
+from fgsv.semivalue import SHAPLEY
+
+N = 9
+UTILITIES = np.random.default_rng(0).exponential(size=2**N)
+
+
+def market(players):
+    """Return a game without structure whose players are some of nine."""
+    bits = 1 << np.array(players)
+    names = [f"player {each}" for each in players]
+    return fgsv.Game(lambda masks: UTILITIES[masks @ bits], len(bits), frame="market", players=names)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Cells of few coalitions have partners too, and fits are quick."""
+    monkeypatch.setattr(beginning, "PLENTY", 20)
+    monkeypatch.setattr(opening, "STEPS", (2, 2))
+    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
+
+
+def test_a_partner_is_uniform_in_its_cell_and_has_most_of_a_draw():
+    """For draws that are uniform themselves."""
+    cells, rng = Cells(np.array([0, 0, 0, 0, 1, 1])), np.random.default_rng(0)
+    found = []
+    for _ in range(1400):
+        mask = np.zeros(6, dtype=bool)
+        mask[rng.permutation(4)[:2]] = True
+        found.append(_resembling(cells, mask, 1, 4, rng))
+        assert (found[-1] & mask).sum() == min(2, found[-1][:4].sum())
+    assert set(cells.of(np.array(found))) == {7 + 4}
+    each, count = np.unique(found, axis=0, return_counts=True)
+    assert len(each) == cells.counts[7 + 4] == 14
+    assert ((count - 100) ** 2 / (100)).sum() < 40  # chi-squared with 13 degrees of freedom
+
+
+def test_values_of_what_is_predicted_from_coalitions_with_players_who_left():
+    """They are the Shapley values of the posterior mean among the others, by enumeration."""
+    n, rng = 5, np.random.default_rng(1)
+    everything = (np.arange(2**7)[:, None] >> np.arange(7)) & 1 == 1
+    process = Process(7, Process.default(7).parameters + 0.1 * rng.normal(size=len(Process.default(7).parameters)))
+    chosen = rng.permutation(np.flatnonzero(everything[:, n:].any(axis=1)))[:30]
+    related = everything[chosen]
+    masks = everything[[0, 31, 3, 12, 21]][:, :n]
+    values = rng.normal(size=(35, 1))
+    values[:2] = 0
+    found = predict(Target.of(SHAPLEY, n), Cells(np.zeros(n, dtype=int)), masks, values, process, related)
+    taught = widened(masks, related)
+    matrix = process.covariance(taught, taught) + np.diag(process.own_variance(taught.sum(axis=1)))
+    utilities = process.covariance(everything[:32], taught) @ np.linalg.solve(matrix, values)
+    utilities[masks @ (1 << np.arange(n))] = values[:5]
+    expected = fgsv.exact(fgsv.Game(lambda each: utilities[each @ (1 << np.arange(n)), 0], n)).values
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-8)
+
+
+def test_what_has_partners(tmp_path, small):
+    """Where most old draws have somebody who left; each partner is in its bin, and new or the draw itself."""
+    fgsv.value(market(range(N)), budget=150, ledger=tmp_path / "march.db", progress=False)
+    found = known(market(range(2, N)), [tmp_path / "march.db"])
+    assert found.related.n_players == N
+    assert found.related.masks()[:, N - 2 :].any(axis=1).all()
+    bits = np.append(np.arange(2, N), [0, 1] if _first_left_is_zero() else [1, 0])
+    np.testing.assert_array_equal(found.related.values[:, 0], UTILITIES[found.related.masks() @ (1 << bits)])
+    start = Beginning.of(found, 0)
+    cells = start.cells
+    assert start.bins
+    assert min(cells.sizes[np.concatenate(start.bins)]) > 1
+    wanted = np.ones(len(cells.sizes))
+    law = divided(cells, wanted, cells.known(start.masks), 100, bins=start.bins)
+    partners = start.partners(law, before=2)
+    assert law.is_bin(law.stratum_of[cells.of(partners.masks)]).all()
+    here = np.concatenate([start.masks, start.related[:, : N - 2]])[np.where(partners.rows < 0, 0, partners.rows - 2)]
+    assert (here == partners.masks).all(axis=1)[partners.same].all()
+    old = {row.tobytes() for row in start.masks}
+    assert not any(row.tobytes() in old for row in partners.masks[~partners.same])
+
+
+def _first_left_is_zero():
+    digests = market([0, 1]).player_digests()
+    return digests[:16] < digests[16:]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(range(9), range(2, 9)), (range(2, 9), range(9)), (range(8), range(2, 9))]
+)
+def test_unbiased_over_old_and_new_draws(before, after, tmp_path, small):
+    """Two of nine players leave, join, or some of both."""
+    before, after = market(before), market(after)
+    truth = fgsv.exact(after).values
+    errors, inside = [], []
+    for seed in range(8):
+        path = tmp_path / f"{seed}.db"
+        fgsv.value(before, budget=80, seed=seed, ledger=path, progress=False)
+        found = fgsv.value(after, budget=24, seed=1000 + seed, start=path, progress=False)
+        errors.append(found.values - truth)
+        inside.append(np.abs(errors[-1]) <= found.half_width(0.95))
+    z = np.mean(errors, axis=0) / (np.std(errors, axis=0, ddof=1) / np.sqrt(len(errors)))
+    assert np.abs(z).max() < 6  # of Student's distribution with 7 degrees of freedom
+    assert np.mean(inside) > 0.8
+
+
+def test_what_was_forgotten_does_not_count(tmp_path, small):
+    from fgsv.ledger.forgetting import forget
+
+    path = tmp_path / "march.db"
+    fgsv.value(market(range(N)), budget=150, ledger=path, progress=False)
+    assert known(market(range(2, N)), [path]).related is not None
+    forget(path, ["player 0"])
+    related = known(market(range(2, N)), [path]).related
+    assert related.n_players == N - 1
+    forget(path, ["player 1"])
+    assert known(market(range(2, N)), [path]).related is None
