@@ -94,8 +94,8 @@ def first_estimates(n_rows: int) -> pd.DataFrame:
         for model, task in (FIRST | {NEIGHBOURS: "classification"}).items():
             source = path if task == "regression" else Path(folder, "signs.csv")
             alone, start = model == NEIGHBOURS, time.process_time()
-            few = {"test_fraction": 1000 / n_rows} if alone else {}
-            table = fgsv.open_table(source, group="provider", target="y", model=model, **few)
+            fraction = 1000 / n_rows if alone else 0.25
+            table = fgsv.open_table(source, group="provider", target="y", model=model, test_fraction=fraction)
             opened = time.process_time()
             with one_thread():  # as in a run
                 table.game(np.ones((1, table.game.n_players), dtype=bool))
