@@ -87,6 +87,17 @@ def test_half_of_the_kernel_is_enough_and_grows_with_the_coalitions():
     np.testing.assert_array_equal(grown @ vectors, new @ vectors)  # bits do not depend on the fits before
 
 
+def test_a_kernel_that_grew_serves_until_there_are_too_many_coalitions(monkeypatch):
+    monkeypatch.setattr(fgsv.estimators.covariance.surrogate, "MOST_POINTS", 1300)
+    masks, sizes, rng = some_draws(2000)
+    owners, values = rng.integers(-1, 4, size=2000), np.stack([rng.normal(size=(2000, 1))] * 4)
+    gram = Gram()
+    for count in (600, 1200, 1600, 2000):
+        given = masks[:count], sizes[:count], values[:, :count], owners[:count], np.ones((11, 1))
+        found, alone = cross_fit(*given, gram), cross_fit(*given)
+        np.testing.assert_array_equal(found.coefficients, alone.coefficients)
+
+
 @pytest.mark.parametrize("count", [600, 1500])
 def test_what_was_fitted_need_not_be_predicted(count, monkeypatch):
     masks, sizes, rng = some_draws(count)

@@ -288,6 +288,9 @@ def cross_fit(
     points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(n_outputs / 4))))
     fitted = np.full(targets.shape[1:], np.nan, dtype=np.float32)
     masks, sizes, owners, used = masks[points], sizes[points], owners[points], others[:, points, None]
+    if gram is not None and len(points) < len(fitted):  # other coalitions than before, and than the next time
+        gram.forget()
+        gram = None
     gram = Gram() if gram is None else gram
     gram.extend(kernel, masks, sizes)
     left, right = (kernel.features(masks, sizes, sign) for sign in (1, -1))
@@ -300,8 +303,6 @@ def cross_fit(
     owned = np.flatnonzero(owners >= 0)
     everywhere = gram @ coefficients + embedded[:, points]
     fitted[points[owned]] = everywhere[owners[owned], owned]
-    if len(points) < len(fitted):  # next time they will be others
-        gram.forget()
     return Surrogate(kernel, spread, tuple(embeddings), masks, sizes, coefficients, fitted)
 
 
