@@ -188,3 +188,9 @@ def test_options_that_do_not_go_together_are_named(fgsv_command, corpus, options
     code, _, errors = fgsv_command("value", corpus, *options, "--budget", 50)
     assert code == 2
     assert words in errors
+
+
+def test_a_command_says_what_was_learned(fgsv_command, corpus):
+    code, _, said = fgsv_command("value", corpus, *OPTIONS, "--budget", 60)
+    assert code == 0, said
+    assert "times those of independent draws" in said

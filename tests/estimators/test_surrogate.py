@@ -79,16 +79,28 @@ def test_half_of_the_kernel_is_enough_and_grows_with_the_coalitions():
     masks, sizes, rng = some_draws(700)
     kernel, vectors = SetKernel.of(12), rng.normal(size=(4, 700, 2)).astype(np.float32)
     grown, new = Gram(), Gram()
+    left, right = (kernel.features(masks, sizes, sign) for sign in (1, -1))
     for count in (100, 256, 600, 700):
-        grown.extend(kernel, masks[:count], sizes[:count])
-    new.extend(kernel, masks, sizes)
-    whole = kernel(kernel.features(masks, sizes, 1), kernel.features(masks, sizes, -1)).astype(float)
+        grown.extend(kernel, left[:count], right[:count])
+    new.extend(kernel, left, right)
+    whole = kernel(left, right).astype(float)
     np.testing.assert_allclose(new @ vectors, np.einsum("ab,jbq->jaq", whole, vectors), atol=1e-4)
     np.testing.assert_array_equal(grown @ vectors, new @ vectors)  # bits do not depend on the fits before
 
 
-@pytest.mark.parametrize("count", [600, 1500])
-def test_what_was_fitted_need_not_be_predicted(count, monkeypatch):
+def test_a_kernel_that_grew_serves_until_there_are_too_many_coalitions(monkeypatch):
+    monkeypatch.setattr(fgsv.estimators.covariance.surrogate, "MOST_POINTS", 1300)
+    masks, sizes, rng = some_draws(2000)
+    owners, values = rng.integers(-1, 4, size=2000), np.stack([rng.normal(size=(2000, 1))] * 4)
+    gram = Gram()
+    for count in (600, 1200, 1600, 2000):
+        given = masks[:count], sizes[:count], values[:, :count], owners[:count], np.ones((11, 1))
+        found, alone = cross_fit(*given, gram), cross_fit(*given)
+        np.testing.assert_array_equal(found.coefficients, alone.coefficients)
+
+
+def test_what_was_fitted_need_not_be_predicted(monkeypatch):
+    count = 2400
     masks, sizes, rng = some_draws(count)
     owners, spread = rng.integers(-1, 4, size=count), np.ones((11, 1))
     values = np.stack([masks[:, :1] * masks[:, 1:2] + 0.1 * rng.normal(size=(count, 1))] * 4)
@@ -96,12 +108,12 @@ def test_what_was_fitted_need_not_be_predicted(count, monkeypatch):
     own = owners >= 0
     assert np.isnan(found.fitted[~own]).all()
     predicted = found.explained(masks[own], sizes[own], owners[own])
-    np.testing.assert_allclose(found.fitted[own], predicted, atol=1e-4)
+    np.testing.assert_allclose(found.fitted[own], predicted, atol=1e-3)
     monkeypatch.setattr(fgsv.estimators.covariance.surrogate, "MOST_POINTS", count // 2)
     some = cross_fit(masks, sizes, values, owners, spread)
     assert np.isnan(some.fitted[own]).any()
     again = some.explained(masks[own], sizes[own], owners[own], some.fitted[own])
-    np.testing.assert_allclose(again, some.explained(masks[own], sizes[own], owners[own]), atol=1e-4)
+    np.testing.assert_allclose(again, some.explained(masks[own], sizes[own], owners[own]), atol=1e-3)
 
 
 def test_history_grows():

@@ -133,6 +133,8 @@ def show_result(result: Result) -> None:
     say_all(f"warning: {warning}" for warning in result.warnings)
     known = f" and {valuation.n_known:,} known before" if valuation.n_known else ""
     say(f"{valuation.n_evaluations:,} evaluations{known}; {valuation.end}")
+    if valuation.learned is not None:
+        say(str(valuation.learned))
     if valuation.failures is not None:
         say(f"warning: {valuation.failures}")
     if valuation.about_unfitted is not None:

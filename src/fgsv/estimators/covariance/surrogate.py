@@ -172,14 +172,12 @@ class Gram:
         """Drop what is known: the next coalitions will be others."""
         self._strips, self._n_rows = [], 0
 
-    def extend(self, kernel: SetKernel, masks: Masks, sizes: Ints) -> None:
-        """Compute the kernel between these coalitions, of which the first ones are those of the last time."""
+    def extend(self, kernel: SetKernel, left: Singles, right: Singles) -> None:
+        """Compute the kernel between coalitions, of which the first ones are those of the last time."""
         del self._strips[self._n_rows // _STRIP :]  # the last one was not a whole strip
-        known, self._n_rows = _STRIP * len(self._strips), len(masks)
-        left, right = kernel.features(masks[known:], sizes[known:], 1), kernel.features(masks, sizes, -1)
-        for start in range(known, len(masks), _STRIP):
-            end = min(start + _STRIP, len(masks))
-            self._strips.append(kernel(left[start - known : end - known], right[:end]))
+        known, self._n_rows = _STRIP * len(self._strips), len(left)
+        for start in range(known, len(left), _STRIP):
+            self._strips.append(kernel(left[start : start + _STRIP], right[: start + _STRIP]))
 
     def __matmul__(self, vectors: Singles) -> Singles:
         """Return the product with (J, M, q) vectors."""
@@ -288,20 +286,20 @@ def cross_fit(
     points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(n_outputs / 4))))
     fitted = np.full(targets.shape[1:], np.nan, dtype=np.float32)
     masks, sizes, owners, used = masks[points], sizes[points], owners[points], others[:, points, None]
-    gram = Gram() if gram is None else gram
-    gram.extend(kernel, masks, sizes)
     left, right = (kernel.features(masks, sizes, sign) for sign in (1, -1))
     if len(masks) <= _DIRECT:
         coefficients = _solve_directly(kernel(left, right), used * targets[:, points], used)
     else:
-        common = np.flatnonzero(owners < 0)
+        if gram is not None and len(points) < len(fitted):  # other coalitions than before, and than the next time
+            gram.forget()
+            gram = None
+        gram = Gram() if gram is None else gram
+        gram.extend(kernel, left, right)
+        common, owned = np.flatnonzero(owners < 0), np.flatnonzero(owners >= 0)
         basis = common[:: max(1, len(common) // 400)]
         coefficients = _solve(gram, kernel(left, right[basis]), used * targets[:, points], used, common, basis)
-    owned = np.flatnonzero(owners >= 0)
-    everywhere = gram @ coefficients + embedded[:, points]
-    fitted[points[owned]] = everywhere[owners[owned], owned]
-    if len(points) < len(fitted):  # next time they will be others
-        gram.forget()
+        everywhere = gram @ coefficients + embedded[:, points]
+        fitted[points[owned]] = everywhere[owners[owned], owned]
     return Surrogate(kernel, spread, tuple(embeddings), masks, sizes, coefficients, fitted)
 
 
