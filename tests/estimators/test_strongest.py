@@ -67,6 +67,20 @@ def test_ranks_are_recorded_and_followed(tmp_path):
     assert not read.resembles(other)
 
 
+@pytest.mark.parametrize(("before", "now"), [(range(9), range(1, 9)), (range(1, 9), range(9))])
+def test_a_start_from_a_run_with_other_players(tmp_path, before, now):
+    """The strongest has left, or joined."""
+    costs = np.arange(9.0, 0, -1) ** 2
+    airports = [Airport(costs[list(players)]) for players in (before, now)]
+    first, second = (
+        fgsv.Game(airport, airport.n_players, frame="airport", players=[f"airline {each}" for each in players])
+        for airport, players in zip(airports, (before, now), strict=True)
+    )
+    fgsv.value(first, budget=64, ledger=tmp_path / "first.db")
+    found = fgsv.value(second, budget=40, start=tmp_path / "first.db")
+    np.testing.assert_allclose(found.values, airports[1].shapley, atol=1e-4)
+
+
 def test_unbiased_with_ranks_that_mean_nothing(monkeypatch):
     """Heavy-tailed utilities without structure, two epochs."""
     monkeypatch.setattr(process, "_CONVINCING", -np.inf)

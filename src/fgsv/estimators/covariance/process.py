@@ -71,6 +71,11 @@ class Process:
         """The weights eta of the players, (n,)."""
         return np.asarray(np.exp(self.parameters[_RATE] + self.parameters[_FIRST_PLAYER:]))
 
+    @property
+    def listed_ranks(self) -> list[int] | None:
+        """The ranks as JSON can hold them."""
+        return None if self.ranks is None else [int(each) for each in self.ranks]
+
     def own_variance(self, sizes: Ints) -> Floats:
         """Return (m,): the variance of the part that no other coalition tells anything about; none at the ends."""
         own = np.exp(self.parameters[_NUGGET] + 2 * self.log_scale[sizes])
