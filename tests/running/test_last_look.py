@@ -96,3 +96,12 @@ def test_a_stop_is_verified_also_after_regrouping_and_a_forged_one_is_not(tmp_pa
     forged = replace(loaded, stop_shares=np.full_like(loaded.stop_shares, 1 / len(loaded.stop_shares)))
     assert fgsv.verify(forged, tmp_path / "run.db") != []
     assert fgsv.verify(replace(loaded, stop_shares=None), tmp_path / "run.db") != []
+
+
+def test_an_error_that_one_replicate_has_alone_is_not_known():
+    alone = np.zeros(REPLICATES)
+    alone[3] = 0.01
+    valuation = sample_mean(1.0, alone.astype(np.float32), 100)
+    stopped = by_the_others(valuation, stop_shares(valuation, valuation.stderr))
+    assert np.isfinite(stopped.values).all()
+    np.testing.assert_allclose(stopped.stderr, 10, rtol=1e-3)

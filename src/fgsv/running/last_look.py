@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from fgsv.types import Floats
 from fgsv.valuation import Valuation
 
+LEAST_SHARE = 1e-6
+"""Of the other replicates in an error. Where one has it all, errors grow a thousandfold and meet no target."""
+
 
 def stop_shares(valuation: Valuation, widths: Floats) -> Floats | None:
     """Return (R,): the share of each replicate in the variance of the value that has the largest width.
@@ -43,7 +46,7 @@ def by_the_others(valuation: Valuation, shares: Floats | None) -> Valuation:
     deviations: NDArray[np.floating] | None = valuation.deviations
     if shares is None or deviations is None or valuation.player_values is None or len(deviations) != len(shares):
         return valuation
-    others = np.maximum(1 - shares, np.finfo(float).tiny)
+    others = np.maximum(1 - shares, LEAST_SHARE)
     moved = np.zeros(deviations.shape[1:])
     for deviation, share, rest in zip(deviations, shares, others, strict=True):
         moved += deviation.astype(float) * (share / rest)
