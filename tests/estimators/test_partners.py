@@ -10,6 +10,7 @@ from fgsv.estimators.covariance.correction import Target, predict, widened
 from fgsv.estimators.covariance.design import Cells, divided
 from fgsv.estimators.covariance.process import Process
 from fgsv.ledger import known
+from fgsv.running.verification import verify
 from fgsv.semivalue import SHAPLEY
 
 N = 9
@@ -120,3 +121,13 @@ def test_what_was_forgotten_does_not_count(tmp_path, small):
     assert related.n_players == N - 1
     forget(path, ["player 1"])
     assert known(market(range(2, N)), [path]).related is None
+
+
+def test_same_bits_again_and_verified_from_the_new_ledger_alone(tmp_path, small):
+    march, april, after = tmp_path / "march.db", tmp_path / "april.db", market(range(2, N))
+    fgsv.value(market(range(N)), budget=80, ledger=march, progress=False)
+    options = {"seed": 1, "start": march, "progress": False}
+    found = fgsv.value(after, budget=40, ledger=april, **options)
+    assert found.values.tolist() == fgsv.value(after, budget=40, **options).values.tolist()
+    march.unlink()
+    assert not verify(found, april)
