@@ -18,16 +18,15 @@ MOST_LEVELS = 3
 """Limit on the sets of players of earlier runs that are told apart."""
 PLENTY = 1e4
 """Coalitions that a cell has, at least, where draws have partners: hardly one of them is drawn twice."""
-_TRIES = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Partners:
     """Draws R of earlier runs that are not draws of this game, each with a draw T of it that resembles R.
 
-    T is R without the players who have left, with newcomers, and with as few other changes at random as its size
-    needs. It is uniform in its cell, whose size is drawn by the law of the bin. So in a bin the mean of T's residual
-    is that of R's over all partners, which are known, and that of their difference over those that are evaluated.
+    T is R without the players who have left, and with as few other changes at random as its size needs. It is uniform
+    in its cell, whose size is drawn by the law of the bin. So in a bin the mean of T's residual is that of R's over
+    all partners, which are known, and that of their difference over those that are evaluated.
     """
 
     rows: Ints
@@ -111,14 +110,10 @@ class Beginning:
         seen = {row.tobytes() for row in np.packbits(self.masks, axis=1)}
         rows, masks, same = [], [], []
         for some in self.bins:
-            level, natural = int(some[0]) // (n + 1), _natural_sizes(cells, here, int(some[0]) // (n + 1))
-            for i in np.flatnonzero(np.isin(natural, cells.sizes[some])):
+            for i in np.flatnonzero(np.isin(cells.of(here), some)):
                 size = int(cells.sizes[rng.choice(some, p=law.within[some])])
                 source = int(self.sources[i])
-                if level == cells.of(here[i : i + 1])[0] // (n + 1) and size == here[i].sum():
-                    found = here[i]
-                else:
-                    found = _resembling(cells, here[i], level, size, rng)
+                found = _resembling(here[i], cells.joined == 0, size, rng)
                 key = np.packbits(found).tobytes()
                 is_same = source >= 0 and bool((found == here[i]).all())
                 if key in seen and not is_same:
@@ -138,65 +133,36 @@ class Beginning:
 def _bins(cells: Cells, valid: Masks, related: Masks) -> tuple[Ints, ...]:
     """Divide the cells where draws of the game itself are few into bins with at least four draws that resemble them.
 
-    These are the larger sizes: almost every large coalition of the earlier game has somebody who has left, and almost
-    every one of this game has somebody who joined. What is chosen depends on the sizes of draws alone.
+    These are the larger sizes: almost every large coalition of the earlier game has somebody who has left. Cells with
+    newcomers have none: all that is known of these comes from partners, and one of them more or less would matter.
+    What is chosen depends on the sizes of draws alone.
     """
-    n, bins = cells.n, []
-    for level in range(cells.n_levels):
-        mine = slice(level * (n + 1), (level + 1) * (n + 1))
-        n_valid, n_related = (cells.known(each)[mine] for each in (valid, related))
-        there = cells.counts[mine]
-        possible = there >= PLENTY
-        if level:  # where most coalitions have a newcomer
-            possible &= 2 * there > cells.counts[: mine.stop].reshape(level + 1, n + 1).sum(axis=0)
-        good = (n_valid >= OLD_DRAWS) & (n_valid >= n_related)
-        gain = np.cumsum(np.where(possible, np.where(good, -1, 1), 0)[::-1])[::-1]
-        first = int(np.argmax(gain))
-        if gain[first] <= 0:
-            continue
-        sizes = np.flatnonzero(possible & (np.arange(n + 1) >= first))
-        natural = _natural_sizes(cells, np.concatenate([valid, related]), level)
-        count = np.bincount(natural[natural >= 0], minlength=n + 1)
-        if count[sizes].sum() < OLD_DRAWS:
-            continue
-        last, found = 0, []
-        for i in range(len(sizes)):
-            if count[sizes[last : i + 1]].sum() >= OLD_DRAWS:
-                found.append(sizes[last : i + 1])
-                last = i + 1
-        found[-1] = np.append(found[-1], sizes[last:])
-        bins += [level * (n + 1) + each for each in found]
+    n = cells.n
+    n_valid, n_related = (cells.known(each)[: n + 1] for each in (valid, related))
+    possible = cells.counts[: n + 1] >= PLENTY
+    good = (n_valid >= OLD_DRAWS) & (n_valid >= n_related)
+    gain = np.cumsum(np.where(possible, np.where(good, -1, 1), 0)[::-1])[::-1]
+    first = int(np.argmax(gain))
+    sizes = np.flatnonzero(possible & (np.arange(n + 1) >= first))
+    count = n_valid + n_related
+    if gain[first] <= 0 or count[sizes].sum() < OLD_DRAWS:
+        return ()
+    last, bins = 0, []
+    for i in range(len(sizes)):
+        if count[sizes[last : i + 1]].sum() >= OLD_DRAWS:
+            bins.append(sizes[last : i + 1])
+            last = i + 1
+    bins[-1] = np.append(bins[-1], sizes[last:])
     return tuple(bins)
 
 
-def _natural_sizes(cells: Cells, masks: Masks, level: int) -> Ints:
-    """Return (m,): the size of the coalitions of a level that each of these resembles most; -1 if none do."""
-    latest = cells.of(masks) // (cells.n + 1)
-    oldest = cells.joined == 0
-    grown = np.rint(masks[:, oldest].sum(axis=1) * ((cells.joined <= level).sum() / oldest.sum()))
-    return np.where(latest == level, masks.sum(axis=1), np.where(latest < level, grown, -1)).astype(np.int64)
-
-
-def _resembling(cells: Cells, mask: Masks, level: int, size: int, rng: np.random.Generator) -> Masks:
-    """Return a uniform coalition of a cell with most of the oldest players of another.
-
-    Which newcomers it has is drawn with the whole of a coalition, then the others come from `mask`.
-    """
-    found = np.zeros(cells.n, dtype=bool)
-    if level:
-        there = np.flatnonzero(cells.joined <= level)
-        for _ in range(_TRIES):
-            found[:] = False
-            found[rng.permutation(there)[:size]] = True
-            if found[cells.joined == level].any():
-                break
-    oldest = cells.joined == 0
-    found[oldest] = False
-    wanted = size - int(found.sum())
-    inside, outside = np.flatnonzero(mask & oldest), np.flatnonzero(~mask & oldest)
-    kept = rng.permutation(inside)[:wanted]
+def _resembling(mask: Masks, there: Masks, size: int, rng: np.random.Generator) -> Masks:
+    """Return a uniform coalition of this size of the players who are `there`, with as much of `mask` as fits."""
+    inside, outside = np.flatnonzero(mask & there), np.flatnonzero(~mask & there)
+    kept = rng.permutation(inside)[:size]
+    found = np.zeros(len(mask), dtype=bool)
     found[kept] = True
-    found[rng.permutation(outside)[: wanted - len(kept)]] = True
+    found[rng.permutation(outside)[: size - len(kept)]] = True
     return found
 
 
