@@ -177,7 +177,7 @@ def _check_shapes(valuation: Valuation, path: str | Path) -> None:
     if valuation.ends is not None:
         expected["ends"] = (2, *outputs)
     if valuation.stop_shares is not None:
-        expected["stop_shares"] = np.shape(valuation.deviations)[:1]
+        expected["stop_shares"] = () if valuation.deviations is None else (len(valuation.deviations),)
     for name, shape in expected.items():
         found = np.shape(getattr(valuation, name))
         if found != shape:
