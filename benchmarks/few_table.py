@@ -72,7 +72,7 @@ class Pair:
     @property
     def counts(self) -> bool:
         """Whether there is a peer, and something left to estimate for both."""
-        return self.budget < 2**self.n and min(self.ours, self.theirs) > EXACT
+        return self.budget < 2**self.n and self.ours > EXACT and self.theirs > EXACT
 
     def __str__(self) -> str:
         return f"{self.ratio:.2f} ({self.low:.2f}–{self.high:.2f})" if self.peer else "–"

@@ -38,7 +38,8 @@ def test_the_truth_is_the_mean_of_two_runs():
     assert error == pytest.approx(1)  # half their distance
 
 
-def test_a_run_notes_what_it_spent_after_each_round():
+def test_a_run_notes_what_it_spent_after_each_round(monkeypatch):
+    monkeypatch.setattr(cost, "N_PLAYERS", 20)
     curve = cost.measure(cost.Task(0, 70, lambda sizes: np.asarray(sizes, dtype=float) ** 2))
     assert curve.values.shape == (4, cost.N_PLAYERS)
     assert (np.diff(curve.spent, prepend=0) > 0).all()

@@ -91,7 +91,7 @@ def test_what_is_known_counts(tmp_path, quick):
     """With as many new evaluations the error is a fraction of that of a fresh run, and the intervals hold."""
     truth = fgsv.exact(APRIL).values
     fresh, started, inside = [], [], []
-    for seed in range(12):
+    for seed in range(8):
         path = tmp_path / f"{seed}.db"
         fgsv.value(MARCH, budget=300, seed=seed, ledger=path, progress=False)
         options = {"budget": 32, "seed": 1000 + seed, "progress": False}

@@ -10,7 +10,7 @@ from fgsv.experiments.diabetes import make_game
 @pytest.fixture(scope="module")
 def diabetes_results(reproduce, tmp_path_factory):
     out = tmp_path_factory.mktemp("diabetes")
-    return reproduce("diabetes", out, "--budget", "1000", "--replications", "2", "--workers", "1")
+    return reproduce("diabetes", out, "--budget", "500", "--replications", "2", "--workers", "1")
 
 
 def test_diabetes_first_age_group_depends_on_the_grouping_under_gsv_alone(diabetes_results):

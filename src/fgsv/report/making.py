@@ -262,7 +262,7 @@ def cheaper(table: Opened) -> str:
     elif table.game.independent_rows:
         models = models if table.dataset.task == "classification" else "ridge or knn"
         ways.append(f"--model {models}, which are fitted in batches")
-    elif isinstance(table.game.learner, Neighbours):
+    elif isinstance(getattr(table.game, "learner", None), Neighbours):
         ways.append("fewer test rows (--test-fraction)")
     if table.dataset.units is None:
         ways.append("larger players (--unit COLUMN), which need fewer evaluations")
