@@ -25,7 +25,11 @@ from fgsv.experiments.repeats import run_all
 
 OLD = Path(__file__).with_name("few_0.1.0.json")
 BUDGETS = (64, 128, 256, 512, 1024, 20_000)
-OPTIONS: dict[str, dict[str, Any]] = {"fgsv": {}, PLUG_IN: {"plug_in": True}, "0.1.0": {"opening": False}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "fgsv": {},
+    PLUG_IN: {"plug_in": True},
+    "0.1.0": {"opening": False, "whole_rounds": True},
+}
 """Options of the default method, by the name under which errors are kept."""
 
 
