@@ -139,7 +139,7 @@ def test_a_model_of_ones_own(fgsv_command, train, tmp_path, monkeypatch):
 def test_every_model_that_has_a_name(fgsv_command, train, model, task):
     target = ["--target", "y" if task == "classification" else "a", "--task", task]
     code, text, notes = fgsv_command(
-        "value", train, "--group", "provider", *target, "--ignore", "site", "--model", model, "--budget", 34
+        "value", train, "--group", "provider", *target, "--ignore", "site", "--model", model, "--budget", 16
     )
     assert code == 0, notes
     assert "north" in text
