@@ -1,6 +1,7 @@
 """Files that fgsv 0.1.0 wrote still open, show, verify and continue."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import fgsv
 from fgsv.ledger import Ledger, WrongLedger
 from fgsv.ledger.tools import merge
 from fgsv.report import Result, check_folder, render
+from fgsv.running.verification import verify
 from fgsv.valuation import End, Reason
 
 OLD = Path(__file__).parents[1] / "data" / "0.1.0"
@@ -104,3 +106,13 @@ def test_a_folder_of_0_1_0_is_finished_unless_it_was_interrupted(tmp_path):
     stopped = fgsv.Valuation.load(OLD / "enumerated.json").stopped
     (tmp_path / "valuation.json").write_text(text.replace(f'"{stopped}"', '"interrupted"'), encoding="utf-8")
     check_folder(tmp_path, force=False)
+
+
+def test_draws_that_another_version_makes_otherwise_are_no_accusation(tmp_path):
+    game = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 12, fingerprint="roots")
+    found = fgsv.value(game, budget=1200, ledger=tmp_path / "run.db", surrogate=False)
+    other = replace(found, settings=replace(found.settings, seed=1))
+    assert [each.where for each in verify(other, tmp_path / "run.db")] == ["draws"]
+    older = replace(other, settings=replace(other.settings, version="0.1.0"))
+    with pytest.raises(ValueError, match=r"fgsv 0\.1\.0 made this result.*verify it with the version that made it"):
+        verify(older, tmp_path / "run.db")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import fgsv
 from fgsv.estimators import Method
 from fgsv.estimators.method import OtherLaw
 from fgsv.ledger import Ledger, NotRecorded
@@ -39,6 +40,8 @@ RECOMPUTED = {
     "deviations": "deviations",
 }
 """Fields of a file -> fields of a valuation that follow from the recorded utilities."""
+REPEATED = 1024
+"""Evaluations up to which the draws of 0.1.0 are repeated; with more, learning rounds differently since."""
 _MAY_BE_MISSING = ("ends",)
 """Fields that files of 0.1.0 need not have."""
 
@@ -82,6 +85,11 @@ def verify(
             with from_ledger(opened, game, settings) as evaluator:
                 derived = repeated(evaluator, valuation, given)
         except NotRecorded:
+            if settings.version != fgsv.__version__ and valuation.n_evaluations > REPEATED:
+                raise ValueError(
+                    f"fgsv {settings.version} made this result, and version {fgsv.__version__} may draw other "
+                    "coalitions from its seed: verify it with the version that made it"
+                ) from None
             stated = f"{valuation.n_evaluations} evaluations from seed {settings.seed}"
             return Differences([Difference("draws", stated, "some of them are not in the ledger")])
         except OtherLaw as error:
