@@ -20,7 +20,19 @@ import pandas as pd
 
 import fgsv
 from benchmarks.few_games import LARGER, TABLES, load
-from benchmarks.few_table import OURS, PEERS, PLUG_IN, markdown, pair, read, same_cell, summary, verdict, write
+from benchmarks.few_table import (
+    OURS,
+    PEERS,
+    PLUG_IN,
+    markdown,
+    mean_ratio,
+    pair,
+    read,
+    same_cell,
+    summary,
+    verdict,
+    write,
+)
 from fgsv.experiments.repeats import run_all
 
 OLD = Path(__file__).with_name("few_0.1.0.json")
@@ -93,6 +105,17 @@ def cell(game: str, budget: int, runs: int, estimator: str, jobs: int) -> dict[s
     }
 
 
+def compare_with_ours(rows: list[dict[str, Any]], kept: list[dict[str, Any]], old: dict[str, Any]) -> None:
+    """Print errors over those of 0.1.0, by the number of players, and errors of uncorrected values over these."""
+    before = {(game, int(budget)): cell["error"] for game, cells in old.items() for budget, cell in cells.items()}
+    for name, least, most in (("to 20", 1, 20), ("40 to 64", 40, 64), ("350", 350, 350)):
+        print(f"{name} players, over 0.1.0: {mean_ratio([r for r in rows if least <= r['n'] <= most], before)}")
+    plain = {(each["game"], each["budget"]): each["error"] for each in rows}
+    uncorrected = [each for each in kept if each["estimator"] == PLUG_IN]
+    if uncorrected:
+        print(f"uncorrected over corrected: {mean_ratio(uncorrected, plain)}")
+
+
 def main() -> None:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser("few", description=__doc__)
@@ -110,7 +133,12 @@ def main() -> None:
     if arguments.markdown:
         order = [*TABLES, *LARGER]
         kept = sorted(read(OURS), key=lambda each: (order.index(each["game"]), each["budget"]))
-        print(markdown([pair(each, peers) for each in kept if each["estimator"] == "fgsv"], old, kept))
+        plain = [each for each in kept if each["estimator"] == "fgsv"]
+        print(markdown([pair(each, peers) for each in plain], old, kept), end="\n\n")
+        short = [each for each in plain if each["budget"] <= 1024]
+        for name, some in (("up to 1,024", short), ("beyond", [each for each in plain if each not in short])):
+            print(f"{name}: {verdict([pair(each, peers) for each in some])}")
+        compare_with_ours(short, kept, old)
         return
     estimator = "0.1.0" if arguments.old else PLUG_IN if arguments.plug_in else "fgsv"
     rows: list[dict[str, Any]] = []
@@ -134,8 +162,6 @@ def main() -> None:
             print(pd.DataFrame(rows[-1:]).to_string(index=False, header=len(rows) == 1), flush=True)
     table = pd.DataFrame(rows)
     small = table[table["budget"] <= 1024]
-    for name, part in (("to 20", small[small["n"] <= 20]), ("40 to 64", small[small["n"].between(40, 64)])):
-        if len(part):
-            print(f"{name} players: geometric mean of the ratios {np.exp(np.log(part['ratio']).mean()):.3f}")
+    compare_with_ours([each for each in rows if each["budget"] <= 1024], [], old)
     print(small.groupby("budget")[["players", "groups"]].mean().to_string())
     print(verdict([pair(each, peers) for each in rows if each["budget"] <= 1024]))

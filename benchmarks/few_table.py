@@ -113,6 +113,19 @@ def verdict(pairs: list[Pair], most: float = 1.1) -> str:
     )
 
 
+def mean_ratio(ours: list[dict[str, Any]], others: dict[tuple[str, int], float]) -> str:
+    """Return the geometric mean of our errors over others, and the extremes, where neither is exact."""
+    ratios = [
+        each["error"] / others[key]
+        for each in ours
+        if (key := (each["game"], each["budget"])) in others and min(each["error"], others[key]) > EXACT
+    ]
+    if not ratios:
+        return "no cell to compare with"
+    mean = np.exp(np.mean(np.log(ratios)))
+    return f"geometric mean {mean:.3f} of {len(ratios)} cells, from {min(ratios):.2f} to {max(ratios):.2f}"
+
+
 def markdown(pairs: list[Pair], old: dict[str, dict[str, dict[str, float]]], ours: list[dict[str, Any]]) -> str:
     """Return the table of the documentation: every cell, in bold those whose interval lies above 1.
 

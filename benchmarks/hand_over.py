@@ -48,7 +48,7 @@ def load(name: str, n: int) -> tuple[Any, Floats]:
 
 def measure(task: Task) -> float:
     """Return the mean squared error of the player values over their variance."""
-    opening.HAND_OVER = ((task.n, task.end), (task.n, task.end))
+    opening.HAND_OVER = ((task.n, task.end),)
     game, truth = load(task.game, task.n)
     found = fgsv.value(game, budget=task.budget, seed=task.seed, opening=task.end > 0)
     assert found.player_values is not None

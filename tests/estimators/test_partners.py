@@ -86,14 +86,23 @@ def test_what_has_partners(tmp_path, small):
     assert not any(row.tobytes() in old for row in partners.masks[~partners.same])
 
 
+def test_coalitions_with_newcomers_have_no_partners(tmp_path, small):
+    """All that is known of them comes from new draws: one more or less would bias the others."""
+    fgsv.value(market(range(8)), budget=100, ledger=tmp_path / "march.db", progress=False)
+    start = Beginning.of(known(market(range(1, N)), [tmp_path / "march.db"]), 0)
+    assert start.cells.n_levels == 2
+    assert len(start.bins)
+    assert np.concatenate(start.bins).max() < N  # cells of the first level
+
+
 def _first_left_is_zero():
     digests = market([0, 1]).player_digests()
     return digests[:16] < digests[16:]
 
 
-@pytest.mark.parametrize(("before", "after"), [(range(9), range(2, 9)), (range(7), range(1, 9))])
+@pytest.mark.parametrize(("before", "after"), [(range(9), range(2, 9)), (range(8), range(1, 9))])
 def test_unbiased_over_old_and_new_draws(before, after, tmp_path, small):
-    """Two of nine players leave; or one leaves and two join."""
+    """Two of nine players leave; or one leaves and one joins."""
     before, after = market(before), market(after)
     truth = fgsv.exact(after).values
     errors, inside = [], []

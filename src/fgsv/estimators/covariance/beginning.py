@@ -134,7 +134,7 @@ def _bins(cells: Cells, valid: Masks, related: Masks) -> tuple[Ints, ...]:
     """Divide the cells where draws of the game itself are few into bins with at least four draws that resemble them.
 
     These are the larger sizes: almost every large coalition of the earlier game has somebody who has left. Cells with
-    newcomers have none: all that is known of these comes from partners, and one of them more or less would matter.
+    newcomers are in no bin: what is known of them comes from new draws alone, so that one draw less would matter.
     What is chosen depends on the sizes of draws alone.
     """
     n = cells.n

@@ -34,7 +34,7 @@ from fgsv.valuation import Estimate
 
 LEAST = 16
 """Evaluations of the first estimate, including the ends."""
-HAND_OVER = (11, 2048), (128, 1024)
+HAND_OVER: tuple[tuple[int, int], ...] = (11, 2048), (128, 1024)
 """Up to so many players, the evaluations after which the opening ends; with more there is none."""
 FIRST_EPOCH = 64, 256
 """The first epoch ends after three evaluations for each player, within these limits."""
