@@ -33,10 +33,10 @@ LARGER = ("sou40", "sou64", "diabetes")
 
 @cache
 def load(name: str) -> tuple[Any, np.ndarray]:
-    """Return a game and its (n,) Shapley values."""
+    """Return a game that does not say what an evaluation takes, as a training might, and its (n,) Shapley values."""
     if name not in BUILDERS:
         known = case(name)
-        return known.game, known.truth
+        return fgsv.Game(known.game.__call__, known.n_players), known.truth
     path = Path(CACHE).parent / "few" / f"{name}.npz"
     if not path.exists():
         game, n = BUILDERS[name]()

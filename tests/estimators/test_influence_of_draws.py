@@ -43,6 +43,7 @@ def estimated(n, budget, partition, *, moved=None, by=0.0, **options):
 
 CASES = {
     "epochs": (20, 1000, {"opening": False}),
+    "nothing learned": (20, 1000, {"surrogate": False}),
     "sizes enumerated": (9, 300, {"opening": False}),
     "the opening": (12, 90, {}),
     "after the opening": (12, 400, {}),

@@ -10,15 +10,21 @@ import fgsv
 from fgsv.estimators.covariance.covariance import CHEAP
 
 
+def options_of(game, **options):
+    return fgsv.value(game, budget=100, progress=False, **options).settings.options
+
+
 def opened(game, **options):
-    return fgsv.value(game, budget=100, progress=False, **options).settings.options["opening"]
+    return options_of(game, **options)["opening"]
 
 
 @pytest.mark.parametrize(("seconds", "learned"), [(None, True), (1.0, True), (CHEAP / 2, False)])
 def test_what_an_evaluation_takes_decides(seconds, learned):
     game = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 12, seconds=seconds)
     assert opened(game) is learned
+    assert options_of(game)["surrogate"] is learned
     assert opened(game, opening=True)
+    assert options_of(game, surrogate=True)["surrogate"]
     assert opened(fgsv.grouped(game, np.arange(12) // 2), opening=not learned) is not learned
 
 
@@ -30,3 +36,11 @@ def test_batched_models_know_it_from_their_shapes():
     assert not opened(ridge)
     assert fgsv.utility(Ridge(), np.tile(X, (50, 1)), np.tile(y, 50), X, y).seconds > CHEAP
     assert fgsv.utility(SVR(), *halves).seconds is None
+
+
+def test_a_start_is_learned_from_even_if_evaluations_are_cheap(tmp_path):
+    X, y = load_diabetes(return_X_y=True)
+    fgsv.value(fgsv.utility(Ridge(), X[:30], y[:30], X[40:], y[40:]), budget=100, ledger=tmp_path / "march.db")
+    april = fgsv.utility(Ridge(), X[1:30], y[1:30], X[40:], y[40:])
+    assert not opened(april)
+    assert opened(april, start=tmp_path / "march.db")

@@ -20,6 +20,10 @@ _PENALTY = 2.0
 """Chosen once on sums of unanimity games, a ridge regression and pure noise; half of it would learn noise."""
 _ITERATIONS = 40
 """Iterations of L-BFGS: it need not converge, because any positions make a valid surrogate."""
+_ITERATIONS_AGAIN = 12
+"""Those from an earlier fit."""
+_VANISHED = 1e-3
+"""Fraction of the squared length of a fresh dimension below which one of an earlier fit begins anew."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +89,15 @@ def size_hats(n: int, sizes: Ints) -> Singles:
     return np.maximum(0, 1 - np.abs(place[:, None] - np.arange(_KNOTS))).astype(np.float32)
 
 
-def embed(standardised: Singles, hats: Singles, targets: Singles) -> Embedding:
-    """Fit an embedding to (m, q) targets of about unit variance by penalised least squares.
+def embed(standardised: Singles, hats: Singles, targets: Singles, last: Embedding | None = None) -> Embedding:
+    """Fit an embedding to (m, q) targets of about unit variance by penalised least squares, from the `last` one on.
 
     The penalty grows as the largest singular value that noise alone would have, so that noise is not embedded.
     """
     (m, n), q = standardised.shape, targets.shape[1]
-    start = _starting_point(n, q)  # not from the last fit: one that vanished would stay so
+    start, iterations = _starting_point(n, q), _ITERATIONS
+    if last is not None and last.positions.shape == start.positions.shape:
+        start, iterations = _revived(last, start), _ITERATIONS_AGAIN
     shapes = [start.positions.shape, start.bends.shape, start.slopes.shape]
     cuts = np.cumsum([np.prod(shape) for shape in shapes])[:-1]
     penalty = _PENALTY * (1 + np.sqrt(m / n))
@@ -113,7 +119,7 @@ def embed(standardised: Singles, hats: Singles, targets: Singles) -> Embedding:
         return 0.5 * float((error.astype(float) ** 2).sum() + penalty * parameters @ parameters), gradient
 
     first = np.concatenate([start.positions.ravel(), start.bends.ravel(), start.slopes.ravel()])
-    best = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS})
+    best = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": iterations})
     positions, bends, slopes = unpack(best.x)
     return Embedding(positions - positions.mean(axis=0), bends, slopes)  # the mean is rounding
 
@@ -125,6 +131,17 @@ def _starting_point(n: int, q: int) -> Embedding:
     positions = 0.3 * rng.standard_normal((n, rank))
     bends = np.broadcast_to(0.5 * rng.standard_normal((1, rank, q)), (_KNOTS, rank, q))
     return Embedding(positions - positions.mean(axis=0), bends, np.zeros((_KNOTS, rank, q)))
+
+
+def _revived(last: Embedding, fresh: Embedding) -> Embedding:
+    """Return the last embedding, with fresh dimensions for those that vanished: they would stay so."""
+    lives = (last.positions**2).sum(axis=0) > _VANISHED * (fresh.positions**2).sum(axis=0)
+    column = lives[:, None]
+    return Embedding(
+        np.where(lives, last.positions, fresh.positions),
+        np.where(column, last.bends, fresh.bends),
+        np.where(column, last.slopes, fresh.slopes),
+    )
 
 
 def _forward(

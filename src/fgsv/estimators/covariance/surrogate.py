@@ -19,7 +19,7 @@ Singles = NDArray[np.float32]
 
 MOST_PLAYERS = 1024
 """Beyond this many players the closed form costs more than the surrogate is worth."""
-MOST_POINTS = 12288
+MOST_POINTS = 10240
 """Limit on the kernel's coalitions: time and memory grow with their square."""
 MOST_ROWS = 32768
 """Limit on the coalitions that an embedding is fitted to."""
@@ -40,7 +40,7 @@ _LEAST_TRUST = 0.1
 """Minimum trust: a useless surrogate then costs a hundredth of a draw's variance, and can still become useful."""
 _PRIOR = 4.0
 """Imaginary draws that confirm the surrogate before any real one does."""
-_DIRECT = 1024
+DIRECT = 1024
 """Up to this many coalitions, too few to fit the embedding, the kernel's systems are solved directly."""
 
 
@@ -262,14 +262,15 @@ def cross_fit(
     owners: Ints,
     spread: Floats,
     gram: Gram | None = None,
+    last: Surrogate | None = None,
 ) -> Surrogate:
     """Fit f_j for each stream j on the coalitions not its own: an embedding, then the kernel to what that leaves.
 
     `deviations` (J, M, q) are those from the mean of the size, as each stream sees it; `owners` (M,) names the stream
-    of each coalition, -1 where it belongs to none and serves all; `gram` is that of the fit before. The kernel takes
-    at most `MOST_POINTS` of the coalitions. All systems share one kernel matrix, and each product with it, in
-    conjugate gradients. They need not be solved to the last digit: any coefficients make a valid surrogate, because
-    prediction and closed form use the same ones.
+    of each coalition, -1 where it belongs to none and serves all; `gram` is that of the fit before, `last` what that
+    found. The kernel takes at most `MOST_POINTS` of the coalitions. All systems share one kernel matrix, and each
+    product with it, in conjugate gradients. They need not be solved to the last digit: any coefficients make a valid
+    surrogate, because prediction and closed form use the same ones.
     """
     n = masks.shape[1]
     kernel = SetKernel.of(n)
@@ -277,17 +278,18 @@ def cross_fit(
     targets = _clipped(deviations, spread[sizes - 1]).astype(np.float32)
     others = owners[None, :] != np.arange(n_streams)[:, None]
     embeddings, embedded = [Embedding.nothing(n, n_outputs)] * n_streams, np.zeros_like(targets)
-    if len(masks) > _DIRECT:
+    if len(masks) > DIRECT:
         standardised, hats = standardise(masks, sizes), size_hats(n, sizes)
         for stream, rows in enumerate(others):
-            embeddings[stream] = embed(standardised[rows], hats[rows], targets[stream, rows])
+            before = None if last is None else last.embeddings[stream]
+            embeddings[stream] = embed(standardised[rows], hats[rows], targets[stream, rows], before)
             embedded[stream] = embeddings[stream](standardised, hats)
         targets -= embedded
     points = evenly(len(masks), int(MOST_POINTS / max(1.0, np.sqrt(n_outputs / 4))))
     fitted = np.full(targets.shape[1:], np.nan, dtype=np.float32)
     masks, sizes, owners, used = masks[points], sizes[points], owners[points], others[:, points, None]
     left, right = (kernel.features(masks, sizes, sign) for sign in (1, -1))
-    if len(masks) <= _DIRECT:
+    if len(masks) <= DIRECT:
         coefficients = _solve_directly(kernel(left, right), used * targets[:, points], used)
     else:
         if gram is not None and len(points) < len(fitted):  # other coalitions than before, and than the next time
@@ -326,7 +328,7 @@ def _solve(
     common: Ints,
     basis: Ints,
     iterations: int = 30,
-    tolerance: float = 0.05,
+    tolerance: float = 0.1,
 ) -> Singles:
     """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by preconditioned conjugate gradients.
 
