@@ -2,6 +2,10 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+unexport PYTHONDONTWRITEBYTECODE  # compile a module at its first import, not in every process
+
+# most modules of the packages are never imported: no time is spent on compiling them all
+INSTALL := $(PY) -m pip install --quiet --no-compile
 
 .PHONY: demo test hostile torture docs check-release clean
 
@@ -31,13 +35,11 @@ check-release:  ## build, install into clean environments of every Python, run: 
 	$(PY) -m pip install --quiet --upgrade pip
 
 .venv/fgsv: .venv/bin/python pyproject.toml src/fgsv/__init__.py
-	$(PY) -m pip install --quiet --editable '.[report]'
+	$(INSTALL) --editable '.[report]'
 	touch $@
 
-# torch first and pinned: what depends on it must not choose another build
 .venv/test: .venv/bin/python pyproject.toml src/fgsv/__init__.py constraints.txt
-	$(PY) -m pip install --quiet --constraint constraints.txt torch
-	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[all]' --group test
+	$(INSTALL) --constraint constraints.txt --editable '.[all]' --group test
 	touch $@ .venv/fgsv
 
 include benchmarks.mk
