@@ -19,7 +19,6 @@ from fgsv.report.without import Without
 from fgsv.tables.source import Source
 from fgsv.valuation import End, Reason, Valuation
 
-pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
 
