@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -90,11 +91,10 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     warnings.filterwarnings("ignore", module="sklearn")  # a run prints each warning of its models once
-    command = typer.main.get_command(app)
     try:
         words = [word for word in arguments if word != "--debug"]
         with _forgiving_output(), ended_as_interrupted():
-            code = command.main(words, "fgsv", standalone_mode=False, obj=shlex.join(["fgsv", *words]))
+            code = _command().main(words, "fgsv", standalone_mode=False, obj=shlex.join(["fgsv", *words]))
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         raise SystemExit(code)
@@ -120,6 +120,12 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         echo(f"failed: {_one_line(error)} (--debug shows the traceback)", err=True)
         raise SystemExit(1) from None
+
+
+@cache
+def _command() -> Any:
+    """Return what parses the arguments: reading the options of every command takes a while."""
+    return typer.main.get_command(app)
 
 
 @contextmanager
