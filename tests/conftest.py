@@ -1,5 +1,6 @@
 """Shared by all tests: under CI a skipped test is a failure, unless it is a GPU that is missing."""
 
+import gc
 import os
 import sys
 
@@ -9,6 +10,8 @@ from hypothesis import settings
 from shortened import shorten
 
 from fgsv.cli import main
+
+gc.disable()  # what is imported stays: nothing is gained by looking through it again and again
 
 collect_ignore_glob = ["*conftest.py"]  # several modules of one name: none of them has doctests
 
@@ -47,6 +50,11 @@ WHOLE_OPENING = {
 def pytest_collection_modifyitems(items):
     """Start the slow files first, so that the workers of pytest-xdist end together."""
     items.sort(key=lambda item: item.path.name not in SLOW)
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(hookwrapper=True)

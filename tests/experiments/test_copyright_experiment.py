@@ -46,6 +46,12 @@ def finished(tiny, tmp_path_factory):
     return out, run(out, scale=tiny, device="cpu", quiet=True)
 
 
+@pytest.fixture
+def without_figures(monkeypatch):
+    """Let a run that repeats `finished` not draw its figures again."""
+    monkeypatch.setattr("fgsv.experiments.copyright.report._draw", lambda *_: None)
+
+
 def test_the_experiment_writes_everything(finished):
     out, tables = finished
     names = {path.name for path in out.iterdir()}
@@ -83,6 +89,7 @@ def test_group_values_are_those_of_the_grouped_game(finished, tiny):
     np.testing.assert_allclose(found, np.where(total > 0, expected / total, np.nan), rtol=1e-9)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_second_run_finds_everything_again(finished, tiny, monkeypatch):
     from fgsv.experiments.copyright.experiment import run
     from fgsv.utilities.diffusion.game import DiffusionGame
@@ -99,6 +106,7 @@ def test_a_second_run_finds_everything_again(finished, tiny, monkeypatch):
         np.testing.assert_array_equal(again[name].shares, table.shares)
 
 
+@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize(
     ("change", "max_seconds", "reason"),
     [
