@@ -109,7 +109,7 @@ def test_no_settings_are_parsed_but_those_of_old_files():
 def test_importing_fgsv_loads_no_optional_package():
     code = "import fgsv, sys; print(' '.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    heavy = {"numpy", "torch", "diffusers", "transformers", "peft", "ray", "dask", "matplotlib", "pyarrow"}
+    heavy = {"numpy", "torch", "diffusers", "transformers", "peft", "ray", "dask", "matplotlib", "altair", "pyarrow"}
     assert not heavy & {name.split(".")[0] for name in loaded.split()}
 
 

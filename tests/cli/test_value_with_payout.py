@@ -42,7 +42,7 @@ def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, trai
 
 
 def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(fgsv_command, train, tmp_path):
-    pytest.importorskip("vl_convert")
+    pytest.importorskip("altair")
     out = tmp_path / "out"
     command = ["value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", out]
     code, text, notes = fgsv_command(*command)

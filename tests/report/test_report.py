@@ -19,6 +19,7 @@ from fgsv.report.without import Without
 from fgsv.tables.source import Source
 from fgsv.valuation import End, Reason, Valuation
 
+pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
 

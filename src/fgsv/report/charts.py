@@ -1,4 +1,4 @@
-"""Charts of the report, as Vega-Lite specifications: documents without a version, drawn by any that the page has."""
+"""Charts of the report, as Vega-Lite specifications."""
 
 from __future__ import annotations
 
@@ -6,106 +6,111 @@ from typing import Any
 
 import pandas as pd
 
+from fgsv.environment import optional
 from fgsv.plots import BLUE, GREY, ORANGE, SERIES
 
 MOST_GROUPS = 60
 STEP = 22
 
-Spec = dict[str, Any]
 
-
-def share_chart(frame: pd.DataFrame, name: str | None = None) -> Spec:
+def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
     """Return a dot with an interval for each group; a page can replace the rows of the data set called `name`."""
+    alt = _altair()
     frame = frame.rename(columns={"share_low": "low", "share_high": "high"})
     if len(frame) > MOST_GROUPS:
         frame = frame.loc[frame["share"].abs().nlargest(MOST_GROUPS).index]
     faceted = "output" in frame
     frame = frame.drop(columns=["points", "value", "stderr"]).astype(object)
     values = frame.where(frame.notna(), None).to_dict("records")  # JSON has no NaN; a null draws no interval
-    data: Spec = {"values": values} | ({} if name is None else {"name": name})
-    sign: Spec = {"condition": {"test": "datum.share < 0", "value": ORANGE}, "value": BLUE}
-    tooltip = [_nominal("group"), *(_number(each, format=".2%") for each in ("share", "low", "high"))]
-    base: Spec = {"y": _GROUPS, "color": sign, "tooltip": tooltip}
+    data = alt.InlineData(values=values) if name is None else alt.InlineData(values=values, name=name)
+    y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
+    sign = alt.condition("datum.share < 0", alt.value(ORANGE), alt.value(BLUE))
+    tooltip = [alt.Tooltip("group:N")] + [alt.Tooltip(f"{name}:Q", format=".2%") for name in ("share", "low", "high")]
+    base = alt.Chart(data).encode(y=y, color=sign, tooltip=tooltip)
     if faceted:
-        base |= {"color": _nominal("output", scale={"range": list(SERIES)}), "yOffset": _nominal("output")}
-    x = _number("low", title="share", axis={"format": "%"})
-    layers = [
-        {"mark": _mark("rule", strokeWidth=2), "encoding": base | {"x": x, "x2": {"field": "high"}}},
-        {"mark": _mark("circle", size=70, opacity=1), "encoding": base | {"x": _number("share")}},
-    ]
-    return _finished({"data": data, "layer": [*_zero(), *layers]}, height=STEP * len(values))
+        base = base.encode(color=alt.Color("output:N", scale=alt.Scale(range=list(SERIES))), yOffset="output:N")
+    x = alt.X("low:Q", title="share", axis=alt.Axis(format="%"))
+    chart = (
+        _zero()
+        + base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
+        + base.mark_circle(size=70, opacity=1).encode(x="share:Q")
+    )
+    return _finished(chart, height=STEP * len(values))
 
 
-def convergence_chart(history: list[list[float]]) -> Spec:
+def convergence_chart(history: list[list[float]]) -> dict[str, Any]:
     """Return the half-width of the widest share interval against the number of evaluations, on logarithmic axes."""
+    alt = _altair()
     rows = [{"evaluations": count, "half_width": width} for count, width in history]
-    log = {"type": "log", "nice": False}
-    axis = {"format": "%", "tickCount": 5}
-    chart = {
-        "data": {"values": rows},
-        "mark": _mark("line", color=BLUE, point=True),
-        "encoding": {
-            "x": _number("evaluations", scale=log, title="evaluations"),
-            "y": _number("half_width", scale=log, title="widest interval, ± share", axis=axis),
-            "tooltip": [_number("evaluations"), _number("half_width", format=".2%")],
-        },
-    }
+    chart = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(color=BLUE, point=True)
+        .encode(
+            x=alt.X("evaluations:Q", scale=alt.Scale(type="log", nice=False), title="evaluations"),
+            y=alt.Y(
+                "half_width:Q",
+                scale=alt.Scale(type="log", nice=False),
+                title="widest interval, ± share",
+                axis=alt.Axis(format="%", tickCount=5),
+            ),
+            tooltip=["evaluations:Q", alt.Tooltip("half_width:Q", format=".2%")],
+        )
+    )
     return _finished(chart, height=220)
 
 
-def gains_chart(attacks: list[Spec]) -> Spec:
+def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what each group gains under GSV by each way of splitting; under FGSV every gain is zero."""
+    alt = _altair()
     chosen = list(dict.fromkeys(row["group"] for row in attacks))[:MOST_GROUPS]
     rows = [row | {"split": f"{row['way']}, {row['parts']}"} for row in attacks if row["group"] in chosen]
+    y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
     ways, splits = (list(dict.fromkeys(row[name] for row in rows)) for name in ("way", "split"))
     splits.sort(
         key=lambda split: ways.index(split.rpartition(", ")[0])
     )  # in the order of the ways: small groups lack some splits
-    legend = {"orient": "top", "title": "split"}
-    colour = _nominal("way", sort=ways, scale={"range": list(SERIES)}, legend=legend)
-    base: Spec = {"y": _GROUPS, "yOffset": _nominal("split", sort=splits), "color": colour}
+    colour = alt.Color(
+        "way:N",
+        sort=ways,
+        scale=alt.Scale(range=list(SERIES)),
+        legend=alt.Legend(orient="top", title="split"),
+    )
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        y=y, yOffset=alt.YOffset("split:N", sort=splits), color=colour
+    )
     low, high = min(row["gain_low"] for row in rows), max(row["gain_high"] for row in rows)
-    scale = {"domain": [max(-1.0, min(low, 0.0)), min(1.0, max(high, 0.0))], "clamp": True, "nice": True}
-    x = _number("gain_low", title="gain in share under GSV", axis={"format": "%"}, scale=scale)
-    tooltip = [_nominal("group"), _nominal("way"), _number("parts"), _number("gain", format=".2%")]
-    dots = base | {"x": _number("gain"), "tooltip": tooltip}
-    layers = [
-        {"mark": _mark("rule"), "encoding": base | {"x": x, "x2": {"field": "gain_high"}}},
-        {"mark": _mark("circle", size=50, opacity=1), "encoding": dots},
-    ]
-    return _finished({"data": {"values": rows}, "layer": [*_zero(), *layers]}, height=40 + 11 * len(rows))
+    reach = [max(-1.0, min(low, 0.0)), min(1.0, max(high, 0.0))]
+    x = alt.X(
+        "gain_low:Q",
+        title="gain in share under GSV",
+        axis=alt.Axis(format="%"),
+        scale=alt.Scale(domain=reach, clamp=True, nice=True),
+    )
+    dots = base.mark_circle(size=50, opacity=1).encode(
+        x="gain:Q", tooltip=["group:N", "way:N", "parts:Q", alt.Tooltip("gain:Q", format=".2%")]
+    )
+    return _finished(_zero() + base.mark_rule().encode(x=x, x2="gain_high:Q") + dots, height=40 + 11 * len(rows))
 
 
-def _zero() -> list[Spec]:
-    """Return a line at zero and its label, so that nobody takes the edge of a chart for nothing."""
-    data, x = {"values": [{"zero": 0, "label": "0"}]}, _number("zero")
-    label = _mark("text", dy=-8, baseline="bottom", fontSize=12, color="currentColor")
-    return [
-        {"data": data, "mark": _mark("rule", color=GREY, strokeWidth=1.5), "encoding": {"x": x}},
-        {"data": data, "mark": label, "encoding": {"x": x, "y": {"value": 0}, "text": _nominal("label")}},
-    ]
+def _zero() -> Any:
+    """Return a line at zero with its label, so that nobody takes the edge of a chart for nothing."""
+    alt = _altair()
+    base = alt.Chart(alt.InlineData(values=[{"zero": 0, "label": "0"}])).encode(x="zero:Q")
+    label = base.mark_text(dy=-8, baseline="bottom", fontSize=12, color="currentColor").encode(
+        y=alt.value(0), text="label:N"
+    )
+    return base.mark_rule(color=GREY, strokeWidth=1.5) + label
 
 
-def _finished(chart: Spec, height: int) -> Spec:
+def _finished(chart: Any, height: Any) -> dict[str, Any]:
     """Return the specification of a chart that fills the width of its container."""
+    chart = chart.properties(width="container", height=height, autosize={"type": "fit-x", "contains": "padding"})
     axis = {"labelFontSize": 12, "titleFontSize": 12, "labelSeparation": 8, "gridColor": GREY, "gridOpacity": 0.25}
     ink = dict.fromkeys(("labelColor", "titleColor"), "currentColor")  # the page's, light or dark
     axis |= ink | dict.fromkeys(("domainColor", "tickColor"), GREY)
     config = {"view": {"stroke": None}, "axis": axis, "legend": ink, "background": "transparent"}
-    size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
-    return chart | size | {"config": config}
+    return dict(chart.configure(**config).to_dict())
 
 
-def _mark(kind: str, **options: Any) -> Spec:
-    return {"type": kind, **options}
-
-
-def _nominal(field: str, **options: Any) -> Spec:
-    return {"field": field, "type": "nominal", **options}
-
-
-def _number(field: str, **options: Any) -> Spec:
-    return {"field": field, "type": "quantitative", **options}
-
-
-_GROUPS = _nominal("group", sort=None, title=None, axis={"labelLimit": 140})
+def _altair() -> Any:
+    return optional("altair", "reports", "report")

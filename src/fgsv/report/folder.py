@@ -22,7 +22,7 @@ from fgsv.report.result import Result
 from fgsv.running.interrupts import held_interrupts
 from fgsv.valuation import Reason, file
 
-PACKAGES_OF_REPORT = ("vl_convert", "jinja2")
+PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
 RESULT, TABLE, PAGE = "valuation.json", "valuation.csv", "report.html"
 LONGEST_NAME = 100
 """Bytes of a column's name in the name of its file."""

@@ -40,16 +40,11 @@ def render(
     `others` are valuations of the same players under other groupings. `aggregate_only` leaves out the players'
     values, for a page that competitors will read: the what-if panel then moves whole groups only.
     """
-    template = _template()
-    return str(template.render(_contents(as_result(result, others), aggregate_only, confidence, title)))
-
-
-@cache
-def _template() -> Any:
     jinja2 = optional("jinja2", "reports", "report")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters["money"] = lambda text: f"{Decimal(text):,}"
-    return environment.from_string(_asset("report.html.j2"))
+    template = environment.from_string(_asset("report.html.j2"))
+    return str(template.render(_contents(as_result(result, others), aggregate_only, confidence, title)))
 
 
 def _contents(result: Result, aggregate_only: bool, confidence: float | None, title: str | None) -> dict[str, Any]:
