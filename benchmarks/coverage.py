@@ -66,6 +66,7 @@ class Task:
     n_runs: int
     budget: int
     stderr: float | None
+    learn: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +87,9 @@ def measure(task: Task) -> Outcome:
     """Run the default method several times."""
     game = game_of(task.game)
     groups = np.arange(game.n_players) % 4
+    options = {"surrogate": True, "opening": False} if task.learn else {}
     results = [
-        fgsv.value(game, groups, budget=task.budget, stderr=task.stderr, seed=seed)
+        fgsv.value(game, groups, budget=task.budget, stderr=task.stderr, seed=seed, **options)
         for seed in range(task.first_seed, task.first_seed + task.n_runs)
     ]
     return Outcome(
@@ -98,10 +100,12 @@ def measure(task: Task) -> Outcome:
     )
 
 
-def repeat(game: str, runs: int, budget: int, stderr: float | None, jobs: int, first_seed: int = 0) -> Outcome:
+def repeat(
+    game: str, runs: int, budget: int, stderr: float | None, jobs: int, learn: bool = False, first_seed: int = 0
+) -> Outcome:
     """Run the default method `runs` times on several processes."""
     tasks = [
-        Task(game, first_seed + start, min(RUNS_PER_TASK, runs - start), budget, stderr)
+        Task(game, first_seed + start, min(RUNS_PER_TASK, runs - start), budget, stderr, learn)
         for start in range(0, runs, RUNS_PER_TASK)
     ]
     parts = run_all(measure, tasks, jobs=jobs, label=f"{game}, {'budget' if stderr is None else 'stderr'}")
@@ -159,16 +163,17 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--budget", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--learn", action="store_true", help="also where evaluations are cheap; without the opening")
     parser.add_argument("--out", type=Path, default=Path("bench-out/coverage"))
     arguments = parser.parse_args()
-    runs, budget, jobs = arguments.runs, arguments.budget, arguments.jobs
+    runs, budget, jobs, learn = arguments.runs, arguments.budget, arguments.jobs, arguments.learn
     rows = []
     for game in arguments.games:
-        fixed = repeat(game, runs, budget, None, jobs)
+        fixed = repeat(game, runs, budget, None, jobs, learn)
         rows.append(summarise(game, "budget", fixed))
         # a target that is met after about as many evaluations, sooner or later as the data has it
         target = float(np.median(fixed.stderr.max(axis=1)))
-        stopped = repeat(game, runs, 8 * budget, target, jobs, first_seed=10 * runs)
+        stopped = repeat(game, runs, 8 * budget, target, jobs, learn, first_seed=10 * runs)
         rows.append(summarise(game, f"stderr={target:.3g}", stopped))
         size, heaviest = tails(game)
         print(f"{game}: excess kurtosis of U up to {heaviest:.3g} (at size {size})")
