@@ -87,7 +87,7 @@ def measure(task: Task) -> Outcome:
     """Run the default method several times."""
     game = game_of(task.game)
     groups = np.arange(game.n_players) % 4
-    options = {"surrogate": True, "opening": False} if task.learn else {}
+    options: dict[str, Any] = {"surrogate": True, "opening": False} if task.learn else {}
     results = [
         fgsv.value(game, groups, budget=task.budget, stderr=task.stderr, seed=seed, **options)
         for seed in range(task.first_seed, task.first_seed + task.n_runs)
