@@ -85,7 +85,7 @@ class Covariance:
 
     def opens_with(self, n_players: int) -> int:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
-        return hand_over(n_players) if self.opening and self.surrogate else 0
+        return hand_over(n_players, self.plug_in) if self.opening and self.surrogate else 0
 
     def takes_up(self, known: Known | None) -> bool:
         """Say whether the opening takes up what is known, also in a game that is too large to have one without."""
