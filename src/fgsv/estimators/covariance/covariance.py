@@ -64,7 +64,7 @@ class Covariance:
     opening: bool = True
     """Whether a Gaussian process serves the first evaluations."""
     plug_in: bool = False
-    """Whether the opening states what its process predicts, uncorrected: biased, and often closer."""
+    """Whether the opening, then up to 512 players, states uncorrected predictions: biased, and often closer."""
     whole_rounds: bool = False
     """Whether a round that the budget has no room for is left out, as in 0.1.0; if not, a part of it is drawn."""
 
