@@ -209,8 +209,8 @@ class Opening:
         if len(chosen):
             content["chosen"] = listed(chosen)
         self._announced = epoch
-        masks, plan = np.concatenate([chosen, rows]), np.arange(len(chosen) + len(rows)) < len(chosen)
-        order = np.argsort(np.concatenate([np.arange(each) for each in (len(chosen), len(rows))]), kind="stable")
+        masks, turns = np.concatenate([chosen, rows]), np.append(np.arange(len(chosen)), np.arange(len(rows)))
+        plan, order = np.arange(len(masks)) < len(chosen), np.argsort(turns, kind="stable")
         return Draws(Coalitions.from_masks(masks), plan, content or None, self._follow, order)
 
     @property
@@ -262,11 +262,8 @@ class Opening:
             values = self._predicted(self._fitted_to_all())
         check_finite(values)
         deviations = self._proxy.add_errors(found.deviations, beta)
-        predicted, weights, drawn = (
-            predicted_in((), found),
-            self._target.weights,
-            2 + np.flatnonzero(~self._chosen[2:]),
-        )
+        predicted, weights = predicted_in((), found), self._target.weights
+        drawn = 2 + np.flatnonzero(~self._chosen[2:])
         return Estimate(
             self._whole(values),
             deviations.astype(np.float32),
@@ -416,8 +413,8 @@ class Opening:
         wanted = self._wanted(process, rng)
         first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
         self._sampler.new_epoch()
-        n_draws = (end - first) // (2 if self._choosing else 1)
-        law = divided(self._cells, wanted, self._cells.known(self.masks), n_draws)
+        n_chosen = max(0, min(end, CHOSEN[1]) - first) // 2 if self._choosing else 0
+        law = divided(self._cells, wanted, self._cells.known(self.masks), end - first - n_chosen)
         self.epochs.append(Epoch(first, end, law, process, beta))
         self._latest = None
 
