@@ -59,6 +59,16 @@ def test_closer_with_honest_errors():
         assert plugged.settings.options["plug_in"] is True
 
 
+def test_errors_hold_the_difference_to_what_the_draws_correct(quick):
+    run, _ = opened(12, 64)
+    predicted = run.estimate()
+    run._plug_in = False
+    corrected = run.estimate()
+    for group in np.eye(12)[:3] + np.eye(12)[3:6]:
+        error, own = (((group @ each.deviations) ** 2).sum() for each in (predicted, corrected))
+        assert error == pytest.approx(own + (group @ (predicted.values - corrected.values)).item() ** 2, rel=1e-4)
+
+
 def test_additive_over_players_and_derived_from_its_ledger(tmp_path):
     found = fgsv.value(GAME, GROUPS, budget=64, plug_in=True, ledger=tmp_path / "run.db")
     np.testing.assert_allclose(found.values, np.bincount(GROUPS, found.player_values), rtol=1e-12)

@@ -83,7 +83,7 @@ class Opening:
     is fitted to everything else. The first one draws pairs of complements.
 
     With `plug_in` values are what the process predicts. Then some coalitions are chosen by what was learned from the
-    draws; they are known, but not drawn: errors rest on the other ones.
+    draws; they are known, but not drawn: errors rest on the draws.
     """
 
     def __init__(self, problem: Problem, proxy: Proxy, round_size: int | None = None, plug_in: bool = False) -> None:
@@ -257,15 +257,16 @@ class Opening:
         if not self._closed and self._current is None:
             return Estimate(self._whole(self._predicted(self.epochs[-1].process)))  # too few draws: error unknown
         found, beta = self.combined()
-        values = found.values + (self._proxy.values * beta).sum(axis=1)
-        if self._plug_in:  # the errors stay those of the corrected values
-            values = self._predicted(self._fitted_to_all())
-        check_finite(values)
+        values = self._whole(found.values + (self._proxy.values * beta).sum(axis=1))
         deviations = self._proxy.add_errors(found.deviations, beta)
+        if self._plug_in:  # how far it is off, only the corrected values tell, within their errors
+            corrected, values = values, self._whole(self._predicted(self._fitted_to_all()))
+            deviations = np.concatenate([deviations, (corrected - values)[None]])
+        check_finite(values)
         predicted, weights = predicted_in((), found), self._target.weights
         drawn = 2 + np.flatnonzero(~self._chosen[2:])
         return Estimate(
-            self._whole(values),
+            values,
             deviations.astype(np.float32),
             degrees_of_freedom=max(1.0, found.freedom),
             efficient=self._efficient,
