@@ -270,6 +270,8 @@ class _Found:
             return None
         if run["settings"].get("fingerprint", old.fingerprint) != old.fingerprint:  # drew coalitions of a view of it
             return None
+        if run["settings"].get("options", {}).get("plug_in"):  # chose some coalitions by what it had learned
+            return None
         settings = {name: each for name, each in run["settings"].items() if name not in _NOT_DRAWN_BY}
         key = json.dumps([old.fingerprint, settings], sort_keys=True)
         drawn = self._runs.setdefault(key, _Drawn(settings, {}, old, had=had))

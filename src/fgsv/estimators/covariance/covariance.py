@@ -64,7 +64,7 @@ class Covariance:
     opening: bool = True
     """Whether a Gaussian process serves the first evaluations."""
     plug_in: bool = False
-    """Whether the opening states what its process predicts, uncorrected: biased, and often closer."""
+    """Whether the opening, then up to 512 players, states uncorrected predictions: biased, and often closer."""
     whole_rounds: bool = False
     """Whether a round that the budget has no room for is left out, as in 0.1.0; if not, a part of it is drawn."""
 
@@ -85,7 +85,7 @@ class Covariance:
 
     def opens_with(self, n_players: int) -> int:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
-        return hand_over(n_players) if self.opening and self.surrogate else 0
+        return hand_over(n_players, self.plug_in) if self.opening and self.surrogate else 0
 
     def takes_up(self, known: Known | None) -> bool:
         """Say whether the opening takes up what is known, also in a game that is too large to have one without."""

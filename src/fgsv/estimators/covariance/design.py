@@ -252,7 +252,9 @@ class Sampler:
         self._n = n
         self._seen: set[bytes] = set()
         self._queues: dict[int, tuple[int, Masks]] = {}
-        self._partner: Masks | None = None  # the complement of the last draw, where it is to be the next one
+        self.waiting: Masks = np.zeros((0, n), dtype=bool)
+        """(1, n): the complement of the last draw, where it is to be the next one; else nothing."""
+        self._waiting_before = self.waiting
         self.partners: Masks = np.zeros((0, n), dtype=bool)
         """(p, n): what to draw in bins, in this order."""
 
@@ -263,10 +265,20 @@ class Sampler:
     def new_epoch(self) -> None:
         """Forget the order in which strata are filled."""
         self._queues.clear()
-        self._partner = None
+        self.waiting = self._waiting_before = self.waiting[:0]
 
-    def draw(self, law: Law, drawn: Ints, count: int, rng: np.random.Generator) -> Masks:
-        """Return up to `count` unknown coalitions, (m, n); `drawn` (k,) counts the draws of the epoch so far."""
+    def rewind(self) -> None:
+        """Forget the last round, which is to be drawn again."""
+        self._queues.clear()
+        self.waiting = self._waiting_before
+
+    def draw(
+        self, law: Law, drawn: Ints, count: int, rng: np.random.Generator, without: Masks | None = None
+    ) -> Masks:
+        """Return up to `count` unknown coalitions, (m, n); `drawn` (k,) counts the draws of the epoch so far.
+
+        Those in `without` (k, n) are about to be known; where there are any, strata are filled in a new order.
+        """
         n, drawn = self._n, drawn.copy()
         unseen = np.zeros(law.n_strata)
         opened = law.stratum_of >= 0
@@ -275,7 +287,11 @@ class Sampler:
             unseen[-1 - law.bins :] = 0
             unseen[-1] = len(self.partners)
         cumulative = np.cumsum(law.within * (law.stratum_of == 0))
+        self._waiting_before = self.waiting
         taken: set[bytes] = set()
+        if without is not None and len(without):
+            taken.update(row.tobytes() for row in np.packbits(without, axis=1))
+            self._queues.clear()
         rows: list[Masks] = []
         while len(rows) < count:
             stratum = law.next_stratum(drawn, unseen - drawn)
@@ -289,27 +305,30 @@ class Sampler:
                     row = self._unseen(law.cells, np.cumsum(np.arange(len(cumulative)) == cell), taken, rng)
                 else:
                     if cell not in self._queues:
-                        self._queues[cell] = int(drawn[stratum]), self._shuffled(law.cells, cell, rng)
+                        self._queues[cell] = int(drawn[stratum]), self._shuffled(law.cells, cell, taken, rng)
                     begun, queue = self._queues[cell]
                     row = queue[int(drawn[stratum]) - begun]
-            elif self._partner is not None:
-                row, self._partner = self._partner, None
+            elif len(self.waiting):
+                row, self.waiting = self.waiting[0], self.waiting[:0]
             else:
-                row = self._unseen(law.cells, cumulative, taken, rng)
-                self._partner = ~row if law.pairs else None
+                row = self._unseen(law.cells, cumulative, taken, rng, pairs=law.pairs)
+                self.waiting = ~row[None] if law.pairs else self.waiting
             taken.add(np.packbits(row).tobytes())
             rows.append(row)
             drawn[stratum] += 1
         return np.array(rows, dtype=bool).reshape(-1, n)
 
-    def _shuffled(self, cells: Cells, cell: int, rng: np.random.Generator) -> Masks:
+    def _shuffled(self, cells: Cells, cell: int, taken: set[bytes], rng: np.random.Generator) -> Masks:
         """Return all unseen coalitions of a cell in random order."""
         masks = Coalitions.of_size(self._n, int(cells.sizes[cell])).masks()
         masks = masks[cells.of(masks) == cell]
-        new = np.array([row.tobytes() not in self._seen for row in np.packbits(masks, axis=1)], dtype=bool)
+        known = self._seen | taken
+        new = np.array([row.tobytes() not in known for row in np.packbits(masks, axis=1)], dtype=bool)
         return masks[new][rng.permutation(int(new.sum()))]
 
-    def _unseen(self, cells: Cells, cumulative: Floats, taken: set[bytes], rng: np.random.Generator) -> Masks:
+    def _unseen(
+        self, cells: Cells, cumulative: Floats, taken: set[bytes], rng: np.random.Generator, *, pairs: bool = False
+    ) -> Masks:
         for _ in range(_TRIES):
             cell = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
             size, level = int(cells.sizes[cell]), cell // (self._n + 1)
@@ -319,7 +338,7 @@ class Sampler:
             for _ in range(_TRIES):
                 row[:] = False
                 row[there[rng.permutation(len(there))[:size]]] = True
-                key = np.packbits(row).tobytes()
-                if (level == 0 or row[latest].any()) and key not in self._seen and key not in taken:
+                keys = {np.packbits(each).tobytes() for each in ((row, ~row) if pairs else (row,))}
+                if (level == 0 or row[latest].any()) and not keys & self._seen and not keys & taken:
                     return row
         raise RuntimeError("no coalition is left to draw: this is a bug in fgsv")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance.beginning import Beginning, Partners
+from fgsv.estimators.covariance.choice import choose, listed
 from fgsv.estimators.covariance.correction import (
     Correction,
     Target,
@@ -21,6 +22,7 @@ from fgsv.estimators.covariance.correction import (
     widened,
 )
 from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
+from fgsv.estimators.covariance.fixed import Epoch
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.process import Process
@@ -36,6 +38,10 @@ LEAST = 16
 """Evaluations of the first estimate, including the ends."""
 HAND_OVER: tuple[tuple[int, int], ...] = (11, 2048), (128, 1024)
 """Up to so many players, the evaluations after which the opening ends; with more there is none."""
+HAND_OVER_PREDICTED = (512, 1024)
+"""The same, where what the process predicts is not corrected."""
+CHOSEN = 32, 256
+"""Evaluations from which and up to which every second one is chosen, where predictions are not corrected."""
 FIRST_EPOCH = 64, 256
 """The first epoch ends after three evaluations for each player, within these limits."""
 GROWTH = 2
@@ -56,61 +62,16 @@ STEPS = 25, 12
 """Limit on the steps of a fit from the default parameters; with many players."""
 STEPS_AGAIN = 40, 6
 """Limit on those from the parameters of the epoch before; with many players."""
+STEPS_PREDICTED = 40, 12
+"""Limit on those of a fit to everything, whose predictions are not corrected; with many players."""
 AT_ONCE = 128
 """Utilities whose influence is computed at once."""
 
 
-@dataclass(frozen=True, eq=False)
-class Epoch:
-    """What is fixed before an epoch's first draw."""
-
-    first: int
-    """Evaluations before the epoch, including the ends."""
-    end: int
-    """Evaluations after it."""
-    law: Law
-    process: Process
-    beta: Floats
-    """(k, q): the proxy's coefficients; what is estimated is U - beta * proxy."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return how the draws of the epoch were made, as JSON can hold it."""
-        return {
-            "first": self.first,
-            "end": self.end,
-            "law": self.law.to_dict(),
-            "process": self.process.parameters.tolist(),
-            "ranks": self.process.listed_ranks,
-            "proxy": self.beta.tolist(),
-            "outputs": self.beta.shape[1],
-        }
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Epoch:
-        """Read what `to_dict` wrote."""
-        law, parameters = Law.from_dict(document["law"]), np.array(document["process"], dtype=float)
-        ranks = None if document["ranks"] is None else np.array(document["ranks"], dtype=np.int64)
-        process = Process.of(parameters, ranks)
-        beta = np.array(document["proxy"], dtype=float)
-        beta = beta if beta.size else beta.reshape(0, document["outputs"])  # an empty list forgets its columns
-        return cls(document["first"], document["end"], law, process, beta)
-
-    def resembles(self, other: Epoch) -> bool:
-        """Say whether two epochs differ by rounding alone, as far as that goes in a search for parameters."""
-        return (
-            (self.first, self.end) == (other.first, other.end)
-            and self.beta.shape == other.beta.shape
-            and self.law.resembles(other.law)
-            and self.process.n == other.process.n
-            and self.process.listed_ranks == other.process.listed_ranks
-            and np.allclose(self.process.parameters, other.process.parameters, atol=0.1)
-            and np.allclose(self.beta, other.beta, atol=1e-3)
-        )
-
-
-def hand_over(n_players: int) -> int:
+def hand_over(n_players: int, plug_in: bool = False) -> int:
     """Return after how many evaluations the opening of a game of this many players ends; 0 if there is none."""
-    return next((end for most, end in HAND_OVER if 4 <= n_players <= most), 0)
+    ends = (*HAND_OVER, HAND_OVER_PREDICTED) if plug_in else HAND_OVER
+    return next((end for most, end in ends if 4 <= n_players <= most), 0)
 
 
 class Opening:
@@ -120,6 +81,9 @@ class Opening:
     combined with weights that depend on counts alone, so that the estimate is unbiased. In the first epochs there are
     few or no earlier utilities to fit the process to: there each quarter of the draws is corrected by a process that
     is fitted to everything else. The first one draws pairs of complements.
+
+    With `plug_in` values are what the process predicts. Then some coalitions are chosen by what was learned from the
+    draws; they are known, but not drawn: errors rest on the draws.
     """
 
     def __init__(self, problem: Problem, proxy: Proxy, round_size: int | None = None, plug_in: bool = False) -> None:
@@ -131,9 +95,11 @@ class Opening:
         sizes = np.arange(1, n)
         cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(sizes), dtype=float)
         self._base = self._target.weights.gain * np.sqrt(sizes * (n - sizes)) / np.sqrt(cost)
+        self._cost = np.concatenate([[1.0], cost, [1.0]])
         self.masks: Masks = Coalitions.ends(n).masks()
         self.values: Floats = problem.ends
         self.proxies: Floats = np.zeros((2, *proxy.values.shape[1:]))
+        self._chosen: Masks = np.zeros(2, dtype=bool)
         self._cells = Cells(np.zeros(n, dtype=np.int64))
         self._sampler = Sampler(n)
         self._sampler.add(self.masks)
@@ -146,7 +112,8 @@ class Opening:
         self._processes: list[tuple[int, Ints, list[tuple[Process, Ints]]]] = []  # by which each was corrected
         self._current: tuple[Correction, Floats] | None = None
         self.n_known = 0
-        self.end = hand_over(n)
+        self._latest: Process | None = None  # fitted to everything so far
+        self.end = hand_over(n, plug_in)
         self._related: Masks = np.zeros((0, n), dtype=bool)  # with players who have left
         self._related_values: Floats = problem.ends[:0]
         self._partners: Partners | None = None
@@ -182,6 +149,7 @@ class Opening:
         self.masks = np.concatenate([self.masks, known.masks])
         self.values = np.concatenate([self.values, known.values])
         self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(Coalitions.from_masks(known.masks))])
+        self._chosen = np.zeros(self.n_evaluations, dtype=bool)
         self._sampler.add(known.masks)
         rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
@@ -215,33 +183,56 @@ class Opening:
         return self._round(rng)
 
     def _follow(self, law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
-        """Draw the first round of an epoch again, by the law and the process that were recorded for it."""
-        found, recorded = self.epochs[-1], Epoch.from_dict(law)
-        if not found.resembles(recorded):
-            raise OtherLaw(
-                f"the law recorded for the draws after {found.first} evaluations is not the one that the recorded "
-                "utilities lead to"
-            )
-        self.epochs[-1] = recorded
-        self._sampler.new_epoch()
-        if len(self.epochs) == 1:
-            self._pair(recorded.law)
-        return self._round(rng)
+        """Draw a round again, by the law and the process that were recorded for it, and what was chosen."""
+        if "law" in law:
+            found, recorded = self.epochs[-1], Epoch.from_dict(law)
+            if not found.resembles(recorded):
+                raise OtherLaw(
+                    f"the law recorded for the draws after {found.first} evaluations is not the one that the "
+                    "recorded utilities lead to"
+                )
+            self.epochs[-1], self._latest = recorded, None
+            if len(self.epochs) == 1:
+                self._pair(recorded.law)
+        self._sampler.rewind()
+        return self._round(rng, law.get("chosen"))
 
-    def _round(self, rng: np.random.Generator) -> Draws:
+    def _round(self, rng: np.random.Generator, recorded: Sequence[str] | None = None) -> Draws:
         epoch = self.epochs[-1]
-        per_round = self._per_round or self._next_round()
-        drawn = epoch.law.n_drawn(self.masks[epoch.first :])
-        rows = self._sampler.draw(epoch.law, drawn, min(per_round, epoch.end - self.n_evaluations), rng)
-        law = None if epoch is self._announced else epoch.to_dict()
+        count = min(self._per_round or self._next_round(), epoch.end - self.n_evaluations)
+        chosen = self._choose(count // 2, rng, recorded)
+        since, by_choice = self.masks[epoch.first :], self._chosen[epoch.first :]
+        known = epoch.law.known + self._cells.known(np.concatenate([since[by_choice], chosen]))
+        law = replace(epoch.law, known=known)
+        rows = self._sampler.draw(law, law.n_drawn(since[~by_choice]), count - len(chosen), rng, without=chosen)
+        content = {} if epoch is self._announced else epoch.to_dict()
+        if len(chosen):
+            content["chosen"] = listed(chosen)
         self._announced = epoch
-        return Draws(Coalitions.from_masks(rows), law=law, follow=self._follow, order=np.arange(len(rows)))
+        masks, turns = np.concatenate([chosen, rows]), np.append(np.arange(len(chosen)), np.arange(len(rows)))
+        plan, order = np.arange(len(masks)) < len(chosen), np.argsort(turns, kind="stable")
+        return Draws(Coalitions.from_masks(masks), plan, content or None, self._follow, order)
+
+    @property
+    def _choosing(self) -> bool:
+        """Whether every second evaluation is chosen."""
+        few = self._n <= MANY_PLAYERS and CHOSEN[0] <= self.n_evaluations < CHOSEN[1]
+        return self._plug_in and self._known is None and few
+
+    def _choose(self, count: int, rng: np.random.Generator, recorded: Sequence[str] | None) -> Masks:
+        """Return (k, n): the coalitions of a round that are chosen; the process must have seen some draws."""
+        if not self._choosing:
+            return np.zeros((0, self._n), dtype=bool)
+        known = np.concatenate([self.masks, self._sampler.waiting])
+        return choose(self._fitted_to_all(), self._target, known, count, self._cost, rng, recorded)
 
     def _next_round(self) -> int:
         """Return the draws of the next round: few where an estimate soon says what a run will cost, or is cheap."""
         new = self.n_evaluations - self.n_known
         if new < LEAST:
             return LEAST - new
+        if self._choosing and new < CHOSEN[1] // 2:
+            return LEAST
         return max(min(max(PER_ROUND, new // 8), new), self.n_known // 16)
 
     def update(self, draws: Draws, values: Floats) -> None:
@@ -252,7 +243,8 @@ class Opening:
         self.masks = np.concatenate([self.masks, masks])
         self.values = np.concatenate([self.values, values])
         self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(draws.coalitions)])
-        self._current = None
+        self._chosen = np.concatenate([self._chosen, draws.plan])
+        self._current = self._latest = None
 
     def estimate(self) -> Estimate:
         """Return the player values and their deviations."""
@@ -265,19 +257,20 @@ class Opening:
         if not self._closed and self._current is None:
             return Estimate(self._whole(self._predicted(self.epochs[-1].process)))  # too few draws: error unknown
         found, beta = self.combined()
-        values = found.values + (self._proxy.values * beta).sum(axis=1)
-        if self._plug_in:  # the errors stay those of the corrected values
-            epoch = self.epochs[-1]
-            values = self._predicted(self._fitted(epoch.process, self._taught(), self._beyond(epoch.beta)))
-        check_finite(values)
+        values = self._whole(found.values + (self._proxy.values * beta).sum(axis=1))
         deviations = self._proxy.add_errors(found.deviations, beta)
+        if self._plug_in:  # how far it is off, only the corrected values tell, within their errors
+            corrected, values = values, self._whole(self._predicted(self._fitted_to_all()))
+            deviations = np.concatenate([deviations, (corrected - values)[None]])
+        check_finite(values)
         predicted, weights = predicted_in((), found), self._target.weights
+        drawn = 2 + np.flatnonzero(~self._chosen[2:])
         return Estimate(
-            self._whole(values),
+            values,
             deviations.astype(np.float32),
             degrees_of_freedom=max(1.0, found.freedom),
             efficient=self._efficient,
-            learned=learned(predicted, self._ends, self.sizes[2:], self.values[2:], weights, deviations),
+            learned=learned(predicted, self._ends, self.sizes[drawn], self.values[drawn], weights, deviations),
         )
 
     def combined(self) -> tuple[Correction, Floats]:
@@ -337,12 +330,15 @@ class Opening:
     def _corrected(self) -> tuple[Correction, Floats] | None:
         """Return the estimate from the draws of the current epoch; None while a stratum has no draw."""
         epoch = self.epochs[-1]
-        rows = self._whole_pairs(epoch)
-        masks = self.masks[rows]
-        values = np.delete(self._beyond(epoch.beta), np.setdiff1d(np.arange(self.n_evaluations), rows), axis=0)
-        draws = np.arange(epoch.first, len(rows))
+        rows = self._rows(epoch)
+        masks, every = self.masks[rows], self._beyond(epoch.beta)
+        values = every[np.append(rows, np.arange(self.n_evaluations, len(every)))]
+        draws = np.arange(self._first(epoch, rows), len(rows))
         processes = [(epoch.process, draws)]
-        if len(self.epochs) == 1 or epoch.end <= FOLDED:
+        young = len(self.epochs) == 1 or epoch.end <= FOLDED
+        if young and self._plug_in:
+            processes = [(self._fitted_to_all(), draws)]
+        elif young:
             taught = self._taught(masks)
             processes = [
                 (self._fitted(epoch.process, np.delete(taught, fold, axis=0), np.delete(values, fold, axis=0)), fold)
@@ -360,8 +356,8 @@ class Opening:
     ) -> Correction | None:
         """Return what the draws of an epoch estimate from utilities of the coalitions `rows` and related ones."""
         epoch, partners = self.epochs[number], None if number else self._partners
-        masks = self.masks[rows]
-        return correct(self._target, epoch.law, epoch.first, masks, values, processes, self._related, partners)
+        masks, first = self.masks[rows], self._first(epoch, rows)
+        return correct(self._target, epoch.law, first, masks, values, processes, self._related, partners)
 
     def _predicted(self, process: Process) -> Floats:
         """Return (n, q): what a process predicts."""
@@ -374,11 +370,21 @@ class Opening:
         """What the line between the ends contributes, the same to all players."""
         return np.asarray(self._target.weights.drift @ self._line(np.arange(1, self._n)))
 
-    def _whole_pairs(self, epoch: Epoch) -> Ints:
-        """Return the evaluations without a draw that waits for its complement: it says where other pairs are not."""
+    def _rows(self, epoch: Epoch) -> Ints:
+        """Return the evaluations, the draws of the epoch last.
+
+        A draw that waits for its complement is left out: it says where other pairs are not.
+        """
         rows, law = np.arange(self.n_evaluations), epoch.law
-        paired = rows[epoch.first :][law.stratum_of[law.cells.of(self.masks[epoch.first :])] == 0]
-        return np.delete(rows, paired[-1]) if law.pairs and len(paired) % 2 else rows
+        drawn = (rows >= epoch.first) & ~self._chosen
+        paired = rows[drawn & (law.stratum_of[law.cells.of(self.masks)] == 0)]
+        if law.pairs and len(paired) % 2:
+            rows = np.delete(rows, paired[-1])
+        return rows[np.argsort(drawn[rows], kind="stable")]
+
+    def _first(self, epoch: Epoch, rows: Ints) -> int:
+        """Return where in `rows` the draws of an epoch begin."""
+        return int(((rows < epoch.first) | self._chosen[rows]).sum())
 
     def _folds(self, law: Law, masks: Masks, draws: Ints) -> list[Ints]:
         """Divide the draws into a few parts, pairs together; a cell that is complete needs no correction."""
@@ -408,8 +414,10 @@ class Opening:
         wanted = self._wanted(process, rng)
         first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
         self._sampler.new_epoch()
-        law = divided(self._cells, wanted, self._cells.known(self.masks), end - first)
+        n_chosen = max(0, min(end, CHOSEN[1]) - first) // 2 if self._choosing else 0
+        law = divided(self._cells, wanted, self._cells.known(self.masks), end - first - n_chosen)
         self.epochs.append(Epoch(first, end, law, process, beta))
+        self._latest = None
 
     def _wanted(self, process: Process, rng: np.random.Generator) -> Floats:
         """Return (c,): the part of the next draws that each cell is to have."""
@@ -419,12 +427,19 @@ class Opening:
         best = base * self._uncertainty(process, rng)
         return np.asarray(EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum())
 
-    def _fitted(self, start: Process, masks: Masks, values: Floats) -> Process:
+    def _fitted(self, start: Process, masks: Masks, values: Floats, steps: tuple[int, int] | None = None) -> Process:
         """Return the process of this epoch or the one before, fitted to these utilities."""
         many = self._n > MANY_PLAYERS
-        steps = STEPS if len(self.epochs) == 1 else STEPS_AGAIN
+        steps = steps or (STEPS if len(self.epochs) == 1 else STEPS_AGAIN)
         rows = evenly(len(masks), MOST_FITTED[many])
         return start.fitted(masks[rows], values[rows], steps[many])
+
+    def _fitted_to_all(self) -> Process:
+        """Return the process fitted to everything so far."""
+        if self._latest is None:
+            epoch = self.epochs[-1]
+            self._latest = self._fitted(epoch.process, self._taught(), self._beyond(epoch.beta), STEPS_PREDICTED)
+        return self._latest
 
     def _beyond(self, beta: Floats) -> Floats:
         """Return (m + k, q): what the proxy leaves, less the straight line between the ends, and of related ones."""

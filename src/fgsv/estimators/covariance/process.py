@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
@@ -110,10 +110,11 @@ class Process:
         scales *= np.exp(p[_OVERLAP])
         scales *= pairs.overlap
         by_rank = np.zeros(()) if self.ranks is None else np.exp(p[_STRONGEST]) * pairs.by_rank
-        return pairs.trend, self._curve()[0][pairs.of_sizes], scales, product, by_rank
+        return pairs.trend, self._curve[0][pairs.of_sizes], scales, product, by_rank
 
+    @cached_property
     def _curve(self) -> tuple[Floats, Floats]:
-        """Return (n + 1, n + 1): the curve between sizes, and its derivative by log l."""
+        """(n + 1, n + 1): the curve between sizes, and its derivative by log l."""
         p, logit = self.parameters, _logit(self.n)
         distance = np.abs(logit[:, None] - logit) * (np.sqrt(3) / np.exp(p[_LENGTH]))
         decay = np.exp(p[_CURVE] - distance)
@@ -185,7 +186,7 @@ class Process:
         slope *= 0.5
         gradient = np.zeros_like(p)
         by_sizes = pairs.has_size.T @ (slope @ pairs.has_size)
-        gradient[_CURVE], gradient[_LENGTH] = ((by_sizes * each).sum() for each in self._curve())
+        gradient[_CURVE], gradient[_LENGTH] = ((by_sizes * each).sum() for each in self._curve)
         overlap *= slope
         product *= slope
         by_overlap, by_product = overlap, product
@@ -307,7 +308,7 @@ class Process:
         """Return (n - 1, m): trend and curve between the sizes 1..n-1 and these."""
         n, inner = self.n, np.arange(1, self.n)
         trend = _TREND * (1 + np.outer(2 * inner / n - 1, 2 * sizes / n - 1))
-        return np.asarray(trend + self._curve()[0][np.ix_(inner, sizes)])
+        return np.asarray(trend + self._curve[0][np.ix_(inner, sizes)])
 
 
 @dataclass(frozen=True, eq=False)
