@@ -75,6 +75,11 @@ class Cells:
         """Return (m,): the cell of each coalition."""
         return np.asarray((masks * self.joined).max(axis=1) * (self.n + 1) + masks.sum(axis=1))
 
+    def bases(self, masks: Masks) -> Masks:
+        """Return (m, n): each coalition without the latest of its members to join."""
+        latest = (masks * self.joined).max(axis=1, keepdims=True, initial=0)
+        return np.asarray(masks & (self.joined < latest))
+
     def unseen(self, known: Ints) -> Floats:
         """Return (c,): how many coalitions of each cell are not known, from how many are."""
         return np.maximum(self.counts - known, 0.0)
@@ -111,6 +116,8 @@ class Law:
     bins: int = 0
     """How many strata are bins, in which draws of earlier runs have partners (`beginning.Partners`); they come last
     but one, and the last stratum draws partners for all of them."""
+    bases: bool = False
+    """Whether draws of stratum 0 with newcomers are made of draws of earlier runs (`newcomers.Bases`)."""
 
     @property
     def n_strata(self) -> int:
@@ -120,7 +127,7 @@ class Law:
     def to_dict(self) -> dict[str, Any]:
         """Return the law as JSON can hold it; where nobody has joined, cells are sizes."""
         joined = {"joined_of_player": self.cells.joined.tolist()} if self.cells.n_levels > 1 else {}
-        bins = {"bins": self.bins} if self.bins else {}
+        bins = ({"bins": self.bins} if self.bins else {}) | ({"bases": True} if self.bases else {})
         return (
             joined
             | bins
@@ -145,12 +152,13 @@ class Law:
             np.array(document["known_of_size"], dtype=np.int64),
             document.get("pairs", False),
             document.get("bins", 0),
+            document.get("bases", False),
         )
 
     def resembles(self, other: Law) -> bool:
         """Say whether two laws differ by little more than rounding."""
         return (
-            (self.pairs, self.bins) == (other.pairs, other.bins)
+            (self.pairs, self.bins, self.bases) == (other.pairs, other.bins, other.bases)
             and np.array_equal(self.cells.joined, other.cells.joined)
             and np.array_equal(self.stratum_of, other.stratum_of)
             and np.array_equal(self.known, other.known)
@@ -255,6 +263,8 @@ class Sampler:
         self._partner: Masks | None = None  # the complement of the last draw, where it is to be the next one
         self.partners: Masks = np.zeros((0, n), dtype=bool)
         """(p, n): what to draw in bins, in this order."""
+        self.bases: Masks = np.zeros((0, n), dtype=bool)
+        """(p, n): draws of earlier runs to which newcomers may be added, each once."""
 
     def add(self, masks: Masks) -> None:
         """Mark coalitions as known."""
@@ -277,6 +287,7 @@ class Sampler:
         cumulative = np.cumsum(law.within * (law.stratum_of == 0))
         taken: set[bytes] = set()
         rows: list[Masks] = []
+        base_cells = law.cells.of(self.bases) if law.bases else np.zeros(0, dtype=np.int64)
         while len(rows) < count:
             stratum = law.next_stratum(drawn, unseen - drawn)
             if stratum is None:
@@ -296,11 +307,22 @@ class Sampler:
                 row, self._partner = self._partner, None
             else:
                 row = self._unseen(law.cells, cumulative, taken, rng)
+                row = self._on_base(row, law.cells, base_cells, rng) if law.bases else row
                 self._partner = ~row if law.pairs else None
             taken.add(np.packbits(row).tobytes())
             rows.append(row)
             drawn[stratum] += 1
         return np.array(rows, dtype=bool).reshape(-1, n)
+
+    def _on_base(self, row: Masks, cells: Cells, base_cells: Ints, rng: np.random.Generator) -> Masks:
+        """Return a draw whose base is one of `bases`, if one is left in the cell; `base_cells` (p,) is -1 if used."""
+        base = cells.bases(row[None])[0]
+        fitting = np.flatnonzero(base_cells == cells.of(base[None])[0])
+        if not base.any() or not len(fitting):
+            return row
+        chosen = rng.choice(fitting)
+        base_cells[chosen] = -1
+        return (row & ~base) | self.bases[chosen]
 
     def _shuffled(self, cells: Cells, cell: int, rng: np.random.Generator) -> Masks:
         """Return all unseen coalitions of a cell in random order."""
