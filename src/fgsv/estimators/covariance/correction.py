@@ -10,6 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from fgsv.estimators.covariance.beginning import Partners
 from fgsv.estimators.covariance.design import RELATED, Cells, Law
+from fgsv.estimators.covariance.newcomers import Bases
 from fgsv.estimators.covariance.process import Process
 from fgsv.partition import Partition
 from fgsv.semivalue import Semivalue, SizeWeights
@@ -80,6 +81,8 @@ def correct(
     processes: Sequence[tuple[Process, Ints]],
     related: Masks | None = None,
     partners: Partners | None = None,
+    bases: Sequence[Bases] = (),
+    mates: Ints | None = None,
 ) -> Correction | None:
     """Return the estimate from the draws of an epoch, unbiased given what came before; None if a stratum has no draw.
 
@@ -104,6 +107,9 @@ def correct(
     `related` (k, n + l) are coalitions with players who have left, whose utilities follow in `values` and teach the
     process. In a bin j is one of the `partners`, R_j and T_j, left out together. The residual of R_j takes the place
     of that of T_j, which need not be known; the mean of their difference comes from those that are, a random part.
+
+    `mates` (m,) are the rows of the bases of draws, and of the draws made of bases, else -1: both are left out
+    together, where either is corrected. `bases` are those of each process's draws.
     """
     cells, cell = law.cells, law.cells.of(masks)
     unseen, number = cells.unseen(cells.known(masks)), cells.of_size
@@ -129,8 +135,9 @@ def correct(
     found = target.exact(masks, values[: len(masks)], cells, complete)
     everything = masks if related is None else widened(masks, related)
     weights, deviations, rows_of = target.coefficients(masks), [], []
+    mates = np.full(len(masks), -1) if mates is None else mates
     unpredicted = np.full_like(values[: len(masks)], np.nan)
-    for process, draws in processes:
+    for turn, (process, draws) in enumerate(processes):
         root, own = inverse_root(process, everything)
         solved = root.T @ (root @ values)
         without = np.zeros((len(opened), *solved.shape))  # the mean of the solutions without each draw
@@ -142,8 +149,8 @@ def correct(
                 rows = draws[draws < len(masks)]
                 rows = rows[part_of[rows] == part]
                 together = 2 if law.pairs and stratum == 0 else 1
-                unpredicted[rows] = residuals = _left_out(root, solved, rows, together)
-                taken_out = together * (root.T @ (root[:, rows] @ residuals))
+                residuals, taken_out = _with_mates(root, solved, rows, together, mates)
+                unpredicted[rows] = residuals
                 without[part] = (len(rows) * solved - taken_out) / n_drawn[part]
                 here = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[:, None, :] / n_drawn[part]
                 found += here.sum(axis=0)
@@ -152,11 +159,25 @@ def correct(
             deviations.append(here)
             rows_of.append(rows)
         found += _player_values(process, everything, without, part_of_cell, target, cells)
+        if bases and 0 in opened:
+            mine = bases[turn]
+            end = len(masks) - (len(values) - len(mine.taught))  # of what was known before the new draws
+            x = mine.controls(np.delete(values, np.arange(end, len(masks)), axis=0))
+            drawn = draws[draws < len(masks)]
+            drawn = drawn[part_of[drawn] == 0]
+            rows = drawn[(drawn >= end) & (cell[drawn] > target.n)]
+            here = mine.subtracted(x, masks[rows], mates[rows], weights[rows], target.weights, cells)
+            deviations.append(-here * (stands_for[rows] / n_drawn[0])[:, None, None])
+            parts = np.where((part_of_cell == 0) & (np.arange(len(unseen)) > target.n), (unseen + 1) / number, 0.0)
+            added = mine.added(parts * len(drawn) / n_drawn[0], target.weights, cells)
+            deviations.append(added[:, :, None] * x[:, None, :])
+            rows_of += [rows, mine.rows]
+            found += sum((each.sum(axis=0) for each in deviations[-2:]), np.zeros(()))
         inside = np.flatnonzero(part_of >= 0)
         by_own = (own[: len(masks)] / number[cell])[inside, None] * without[part_of[inside], inside]
         found += weights[inside].T @ by_own
     terms = COUPLING * np.concatenate(deviations)
-    if pairing is not None:  # a draw may count as itself and by its partner
+    if pairing is not None or bases:  # a draw may count as itself, for its partner, and by what is made of it
         each, place = np.unique(np.concatenate(rows_of), return_inverse=True)
         by_row = np.zeros((len(each), *terms.shape[1:]))
         np.add.at(by_row, place, terms)
@@ -265,6 +286,17 @@ def _left_out(root: Floats, solved: Floats, rows: Ints, together: int) -> Floats
     u, v = solved[first], solved[second]
     found = np.stack([b * u - c * v, a * v - c * u], axis=1) / (a * b - c**2)[:, None]
     return np.asarray(found.reshape(len(rows), solved.shape[1]))
+
+
+def _with_mates(root: Floats, solved: Floats, rows: Ints, together: int, mates: Ints) -> tuple[Floats, Floats]:
+    """Return what `_left_out` does, each with its mate if it has one, and the sum of what leaving out takes off."""
+    found = _left_out(root, solved, rows, together)
+    alone = mates[rows] < 0
+    pairs = np.stack([rows[~alone], mates[rows[~alone]]], axis=1).reshape(-1)
+    both = _left_out(root, solved, pairs, 2)
+    found[~alone] = both[::2]
+    taken_out = together * (root[:, rows[alone]] @ found[alone]) + root[:, pairs] @ both
+    return found, root.T @ taken_out
 
 
 def _squares(sizes: Ints, values: Floats, unpredicted: Floats) -> Floats:

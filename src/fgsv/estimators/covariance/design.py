@@ -75,6 +75,11 @@ class Cells:
         """Return (m,): the cell of each coalition."""
         return np.asarray((masks * self.joined).max(axis=1) * (self.n + 1) + masks.sum(axis=1))
 
+    def bases(self, masks: Masks) -> Masks:
+        """Return (m, n): each coalition without the latest of its members to join."""
+        latest = (masks * self.joined).max(axis=1, keepdims=True, initial=0)
+        return np.asarray(masks & (self.joined < latest))
+
     def unseen(self, known: Ints) -> Floats:
         """Return (c,): how many coalitions of each cell are not known, from how many are."""
         return np.maximum(self.counts - known, 0.0)
@@ -111,6 +116,8 @@ class Law:
     bins: int = 0
     """How many strata are bins, in which draws of earlier runs have partners (`beginning.Partners`); they come last
     but one, and the last stratum draws partners for all of them."""
+    bases: bool = False
+    """Whether draws of stratum 0 with newcomers are made of draws of earlier runs (`newcomers.Bases`)."""
 
     @property
     def n_strata(self) -> int:
@@ -120,7 +127,7 @@ class Law:
     def to_dict(self) -> dict[str, Any]:
         """Return the law as JSON can hold it; where nobody has joined, cells are sizes."""
         joined = {"joined_of_player": self.cells.joined.tolist()} if self.cells.n_levels > 1 else {}
-        bins = {"bins": self.bins} if self.bins else {}
+        bins = ({"bins": self.bins} if self.bins else {}) | ({"bases": True} if self.bases else {})
         return (
             joined
             | bins
@@ -145,12 +152,13 @@ class Law:
             np.array(document["known_of_size"], dtype=np.int64),
             document.get("pairs", False),
             document.get("bins", 0),
+            document.get("bases", False),
         )
 
     def resembles(self, other: Law) -> bool:
         """Say whether two laws differ by little more than rounding."""
         return (
-            (self.pairs, self.bins) == (other.pairs, other.bins)
+            (self.pairs, self.bins, self.bases) == (other.pairs, other.bins, other.bases)
             and np.array_equal(self.cells.joined, other.cells.joined)
             and np.array_equal(self.stratum_of, other.stratum_of)
             and np.array_equal(self.known, other.known)
@@ -257,6 +265,8 @@ class Sampler:
         self._waiting_before = self.waiting
         self.partners: Masks = np.zeros((0, n), dtype=bool)
         """(p, n): what to draw in bins, in this order."""
+        self.bases: Masks = np.zeros((0, n), dtype=bool)
+        """(p, n): draws of earlier runs to which newcomers may be added, each once."""
 
     def add(self, masks: Masks) -> None:
         """Mark coalitions as known."""
@@ -293,6 +303,7 @@ class Sampler:
             taken.update(row.tobytes() for row in np.packbits(without, axis=1))
             self._queues.clear()
         rows: list[Masks] = []
+        base_cells = law.cells.of(self.bases) if law.bases else np.zeros(0, dtype=np.int64)
         while len(rows) < count:
             stratum = law.next_stratum(drawn, unseen - drawn)
             if stratum is None:
@@ -312,11 +323,22 @@ class Sampler:
                 row, self.waiting = self.waiting[0], self.waiting[:0]
             else:
                 row = self._unseen(law.cells, cumulative, taken, rng, pairs=law.pairs)
+                row = self._on_base(row, law.cells, base_cells, rng) if law.bases else row
                 self.waiting = ~row[None] if law.pairs else self.waiting
             taken.add(np.packbits(row).tobytes())
             rows.append(row)
             drawn[stratum] += 1
         return np.array(rows, dtype=bool).reshape(-1, n)
+
+    def _on_base(self, row: Masks, cells: Cells, base_cells: Ints, rng: np.random.Generator) -> Masks:
+        """Return a draw whose base is one of `bases`, if one is left in the cell; `base_cells` (p,) is -1 if used."""
+        base = cells.bases(row[None])[0]
+        fitting = np.flatnonzero(base_cells == cells.of(base[None])[0])
+        if not base.any() or not len(fitting):
+            return row
+        chosen = rng.choice(fitting)
+        base_cells[chosen] = -1
+        return (row & ~base) | self.bases[chosen]
 
     def _shuffled(self, cells: Cells, cell: int, taken: set[bytes], rng: np.random.Generator) -> Masks:
         """Return all unseen coalitions of a cell in random order."""
@@ -342,3 +364,19 @@ class Sampler:
                 if (level == 0 or row[latest].any()) and not keys & self._seen and not keys & taken:
                     return row
         raise RuntimeError("no coalition is left to draw: this is a bug in fgsv")
+
+
+def some_of_level(cells: Cells, level: int, rng: np.random.Generator) -> tuple[Ints, Masks]:
+    """Return (k,) sizes, and random coalitions of a level, as many of each of these sizes."""
+    n, there, latest = cells.n, np.flatnonzero(cells.joined <= level), np.flatnonzero(cells.joined == level)
+    most = min(len(there), n - 1)
+    some = np.unique(np.rint(np.linspace(1, most, min(most, 63))).astype(np.int64))
+    sizes = np.repeat(some, 24 if n <= 64 else 8)
+    order = rng.permuted(np.tile(there, (len(sizes), 1)), axis=1)
+    masks = np.zeros((len(sizes), n), dtype=bool)
+    np.put_along_axis(masks, order, np.arange(len(there)) < sizes[:, None], axis=1)
+    if level:  # somebody of the latest is in; which of them, matters little here
+        missing = np.flatnonzero(~masks[:, latest].any(axis=1))
+        masks[missing, order[missing, 0]] = False
+        masks[missing, rng.choice(latest, len(missing))] = True
+    return some, masks

@@ -21,10 +21,11 @@ from fgsv.estimators.covariance.correction import (
     predict,
     widened,
 )
-from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
+from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law, some_of_level
 from fgsv.estimators.covariance.fixed import Epoch
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import evenly
+from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sums import check_finite
@@ -109,7 +110,8 @@ class Opening:
         self.epochs = [Epoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
         self._announced: Epoch | None = None
         self._closed: list[tuple[Correction, Floats]] = []
-        self._processes: list[tuple[int, Ints, list[tuple[Process, Ints]]]] = []  # by which each was corrected
+        # by which each epoch was corrected
+        self._processes: list[tuple[int, Ints, list[tuple[Process, Ints]], list[Bases]]] = []
         self._current: tuple[Correction, Floats] | None = None
         self.n_known = 0
         self._latest: Process | None = None  # fitted to everything so far
@@ -117,6 +119,7 @@ class Opening:
         self._related: Masks = np.zeros((0, n), dtype=bool)  # with players who have left
         self._related_values: Floats = problem.ends[:0]
         self._partners: Partners | None = None
+        self._bases: Bases | None = None
         self._known: Beginning | None = None
         if problem.known is not None and len(problem.known):
             related = not proxy.values.shape[1]  # which has no value for those who have left
@@ -154,15 +157,32 @@ class Opening:
         rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         process = self._fitted(Process.default(known.related.shape[1]), self._taught(), self._beyond(beta))
+        first = 2 + known.n_memos
+        self._bases = self._find_bases(first, process)
         wanted = self._wanted(process, rng)
         end = GROWTH * self.n_evaluations
-        first = 2 + known.n_memos
         own = np.unique(self._cells.of(self.masks[first:])).tolist()
         known_before = self._cells.known(self.masks[:first])
         law = divided(self._cells, wanted, known_before, end - first, own=own, bins=known.bins, complete_first=True)
-        self.epochs = [Epoch(first, end, law, process, beta)]
+        self.epochs = [Epoch(first, end, replace(law, bases=self._bases is not None), process, beta)]
         self._pair(law)
         self.end = max(self.end, end)
+
+    def _find_bases(self, first: int, process: Process) -> Bases | None:
+        """Return the draws of earlier runs to which newcomers may be added, if there are any."""
+        old = self.masks[: 2 + self.n_known]
+        rows = first + np.flatnonzero(may_be_bases(old[first:], self._cells))
+        if self._known is None or not len(rows):
+            return None
+        taught = self._taught(old)
+        root, _ = inverse_root(process, taught)
+        return Bases.of(process, taught, root, rows, self._cells, [*self._known.seed, 2])
+
+    def _mates(self, masks: Masks) -> Ints:
+        """Return (m,): the other one of a draw and its base, left out together; -1 where there is none."""
+        if self._bases is None:
+            return np.full(len(masks), -1)
+        return self._bases.mates(masks, self.epochs[0].first, self._cells)
 
     def _pair(self, law: Law) -> None:
         """Give draws of earlier runs partners to draw, by the law of the first epoch."""
@@ -194,6 +214,7 @@ class Opening:
             self.epochs[-1], self._latest = recorded, None
             if len(self.epochs) == 1:
                 self._pair(recorded.law)
+                self._bases = self._find_bases(recorded.first, recorded.process) if recorded.law.bases else None
         self._sampler.rewind()
         return self._round(rng, law.get("chosen"))
 
@@ -204,6 +225,8 @@ class Opening:
         since, by_choice = self.masks[epoch.first :], self._chosen[epoch.first :]
         known = epoch.law.known + self._cells.known(np.concatenate([since[by_choice], chosen]))
         law = replace(epoch.law, known=known)
+        if self._bases is not None:
+            self._sampler.bases = self._bases.masks[self._mates(self.masks)[self._bases.rows] < 0]
         rows = self._sampler.draw(law, law.n_drawn(since[~by_choice]), count - len(chosen), rng, without=chosen)
         content = {} if epoch is self._announced else epoch.to_dict()
         if len(chosen):
@@ -249,9 +272,8 @@ class Opening:
     def estimate(self) -> Estimate:
         """Return the player values and their deviations."""
         if self.complete.all():
-            exact = self._target.exact(
-                self.masks, self.values, self._cells, np.ones(len(self._cells.sizes), dtype=bool)
-            )
+            every = np.ones(len(self._cells.sizes), dtype=bool)
+            exact = self._target.exact(self.masks, self.values, self._cells, every)
             return Estimate(self._whole(exact), exact=True, efficient=self._efficient)
         self._current = self._current or self._corrected()
         if not self._closed and self._current is None:
@@ -303,11 +325,11 @@ class Opening:
         total = self.combined()[0].precision
         found = np.zeros((self.n_evaluations, partition.n_groups))
         parts = [*self._closed, *([] if self._current is None else [self._current])]
-        for (number, rows, processes), (correction, _) in zip(self._processes, parts, strict=True):
+        for (number, rows, processes, bases), (correction, _) in zip(self._processes, parts, strict=True):
             unit = np.eye(len(rows) + len(self._related), len(rows))
             for some in range(2, len(rows), AT_ONCE):
                 utilities = unit[:, some : some + AT_ONCE]
-                each = self._correct(number, rows, utilities, processes)
+                each = self._correct(number, rows, utilities, processes, bases)
                 assert each is not None
                 sums = partition.sums(each.values).T
                 found[rows[some : some + len(sums)]] += correction.precision / total * sums
@@ -344,20 +366,24 @@ class Opening:
                 (self._fitted(epoch.process, np.delete(taught, fold, axis=0), np.delete(values, fold, axis=0)), fold)
                 for fold in self._folds(epoch.law, masks, draws)
             ]
-        found = self._correct(len(self.epochs) - 1, rows, values, processes)
+        number, bases = len(self.epochs) - 1, []
+        if self._bases is not None and not number:
+            bases = self._bases.in_folds(masks, values, self._mates(masks), [fold for _, fold in processes])
+        found = self._correct(number, rows, values, processes, bases)
         if found is None:
             return None
-        self._processes = [each for each in self._processes if each[0] < len(self.epochs) - 1]
-        self._processes.append((len(self.epochs) - 1, rows, processes))
+        self._processes = [each for each in self._processes if each[0] < number]
+        self._processes.append((number, rows, processes, bases))
         return replace(found, values=found.values + self._of_line), epoch.beta
 
     def _correct(
-        self, number: int, rows: Ints, values: Floats, processes: list[tuple[Process, Ints]]
+        self, number: int, rows: Ints, values: Floats, processes: list[tuple[Process, Ints]], bases: list[Bases]
     ) -> Correction | None:
         """Return what the draws of an epoch estimate from utilities of the coalitions `rows` and related ones."""
-        epoch, partners = self.epochs[number], None if number else self._partners
-        masks, first = self.masks[rows], self._first(epoch, rows)
-        return correct(self._target, epoch.law, first, masks, values, processes, self._related, partners)
+        epoch, masks = self.epochs[number], self.masks[rows]
+        partners, mates = (None, None) if number else (self._partners, self._mates(masks))
+        drawn = (self._target, epoch.law, self._first(epoch, rows), masks, values, processes)
+        return correct(*drawn, self._related, partners, bases, mates)
 
     def _predicted(self, process: Process) -> Floats:
         """Return (n, q): what a process predicts."""
@@ -401,6 +427,11 @@ class Opening:
             turn_of[new] = turn_of[olds[self._partners.asked[: len(new)]]]
             draws = np.flatnonzero(turn_of >= 0)
             turns = turn_of[draws]
+        if self._bases is not None and law.bases:
+            mates = np.full(len(masks) + len(self._related), -1)
+            mates[: len(masks)] = self._mates(masks)
+            both = np.flatnonzero(mates[draws] > draws)  # the earlier of two goes with the later
+            turns[both] = turns[np.searchsorted(draws, mates[draws[both]])]
         return [draws[turns == turn] for turn in np.unique(turns)]
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
@@ -457,25 +488,13 @@ class Opening:
 
     def _uncertainty(self, process: Process, rng: np.random.Generator) -> Floats:
         """Return (c,): the same for each cell."""
-        n, joined = self._n, self._cells.joined
         taught = self._taught()
         root, _ = inverse_root(process, taught)
-        found = np.zeros((self._cells.n_levels, n + 1))
+        found = np.zeros((self._cells.n_levels, self._n + 1))
         for level in range(self._cells.n_levels):
-            there, latest = np.flatnonzero(joined <= level), np.flatnonzero(joined == level)
-            most = min(len(there), n - 1)
-            some = np.unique(np.rint(np.linspace(1, most, min(most, 63))).astype(np.int64))
-            sizes = np.repeat(some, 24 if n <= 64 else 8)
-            order = rng.permuted(np.tile(there, (len(sizes), 1)), axis=1)
-            members = np.arange(len(there)) < sizes[:, None]
-            masks = np.zeros((len(sizes), n), dtype=bool)
-            np.put_along_axis(masks, order, members, axis=1)
-            if level:  # somebody of the latest is in; which of them, matters little here
-                missing = np.flatnonzero(~masks[:, latest].any(axis=1))
-                masks[missing, order[missing, 0]] = False
-                masks[missing, rng.choice(latest, len(missing))] = True
+            sizes, masks = some_of_level(self._cells, level, rng)
             wider = widened(masks, self._related[:0])
             explained = ((root @ process.covariance(taught, wider)) ** 2).sum(axis=0)
-            variance = np.maximum(process.variance(wider) - explained, 1e-12).reshape(len(some), -1).mean(axis=1)
-            found[level] = np.interp(np.arange(n + 1), some, np.sqrt(variance))
+            variance = np.maximum(process.variance(wider) - explained, 1e-12).reshape(len(sizes), -1).mean(axis=1)
+            found[level] = np.interp(np.arange(self._n + 1), sizes, np.sqrt(variance))
         return found.reshape(-1)

@@ -1,0 +1,167 @@
+"""Draws with newcomers, made of draws of earlier runs: what is known of these takes off much of their error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fgsv.coalitions import log_choose
+from fgsv.estimators.covariance.design import Cells
+from fgsv.estimators.covariance.process import Process
+from fgsv.semivalue import SizeWeights
+from fgsv.types import Floats, Ints, Masks
+
+RARE = 0.01
+"""The part of a cell's coalitions that are known, at most, where draws in it are bases."""
+EXPECTED = 32
+"""The pairs of a draw and its base that what is expected of them counts for, beside those that are known."""
+
+
+def may_be_bases(masks: Masks, cells: Cells) -> Masks:
+    """Say which draws of earlier runs may be bases: somebody joined later, and their cell has many others."""
+    cell = cells.of(masks)
+    few = cells.known(masks) <= RARE * cells.counts
+    return np.asarray(few[cell] & (cell // (cells.n + 1) < cells.n_levels - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Bases:
+    """Draws R of earlier runs to which newcomers are added.
+
+    A coalition T with newcomers is drawn uniformly in its cell. Then its base, which is T without the latest of its
+    members to join, is replaced by a draw R of the same cell as the base, not used before, as long as there is one.
+    T is as uniform as it was. Let g(R) be the residual of R when it is predicted from all else that was known before
+    the new draws. A multiple of it,
+
+        x(T) = c g(R)
+
+    resembles T's residual, and the mean of x over all T is known, a sum over all R. So x(T) is subtracted from the
+    residual of every draw, and its mean is added. There is no bias if c does not depend on the draw: it is learned
+    from the draws of other folds, and what R is for a draw is then uniform among those that they did not use.
+    """
+
+    process: Process
+    taught: Masks
+    """(m, n + l): all that was known before the new draws."""
+    inverse: Floats
+    """(m, m): that of the covariance of these."""
+    rows: Ints
+    """(p,): where the R are among all that is known."""
+    cell: Ints
+    """(p,)"""
+    masks: Masks
+    """(p, n)"""
+    c: Floats
+    """(p,)"""
+
+    @classmethod
+    def of(cls, process: Process, taught: Masks, root: Floats, rows: Ints, cells: Cells, seed: list[int]) -> Bases:
+        """Return the bases among the coalitions that teach a process, whose inverse root is (m, m).
+
+        c is the root of the weight of R in what the process predicts for T, which is the mean over the cell of R.
+        The process has seen no two coalitions as close as R and T, and takes too much for the part of their own.
+        """
+        rng = np.random.default_rng(seed)
+        larger, inverse = taught[rows], root.T @ root
+        masks = larger[:, : cells.n].copy()
+        cell = cells.of(masks)
+        level = cell[:, None] // (cells.n + 1) + 1
+        latest = cells.joined == level
+        share = masks.sum(axis=1) / (cells.joined < level).sum(axis=1)
+        added = latest & (rng.random(masks.shape) < share[:, None])
+        added[np.arange(len(rows)), (latest * rng.random(masks.shape)).argmax(axis=1)] |= ~added.any(axis=1)
+        larger[:, : cells.n] |= added
+        weight = np.einsum("pm,mp->p", process.covariance(larger, taught), inverse[:, rows])
+        by_cell = np.bincount(cell, weight) / np.maximum(np.bincount(cell), 1)
+        return cls(process, taught, inverse, rows, cell, masks, np.sqrt(np.clip(by_cell[cell], 0.0, 1.0)))
+
+    def controls(self, values: Floats) -> Floats:
+        """Return (p, q): what x(T) is for each R, from the utilities (m, q) of `taught`."""
+        return np.asarray(self.c[:, None] * (self.inverse[self.rows] @ values) / self.own[:, None])
+
+    @property
+    def own(self) -> Floats:
+        """(p,): one over the variance that is expected of each residual."""
+        return np.asarray(self.inverse[self.rows, self.rows])
+
+    def in_folds(self, masks: Masks, values: Floats, mates: Ints, folds: Sequence[Ints]) -> list[Bases]:
+        """Return the bases for each fold of draws: those that others do not use, with c by what the others say.
+
+        What is regressed on x(T) is the residual of T when it is predicted from all that was known, without R.
+        """
+        end = len(masks) - (len(values) - len(self.taught))
+        made = end + np.flatnonzero(mates[end:] >= 0)
+        old, base = np.delete(values, np.arange(end, len(masks)), axis=0), mates[made]
+        place = np.searchsorted(self.rows, base)
+        x = self.controls(old)
+        larger = np.zeros((len(made), self.taught.shape[1]), dtype=bool)
+        larger[:, : masks.shape[1]] = masks[made]
+        covariance = self.process.covariance(larger, self.taught)
+        weight = np.einsum("pm,mp->p", covariance, self.inverse[:, base])
+        alone = self.inverse[base] @ old / self.own[place][:, None]
+        residuals = values[made] - covariance @ (self.inverse @ old) + weight[:, None] * alone
+        expected = (self.own[:, None] * x**2).mean(axis=0)
+        scale = self.own[place][:, None] / np.where(expected > 0, expected, np.inf)
+        both, squares = ((scale * each * x[place]).mean(axis=1) for each in (residuals, x[place]))
+        found = []
+        for fold in folds:
+            others = ~np.isin(made, fold)
+            factor = (EXPECTED + both[others].sum()) / (EXPECTED + squares[others].sum())
+            free = (mates[self.rows] < 0) | np.isin(mates[self.rows], made[~others])
+            c = np.clip(factor, 0.0, 1.5) * self.c[free]
+            found.append(replace(self, rows=self.rows[free], cell=self.cell[free], masks=self.masks[free], c=c))
+        return found
+
+    def mates(self, masks: Masks, first: int, cells: Cells) -> Ints:
+        """Return (m,): the row of the draw made of each base, and of the base of each such draw; else -1."""
+        found = np.full(len(masks), -1)
+        later = first + np.flatnonzero((masks[first:] & (cells.joined > 0)).any(axis=1))
+        row_of = dict(zip((each.tobytes() for each in np.packbits(self.masks, axis=1)), self.rows, strict=True))
+        for row, key in zip(later, np.packbits(cells.bases(masks[later]), axis=1), strict=True):
+            base = row_of.pop(key.tobytes(), -1)
+            if base >= 0:
+                found[row], found[base] = base, row
+        return found
+
+    def subtracted(
+        self, x: Floats, draws: Masks, mates: Ints, weights: Floats, sizes: SizeWeights, cells: Cells
+    ) -> Floats:
+        """Return (d, n, q): x(T) times the coefficients (d, n) of draws T.
+
+        `x` (p, q) has x(T) for each R, and `mates` (d,) the rows of the bases. If there is none, although others of
+        its cell are bases, the mean over these takes the place of x(T).
+        """
+        place = np.where(mates >= 0, np.searchsorted(self.rows, mates), len(x))
+        found = weights[:, :, None] * np.pad(x, ((0, 1), (0, 0)))[place][:, None, :]
+        base = cells.bases(draws)
+        cell = cells.of(base)
+        for each in np.flatnonzero((mates < 0) & np.isin(cell, self.cell)):
+            rows = np.flatnonzero(self.cell == cell[each])
+            moved = sizes.gain[draws[each].sum() - 1] * (self.masks[rows].astype(float) - base[each])
+            found[each] = (weights[each] + moved).T @ x[rows] / len(rows)
+        return np.asarray(found)
+
+    def added(self, parts: Floats, sizes: SizeWeights, cells: Cells) -> Floats:
+        """Return (p, n): what x(T) of each R counts in the mean over all T; `parts` (c,) are the weights of cells."""
+        n, found = cells.n, np.zeros(self.masks.shape)
+        gain, drift = (np.concatenate([[0.0], each, [0.0]]) for each in (sizes.gain, sizes.drift))
+        for rows, larger, part, latest, k in self._made(cells):
+            s = cells.sizes[larger]
+            part = part * parts[larger] / len(rows)
+            same = part @ (drift[s] - gain[s] * s / n) + latest * (part @ (gain[s] * k)) / latest.sum()
+            found[rows] += (part @ gain[s]) * self.masks[rows] + same
+        return found
+
+    def _made(self, cells: Cells) -> Iterator[tuple[Ints, Ints, Floats, Masks, Ints]]:
+        """Yield the R of each cell, the cells of T that k of the latest make of it, and the part of these so made."""
+        n = cells.n
+        for cell in np.unique(self.cell):
+            rows, size = np.flatnonzero(self.cell == cell), int(cells.sizes[cell])
+            for level in range(int(cell) // (n + 1) + 1, cells.n_levels):
+                latest = cells.joined == level
+                k = np.arange(1, min(int(latest.sum()), n - 1 - size) + 1)
+                larger = level * (n + 1) + size + k
+                ways = np.exp(log_choose(int(latest.sum()), k))
+                yield rows, larger, ways * cells.counts[cell] / cells.counts[larger], latest, k

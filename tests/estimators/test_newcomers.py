@@ -1,0 +1,169 @@
+"""Draws with newcomers that are made of draws of earlier runs."""
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.estimators.covariance import newcomers, opening
+from fgsv.estimators.covariance.correction import Target, _with_mates, inverse_root
+from fgsv.estimators.covariance.design import Cells, Law, Sampler
+from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
+from fgsv.estimators.covariance.opening import Opening
+from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.proxy import Proxy
+from fgsv.estimators.method import Problem
+from fgsv.ledger import known
+from fgsv.partition import Partition
+from fgsv.running.verification import verify
+from fgsv.semivalue import SHAPLEY, Beta
+
+N = 7
+EVERYTHING = (np.arange(2**N)[:, None] >> np.arange(N)) & 1 == 1
+TWICE = Cells(np.array([2, 0, 0, 1, 0, 1, 0]))
+"""Two players joined after four others, and another one later."""
+
+
+def bases_of(masks, cells):
+    rows = 2 + np.arange(len(masks))
+    return Bases(Process.default(N), masks, np.eye(len(masks)), rows, cells.of(masks), masks, np.ones(len(masks)))
+
+
+def test_a_draw_made_of_a_base_is_uniform_in_its_cell():
+    cells = Cells(np.array([1, 0, 0, 0, 0, 0, 1]))
+    rng, sampler, found = np.random.default_rng(0), Sampler(N), []
+    wanted = np.where(np.arange(2 * (N + 1)) == N + 1 + 3, 1.0, 0.0)
+    law = Law(cells, np.where(wanted > 0, 0, -1), wanted, np.ones(1), np.zeros(len(wanted), dtype=int), bases=True)
+    for _ in range(500):
+        old = [rng.permutation(5)[:size] + 1 for size in (1, 2)]  # a draw of each size that a base may have
+        sampler.bases = np.array([np.isin(np.arange(N), each) for each in old])
+        found.append(sampler.draw(law, np.zeros(1, dtype=int), 1, rng)[0])
+        assert (cells.bases(found[-1][None]) == sampler.bases).all(axis=1).any()
+    each, count = np.unique(found, axis=0, return_counts=True)
+    assert (len(each), each.sum(axis=1).tolist()) == (25, [3] * 25)
+    assert ((count - 20) ** 2 / 20).sum() < 51  # chi-squared with 24 degrees of freedom
+
+
+def test_every_base_is_used_and_then_none():
+    cells = Cells(np.array([1, 0, 0, 0, 0, 0, 0]))
+    sampler = Sampler(N)
+    sampler.bases = EVERYTHING[(EVERYTHING.sum(axis=1) == 2) & (cells.of(EVERYTHING) <= N)][:3]
+    wanted = np.where(np.arange(2 * (N + 1)) == N + 1 + 3, 1.0, 0.0)
+    law = Law(cells, np.where(wanted > 0, 0, -1), wanted, np.ones(1), np.zeros(len(wanted), dtype=int), bases=True)
+    drawn = cells.bases(sampler.draw(law, np.zeros(1, dtype=int), 12, np.random.default_rng(0)))
+    assert {row.tobytes() for row in drawn[:3]} == {row.tobytes() for row in sampler.bases}
+    assert len(np.unique(drawn, axis=0)) == 12
+
+
+@pytest.mark.parametrize("semivalue", [SHAPLEY, Beta(2.0, 3.0)], ids=str)
+def test_what_is_added_is_the_mean_of_what_is_subtracted(semivalue):
+    """Over all coalitions T, with each base that they may have, by enumeration."""
+    rng, target = np.random.default_rng(1), Target.of(semivalue, N)
+    old = EVERYTHING[rng.permutation(np.flatnonzero(TWICE.of(EVERYTHING) % (N + 1) > 0))[:30]]
+    bases = bases_of(old[TWICE.of(old) < 2 * (N + 1)], TWICE)
+    x, parts = rng.normal(size=(len(bases.rows), 2)), rng.random(len(TWICE.sizes)) * (TWICE.counts > 0)
+    parts[: N + 1], parts[[N + 1 + N, 2 * (N + 1) + N]] = 0, 0
+    larger = EVERYTHING[parts[TWICE.of(EVERYTHING)] > 0]
+    weights = target.coefficients(larger)
+    alone = np.full(len(larger), -1)
+    each = bases.subtracted(x, larger, alone, weights, target.weights, TWICE)
+    share = (parts / np.maximum(TWICE.counts, 1))[TWICE.of(larger)]
+    expected = (share[:, None, None] * each).sum(axis=0)
+    np.testing.assert_allclose(bases.added(parts, target.weights, TWICE).T @ x, expected, atol=1e-12)
+    # the mean of draws that have a base
+    i = int(np.flatnonzero(np.isin(TWICE.of(TWICE.bases(larger)), bases.cell))[7])
+    rows = np.flatnonzero(bases.cell == TWICE.of(TWICE.bases(larger[i : i + 1]))[0])
+    made = (larger[i] & ~TWICE.bases(larger[i : i + 1])[0]) | bases.masks[rows]
+    with_base = bases.subtracted(x, made, bases.rows[rows], target.coefficients(made), target.weights, TWICE)
+    np.testing.assert_allclose(with_base.mean(axis=0), each[i], atol=1e-12)
+
+
+def test_a_draw_and_its_base_are_left_out_together():
+    """Against a process that never knew the two."""
+    rng, process = np.random.default_rng(2), Process.default(N)
+    masks = EVERYTHING[rng.permutation(2**N)[:20]]
+    values = rng.normal(size=(20, 1))
+    root, own = inverse_root(process, masks)
+    mates = np.full(20, -1)
+    mates[[3, 11]] = 11, 3
+    residuals, taken_out = _with_mates(root, root.T @ (root @ values), np.array([3, 5]), 1, mates)
+    solved = root.T @ (root @ values)
+    expected = np.zeros((20, 1))
+    for row, without in ((3, [3, 11]), (5, [5])):
+        others = np.delete(np.arange(20), without)
+        matrix = process.covariance(masks[others], masks[others]) + np.diag(own[others])
+        loads = np.linalg.solve(matrix, values[others])
+        residual = values[row] - process.covariance(masks[[row]], masks[others]) @ loads
+        np.testing.assert_allclose(residuals[0 if row == 3 else 1], residual[0], atol=1e-7)
+        expected += solved
+        expected[others] -= loads
+    np.testing.assert_allclose(taken_out, expected, atol=1e-6)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Cells of few coalitions have bases too, and fits are quick."""
+    monkeypatch.setattr(newcomers, "RARE", 0.2)
+    monkeypatch.setattr(opening, "STEPS", (2, 2))
+    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
+
+
+UTILITIES = np.random.default_rng(0).exponential(size=2**12)
+
+
+def market(players):
+    """Return a game without structure whose players are some of twelve."""
+    bits = 1 << np.array(players)
+    names = [f"player {each}" for each in players]
+    return fgsv.Game(lambda masks: UTILITIES[masks @ bits], len(bits), frame="market", players=names)
+
+
+def test_new_draws_are_made_of_old_ones_and_move_the_estimate_by_their_influence(tmp_path, small):
+    """The estimate is linear in utilities, those of bases included, which count three times."""
+    march, after = tmp_path / "march.db", market(range(12))
+    fgsv.value(market(range(2, 12)), budget=60, ledger=march, progress=False)
+    ends = UTILITIES[[0, -1], None]
+    found = Opening(Problem(12, ends, Partition.of([0] * 12), known=known(after, [march])), Proxy.nothing(12, 1))
+    for number in range(2):
+        draws = found.draw(np.random.default_rng(number))
+        found.update(draws, after.function(draws.coalitions.masks())[:, None])
+    old = found.masks[: 2 + found.n_known]
+    mates = found._bases.mates(found.masks, found.epochs[0].first, found._cells)
+    made = np.flatnonzero(mates[len(old) :] >= 0) + len(old)
+    assert len(made) > 8
+    np.testing.assert_array_equal(found._cells.bases(found.masks[made]), found.masks[mates[made]])
+    assert may_be_bases(old[2:], found._cells)[mates[made] - 2].all()
+    values = found.estimate().values
+    for _, fold in found._processes[0][2]:
+        assert np.isin(mates[fold][mates[fold] >= 0], fold).all()
+    _what_a_fold_subtracts_depends_on_others(found, mates)
+    partition = Partition.of(np.arange(12) % 4)
+    beyond = found._beyond(found.epochs[0].beta)[2:, 0]
+    expected = found.influence(partition).T @ beyond + np.diff(ends, axis=0)[0, 0] * partition.sizes / 12
+    np.testing.assert_allclose(partition.sums(values)[:, 0], expected, atol=1e-9)
+
+
+def _what_a_fold_subtracts_depends_on_others(found, mates):
+    """Utilities of its draws do not count for it, and what others are made of is not in its mean."""
+    folds = [fold for _, fold in found._processes[0][2]]
+    values, old = found._beyond(found.epochs[0].beta), 2 + found.n_known
+    before = found._bases.in_folds(found.masks, values, mates, folds)
+    made = next(row for row in folds[0] if row >= old and mates[row] >= 0)
+    values[made] += 3
+    after = found._bases.in_folds(found.masks, values, mates, folds)
+    assert [np.array_equal(a.c, b.c) for a, b in zip(before, after, strict=True)] == [True, False, False, False]
+    others = np.concatenate(folds[1:])
+    used = mates[others[others >= old]]
+    assert sorted(before[0].rows) == sorted(set(found._bases.rows) - set(used))
+    unused = next(row for row in found._bases.rows if mates[row] < 0)
+    mates[unused] = old - 1  # a draw of an earlier run was made of it
+    assert not any(unused in each.rows for each in found._bases.in_folds(found.masks, values, mates, folds))
+
+
+def test_same_bits_again_and_verified_from_the_new_ledger_alone(tmp_path, small):
+    march, april, after = tmp_path / "march.db", tmp_path / "april.db", market(range(12))
+    fgsv.value(market(range(2, 12)), budget=60, ledger=march, progress=False)
+    options = {"seed": 1, "start": march, "progress": False}
+    found = fgsv.value(after, budget=40, ledger=april, **options)
+    assert found.values.tolist() == fgsv.value(after, budget=40, **options).values.tolist()
+    march.unlink()
+    assert not verify(found, april)
