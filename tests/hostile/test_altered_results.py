@@ -105,7 +105,7 @@ ALTERED = {
     "the test error": lambda d: d["info"].pop("test_error"),
     "a payment": lambda d: d["info"]["payout"]["payments"][0].update(payment="999.00"),
     "the budget": lambda d: d["settings"].update(budget=d["settings"]["budget"] + 1),
-    "the options": lambda d: d["settings"]["options"].update(surrogate=False),
+    "the options": lambda d: d["settings"]["options"].update(surrogate=not d["settings"]["options"]["surrogate"]),
     "confidence": lambda d: d["settings"].update(shown_confidence=0.5),
     "unfinished": lambda d: d.update(finished=False),
 }
