@@ -54,6 +54,20 @@ def test_a_utility_of_two_sums_is_learned_and_noise_is_not():
         assert left < (1.04 if share == 0 else 0.6)
 
 
+def test_dimensions_that_vanished_in_the_last_fit_begin_anew():
+    """Nothing pulls at a dimension that is zero; one that noise alone was learned from must not stay so."""
+    n, m = 30, 3000
+    rows, hats, rng = sampled(n, m, seed=1)
+    place = rng.normal(size=n)
+    signal = (rows @ (place - place.mean())) ** 2
+    targets = ((signal - signal.mean()) / signal.std())[:, None].astype(np.float32)
+    fresh = embed(rows, hats, targets)
+    vanished = Embedding(*(np.zeros_like(part) for part in (fresh.positions, fresh.bends, fresh.slopes)))
+    for last in (vanished, fresh):
+        left = np.mean((targets - embed(rows, hats, targets, last)(rows, hats)) ** 2)
+        assert left < 1.1 * np.mean((targets - fresh(rows, hats)) ** 2) + 0.02
+
+
 def test_a_quadratic_game_takes_a_fraction_of_the_error():
     """Without the surrogate, the same draws leave twice the error of the utility that depends on two sums."""
     n = 40

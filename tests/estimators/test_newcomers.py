@@ -1,5 +1,7 @@
 """Draws with newcomers that are made of draws of earlier runs."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,26 @@ def test_new_draws_are_made_of_old_ones_and_move_the_estimate_by_their_influence
     beyond = found._beyond(found.epochs[0].beta)[2:, 0]
     expected = found.influence(partition).T @ beyond + np.diff(ends, axis=0)[0, 0] * partition.sizes / 12
     np.testing.assert_allclose(partition.sums(values)[:, 0], expected, atol=1e-9)
+
+
+def test_what_is_subtracted_and_added_has_the_mean_zero(tmp_path, small):
+    """Over new draws, whatever the old ones are: what bases change in an estimate, again and again from one start."""
+    march, after = tmp_path / "march.db", market(range(12))
+    fgsv.value(market(range(2, 12)), budget=60, ledger=march, progress=False)
+    problem = Problem(12, UTILITIES[[0, -1], None], Partition.of([0] * 12), known=known(after, [march]))
+    start, changes = Opening(problem, Proxy.nothing(12, 1)), []
+    process = start.epochs[0].process
+    for seed in range(300):
+        found = copy.copy(start)
+        found._sampler = copy.deepcopy(start._sampler)
+        draws = found.draw(np.random.default_rng(seed))
+        found.update(draws, after.function(draws.coalitions.masks())[:, None])
+        rows, values = np.arange(found.n_evaluations), found._beyond(found.epochs[0].beta)
+        processes = [(process, rows[found.epochs[0].first :])]
+        each = [found._correct(0, rows, values, processes, bases).values for bases in ([found._bases], [])]
+        changes.append((each[0] - each[1])[:, 0])
+    mean, error = np.mean(changes, axis=0), np.std(changes, axis=0) / np.sqrt(300)
+    assert (np.abs(mean) < 4 * error).all()
 
 
 def _what_a_fold_subtracts_depends_on_others(found, mates):

@@ -28,7 +28,7 @@ DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
 """With another stopping rule, the budget only guards against targets out of reach."""
 LEARNING = {"opening", "surrogate", "plug_in"}
-"""Options of the default method that say what it learns; without them, what an evaluation takes decides."""
+"""Options of the default method that say what it learns; if none is given, what an evaluation takes may decide."""
 LEAST_STARTED = 3
 """Evaluations, U(0) and U(N) among them, of a run that starts from enough known ones."""
 
@@ -103,8 +103,9 @@ def prepare(
         options = {**options, "proxy": proxy}
     check_precision(precision)
     asked = as_method(method, options)
-    if isinstance(asked, Covariance) and method == Covariance.name and not LEARNING & options.keys():
-        asked = asked if door.evaluator.known else asked.for_seconds(game.seconds)
+    unsaid = method == Covariance.name and not LEARNING & options.keys()
+    if isinstance(asked, Covariance) and unsaid and not door.evaluator.known:
+        asked = asked.for_seconds(game.seconds)
     weights = as_semivalue(semivalue, n)
     rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
     if budget is None:

@@ -42,8 +42,8 @@ ROUND_ENTRIES = 2**28
 
 
 CHEAP = 2e-4
-"""Seconds of an evaluation below which more of them take less time than to learn from each: on small tables the
-surrogate takes 0.3 to 0.4 milliseconds, and saves half to two thirds of the evaluations."""
+"""Seconds of an evaluation below which more of them take less time than to learn from each; on a table of 350 rows,
+`make bench` finds a quarter of a millisecond."""
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from fgsv.estimators.covariance.correction import (
     widened,
 )
 from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law, some_of_level
-from fgsv.estimators.covariance.fixed import Epoch
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
+from fgsv.estimators.covariance.opening_epoch import Epoch
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sums import check_finite
