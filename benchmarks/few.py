@@ -24,6 +24,7 @@ from benchmarks.few_table import (
     OURS,
     PEERS,
     PLUG_IN,
+    held,
     markdown,
     mean_ratio,
     pair,
@@ -105,13 +106,12 @@ def cell(game: str, budget: int, runs: int, estimator: str, jobs: int) -> dict[s
     }
 
 
-def compare_with_ours(rows: list[dict[str, Any]], kept: list[dict[str, Any]], old: dict[str, Any]) -> None:
+def compare_with_ours(rows: list[dict[str, Any]], uncorrected: list[dict[str, Any]], old: dict[str, Any]) -> None:
     """Print errors over those of 0.1.0, by the number of players, and errors of uncorrected values over these."""
     before = {(game, int(budget)): cell["error"] for game, cells in old.items() for budget, cell in cells.items()}
     for name, least, most in (("to 20", 1, 20), ("40 to 64", 40, 64), ("350", 350, 350)):
         print(f"{name} players, over 0.1.0: {mean_ratio([r for r in rows if least <= r['n'] <= most], before)}")
     plain = {(each["game"], each["budget"]): each["error"] for each in rows}
-    uncorrected = [each for each in kept if each["estimator"] == PLUG_IN]
     if uncorrected:
         print(f"uncorrected over corrected: {mean_ratio(uncorrected, plain)}")
 
@@ -133,12 +133,16 @@ def main() -> None:
     if arguments.markdown:
         order = [*TABLES, *LARGER]
         kept = sorted(read(OURS), key=lambda each: (order.index(each["game"]), each["budget"]))
-        plain = [each for each in kept if each["estimator"] == "fgsv"]
-        print(markdown([pair(each, peers) for each in plain], old, kept), end="\n\n")
+        plain, uncorrected = ([each for each in kept if each["estimator"] == name] for name in ("fgsv", PLUG_IN))
+        pairs, others = ([pair(each, peers) for each in some] for some in (plain, uncorrected))
+        print(markdown(pairs, others, old), end="\n\n")
         short = [each for each in plain if each["budget"] <= 1024]
-        for name, some in (("up to 1,024", short), ("beyond", [each for each in plain if each not in short])):
-            print(f"{name}: {verdict([pair(each, peers) for each in some])}")
-        compare_with_ours(short, kept, old)
+        print(held(short), end="\n\n")
+        print(f"own time: at most {max(each['ms'] for each in short):.1f} ms an evaluation")
+        print(f"up to 1,024: {verdict([each for each in pairs if each.budget <= 1024])}")
+        print(f"beyond: {verdict([each for each in pairs if each.budget > 1024])}")
+        print(f"plug-in: {verdict(others)}")
+        compare_with_ours(short, uncorrected, old)
         return
     estimator = "0.1.0" if arguments.old else PLUG_IN if arguments.plug_in else "fgsv"
     rows: list[dict[str, Any]] = []

@@ -126,23 +126,42 @@ def mean_ratio(ours: list[dict[str, Any]], others: dict[tuple[str, int], float])
     return f"geometric mean {mean:.3f} of {len(ratios)} cells, from {min(ratios):.2f} to {max(ratios):.2f}"
 
 
-def markdown(pairs: list[Pair], old: dict[str, dict[str, dict[str, float]]], ours: list[dict[str, Any]]) -> str:
-    """Return the table of the documentation: every cell, in bold those whose interval lies above 1.
+def ratio(pair: Pair) -> str:
+    """Return a cell with a ratio and its interval, in bold if that lies above 1."""
+    if pair.peer and not pair.counts:
+        return "not counted"
+    return f"**{pair}**" if pair.counts and pair.low > 1 else str(pair)
 
-    `ours` are all errors that were kept, those of uncorrected values among them.
-    """
+
+def markdown(pairs: list[Pair], uncorrected: list[Pair], old: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Return the table of the documentation: a line for each pair, beside it the uncorrected values of its cell."""
     lines = [
-        "| game | evaluations | fgsv | plug-in | 0.1.0 | best peer | its error | ours / theirs |",
-        "|---|---|---|---|---|---|---|---|",
+        "| game | evaluations | 0.1.0 | best peer | its error | fgsv | over the peer's | plug-in | over the peer's |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    biased = {(each["game"], each["budget"]): each["error"] for each in ours if each["estimator"] == PLUG_IN}
+    beside = {(each.game, each.budget): each for each in uncorrected}
     for each in pairs:
         before = old.get(each.game, {}).get(str(each.budget))
-        ratio = str(each) if each.counts or not each.peer else "not counted"
-        if each.counts and each.low > 1:
-            ratio = f"**{ratio}**"
         first = f"{before['error']:.3g}" if before else "–"
         theirs = f"{each.peer} | {each.theirs:.3g}" if each.peer else "– | –"
-        second = f"{biased[key]:.3g}" if (key := (each.game, each.budget)) in biased else "–"
-        lines.append(f"| {each.game} | {each.budget:,} | {each.ours:.3g} | {second} | {first} | {theirs} | {ratio} |")
+        other = beside.get((each.game, each.budget))
+        plug_in = f"{other.ours:.3g} | {ratio(other)}" if other else "– | –"
+        cells = first, theirs, f"{each.ours:.3g}", ratio(each), plug_in
+        lines.append(f"| {each.game} | {each.budget:,} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def held(ours: list[dict[str, Any]]) -> str:
+    """Return the table of what intervals held, by the number of evaluations: the mean over games, and the lowest."""
+    lines = [
+        "| evaluations | games | of 200 runs | players | lowest | four groups | lowest |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for budget in sorted({each["budget"] for each in ours}):
+        some = [each for each in ours if each["budget"] == budget]
+        cells = [str(len(some)), str(sum(each["runs"] >= 200 for each in some))]
+        for whom in ("players", "groups"):
+            shares = [each[whom] for each in some]
+            cells += [f"{np.mean(shares):.1%}", f"{min(shares):.1%}"]
+        lines.append(f"| {budget:,} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -89,12 +89,15 @@ def test_the_best_peer_of_each_cell_counts_unless_it_is_exact():
     assert [each.peer for each in pairs] == ["b", "a", ""]
     assert [each.counts for each in pairs] == [True, False, False]
     assert pairs[0].ratio == pytest.approx(2 / np.sqrt(1.05), rel=1e-3)
-    uncorrected = cell(few_table.PLUG_IN, [9.0, 9.0])
-    table = few_table.markdown(pairs, {"vote14": {"64": {"error": 5.0}}}, [uncorrected]).splitlines()
-    assert [row.count("|") for row in table] == [9] * 5
-    assert " 3 " in table[2]
-    assert "**1.95" in table[2]
-    assert " 5 " in table[2]
+    uncorrected = few_table.pair(cell(few_table.PLUG_IN, [9.0, 9.0]), theirs)
+    table = few_table.markdown(pairs, [uncorrected], {"vote14": {"64": {"error": 5.0}}})
+    header, _, *rows = [[each.strip() for each in line.strip("|").split("|")] for line in table.splitlines()]
+    first, second, third = (dict(zip(range(len(header)), row, strict=True)) for row in rows)
+    assert (first[2], first[3], first[5], first[7]) == ("5", "b", "2", "3")
+    assert first[6].startswith("**1.95")
+    assert first[8].startswith("**2.93")
+    assert (second[6], second[7], second[8]) == ("not counted", "–", "–")
+    assert (third[3], third[6]) == ("–", "–")
 
 
 def test_explainers_are_compared_by_columns_and_by_features(monkeypatch):
@@ -107,3 +110,8 @@ def test_explainers_are_compared_by_columns_and_by_features(monkeypatch):
     explain.enumerated.cache_clear()
     assert (found["columns"], found["features"], found["evaluations"]) == (1, (3**2 + 1) / 2, 2)
     assert (ours["columns"], ours["intervals hold"]) == (pytest.approx(0, abs=1e-20), 1)
+
+
+def test_what_intervals_held_is_pooled_over_games():
+    rows = [{"budget": 64, "runs": runs, "players": held, "groups": 1.0} for runs, held in ((200, 0.9), (30, 1.0))]
+    assert few_table.held(rows).splitlines()[2:] == ["| 64 | 2 | 1 | 95.0% | 90.0% | 100.0% | 100.0% |"]
