@@ -124,7 +124,7 @@ def check_environment(column: Column, version: str, wheel: Path, folder: Path, l
             raise CheckFailed(f"fgsv version says {said}, the wheel is {expected}")
 
     def demo() -> None:
-        run(fgsv, "demo", "--out", out, "--budget", "500", folder=folder)
+        run(fgsv, "demo", "--out", out, folder=folder)
         missing = [name for name in ("valuation.json", "valuation.csv", "report.html") if not (out / name).exists()]
         if missing:
             raise CheckFailed(f"the demo has not written {', '.join(missing)}")
