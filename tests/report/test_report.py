@@ -14,13 +14,15 @@ from fgsv.audit import Audit
 from fgsv.partition import Partition
 from fgsv.payout import Terms
 from fgsv.report import Result, render
+from fgsv.report import page as pages
+from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import quantized
 from fgsv.report.without import Without
 from fgsv.tables.source import Source
 from fgsv.valuation import End, Reason, Valuation
 
-pytest.importorskip("altair")
-pytest.importorskip("vl_convert")
+altair = pytest.importorskip("altair")
+vl_convert = pytest.importorskip("vl_convert")
 
 
 def words_of(html):
@@ -94,6 +96,36 @@ def test_an_audit_says_what_it_spent():
     html = render(Result(result, audit=audit))
     assert "7 for probing" in words_of(html)
     assert "&lt;i&gt;careful&lt;/i&gt;" in html
+
+
+def test_charts_are_valid_specifications():
+    frame = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"]).to_frame()
+    gain = {"group": "a", "way": "evenly", "parts": 2, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
+    charts = [share_chart(frame, name="rows"), share_chart(frame.assign(output="u")), gains_chart([gain])]
+    for chart in charts:
+        altair.LayerChart.from_dict(chart)  # raises an error at the first part that Vega-Lite does not know
+    altair.Chart.from_dict(convergence_chart([[10, 0.2], [100, 0.05]]))
+
+
+def test_the_script_of_the_charts_is_made_once_wherever_it_can_be_kept(tmp_path, monkeypatch):
+    made = []
+
+    def bundle(snippet):
+        made.append(snippet)
+        return "</script>"
+
+    monkeypatch.setattr(vl_convert, "javascript_bundle", bundle)
+    for folder, times in ((tmp_path / "cache", 1), (tmp_path / "file", 2)):
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+        assert [pages._bundle.__wrapped__() for _ in range(2)] == ["<\\/script>"] * 2
+        assert len(made) == times
+        made.clear()
+    (kept,) = (tmp_path / "cache" / "fgsv").iterdir()
+    assert vl_convert.__version__ in kept.name
+    kept.write_bytes(b"\xff")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert pages._bundle.__wrapped__() == "<\\/script>" == kept.read_text()
 
 
 def test_the_licence_of_the_bundled_charts_is_in_the_footer():

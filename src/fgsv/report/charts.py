@@ -24,16 +24,18 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
     values = frame.where(frame.notna(), None).to_dict("records")  # JSON has no NaN; a null draws no interval
     data = alt.InlineData(values=values) if name is None else alt.InlineData(values=values, name=name)
     y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
-    sign = alt.condition("datum.share < 0", alt.value(ORANGE), alt.value(BLUE))
+    sign = alt.ColorValue(BLUE, condition={"test": "datum.share < 0", "value": ORANGE})
     tooltip = [alt.Tooltip("group:N")] + [alt.Tooltip(f"{name}:Q", format=".2%") for name in ("share", "low", "high")]
     base = alt.Chart(data).encode(y=y, color=sign, tooltip=tooltip)
     if faceted:
-        base = base.encode(color=alt.Color("output:N", scale=alt.Scale(range=list(SERIES))), yOffset="output:N")
+        base = base.encode(
+            color=alt.Color("output:N", scale=alt.Scale(range=list(SERIES))), yOffset=alt.YOffset("output:N")
+        )
     x = alt.X("low:Q", title="share", axis=alt.Axis(format="%"))
     chart = (
         _zero()
-        + base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q")
-        + base.mark_circle(size=70, opacity=1).encode(x="share:Q")
+        + base.mark_rule(strokeWidth=2).encode(x=x, x2=alt.X2("high:Q"))
+        + base.mark_circle(size=70, opacity=1).encode(x=alt.X("share:Q"))
     )
     return _finished(chart, height=STEP * len(values))
 
@@ -53,7 +55,7 @@ def convergence_chart(history: list[list[float]]) -> dict[str, Any]:
                 title="widest interval, ± share",
                 axis=alt.Axis(format="%", tickCount=5),
             ),
-            tooltip=["evaluations:Q", alt.Tooltip("half_width:Q", format=".2%")],
+            tooltip=[alt.Tooltip("evaluations:Q"), alt.Tooltip("half_width:Q", format=".2%")],
         )
     )
     return _finished(chart, height=220)
@@ -87,17 +89,20 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
         scale=alt.Scale(domain=reach, clamp=True, nice=True),
     )
     dots = base.mark_circle(size=50, opacity=1).encode(
-        x="gain:Q", tooltip=["group:N", "way:N", "parts:Q", alt.Tooltip("gain:Q", format=".2%")]
+        x=alt.X("gain:Q"),
+        tooltip=[*map(alt.Tooltip, ("group:N", "way:N", "parts:Q")), alt.Tooltip("gain:Q", format=".2%")],
     )
-    return _finished(_zero() + base.mark_rule().encode(x=x, x2="gain_high:Q") + dots, height=40 + 11 * len(rows))
+    return _finished(
+        _zero() + base.mark_rule().encode(x=x, x2=alt.X2("gain_high:Q")) + dots, height=40 + 11 * len(rows)
+    )
 
 
 def _zero() -> Any:
     """Return a line at zero with its label, so that nobody takes the edge of a chart for nothing."""
     alt = _altair()
-    base = alt.Chart(alt.InlineData(values=[{"zero": 0, "label": "0"}])).encode(x="zero:Q")
+    base = alt.Chart(alt.InlineData(values=[{"zero": 0, "label": "0"}])).encode(x=alt.X("zero:Q"))
     label = base.mark_text(dy=-8, baseline="bottom", fontSize=12, color="currentColor").encode(
-        y=alt.value(0), text="label:N"
+        y=alt.YValue(0), text=alt.Text("label:N")
     )
     return base.mark_rule(color=GREY, strokeWidth=1.5) + label
 
@@ -109,7 +114,7 @@ def _finished(chart: Any, height: Any) -> dict[str, Any]:
     ink = dict.fromkeys(("labelColor", "titleColor"), "currentColor")  # the page's, light or dark
     axis |= ink | dict.fromkeys(("domainColor", "tickColor"), GREY)
     config = {"view": {"stroke": None}, "axis": axis, "legend": ink, "background": "transparent"}
-    return dict(chart.configure(**config).to_dict())
+    return dict(chart.configure(**config).to_dict(validate=False))
 
 
 def _altair() -> Any:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ import pandas as pd
 
 import fgsv
 from fgsv.audit import Audit
-from fgsv.environment import now, optional
+from fgsv.environment import now, optional, write_whole
 from fgsv.payout import Payout
 from fgsv.report.charts import MOST_GROUPS, convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
@@ -40,11 +43,15 @@ def render(
     `others` are valuations of the same players under other groupings. `aggregate_only` leaves out the players'
     values, for a page that competitors will read: the what-if panel then moves whole groups only.
     """
+    return str(_template().render(_contents(as_result(result, others), aggregate_only, confidence, title)))
+
+
+@cache
+def _template() -> Any:
     jinja2 = optional("jinja2", "reports", "report")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters["money"] = lambda text: f"{Decimal(text):,}"
-    template = environment.from_string(_asset("report.html.j2"))
-    return str(template.render(_contents(as_result(result, others), aggregate_only, confidence, title)))
+    return environment.from_string(_asset("report.html.j2"))
 
 
 def _contents(result: Result, aggregate_only: bool, confidence: float | None, title: str | None) -> dict[str, Any]:
@@ -115,9 +122,22 @@ def _asset(name: str) -> str:
 
 @cache
 def _bundle() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script: made in seconds, then kept in the user's cache folder."""
     vl_convert = optional("vl_convert", "reports", "report")
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
+    name = f"vega-{vl_convert.__version__}.js"
+    with suppress(OSError, RuntimeError, UnicodeError):
+        return (_cache_folder() / name).read_bytes().decode()
+    script = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")).replace("</script", "<\\/script")
+    with suppress(OSError, RuntimeError):  # no home, or none to write in: it is made again next time
+        _cache_folder().mkdir(parents=True, exist_ok=True)
+        write_whole(_cache_folder() / name, script)
+    return script
+
+
+def _cache_folder() -> Path:
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or "~/.cache").expanduser() / "fgsv"
+    )
 
 
 def _json(document: Any) -> str:
