@@ -35,6 +35,22 @@ SLOW = {
     "test_torture.py",
     "test_workers.py",
 }
+TORCH = {
+    "test_adapter_memory.py",
+    "test_adapters.py",
+    "test_code_experiment.py",
+    "test_copyright_experiment.py",
+    "test_diffusion_game.py",
+    "test_diffusion_model.py",
+    "test_language_hub.py",
+    "test_language_input.py",
+    "test_language_network.py",
+    "test_likelihood.py",
+    "test_small_model.py",
+    "test_torch.py",
+    "test_training_plan.py",
+}
+"""Files that import torch and packages around it, which takes seconds: one worker of pytest-xdist has them all."""
 WHOLE_OPENING = {
     "test_docs.py",
     "test_opening.py",
@@ -48,8 +64,8 @@ WHOLE_OPENING = {
 
 
 def pytest_collection_modifyitems(items):
-    """Start the slow files first, so that the workers of pytest-xdist end together."""
-    items.sort(key=lambda item: item.path.name not in SLOW)
+    """Start with the files that need torch, then the slow ones, so that the workers of pytest-xdist end together."""
+    items.sort(key=lambda item: (item.path.name not in TORCH, item.path.name not in SLOW))
 
 
 def pytest_collection_finish():

@@ -5,28 +5,34 @@ import json
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytest.importorskip("transformers")
-pytest.importorskip("matplotlib")
 
-from fgsv.experiments.code import experiment, sources
-from fgsv.experiments.code.base_model import BaseModel
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global experiment, sources, BaseModel, TINY
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    pytest.importorskip("matplotlib")
+    from fgsv.experiments.code import experiment, sources
+    from fgsv.experiments.code.base_model import BaseModel
 
-TINY = experiment.Scale(
-    projects=2,
-    pieces=3,
-    sequences=1,
-    large=2,
-    tests=2,
-    model=BaseModel(
-        vocabulary=300, hidden=16, layers=1, heads=2, context=24, sequences=32, epochs=1, batch=16, rate=1e-2
-    ),
-    epochs=1,
-    learning_rate=1e-2,
-    stderr=1e-9,
-    budget=22,
-    round_size=8,
-)
+    TINY = experiment.Scale(
+        projects=2,
+        pieces=3,
+        sequences=1,
+        large=2,
+        tests=2,
+        model=BaseModel(
+            vocabulary=300, hidden=16, layers=1, heads=2, context=24, sequences=32, epochs=1, batch=16, rate=1e-2
+        ),
+        epochs=1,
+        learning_rate=1e-2,
+        stderr=1e-9,
+        budget=22,
+        round_size=8,
+    )
+
+
 NAMES = ["north", "south"]
 
 

@@ -3,29 +3,34 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("diffusers")
-pytest.importorskip("PIL.Image")
-
 from fgsv.experiments.copyright.drawn_logos import MARKS, draw_logos
 from fgsv.experiments.copyright.logos import prompt
-from fgsv.experiments.copyright.small_model import (
-    Pretraining,
-    SmallModel,
-    build_model,
-    spelling_tokenizer,
-    train_autoencoder,
-    train_denoiser,
-)
 
-TINY = SmallModel(
-    image_size=16,
-    autoencoder_channels=(8, 16),
-    channels=(8, 16),
-    text_width=16,
-    text_layers=1,
-    heads=4,
-    norm_groups=4,
-)
+
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global Pretraining, SmallModel, build_model, spelling_tokenizer, train_autoencoder, train_denoiser, TINY
+    pytest.importorskip("diffusers")
+    pytest.importorskip("PIL.Image")
+    from fgsv.experiments.copyright.small_model import (
+        Pretraining,
+        SmallModel,
+        build_model,
+        spelling_tokenizer,
+        train_autoencoder,
+        train_denoiser,
+    )
+
+    TINY = SmallModel(
+        image_size=16,
+        autoencoder_channels=(8, 16),
+        channels=(8, 16),
+        text_width=16,
+        text_layers=1,
+        heads=4,
+        norm_groups=4,
+    )
 
 
 def test_the_tokenizer_spells():

@@ -2,9 +2,13 @@
 
 import pytest
 
-torch = pytest.importorskip("torch")
 
-from fgsv.utilities.adapters.memory import Need, Room, fit, measure, room_for  # noqa: E402
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global torch, Need, Room, fit, measure, room_for
+    torch = pytest.importorskip("torch")
+    from fgsv.utilities.adapters.memory import Need, Room, fit, measure, room_for
 
 
 def test_adapters_are_fitted_to_the_memory():

@@ -1,20 +1,23 @@
 """Many adapters at once give the numbers of peft, one adapter after another."""
 
 import copy
+from functools import partial
 
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("diffusers")
-peft = pytest.importorskip("peft")
 
-from functools import partial  # noqa: E402
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global torch, peft, adapt, merge, AdamW, Training, recorded, TARGETS, denoising_losses
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("diffusers")
+    peft = pytest.importorskip("peft")
+    from fgsv.utilities.adapters.layers import adapt, merge
+    from fgsv.utilities.adapters.training import AdamW, Training, recorded
+    from fgsv.utilities.diffusion.game import TARGETS, denoising_losses
 
-from fgsv.utilities.adapters.layers import adapt, merge  # noqa: E402
-from fgsv.utilities.adapters.training import AdamW, Training, recorded  # noqa: E402
-from fgsv.utilities.diffusion.game import TARGETS, denoising_losses  # noqa: E402
-
-adapt = partial(adapt, targets=TARGETS)
+    adapt = partial(adapt, targets=TARGETS)
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +37,13 @@ def unet():
     ).eval()
 
 
-def batch(n, seed, dtype=torch.float32):
+def batch(n, seed, dtype=None):
     generator = torch.Generator().manual_seed(seed)
     return (
-        torch.randn(n, 4, 4, 4, generator=generator).to(dtype),
+        torch.randn(n, 4, 4, 4, generator=generator).to(dtype or torch.float32),
         torch.randint(0, 1000, (n,), generator=generator),
-        torch.randn(n, 5, 12, generator=generator).to(dtype),
-        torch.randn(n, 4, 4, 4, generator=generator).to(dtype),
+        torch.randn(n, 5, 12, generator=generator).to(dtype or torch.float32),
+        torch.randn(n, 4, 4, 4, generator=generator).to(dtype or torch.float32),
     )
 
 

@@ -6,14 +6,19 @@ import time
 
 import pandas as pd
 import pytest
+import tiny_language as tiny
 
-torch = pytest.importorskip("torch")
-hub = pytest.importorskip("huggingface_hub")
+import fgsv
 
-import tiny_language as tiny  # noqa: E402
 
-import fgsv  # noqa: E402
-from fgsv.utilities.language import fine_tuned  # noqa: E402
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global torch, hub, fine_tuned
+    torch = pytest.importorskip("torch")
+    hub = pytest.importorskip("huggingface_hub")
+    from fgsv.utilities.language import fine_tuned
+
 
 NAME, HASH = "somebody/tiny", "0123456789abcdef0123456789abcdef01234567"
 

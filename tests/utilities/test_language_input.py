@@ -2,17 +2,21 @@
 
 import numpy as np
 import pytest
+import tiny_language as tiny
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 
-import tiny_language as tiny  # noqa: E402
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global torch, transformers, fine_tuned, Reader, sequences_of_documents, sequences_of_tests, windows
+    global TOKENIZER, READER
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from fgsv.utilities.language import fine_tuned
+    from fgsv.utilities.language.tokens import Reader, sequences_of_documents, sequences_of_tests, windows
 
-from fgsv.utilities.language import fine_tuned  # noqa: E402
-from fgsv.utilities.language.tokens import Reader, sequences_of_documents, sequences_of_tests, windows  # noqa: E402
-
-TOKENIZER = tiny.tokenizer()
-READER = Reader(TOKENIZER, 300)
+    TOKENIZER = tiny.tokenizer()
+    READER = Reader(TOKENIZER, 300)
 
 
 @pytest.mark.parametrize("context", [2, 3, 5, 9, 50])

@@ -6,22 +6,30 @@ import math
 import cloudpickle
 import numpy as np
 import pytest
+import tiny_language as tiny
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-peft = pytest.importorskip("peft")
+import fgsv
 
-import tiny_language as tiny  # noqa: E402
 
-import fgsv  # noqa: E402
-from fgsv.utilities.adapters.layers import adapt, merge  # noqa: E402
-from fgsv.utilities.adapters.memory import saved_bytes  # noqa: E402
-from fgsv.utilities.language import fine_tuned  # noqa: E402
-from fgsv.utilities.language import model as language_model  # noqa: E402
-from fgsv.utilities.language.model import HeadLoss, Network, check_apart, loss_and_gradient  # noqa: E402
-from fgsv.utilities.language.network import FineTuned  # noqa: E402
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global torch, transformers, peft
+    global adapt, merge, saved_bytes, fine_tuned, FineTuned
+    global language_model, HeadLoss, Network, check_apart, loss_and_gradient, TOKENIZER
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    peft = pytest.importorskip("peft")
+    from fgsv.utilities.adapters.layers import adapt, merge
+    from fgsv.utilities.adapters.memory import saved_bytes
+    from fgsv.utilities.language import fine_tuned
+    from fgsv.utilities.language import model as language_model
+    from fgsv.utilities.language.model import HeadLoss, Network, check_apart, loss_and_gradient
+    from fgsv.utilities.language.network import FineTuned
 
-TOKENIZER = tiny.tokenizer()
+    TOKENIZER = tiny.tokenizer()
+
+
 MASK = np.array([True, False, True, False, True, True])
 
 

@@ -5,10 +5,14 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-torch = pytest.importorskip("torch")
-diffusers = pytest.importorskip("diffusers")
 
-from fgsv.utilities.diffusion.likelihood import ReverseProcess, log_likelihood  # noqa: E402
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global torch, diffusers, ReverseProcess, log_likelihood
+    torch = pytest.importorskip("torch")
+    diffusers = pytest.importorskip("diffusers")
+    from fgsv.utilities.diffusion.likelihood import ReverseProcess, log_likelihood
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])

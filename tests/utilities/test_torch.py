@@ -1,17 +1,25 @@
 """Copies trained at once against the same training one at a time."""
 
+import doctest
+import importlib
 import pickle
 from functools import partial
 
 import numpy as np
 import pytest
+from examples import with_torch
 
 import fgsv
 
-torch = pytest.importorskip("torch")
-from fgsv.utilities.torch import torch_utility  # noqa: E402
 
-SGD = partial(torch.optim.SGD, lr=0.2, momentum=0.9)
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global torch, torch_utility, SGD
+    torch = pytest.importorskip("torch")
+    from fgsv.utilities.torch import torch_utility
+
+    SGD = partial(torch.optim.SGD, lr=0.2, momentum=0.9)
 
 
 def make_data(classes=True, n=40, n_test=20):
@@ -34,9 +42,10 @@ def masks_of_all_sizes(n=40):
     return np.array([rng.permutation(n) < size for size in range(0, n + 1, 3)])
 
 
-@pytest.mark.parametrize("optimizer", [SGD, partial(torch.optim.Adam, lr=0.05)], ids=["SGD", "Adam"])
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
 @pytest.mark.parametrize("classes", [True, False])
-def test_copies_agree_with_plain_training(classes, optimizer):
+def test_copies_agree_with_plain_training(classes, name):
+    optimizer = {"SGD": SGD, "Adam": partial(torch.optim.Adam, lr=0.05)}[name]
     X, y, X_test, y_test = make_data(classes)
     module = network(2 if classes else 1)
     score = "neg_log_loss" if classes else "neg_mean_squared_error"
@@ -116,18 +125,18 @@ def test_images_and_tensors():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"module": torch.nn.Linear(3, 3)}, r"module returns shape \(2, 3\) for 2 rows, expected \(2, 2\)"),
-        ({"module": torch.nn.Tanh()}, "no parameters"),
-        ({"module": torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))}, "BatchNorm1d"),
-        ({"loss": torch.nn.CrossEntropyLoss()}, "one number for each row"),
-        ({"n_steps": 0}, "n_steps must be at least 1"),
-        ({"scoring": "r2"}, "r2 is for a regressor"),
-        ({"scoring": "f1", "empty": 0}, "f1 is not among the batched scores"),
+        (lambda: {"module": torch.nn.Linear(3, 3)}, r"module returns shape \(2, 3\) for 2 rows, expected \(2, 2\)"),
+        (lambda: {"module": torch.nn.Tanh()}, "no parameters"),
+        (lambda: {"module": torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))}, "BatchNorm1d"),
+        (lambda: {"loss": torch.nn.CrossEntropyLoss()}, "one number for each row"),
+        (lambda: {"n_steps": 0}, "n_steps must be at least 1"),
+        (lambda: {"scoring": "r2"}, "r2 is for a regressor"),
+        (lambda: {"scoring": "f1", "empty": 0}, "f1 is not among the batched scores"),
     ],
 )
 def test_bad_input_is_named_before_training(change, message):
     X, y, X_test, y_test = make_data()
-    arguments = {"module": network().float(), "optimizer": SGD, "n_steps": 5, **change}
+    arguments = {"module": network().float(), "optimizer": SGD, "n_steps": 5, **change()}
     with pytest.raises(ValueError, match=message):
         torch_utility(X=X, y=y, X_test=X_test, y_test=y_test, **arguments)
 
@@ -138,3 +147,10 @@ def test_divergence_is_reported():
     game = torch_utility(network(1), X, y, X_test, y_test, optimizer=wild, n_steps=200)
     with pytest.raises(fgsv.GameError, match="training diverged"):
         game(np.ones((1, 40), dtype=bool))
+
+
+@pytest.mark.parametrize("name", with_torch())
+def test_examples_run(name):
+    done = doctest.testmod(importlib.import_module(name))
+    assert done.attempted > 0
+    assert done.failed == 0

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
 
-from fgsv.utilities.adapters.plan import training_plan
+@pytest.fixture(autouse=True, scope="module")
+def imported():
+    """Import what takes seconds where it is used, not wherever the tests are collected."""
+    global training_plan
+    pytest.importorskip("torch")
+    from fgsv.utilities.adapters.plan import training_plan
+
 
 ORDERS = np.stack([np.random.default_rng(1 + epoch).permutation(5) for epoch in range(3)])
 

@@ -1,9 +1,5 @@
 """A tiny language model with random weights, its tokenizer, and texts: what the tests of language models share."""
 
-import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
 TEXTS = [
     "the quick brown fox jumps over the lazy dog",
     "def add(left, right): return left + right",
@@ -19,6 +15,9 @@ TESTS = {
 
 
 def tokenizer(size=300):
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
     words = [text for texts in TEXTS for text in ([texts] if isinstance(texts, str) else texts)]
     found = Tokenizer(models.BPE())
     found.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -32,6 +31,8 @@ def tokenizer(size=300):
 
 
 def llama(**change):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     sizes = {
         "vocab_size": 300,
         "hidden_size": 16,
@@ -45,6 +46,8 @@ def llama(**change):
 
 
 def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     config = GPT2Config(
         vocab_size=300, n_embd=16, n_layer=2, n_head=2, n_positions=64, bos_token_id=0, eos_token_id=0
     )
@@ -52,6 +55,8 @@ def gpt2():
 
 
 def _made(kind, config):
+    import torch
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return kind(config).eval()
