@@ -1,5 +1,6 @@
-"""A shorter opening of the default method: its precision has tests of its own, and its fits take most of the time."""
+"""A shorter opening of the default method, and shorter audits: both take long, and have tests of their own."""
 
+from fgsv.audit import of_table, shells
 from fgsv.estimators.covariance import opening
 
 
@@ -9,3 +10,11 @@ def shorten(patch):
     patch.setattr(opening, "FOLDS", 2)
     for name in ("STEPS", "STEPS_AGAIN"):
         patch.setattr(opening, name, (2, 2))
+
+
+def shorten_audits(patch):
+    """Let an audit try fewer splits, with fewer evaluations for all it looks at."""
+    patch.setattr(shells, "SEARCHED", 4)
+    patch.setattr(of_table, "LEAST_OF_DIAGNOSIS", 200)
+    patch.setattr(of_table, "DEFAULT_BUDGET", 1000)
+    patch.setattr(of_table, "SPARE", 200)

@@ -4,6 +4,14 @@ import json
 
 import pytest
 from cli_cases import COLUMNS, providers
+from shortened import shorten_audits
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_audits():
+    with pytest.MonkeyPatch.context() as patch:
+        shorten_audits(patch)
+        yield
 
 
 @pytest.fixture
@@ -81,5 +89,5 @@ def audited(tmp_path, learning):
     path = tmp_path / "small.csv"
     frame = providers(40).query("provider != 'west'")
     frame.assign(y=2 * frame["a"] + frame["b"]).to_csv(path, index=False)
-    options = ["--metric", "neg_mean_squared_error", "--budget", 100, "--parts", "2", "--audit-budget", 1600]
+    options = ["--metric", "neg_mean_squared_error", "--budget", 100, "--parts", "2", "--audit-budget", 1000]
     return ["audit", path, *COLUMNS, "--model", learning.model, *options]

@@ -15,8 +15,9 @@ COMMAND = """
 import sys, pytest
 sys.path.insert(0, sys.argv[1])
 from fgsv.cli import main
-from shortened import shorten
+from shortened import shorten, shorten_audits
 shorten(pytest.MonkeyPatch())
+shorten_audits(pytest.MonkeyPatch())
 main(sys.argv[2:])
 """
 
