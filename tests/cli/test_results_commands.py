@@ -12,18 +12,18 @@ from fgsv.cli import command_line, console
 
 
 def test_plan_and_payout(fgsv_command, train, tmp_path):
-    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 300)
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 150)
     assert code == 0
     assert "minutes" in text
-    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 300, "--json")
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 150, "--json")
     widths = [row["half_width"] for row in json.loads(text)["plan"]]
     assert widths == sorted(widths, reverse=True)
-    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 500, "--json")
+    code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 200, "--json")
     assert json.loads(text)["plan"][0]["evaluations"] == 1000  # the first budget beyond the pilot
     assert json.loads(text)["evaluations"] is None
-    code, text, notes = fgsv_command("plan", train, *COLUMNS, "--pilot", 500, "--precision", 0.001, "--budget", 7000)
+    code, text, notes = fgsv_command("plan", train, *COLUMNS, "--pilot", 200, "--precision", 0.001, "--budget", 7000)
     assert (code, "plan: about 7,000 evaluations" in notes) == (0, True), notes
-    fgsv_command("value", train, *COLUMNS, "--budget", 600, "--out", tmp_path / "o")
+    fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o")
     saved = tmp_path / "o" / "valuation.json"
     code, text, _ = fgsv_command("payout", saved, "--amount", "100.00", "--pay-anyway", "--json")
     assert code == 0
@@ -42,7 +42,7 @@ def test_a_plan_of_several_metrics_has_shares_in_percent(capsys):
 
 def test_money_after_the_fact(fgsv_command, train, tmp_path):
     pytest.importorskip("altair")
-    fgsv_command("value", train, *COLUMNS, "--budget", 300, "--out", tmp_path / "o")
+    fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o")
     saved = tmp_path / "o" / "valuation.json"
     before = saved.read_bytes()
     amount = ["--amount", "100.00", "--currency", "USD"]
@@ -75,7 +75,7 @@ def test_money_after_the_fact(fgsv_command, train, tmp_path):
 
 def test_report_and_compare(fgsv_command, train, tmp_path):
     for name, seeds in {"0": (), "1": ("--split-seed", 1), "2": ("--seed", 1)}.items():
-        command = ["value", train, *COLUMNS, "--budget", 400, *seeds, "--out", tmp_path / name]
+        command = ["value", train, *COLUMNS, "--budget", 100, *seeds, "--out", tmp_path / name]
         assert fgsv_command(*command)[0] == 0
     saved = [tmp_path / name / "valuation.json" for name in "01"]
     code, _, notes = fgsv_command("report", saved[0])
@@ -118,13 +118,14 @@ def test_groups_of_one_valuation_only_are_not_compared():
             {"experiment", "settings", "table", "files"},
         ),
         (
-            ["bench", "sou", "--n", "8", "--budget", "400", "--repeats", "2", "--jobs", "1", "--out", "NEW"],
+            ["bench", "sou", "--n", "8", "--budget", "40", "--repeats", "2", "--jobs", "1", "--out", "NEW"],
             {"summary", "statements", "folder"},
         ),
     ],
     ids=lambda part: " ".join(part[:2]) if isinstance(part, list) else "",
 )
-def test_json_is_one_document_and_nothing_else(capfd, tmp_path, arguments, keys):
+def test_json_is_one_document_and_nothing_else(capfd, tmp_path, monkeypatch, arguments, keys):
+    monkeypatch.setattr("fgsv.experiments.sou.N_CHECKPOINTS", 10)  # of the benchmark
     roots = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 8, fingerprint="roots")
     places = {"SAVED": tmp_path / "a.json", "OTHER": tmp_path / "b.json", "LEDGER": tmp_path / "run.db"}
     fgsv.value(roots, [0, 1] * 4, budget=100, ledger=places["LEDGER"]).save(places["SAVED"])

@@ -44,7 +44,7 @@ def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, trai
 def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(fgsv_command, train, tmp_path):
     pytest.importorskip("altair")
     out = tmp_path / "out"
-    command = ["value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", out]
+    command = ["value", train, *COLUMNS, "--budget", 100, "--payout", 100, "--out", out]
     code, text, notes = fgsv_command(*command)
     assert (code, "refused: 100.00 EUR was not split" in notes, "north" in text) == (3, True, True)
     kept = Result.load(out / "valuation.json")
@@ -52,7 +52,7 @@ def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(f
     assert kept.valuation.finished
     assert kept.payout is None
     assert Doubt.TOO_WIDE in [objection.doubt for objection in kept.unpaid.objections]
-    assert kept.unpaid.objections[0].evaluations > 200
+    assert kept.unpaid.objections[0].evaluations > 100
     assert kept.verdict.decision is not Decision.SETTLED
     page = (out / "report.html").read_text()
     assert "was not split" in page
@@ -75,21 +75,21 @@ def test_a_payout_that_fails_loses_no_valuation(fgsv_command, train, tmp_path, m
 
     monkeypatch.setattr("fgsv.payout.splitting.split", fail)
     code, text, notes = fgsv_command(
-        "value", train, *COLUMNS, "--budget", 200, "--payout", 100, "--out", tmp_path / "out"
+        "value", train, *COLUMNS, "--budget", 100, "--payout", 100, "--out", tmp_path / "out"
     )
     assert code == 2
     assert "cannot be paid" in notes
     assert "north" in text
-    assert fgsv.Valuation.load(tmp_path / "out" / "valuation.json").n_evaluations > 100
+    assert fgsv.Valuation.load(tmp_path / "out" / "valuation.json").n_evaluations > 50
 
 
 def test_nothing_to_share_names_other_scores_and_a_score_may_need_its_empty_set(fgsv_command, tmp_path):
     path = tmp_path / "noise.csv"
     frame = providers(80)
     frame.assign(y=np.where(np.arange(80) % 10 == 0, "rare", "common"), a=0.0, b=frame["b"]).to_csv(path, index=False)
-    code, _, notes = fgsv_command("value", path, *COLUMNS, "--metric", "accuracy", "--budget", 100, "--payout", 10)
+    code, _, notes = fgsv_command("value", path, *COLUMNS, "--metric", "accuracy", "--budget", 50, "--payout", 10)
     assert (code, "another --metric may tell more: roc_auc" in notes.lower()) == (2, True)
-    command = ["value", path, *COLUMNS, "--metric", "f1", "--budget", 60, "--json"]
+    command = ["value", path, *COLUMNS, "--metric", "f1", "--budget", 20, "--json"]
     code, _, notes = fgsv_command(*command)
     assert code == 0, notes
     code, text, notes = fgsv_command(*command, "--empty", "-1")
