@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ TINY = sou.Settings(
 
 def test_command_writes_tables_figures_and_settings(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(sou, "N_CHECKPOINTS", 20)
+    monkeypatch.setattr(sou, "N_CHECKPOINTS", 5)
     arguments = ["bench", "sou", "--n", "8", "12", "--budget", "400", "--repeats", "2", "--jobs", "1"]
     done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "new")])
     assert done.exit_code == 0, done.output
@@ -72,7 +73,7 @@ def test_checkpoints_are_prefixes_of_one_run():
 
 
 def test_errors_are_those_of_the_papers_definitions():
-    report = sou.run(TINY)
+    report = sou.run(replace(TINY, methods=("finite_difference", "one_for_all")))
     run = report.runs[(report.runs.method == "one_for_all") & (report.runs.seed == 1) & (report.runs.group == 2)]
     estimates = sou.converge((12, "one_for_all", 1, TINY)).estimates[:, 2]
     truth = fgsv.games.SumOfUnanimity(12).shapley[2::4].sum()
@@ -170,9 +171,9 @@ def test_slope_is_the_regression_it_says():
 
 
 def test_scale_at_a_small_size(tmp_path):
-    table = scale.growth([20, 40], stderr=0.5, repeats=2, budget=20_000, jobs=1)
+    table = scale.growth([20, 40], stderr=1.0, repeats=2, budget=20_000, jobs=1)
     assert (table["evaluations"] > 2).all()
-    assert scale.overhead("covariance", 20, 2000)["own us"] > 0
+    assert scale.overhead("covariance", 20, 500)["own us"] > 0
     with pytest.raises(RuntimeError, match="not reached"):
         scale.reach((20, 1e-9, 0, 300))
 

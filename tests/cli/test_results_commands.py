@@ -118,7 +118,7 @@ def test_groups_of_one_valuation_only_are_not_compared():
             {"experiment", "settings", "table", "files"},
         ),
         (
-            ["bench", "sou", "--n", "8", "--budget", "40", "--repeats", "2", "--jobs", "1", "--out", "NEW"],
+            ["bench", "sou", "--n", "8", "--budget", "400", "--repeats", "2", "--jobs", "1", "--out", "NEW"],
             {"summary", "statements", "folder"},
         ),
     ],
