@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from shortened import shorten
+from shortened import shorten, shorten_audits
 
 from fgsv.cli import command_line as cli
 
@@ -19,7 +19,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("README.md")])
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BUDGETS = {"value": ["--budget", "100"]}
-BUDGETS["audit"] = [*BUDGETS["value"], "--audit-budget", "3000"]
+BUDGETS["audit"] = BUDGETS["value"]
 BUDGETS["plan"] = ["--pilot", "100"]
 BUDGETS["seal"] = BUDGETS["value"]
 FORCED = ("value", "audit", "report", "payout", "seal", "challenge")
@@ -70,6 +70,7 @@ def test_code_blocks_run(page, tmp_path, monkeypatch, capsys):
     names = {"__name__": "__main__"}
     if ">>>" not in page.read_text(encoding="utf-8"):  # else what it prints is compared
         shorten(monkeypatch)
+    shorten_audits(monkeypatch)
     for language, code in blocks(page):
         if language == "python" and code.startswith(">>>"):
             test = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), 0)
