@@ -54,7 +54,6 @@ TORCH = {
 WHOLE_OPENING = {
     "test_docs.py",
     "test_opening.py",
-    "test_release.py",
     "test_started.py",
     "test_stops.py",
     "test_strongest.py",
