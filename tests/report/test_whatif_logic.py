@@ -18,20 +18,22 @@ N = 60
 NAMES = ["north", "south", "<script>window.hacked = 1</script>", "__proto__"]
 DRIVER = """
 const whatIf = require(process.argv[1]);
-const { data, steps } = JSON.parse(require("fs").readFileSync(0, "utf8"));
-let session = whatIf.open(data);
-const seen = () => {
+const seen = (session) => {
   const [rows, grouping] = [whatIf.rows(session), session.groupings[session.groupings.length - 1]];
   const drawn = whatIf.drawn(rows).map((row) => rows.indexOf(row));
   return { rows, drawn, owner: [...grouping.owner], names: grouping.names, message: session.message };
 };
-const all = [seen()];
-for (const [name, ...options] of steps) {
-  session = ["undo", "reset", "show"].includes(name)
-    ? whatIf[name](session, ...options) : whatIf.act(session, name, ...options);
-  all.push(seen());
-}
-console.log(JSON.stringify(all));
+require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
+  const { data, steps } = JSON.parse(line);
+  let session = whatIf.open(data);
+  const all = [seen(session)];
+  for (const [name, ...options] of steps) {
+    session = ["undo", "reset", "show"].includes(name)
+      ? whatIf[name](session, ...options) : whatIf.act(session, name, ...options);
+    all.push(seen(session));
+  }
+  console.log(JSON.stringify(all));
+});
 """
 
 
@@ -47,19 +49,23 @@ def node():
     return found
 
 
-def run(valuation, steps, *, aggregate_only=False):
-    """Return what the panel shows at first and after each step."""
-    panel = panel_of(valuation, 0.95, aggregate_only=aggregate_only)
+@pytest.fixture(scope="module")
+def run():
+    """Return a function that returns what the panel shows at first and after each step; one process answers all."""
     script = str(files("fgsv.report").joinpath("whatif.js"))
-    done = subprocess.run(
-        [node(), "-e", DRIVER, script],
-        input=json.dumps({"data": panel.data, "steps": steps}, allow_nan=False),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE) | {"stderr": subprocess.STDOUT}
+
+    def ask(valuation, steps, *, aggregate_only=False):
+        panel = panel_of(valuation, 0.95, aggregate_only=aggregate_only)
+        process.stdin.write(json.dumps({"data": panel.data, "steps": steps}, allow_nan=False) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        assert answer.startswith("["), answer + process.stdout.read()
+        return json.loads(answer)
+
+    with subprocess.Popen([node(), "-e", DRIVER, script], encoding="utf-8", **pipes) as process:
+        yield ask
+        process.stdin.close()
 
 
 def assert_agrees(valuation, seen, output=0):
@@ -119,7 +125,7 @@ def exact():
 
 
 @pytest.mark.parametrize("kind", ["valuation", "of_two_outputs", "banzhaf", "exact"])
-def test_random_steps_agree_with_regroup(kind, request):
+def test_random_steps_agree_with_regroup(run, kind, request):
     valuation = request.getfixturevalue(kind)
     rng = np.random.default_rng(3)
     ways = ["first", "random", "best", "worst"]
@@ -141,7 +147,7 @@ def test_random_steps_agree_with_regroup(kind, request):
 
 
 @pytest.mark.parametrize("kind", ["valuation", "of_two_outputs", "banzhaf", "exact"])
-def test_everybody_merged_into_one(kind, request):
+def test_everybody_merged_into_one(run, kind, request):
     valuation = request.getfixturevalue(kind)
     seen = run(valuation, [["merge", {"first": 0, "second": 1}]] * 3)
     for each in seen:
@@ -154,7 +160,7 @@ def test_everybody_merged_into_one(kind, request):
         assert row["low"] < row["share"] < row["high"]
 
 
-def test_a_merge_has_both_groups_players(valuation):
+def test_a_merge_has_both_groups_players(run, valuation):
     before, after = run(valuation, [["merge", {"first": 3, "second": 0}]])
     assert after["names"] == ["south", NAMES[2], "__proto__ + north"]
     assert after["owner"] == [2 if i % 4 in (0, 3) else i % 4 - 1 for i in range(N)]
@@ -165,7 +171,7 @@ def test_a_merge_has_both_groups_players(valuation):
 
 @pytest.mark.parametrize("parts", [2, 7, 15])
 @pytest.mark.parametrize("way", ["first", "random", "best"])
-def test_a_split_has_parts_of_equal_size(valuation, way, parts):
+def test_a_split_has_parts_of_equal_size(run, valuation, way, parts):
     before, after = run(valuation, [["split", {"group": 1, "parts": parts, "way": way}]])
     assert_agrees(valuation, after)
     assert after["names"] == ["north", "south / 1", *NAMES[2:], *(f"south / {k}" for k in range(2, parts + 1))]
@@ -185,7 +191,7 @@ def in_order(parts):
 
 @pytest.mark.parametrize("way", ["first", "random", "best", "worst"])
 @pytest.mark.parametrize("output", [0, 1])
-def test_a_move_takes_the_players_asked_for(of_two_outputs, way, output):
+def test_a_move_takes_the_players_asked_for(run, of_two_outputs, way, output):
     move = {"from": 0, "to": None, "count": 5, "way": way}
     _, before, after = run(of_two_outputs, [["show", output, "x"], ["move", move]])
     assert_agrees(of_two_outputs, after, output)
@@ -203,13 +209,13 @@ def test_a_move_takes_the_players_asked_for(of_two_outputs, way, output):
         assert moved == set(asked[way])
 
 
-def test_a_random_choice_is_the_same_every_time(valuation):
+def test_a_random_choice_is_the_same_every_time(run, valuation):
     move = ["move", {"from": 0, "to": 1, "count": 7, "way": "random"}]
     _, once, _, again = run(valuation, [move, ["undo"], move])
     assert once == again
 
 
-def test_a_provider_whose_points_all_move_is_gone(valuation):
+def test_a_provider_whose_points_all_move_is_gone(run, valuation):
     before, after = run(valuation, [["move", {"from": 0, "to": 2, "count": 15, "way": "best"}]])
     assert after["names"] == NAMES[1:]
     assert after["owner"] == [[1, 0, 1, 2][i % 4] for i in range(N)]
@@ -217,7 +223,7 @@ def test_a_provider_whose_points_all_move_is_gone(valuation):
     assert_agrees(valuation, after)
 
 
-def test_undo_and_reset_give_the_original_exactly(valuation):
+def test_undo_and_reset_give_the_original_exactly(run, valuation):
     steps = [
         ["merge", {"first": 0, "second": 1}],
         ["split", {"group": 1, "parts": 3, "way": "random"}],
@@ -232,7 +238,7 @@ def test_undo_and_reset_give_the_original_exactly(valuation):
     assert [seen[k]["message"] for k in (4, 11)] == ["Undone.", "All changes undone."]
 
 
-def test_data_of_whole_groups_agree_after_merges(of_two_outputs):
+def test_data_of_whole_groups_agree_after_merges(run, of_two_outputs):
     merge = ["merge", {"first": 1, "second": 3}]
     for output in (0, 1):
         first, shown, after = run(of_two_outputs, [["show", output, "x"], merge], aggregate_only=True)
@@ -248,7 +254,7 @@ def test_data_of_whole_groups_agree_after_merges(of_two_outputs):
             assert (row["low"], row["high"]) == pytest.approx(tuple(bounds[output]), abs=1e-5)
 
 
-def test_points_of_several_providers_stay_with_them():
+def test_points_of_several_providers_stay_with_them(run):
     owned = np.zeros((N, 3))
     owned[np.arange(N), np.arange(N) % 3] = 0.75
     owned[np.arange(N), (np.arange(N) + 1) % 3] += 0.25
@@ -264,7 +270,7 @@ def test_points_of_several_providers_stay_with_them():
     assert np.array(found) == pytest.approx(expected.share_interval(0.95), abs=1e-5)
 
 
-def test_providers_without_points_stay_until_they_are_merged(valuation):
+def test_providers_without_points_stay_until_they_are_merged(run, valuation):
     owner = np.arange(N) % 2 * 2
     sparse = valuation.regroup(Partition(("full", "empty", "other", "also empty"), None, owner))
     steps = [
@@ -289,7 +295,7 @@ def test_providers_without_points_stay_until_they_are_merged(valuation):
 ODD = ["__proto__", "constructor", "<script>alert(1)</script>", "", "same", "same", "a + b", "a", "b", "é/🦔"]
 
 
-def test_odd_names_are_only_names(valuation):
+def test_odd_names_are_only_names(run, valuation):
     codes = np.arange(N) % len(ODD)
     odd = valuation.regroup(Partition(tuple(ODD), None, codes))
     steps = [
@@ -313,7 +319,7 @@ def test_odd_names_are_only_names(valuation):
         assert each["message"].endswith("The other providers' shares changed by 0.00% at most.")
 
 
-def test_a_name_that_a_split_would_repeat_gets_a_number(valuation):
+def test_a_name_that_a_split_would_repeat_gets_a_number(run, valuation):
     renamed = valuation.regroup(Partition(("south / 2", "south", "a", "b"), None, np.arange(N) % 4))
     _, after = run(renamed, [["split", {"group": 1, "parts": 3, "way": "first"}]])
     assert after["names"] == ["south / 2", "south / 1", "a", "b", "south / 2 (2)", "south / 3"]
@@ -335,12 +341,12 @@ def test_a_name_that_a_split_would_repeat_gets_a_number(valuation):
         ("rename", {"group": 0, "name": "north"}, "There is already a provider named north."),
     ],
 )
-def test_what_cannot_be_done_changes_nothing(valuation, action, options, message):
+def test_what_cannot_be_done_changes_nothing(run, valuation, action, options, message):
     before, after = run(valuation, [[action, options]])
     assert after == before | {"message": message}
 
 
-def test_a_single_point_cannot_be_split(exact):
+def test_a_single_point_cannot_be_split(run, exact):
     alone = exact.regroup(["alone", *["rest"] * 7])
     seen = run(
         alone, [["split", {"group": 0, "parts": 2, "way": "first"}], ["move", {"from": 1, "to": 0, "count": 1}]]
@@ -349,7 +355,7 @@ def test_a_single_point_cannot_be_split(exact):
     assert seen[2]["message"] == "Moved 1 point from rest to alone."
 
 
-def test_the_chart_has_the_sixty_largest_shares_in_the_order_of_the_table():
+def test_the_chart_has_the_sixty_largest_shares_in_the_order_of_the_table(run):
     weights = np.random.default_rng(5).permutation(np.arange(-20.0, 60.0))
     valuation = fgsv.value(lambda masks: masks @ weights, [str(i) for i in range(80)], budget=400)
     (seen,) = run(valuation, [])
