@@ -46,7 +46,7 @@ def test_a_proxy_is_unbiased_from_the_first_round(surrogate):
     """Its coefficients are learned from draws that they do not correct, however few there are."""
     game = Correlated(scale=0.05)
     truth = 0.5 * game.base.shapley + (game.table.sum(axis=0) + game.table.sum(axis=1)) / 2
-    for budget, runs in ((34, 40), (130, 24)):
+    for budget, runs in ((34, 24), (130, 16)):
         settings = {"budget": budget, "proxy": game.base, "surrogate": surrogate, "opening": False}
         values = np.array([fgsv.value(game, seed=seed, **settings).player_values for seed in range(runs)])
         z = (values.mean(axis=0) - truth) / (values.std(axis=0, ddof=1) / np.sqrt(runs))
@@ -59,7 +59,7 @@ def test_a_longer_run_with_a_proxy_continues_a_shorter_one():
     game = Correlated(scale=0.05)
     proxy = fgsv.Game(game.base, 24)
     rounds = list(fgsv.iterate(game, budget=300, proxy=proxy, surrogate=False))
-    for result in rounds[:: len(rounds) // 3]:
+    for result in rounds[:: len(rounds) // 2]:
         alone = fgsv.value(game, budget=result.n_evaluations, proxy=proxy, surrogate=False)
         np.testing.assert_array_equal(alone.player_values, result.player_values)
         np.testing.assert_array_equal(alone.stderr, result.stderr)
@@ -70,10 +70,10 @@ W = np.random.default_rng(0).normal(size=10)
 
 @cache
 def rooted(surrogate):
-    """Return a game with its values, and the errors of 12 short runs without a proxy."""
+    """Return a game with its values, and the errors of 8 short runs without a proxy."""
     game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)) + 0.1 * (masks @ W) ** 2, 10)
     truth = fgsv.exact(game).values
-    alone = [fgsv.value(game, seed=seed, budget=34, surrogate=surrogate, opening=False) for seed in range(12)]
+    alone = [fgsv.value(game, seed=seed, budget=34, surrogate=surrogate, opening=False) for seed in range(8)]
     return game, truth, [run.values - truth for run in alone]
 
 
@@ -90,7 +90,7 @@ def rooted(surrogate):
 def test_a_proxy_helps_from_the_first_round_and_harms_little(proxy, most, surrogate):
     """It also says which sizes to draw first, and may be wrong about that."""
     game, truth, alone = rooted(surrogate)
-    helped = [fgsv.value(game, seed=seed, proxy=proxy, budget=34, surrogate=surrogate) for seed in range(12)]
+    helped = [fgsv.value(game, seed=seed, proxy=proxy, budget=34, surrogate=surrogate) for seed in range(8)]
     assert all(np.isfinite(run.stderr).all() for run in helped)
     error = np.sqrt(np.mean([(run.values - truth) ** 2 for run in helped]))
     assert error < most * np.sqrt(np.mean(np.square(alone)))

@@ -76,17 +76,24 @@ def test_a_grouped_game_and_several_outputs_are_derived_again(tmp_path):
     assert verify(regrouped, tmp_path / "run.db") == []
 
 
-@pytest.mark.parametrize("field", ["values", "stderr", "total", "seed", "n_evaluations", "settings"])
-def test_a_valuation_that_was_tampered_with_is_found_out(tmp_path, field):
-    path = tmp_path / "valuation.json"
-    result = fgsv.value(game(), [0, 1] * 6, budget=400, ledger=tmp_path / "run.db")
-    result.save(path)
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """Return the file of a valuation that is derived from its ledger, which is beside it."""
+    folder = tmp_path_factory.mktemp("honest")
+    result = fgsv.value(game(), [0, 1] * 6, budget=400, ledger=folder / "run.db")
+    result.save(folder / "valuation.json")
     words = f"same: 2 values from {result.n_evaluations} recorded evaluations\n"
-    code, output = run("verify", path, "--ledger", tmp_path / "run.db")
+    code, output = run("verify", folder / "valuation.json", "--ledger", folder / "run.db")
     assert code == 0
     assert output.startswith(words)
     assert "trust" not in output
-    document = json.loads(path.read_text())
+    return folder / "valuation.json"
+
+
+@pytest.mark.parametrize("field", ["values", "stderr", "total", "seed", "n_evaluations", "settings"])
+def test_a_valuation_that_was_tampered_with_is_found_out(honest, tmp_path, field):
+    path = tmp_path / "valuation.json"
+    document = json.loads(honest.read_text())
     if field == "settings":
         document["settings"]["seed"] = 7
     elif isinstance(document[field], list):
@@ -94,7 +101,7 @@ def test_a_valuation_that_was_tampered_with_is_found_out(tmp_path, field):
     else:
         document[field] = document[field] - 32 if field == "n_evaluations" else np.nextafter(document[field], 9)
     path.write_text(json.dumps(document))
-    code, output = run("verify", path, "--ledger", tmp_path / "run.db")
+    code, output = run("verify", path, "--ledger", honest.parent / "run.db")
     assert code == 1
     assert "not the same" in output
 
