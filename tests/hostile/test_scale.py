@@ -1,5 +1,7 @@
 """Utilities of any scale: the shares and the relative errors are those of the same game in ordinary numbers."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,13 @@ class Scaled:
         return self.scale * (np.sqrt(part) + 0.4 * masks[:, :3].all(axis=1) - self.offset * part)
 
 
+@cache
+def ordinary(n_outputs=1, offset=0.0, **options):
+    """Return the valuation of the game in ordinary numbers, which those of other scales are compared with."""
+    game = Scaled(offset=offset) if n_outputs == 1 else outputs(1.0, 1.0)
+    return fgsv.value(game, None if offset else GROUPS, **options)
+
+
 def relative(valuation):
     return np.stack([valuation.shares(), valuation.stderr / valuation.total])
 
@@ -42,7 +51,7 @@ def test_every_method_at_every_scale(method, repeats):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_precision_takes_as_many_evaluations_at_every_scale(scale):
-    expected = fgsv.value(Scaled(), GROUPS, precision=0.03, budget=3000)
+    expected = ordinary(precision=0.03, budget=3000)
     found = fgsv.value(Scaled(scale), GROUPS, precision=0.03, budget=3000)
     assert found.n_evaluations == expected.n_evaluations > 34
     np.testing.assert_allclose(found.share_interval(), expected.share_interval(), rtol=1e-6)
@@ -60,18 +69,19 @@ def test_exact_values_of_few_players(n_players, scale):
 
 @pytest.mark.parametrize("scale", [1e-290, 1e290])
 def test_a_proxy_of_another_scale_helps_as_much(scale, repeats):
-    def run(game_scale, proxy_scale):
-        proxy = Scaled(proxy_scale, offset=0.1)
-        return relative(fgsv.value(Scaled(game_scale), GROUPS, budget=repeats(34, 300), proxy=proxy))
-
-    expected = run(1.0, 1.0)
+    budget = repeats(34, 300)
     for scales in ((scale, scale), (1.0, scale), (scale, 1.0)):
-        np.testing.assert_allclose(run(*scales), expected, rtol=1e-3)
+        np.testing.assert_allclose(with_proxy(*scales, budget), with_proxy(1.0, 1.0, budget), rtol=1e-3)
+
+
+@cache
+def with_proxy(scale, scale_of_proxy, budget):
+    return relative(fgsv.value(Scaled(scale), GROUPS, budget=budget, proxy=Scaled(scale_of_proxy, offset=0.1)))
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_a_game_worth_nothing_in_all_has_errors_too(scale):
-    expected = fgsv.value(Scaled(offset=1.4), budget=300)
+    expected = ordinary(offset=1.4, budget=300)
     found = fgsv.value(Scaled(scale, offset=1.4), budget=300)
     assert abs(found.total) < 1e-12 * scale
     np.testing.assert_allclose(found.values / scale, expected.values, atol=3 * expected.stderr.max())
@@ -99,24 +109,27 @@ def outputs(first, second):
 @pytest.mark.parametrize("scale", [1e-290, 1e-48, 1e36, 1e290])
 def test_outputs_of_different_scales_and_their_sum(tmp_path, scale):
     together = fgsv.value(outputs(1.0, scale), GROUPS, budget=300)
-    expected = fgsv.value(outputs(1.0, 1.0), GROUPS, budget=300)
+    expected = ordinary(n_outputs=2, budget=300)
     np.testing.assert_allclose(relative(together), relative(expected), rtol=1e-6)
     weights = np.array([0.7, 0.3 / scale])
-    combined, ordinary = together.combined(weights), expected.combined([0.7, 0.3])
-    np.testing.assert_allclose(relative(combined), relative(ordinary), rtol=1e-5)
+    combined, plain = together.combined(weights), expected.combined([0.7, 0.3])
+    np.testing.assert_allclose(relative(combined), relative(plain), rtol=1e-5)
     together.save(tmp_path / "valuation.json")
     loaded = Valuation.load(tmp_path / "valuation.json")
     for again in (loaded, loaded.regroup(GROUPS)):
         np.testing.assert_array_equal(again.stderr, together.stderr)
-    np.testing.assert_allclose(combined.regroup(None).stderr, ordinary.regroup(None).stderr, rtol=1e-5)
+    np.testing.assert_allclose(combined.regroup(None).stderr, plain.regroup(None).stderr, rtol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e-290, 1e290])
 def test_comparisons_tests_and_payouts(scale):
-    pairs = [[fgsv.value(Scaled(each), GROUPS, budget=300, seed=seed) for seed in (1, 2)] for each in (1.0, scale)]
+    seeds = (1, 2)
+    pairs = [[ordinary(budget=300, seed=seed) for seed in seeds]]
+    pairs.append([fgsv.value(Scaled(scale), GROUPS, budget=300, seed=seed) for seed in seeds])
     expected, found = (compare(*pair).drop(columns=["group", "clear", "status"]).to_numpy() for pair in pairs)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-15)
-    rows = [fgsv.value(outputs(each, each), GROUPS, budget=300).test_error() for each in (1.0, scale)]
+    scaled = fgsv.value(outputs(scale, scale), GROUPS, budget=300)
+    rows = [each.test_error() for each in (ordinary(n_outputs=2, budget=300), scaled)]
     np.testing.assert_allclose(rows[1] / scale, rows[0], rtol=1e-6)
     paid = [fgsv.payout.split(pair[0], 1000, pay_anyway=True).payments for pair in pairs]
     assert paid[0] == paid[1]
