@@ -91,6 +91,7 @@ def test_twin_agrees_with_scikit_learn(model, converged, n_classes):
     data = make_data(n_classes)
     scoring = {0: REGRESSION, 2: TWO_CLASSES}.get(n_classes, MANY_CLASSES)
     masks = all_sizes(len(data[1]), np.random.default_rng(1))
+    masks = np.concatenate([masks[:10], masks[10::3], masks[-1:]])  # small ones are where models differ
     last = model[-1] if isinstance(model, Pipeline) else model
     if isinstance(last, GaussianNB):  # after one row scikit-learn divides by a variance of zero
         masks = masks[masks.sum(axis=1) != 1]
@@ -207,12 +208,13 @@ def test_small_coalitions_do_not_pay_for_n(monkeypatch):
     assert sum(seen) <= 2 * sum(map(len, lists))
 
 
-def test_memory_is_bounded_by_the_chunk_and_not_by_the_number_of_coalitions():
+def test_memory_is_bounded_by_the_chunk_and_not_by_the_number_of_coalitions(monkeypatch):
+    monkeypatch.setattr(row_sets, "CHUNK_BYTES", row_sets.CHUNK_BYTES // 8)
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(2_000, 3)), rng.integers(0, 2, size=2_000)
     game = fgsv.utility(LogisticRegression(), X, y, X[:50], y[:50])
     peaks = []
-    for count in (5_000, 40_000):
+    for count in (1_500, 10_000):
         coalitions = Coalitions.from_lists(
             2_000, rng.integers(0, 2_000, size=(count, 150)), np.zeros(count, dtype=bool)
         )
@@ -220,7 +222,7 @@ def test_memory_is_bounded_by_the_chunk_and_not_by_the_number_of_coalitions():
         game.evaluate_lists(coalitions)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 8e6
+    assert peaks[1] < peaks[0] + 4e6
 
 
 def test_scaled_twins_take_features_that_do_not_vary_in_a_coalition():

@@ -350,9 +350,9 @@ def test_padding_serves_algorithm_2_and_the_default_method():
     game = fgsv.utility(Ridge(), X, y, X_test, y_test, "neg_mean_squared_error", min_size=6)
     groups = ["a"] * 5 + ["b"] * 9
     exact = fgsv.exact(game, groups)
-    default = fgsv.value(game, groups, budget=4_000, seed=0)
+    default = fgsv.value(game, groups, budget=1_000, seed=0)
     assert (np.abs(default.values - exact.values) < 5 * default.stderr).all()
-    second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=20_000, seed=0)
+    second = fgsv.value(game, groups, method="finite_difference", threshold=1, budget=5_000, seed=0)
     # it is biased, but close; without padding it could not use small coalitions
     assert (np.abs(second.values - exact.values) < 5 * second.stderr + 0.1 * np.abs(exact.values)).all()
 
@@ -378,9 +378,9 @@ def test_labels_of_rows_are_those_of_their_units():
 def test_a_fit_that_fails_counts_as_no_data_if_the_run_says_so():
     X, y, X_test, y_test = make_data()
     model = make_pipeline(PCA(3, random_state=0), LogisticRegression())  # three components need three rows
-    game = fgsv.utility(model, X, y, X_test, y_test, units=np.arange(40) % 8, empty=0.3)
+    game = fgsv.utility(model, X, y, X_test, y_test, units=np.arange(40) % 5, empty=0.3)
     alone = fgsv.utility(model, X, y, X_test, y_test, units=np.repeat(np.arange(20), 2), empty=0.3)
-    assert fgsv.value(game, budget=2**8).failures is None
+    assert fgsv.value(game, budget=2**5).failures is None
     with pytest.raises(GameError, match="Pipeline failed on the coalition of size 1"):
         fgsv.value(alone, budget=60)
     found = fgsv.value(alone, budget=60, on_error="empty")
