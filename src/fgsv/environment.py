@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -48,16 +48,21 @@ def versions() -> dict[str, str]:
     >>> sorted(set(versions()) & {"python", "machine", "numpy"})
     ['machine', 'numpy', 'python']
     """
-    from importlib.metadata import PackageNotFoundError, version
-
     found = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
     found["fgsv"] = fgsv.__version__
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # an extra that is not installed
-            continue
-    return found
+    installed = {package: _version(package) for package in PACKAGES}
+    return found | {package: version for package, version in installed.items() if version is not None}
+
+
+@cache
+def _version(package: str) -> str | None:
+    """Return the version of a package, None if it is not installed; looking for it takes milliseconds."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def now() -> str:
