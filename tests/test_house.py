@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,11 @@ def test_no_file_is_long():
     assert [path for path in running if lengths[path] >= MOST_LINES_OF_RUNNING] == []
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(tree):
     """Modules imported when the module is loaded: those inside functions or for type checkers do not count."""
     for node in tree.body:
@@ -65,24 +71,26 @@ def imported(tree):
 @pytest.mark.parametrize("path", [path for path in MODULES if path != SOURCE / "__init__.py"], ids=str)
 def test_a_module_imports_nothing_above_it(path):
     own = name_of(path)
-    for module in imported(ast.parse(path.read_text(encoding="utf-8"))):
+    for module in imported(parsed(path)):
         other = module.split(".")[1] if module.startswith("fgsv.") else None
         if other in LEVEL:
             assert LEVEL[other] <= LEVEL[own], f"{own} imports {module}, which stands above it"
 
 
+@cache
 def calls(path):
     """Return what a module calls, `name` or `.attribute`; what an object calls of its own does not count."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for func in (node.func for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    found = set()
+    for func in (node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)):
         if isinstance(func, ast.Name):
-            yield func.id
+            found.add(func.id)
         elif isinstance(func, ast.Attribute) and getattr(func.value, "id", None) != "self":
-            yield f".{func.attr}"
+            found.add(f".{func.attr}")
+    return found
 
 
 def callers(*names):
-    return {path.relative_to(SOURCE).as_posix() for path in MODULES if set(names) & set(calls(path))}
+    return {path.relative_to(SOURCE).as_posix() for path in MODULES if set(names) & calls(path)}
 
 
 def test_one_module_calls_games():
@@ -98,9 +106,7 @@ def test_nothing_reads_the_words_of_an_end_but_the_reader_of_old_files():
 
 
 def test_no_settings_are_parsed_but_those_of_old_files():
-    importers = {
-        path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(ast.parse(path.read_text())))
-    }
+    importers = {path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(parsed(path)))}
     # the others read what users type, cells of tables, words of texts, and characters of a terminal
     others = {"cli/parsers.py", "environment.py", "tables/reading.py", "utilities/language/texts.py"}
     assert importers == {"valuation/old_files.py", *others}

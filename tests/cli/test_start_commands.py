@@ -1,10 +1,13 @@
 """A market that moves: `--start` takes the frame of an earlier run, and evaluates only what is new."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
 from cli_cases import providers
+
+from fgsv.cli import main
 
 COLUMNS = ["--group", "provider", "--target", "y", "--unit", "unit"]
 
@@ -19,37 +22,37 @@ def market(months=(0,)):
     return frame
 
 
-@pytest.fixture
-def files(tmp_path):
-    """Return march.csv, april.csv (west left, late joined) and test.csv."""
+def write(folder):
+    """Write march.csv, april.csv (west left, late joined) and test.csv."""
     frame = market()
     test = providers(80, seed=2).drop(columns=["site"]).assign(unit=range(80), kind="a")
-    test.to_csv(tmp_path / "test.csv", index=False)
+    test.to_csv(folder / "test.csv", index=False)
     groups = {"march": ["north", "south", "east", "west"], "april": ["north", "south", "east", "late"]}
     for month, names in groups.items():
-        frame[frame["provider"].isin(names)].to_csv(tmp_path / f"{month}.csv", index=False)
-    return tmp_path
+        frame[frame["provider"].isin(names)].to_csv(folder / f"{month}.csv", index=False)
+    return folder
 
 
 @pytest.fixture
-def march(fgsv_command, files):
-    """Return the folder after the valuation of March."""
-    code, _, notes = fgsv_command(
-        *["value", files / "march.csv", *COLUMNS, "--test", files / "test.csv", "--metric", "neg_log_loss"],
-        *[
-            "--budget",
-            300,
-            "--ledger",
-            files / "march.db",
-            "--payout",
-            1000,
-            "--pay-anyway",
-            "--out",
-            files / "march",
-        ],
-    )
-    assert code == 0, notes
+def files(tmp_path):
+    return write(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def valued(tmp_path_factory):
+    """Return the folder after the valuation of March, which every test copies."""
+    files = write(tmp_path_factory.mktemp("march"))
+    command = ["value", files / "march.csv", *COLUMNS, "--test", files / "test.csv", "--metric", "neg_log_loss"]
+    command += ["--budget", 300, "--ledger", files / "march.db", "--payout", 1000, "--pay-anyway"]
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in [*command, "--out", files / "march"]])
+    assert not end.value.code
     return files
+
+
+@pytest.fixture
+def march(valued, tmp_path):
+    return shutil.copytree(valued, tmp_path, dirs_exist_ok=True)
 
 
 def test_the_next_month_starts_from_the_last(fgsv_command, march):

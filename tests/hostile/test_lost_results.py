@@ -17,7 +17,7 @@ from fgsv.report import Result, write_result
 from fgsv.report.folder import _file_names, folder_of_run
 from fgsv.running.interrupts import held_interrupts
 
-OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 200]
+OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 60]
 FILES = ["report.html", "valuation.csv", "valuation.json"]
 
 
@@ -247,7 +247,7 @@ def test_a_request_to_end_keeps_the_valuation_so_far(fgsv_command, train, tmp_pa
     )
     before = signal.getsignal(number)
     model = ["--model", f"{tmp_path / 'own.py'}:Model", "--out", tmp_path / "o"]
-    code, text, notes = fgsv_command("value", train, *OPTIONS, *model)
+    code, text, notes = fgsv_command("value", train, *OPTIONS, "--budget", 200, *model)
     assert (code, "north" in text) == (1, True), notes
     kept = Result.load(tmp_path / "o" / "valuation.json")
     assert kept.interrupted
