@@ -91,7 +91,7 @@ def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
     copied = frame[(frame["publisher"] == "Field") & (frame["split"] == "train")].assign(publisher="Thief")
     path = written(pd.concat([frame, copied]), tmp_path / "copied.jsonl")
     code, printed, errors = fgsv_command(
-        "audit", path, *OPTIONS, "--budget", 100, "--audit-budget", 2100, "--parts", 2, "--json"
+        "audit", path, *OPTIONS, "--budget", 100, "--audit-budget", 1400, "--parts", 2, "--json"
     )
     assert code == 0, errors
     sections = {each["title"]: each for each in json.loads(printed)["audit"]["tables"]}
@@ -109,7 +109,7 @@ def test_passages_of_single_documents_can_be_left_out(fgsv_command, tmp_path):
     path = written(frame, tmp_path / "shared.jsonl")
     for options, expected in (([], True), (["--aggregate-only"], False)):
         code, printed, errors = fgsv_command(
-            "audit", path, *OPTIONS, "--budget", 60, "--audit-budget", 2100, "--parts", 2, "--json", *options
+            "audit", path, *OPTIONS, "--budget", 60, "--audit-budget", 1400, "--parts", 2, "--json", *options
         )
         assert code == 0, errors
         assert ("secret0 secret1" in printed) == expected
