@@ -16,7 +16,7 @@ demo: .venv/fgsv
 test: .venv/test
 	.venv/bin/ruff check src tests benchmarks docs tools
 	.venv/bin/ruff format --check src tests benchmarks docs tools
-	$(PY) -m pytest --collect-only -q >/dev/null & .venv/bin/mypy; found=$$?; wait; exit $$found
+	{ $(PY) -m pytest --collect-only -q; $(PY) -c 'import diffusers, peft'; } >/dev/null & .venv/bin/mypy; found=$$?; wait; exit $$found
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist worksteal
 
 hostile: .venv/test  ## every hostile case, campaigns at full length: forged records, kills, awkward files and games
