@@ -38,15 +38,15 @@ def run(*arguments):
 
 
 RUNS = {
-    "default": {"budget": 400},
+    "default": {"budget": 200},
     "stopped early": {"stderr": 0.2, "budget": 3000},
     "sampled, then enumerated": {"stderr": 1e-9, "budget": 2**13},
     "ended by the clock": {"max_seconds": 1e-9, "budget": 2**13},
     "enumerated": {"budget": 2**N},
-    "banzhaf": {"budget": 400, "semivalue": "beta(4, 1)"},
-    "algorithm 1": {"budget": 400, "method": "finite_difference", "threshold": 4},
-    "with costs": {"budget": 400, "cost": lambda sizes: 1 + sizes**0.5},
-    "small batches": {"budget": 400, "batch_size": 3, "seed": 5},
+    "banzhaf": {"budget": 200, "semivalue": "beta(4, 1)"},
+    "algorithm 1": {"budget": 200, "method": "finite_difference", "threshold": 4},
+    "with costs": {"budget": 200, "cost": lambda sizes: 1 + sizes**0.5},
+    "small batches": {"budget": 200, "batch_size": 3, "seed": 5},
     "group testing": {"budget": 400, "method": "group_testing"},
     "kernelshap": {"budget": 400, "method": "kernelshap"},
 }
