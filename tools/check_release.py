@@ -158,7 +158,7 @@ def check_wheel(column: Column, wheel: Path) -> None:
 
     def compare() -> None:
         names = set(zipfile.ZipFile(wheel).namelist())
-        expected = {name.removeprefix("src/") for name in tracked_files("src")}
+        expected = {name.removeprefix("src/") for name in tracked_files("src/fgsv")}
         metadata = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
         expected |= {f"{metadata}/licenses/{name}" for name in PROJECT["license-files"]}
         if expected - names:
