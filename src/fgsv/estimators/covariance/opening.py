@@ -211,7 +211,7 @@ class Opening:
                     f"the law recorded for the draws after {found.first} evaluations is not the one that the "
                     "recorded utilities lead to"
                 )
-            self.epochs[-1], self._latest = recorded, recorded.process
+            self.epochs[-1], self._latest = recorded, None
             if len(self.epochs) == 1:
                 self._pair(recorded.law)
                 self._bases = self._find_bases(recorded.first, recorded.process) if recorded.law.bases else None
@@ -436,19 +436,19 @@ class Opening:
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
-        closed, self._current = self._current or self._corrected(), None
-        if closed is not None:
-            self._closed.append(closed)
+        self._current = self._current or self._corrected()
+        if self._current is not None:
+            self._closed.append(self._current)
+        self._current = None
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
-        if beta.size or not self._plug_in:  # else values are stated by what is fitted to all, the best there is
-            self._latest = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
-        process = self._fitted_to_all()
+        process = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
         wanted = self._wanted(process, rng)
         first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
         self._sampler.new_epoch()
         n_chosen = max(0, min(end, CHOSEN[1]) - first) // 2 if self._choosing else 0
         law = divided(self._cells, wanted, self._cells.known(self.masks), end - first - n_chosen)
         self.epochs.append(Epoch(first, end, law, process, beta))
+        self._latest = None
 
     def _wanted(self, process: Process, rng: np.random.Generator) -> Floats:
         """Return (c,): the part of the next draws that each cell is to have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
@@ -60,13 +60,13 @@ class Process:
         """Return the process with these parameters."""
         return cls(len(parameters) - _FIRST_PLAYER, parameters, ranks)
 
-    @property
+    @cached_property
     def log_scale(self) -> Floats:
         """The logarithm of r(s) for s = 0..n."""
         scale: Floats = _log_share(self.n) * -self.parameters[_SLOPE]
         return scale + _hats(self.n) @ self.parameters[_FIRST_KNOT:_FIRST_PLAYER]
 
-    @property
+    @cached_property
     def rates(self) -> Floats:
         """The weights eta of the players, (n,)."""
         return np.asarray(np.exp(self.parameters[_RATE] + self.parameters[_FIRST_PLAYER:]))
@@ -84,7 +84,7 @@ class Process:
     def covariance(self, left: Masks, right: Masks) -> Floats:
         """Return the (m, M) covariances between coalitions, without the parts of their own."""
         pairs = _Pairs.of(left, right, self.n, self.ranks)
-        return sum(self._terms(pairs), self._curve(*pairs.sizes)[0][pairs.of_sizes])
+        return sum(self._terms(pairs), (pairs.trend + self._curve(*pairs.sizes)[0])[pairs.of_sizes])
 
     def variance(self, masks: Masks) -> Floats:
         """Return the (m,) variances of utilities of coalitions, with the parts of their own."""
@@ -96,8 +96,8 @@ class Process:
             common += np.exp(self.parameters[_STRONGEST]) * strongest.shared_with_itself(self.ranks, masks)
         return common + np.exp(2 * self.log_scale[sizes]) * (v[2] + v[1] * inside) + self.own_variance(sizes)
 
-    def _terms(self, pairs: _Pairs) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the trend, the overlap, the product, and what ranks add."""
+    def _terms(self, pairs: _Pairs) -> tuple[Floats, Floats, Floats]:
+        """Return the overlap, the product, and what ranks add."""
         p, scale = self.parameters, np.exp(self.log_scale)
         weighted = pairs.left * self.rates
         product = weighted @ pairs.right.T
@@ -111,7 +111,7 @@ class Process:
         scales *= np.exp(p[_OVERLAP])
         scales *= pairs.overlap
         by_rank = np.zeros(()) if self.ranks is None else np.exp(p[_STRONGEST]) * pairs.by_rank
-        return pairs.trend, scales, product, by_rank
+        return scales, product, by_rank
 
     def _curve(self, left: Ints, right: Ints) -> tuple[Floats, Floats]:
         """Return the curve between sizes and its derivative by log l, (u, v) each."""
@@ -163,11 +163,11 @@ class Process:
 
     def _cost(self, pairs: _Pairs, targets: Floats) -> tuple[float, Floats]:
         """Return the negative log of likelihood times prior, and its gradient."""
-        trend, overlap, product, by_rank = self._terms(pairs)
+        overlap, product, by_rank = self._terms(pairs)
         curve, by_length = self._curve(*pairs.sizes)
         sizes, p, m = pairs.left_sizes, self.parameters, len(targets)
         own = self.own_variance(sizes)
-        matrix = trend + curve[pairs.of_sizes]
+        matrix = (pairs.trend + curve)[pairs.of_sizes]
         matrix += overlap
         matrix += product
         if self.ranks is not None:
@@ -327,11 +327,12 @@ class _Pairs:
     right: Floats
     left_sizes: Ints
     right_sizes: Ints
-    trend: Floats
     sizes: tuple[Ints, Ints]
     """The sizes that there are, (u,) on the left and (v,) on the right."""
+    trend: Floats
+    """(u, v)"""
     of_sizes: tuple[Ints, Ints]
-    """Where tables over these have the pairs."""
+    """Where tables over sizes have the pairs."""
     has_size: Floats
     """(m, u): 1 where a coalition on the left has a size."""
     overlap: Floats
@@ -342,12 +343,12 @@ class _Pairs:
     @classmethod
     def of(cls, left: Masks, right: Masks, n: int, ranks: Ints | None = None) -> _Pairs:
         s, t = left.sum(axis=1), right.sum(axis=1)
-        trend = _TREND * (1 + np.outer(2 * s / n - 1, 2 * t / n - 1))
         (a, place), (b, its_place) = (np.unique(each, return_inverse=True) for each in (s, t))
-        of_sizes, has_size = np.ix_(place, its_place), (s[:, None] == a).astype(float)
+        of_sizes, has_size = (place[:, None], its_place[None]), (s[:, None] == a).astype(float)
+        trend = _TREND * (1 + np.outer(2 * a / n - 1, 2 * b / n - 1))
         overlap = _overlap(left, right, s, t, n)
         by_rank = np.zeros((1, 1)) if ranks is None else strongest.shared(ranks, left, right)
-        return cls(left.astype(float), right.astype(float), s, t, trend, (a, b), of_sizes, has_size, overlap, by_rank)
+        return cls(left.astype(float), right.astype(float), s, t, (a, b), trend, of_sizes, has_size, overlap, by_rank)
 
 
 def _overlap(left: Masks, right: Masks, s: Ints, t: Ints, n: int) -> Floats:
