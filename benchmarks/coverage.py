@@ -3,7 +3,8 @@
 Three games, 1,000 runs each: a sum of unanimity games; ridge regression with as many features as a small coalition
 has rows, where errors have heavy tails; and the accuracy of a logistic regression, which moves in steps. On request
 (`--games`) two more with heavy tails: ridge regression on other data, with six features (`features6`), and the first
-one as a game whose evaluations are not known to be cheap (`opened`).
+one as a game whose evaluations are not known to be cheap (`opened`). With `--uncorrected` also runs that stop at the
+first look at which the error is small enough, and get no weights for it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from scipy.stats import kurtosis, norm
 
 import fgsv
 from fgsv.experiments.repeats import run_all
+from fgsv.running.stopping import Progress
+from fgsv.running.targets import is_look
 
 RUNS_PER_TASK = 25
 
@@ -67,6 +70,19 @@ class Task:
     budget: int
     stderr: float | None
     learn: bool = False
+    uncorrected: bool = False
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """Stop when every standard error looks small enough, in a rule of one's own: values stay as they are."""
+
+    target: float
+
+    def __call__(self, progress: Progress) -> str | None:
+        """Return why to stop, or None to go on."""
+        small = is_look(progress) and progress.n_evaluations >= 66 and progress.valuation.stderr.max() <= self.target
+        return "every standard error is small" if small else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +104,10 @@ def measure(task: Task) -> Outcome:
     game = game_of(task.game)
     groups = np.arange(game.n_players) % 4
     options: dict[str, Any] = {"surrogate": True, "opening": False} if task.learn else {}
+    if task.stderr is not None:
+        options |= {"stop": FirstLook(task.stderr)} if task.uncorrected else {"stderr": task.stderr}
     results = [
-        fgsv.value(game, groups, budget=task.budget, stderr=task.stderr, seed=seed, **options)
+        fgsv.value(game, groups, budget=task.budget, seed=seed, **options)
         for seed in range(task.first_seed, task.first_seed + task.n_runs)
     ]
     return Outcome(
@@ -101,11 +119,11 @@ def measure(task: Task) -> Outcome:
 
 
 def repeat(
-    game: str, runs: int, budget: int, stderr: float | None, jobs: int, learn: bool = False, first_seed: int = 0
+    game: str, runs: int, budget: int, stderr: float | None, jobs: int, learn: bool = False, uncorrected: bool = False
 ) -> Outcome:
     """Run the default method `runs` times on several processes."""
     tasks = [
-        Task(game, first_seed + start, min(RUNS_PER_TASK, runs - start), budget, stderr, learn)
+        Task(game, start, min(RUNS_PER_TASK, runs - start), budget, stderr, learn, uncorrected)
         for start in range(0, runs, RUNS_PER_TASK)
     ]
     parts = run_all(measure, tasks, jobs=jobs, label=f"{game}, {'budget' if stderr is None else 'stderr'}")
@@ -117,12 +135,27 @@ def repeat(
     )
 
 
-def summarise(game: str, stop: str, outcome: Outcome) -> dict[str, Any]:
-    """Return coverage pooled over groups, and the z-scores of the mean errors of groups and players."""
+def errors_of_groups(game: str, outcome: Outcome) -> np.ndarray:
+    """Return (r, K)."""
+    errors = outcome.values - truth_of(game)
+    return np.stack([errors[:, np.arange(errors.shape[1]) % 4 == k].sum(axis=1) for k in range(4)], axis=1)
+
+
+def summarise(game: str, stop: str, outcome: Outcome, fixed: Outcome | None = None) -> dict[str, Any]:
+    """Return coverage pooled over groups, and the mean errors of groups and players, in several units.
+
+    A stopped run and one with a fixed budget (`fixed`) that have a seed in common have draws in common. What their
+    errors have in common is chance, since the second kind is unbiased: without it, the bias of the first shows
+    sooner.
+    """
     errors = outcome.values - truth_of(game)
     runs, n = errors.shape
-    groups = np.stack([errors[:, np.arange(n) % 4 == k].sum(axis=1) for k in range(4)], axis=1)
+    groups = errors_of_groups(game, outcome)
     inside = (np.abs(groups) <= outcome.half_widths).mean(axis=1)
+    own = groups.copy()
+    if fixed is not None:
+        for error, chance in zip(own.T, errors_of_groups(game, fixed).T, strict=True):
+            error -= np.cov(error, chance)[0, 1] / chance.var(ddof=1) * chance
     # the largest of n z-scores that chance exceeds once in a hundred benchmarks
     limit = float(norm.isf(0.005 / n))
     return {
@@ -136,6 +169,8 @@ def summarise(game: str, stop: str, outcome: Outcome) -> dict[str, Any]:
         "coverage_stderr": inside.std(ddof=1) / np.sqrt(runs),
         "group_z": np.abs(_z(groups)).max(),
         "group_bias": np.abs(groups.mean(axis=0) / groups.std(axis=0, ddof=1)).max(),
+        "stop_bias": np.nan if fixed is None else np.abs(own.mean(axis=0) / groups.std(axis=0, ddof=1)).max(),
+        "its_chance": (own.std(axis=0, ddof=1) / groups.std(axis=0, ddof=1)).max() / np.sqrt(runs),
         "player_z": np.abs(_z(errors)).max(),
         "chance_z": limit,
     }
@@ -164,6 +199,7 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--learn", action="store_true", help="also where evaluations are cheap; without the opening")
+    parser.add_argument("--uncorrected", action="store_true", help="also stops without weights for the replicates")
     parser.add_argument("--out", type=Path, default=Path("bench-out/coverage"))
     arguments = parser.parse_args()
     runs, budget, jobs, learn = arguments.runs, arguments.budget, arguments.jobs, arguments.learn
@@ -173,13 +209,17 @@ def main() -> None:
         rows.append(summarise(game, "budget", fixed))
         # a target that is met after about as many evaluations, sooner or later as the data has it
         target = float(np.median(fixed.stderr.max(axis=1)))
-        stopped = repeat(game, runs, 8 * budget, target, jobs, learn, first_seed=10 * runs)
-        rows.append(summarise(game, f"stderr={target:.3g}", stopped))
+        for uncorrected in (False, True)[: 1 + arguments.uncorrected]:
+            stopped = repeat(game, runs, 8 * budget, target, jobs, learn, uncorrected)
+            name = f"{'first look at ' if uncorrected else ''}stderr={target:.3g}"
+            rows.append(summarise(game, name, stopped, fixed))
         size, heaviest = tails(game)
         print(f"{game}: excess kurtosis of U up to {heaviest:.3g} (at size {size})")
     table = pd.DataFrame(rows)
     print(table.to_string(index=False, float_format=lambda x: f"{x:.4g}"))
     print("coverage: of nominal 95% intervals, pooled over four groups (coverage_stderr: its standard error)")
+    print("group_bias: the largest mean error of a group, over the deviation of errors; chance is 1/sqrt(runs)")
+    print("stop_bias: the same less what it has in common with runs of the same seeds and a fixed budget; its_chance")
     print("group_z, player_z: the largest |mean error| over its standard error; if unbiased, 99% are below chance_z")
     arguments.out.mkdir(parents=True, exist_ok=True)
     table.to_csv(arguments.out / "coverage.csv", index=False)

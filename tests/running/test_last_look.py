@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
+from scipy.stats import binom
 
 import fgsv
 from fgsv.partition import Partition
-from fgsv.running.last_look import by_the_others, stop_shares
+from fgsv.running.last_look import SKEWNESS_LEFT, by_the_others, stop_shares
 from fgsv.valuation import End, Reason, Valuation
 
 RUNS, REPLICATES, ENOUGH = 800, 32, 1024
+STREAMS = 4  # deviations are about the means of eight replicates
 LOOKS = 32 * np.ceil(480 / 32 * 1.2 ** np.arange(12)).astype(int)
 
 
@@ -37,9 +39,13 @@ def test_a_stop_at_a_target_leaves_the_mean_of_skewed_samples_where_it_is():
     draws = (np.exp(rng.normal(size=(RUNS, LOOKS[-1]))) - np.exp(0.5)) / np.sqrt(np.exp(2) - np.exp(1))
     sums = np.cumsum(draws.reshape(RUNS, -1, REPLICATES), axis=1)[:, LOOKS // REPLICATES - 1]
     means = sums.sum(axis=2) / LOOKS
-    deviations = (sums - sums.mean(axis=2, keepdims=True)) / LOOKS[:, None] * np.sqrt(REPLICATES / (REPLICATES - 1))
+    by_stream = sums.reshape(RUNS, len(LOOKS), STREAMS, -1)
+    deviations = by_stream - by_stream.mean(axis=3, keepdims=True)
+    deviations *= np.sqrt(REPLICATES / (REPLICATES - STREAMS)) / LOOKS[:, None, None]
+    deviations = deviations.reshape(sums.shape)
     squares = deviations**2
     shares = squares / squares.sum(axis=2, keepdims=True)
+    weights = 1 + shares / (1 - shares) / SKEWNESS_LEFT
     target = ENOUGH**-0.5
 
     def bias_at(met, at_stop):
@@ -55,10 +61,18 @@ def test_a_stop_at_a_target_leaves_the_mean_of_skewed_samples_where_it_is():
         return by_the_others(valuation, stop_shares(valuation, valuation.stderr)).values[0]
 
     plain, least = bias_at(squares.sum(axis=2) <= target**2, lambda run, k: means[run, k])
-    stopped, most = bias_at((squares / (1 - shares)).sum(axis=2) <= target**2, corrected)
+    stopped, most = bias_at((squares * weights).sum(axis=2) <= target**2, corrected)
     assert plain < -0.12
-    assert abs(stopped) < 0.05
+    assert abs(stopped) < 0.03
     assert most < 1.2 * least
+
+
+def test_about_the_mean_of_eight_replicates_this_much_skewness_is_left():
+    p, ones = 0.1, np.arange(9)
+    mean = ones / 8
+    third = (ones * (1 - mean) ** 3 - (8 - ones) * mean**3) / 8 * (8 / 7) ** 1.5  # scaled as deviations are
+    left = binom.pmf(ones, 8, p) @ third / (p * (1 - p) * (1 - 2 * p))
+    np.testing.assert_allclose(SKEWNESS_LEFT, left)
 
 
 def test_the_error_of_a_stop_is_the_one_that_is_compared_with_the_target():
@@ -74,7 +88,8 @@ def test_the_error_of_a_stop_is_the_one_that_is_compared_with_the_target():
     np.testing.assert_array_equal(shares, met.stop_shares)
     weighted = by_the_others(plain, shares)
     np.testing.assert_array_equal(weighted.player_values, met.player_values)
-    moved = (plain.group_deviations * (shares / (1 - shares))[:, None, None]).sum(axis=0)[:, 0]
+    more = shares / (1 - shares) / SKEWNESS_LEFT
+    moved = (plain.group_deviations * more[:, None, None]).sum(axis=0)[:, 0]
     np.testing.assert_allclose(met.values - plain.values, moved, atol=1e-6)
 
 
@@ -104,4 +119,4 @@ def test_an_error_that_one_replicate_has_alone_is_not_known():
     valuation = sample_mean(1.0, alone.astype(np.float32), 100)
     stopped = by_the_others(valuation, stop_shares(valuation, valuation.stderr))
     assert np.isfinite(stopped.values).all()
-    np.testing.assert_allclose(stopped.stderr, 10, rtol=1e-3)
+    np.testing.assert_allclose(stopped.stderr, 10 / np.sqrt(SKEWNESS_LEFT), rtol=1e-3)

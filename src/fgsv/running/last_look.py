@@ -4,7 +4,8 @@ A sample that happens to lack large utilities has a small error, and stops early
 dilutes them. So values are biased at a stop, where the distribution of utilities is skewed and has heavy tails. Let
 h_r be the share of replicate r in the variance that the run stopped at. The others alone would have stopped at about
 1 - h_r of the evaluations, whatever r had drawn by then. To give each replicate the weight 1 / (1 - h_r) takes back
-its own say in the stop.
+its own say in the stop: the values move by a third moment of the replicates. About a mean of few replicates that is
+too small, and is divided by what is left of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 from fgsv.types import Floats
 from fgsv.valuation import Valuation
 
+SKEWNESS_LEFT = 6 / np.sqrt(8 * 7)
+"""Of the skewness of replicates, about the mean of P = 8 of them: (P - 2) / sqrt(P (P - 1)). The default method has
+so many in each stream."""
 LEAST_SHARE = 1e-6
 """Of the other replicates in an error. Where one has it all, errors grow a thousandfold and meet no target."""
 
@@ -40,19 +44,19 @@ def stop_shares(valuation: Valuation, widths: Floats) -> Floats | None:
 def by_the_others(valuation: Valuation, shares: Floats | None) -> Valuation:
     """Return the valuation as if each replicate had been stopped by the others alone.
 
-    With d_r the deviation of a replicate, the values move by the sum of d_r h_r / (1 - h_r), and the deviations
-    become d_r / sqrt(1 - h_r). Both are linear in the players, so that groups stay sums.
+    With d_r the deviation of a replicate and w_r = h_r / (1 - h_r) / SKEWNESS_LEFT, the values move by the sum of
+    w_r d_r, and the deviations become sqrt(1 + w_r) d_r. Both are linear in the players, so that groups stay sums.
     """
     deviations: NDArray[np.floating] | None = valuation.deviations
     if shares is None or deviations is None or valuation.player_values is None or len(deviations) != len(shares):
         return valuation
-    others = np.maximum(1 - shares, LEAST_SHARE)
+    more = shares / np.maximum(1 - shares, LEAST_SHARE) / SKEWNESS_LEFT
     moved = np.zeros(deviations.shape[1:])
-    for deviation, share, rest in zip(deviations, shares, others, strict=True):
-        moved += deviation.astype(float) * (share / rest)
+    for deviation, weight in zip(deviations, more, strict=True):
+        moved += deviation.astype(float) * weight
     if valuation.efficient:
         moved -= moved.mean(axis=0)  # zero but for the rounding of deviations
-    scale = (1 / np.sqrt(others)).astype(deviations.dtype)
+    scale = np.sqrt(1 + more).astype(deviations.dtype)
     found = replace(
         valuation,
         player_values=valuation.player_values + moved.reshape(valuation.player_values.shape),

@@ -36,16 +36,17 @@ def choose(
     masks, weights = _candidates(target, rng)
     sizes = masks.sum(axis=1)
     root, _ = inverse_root(process, known)
+    # each row takes its outer product off the covariance: what is known first, then what is chosen
     explained = root @ process.covariance(known, masks)
-    covariance = process.covariance(masks, masks) - explained.T @ explained
+    covariance = process.covariance(masks, masks)
+    with_values = weights.T @ covariance - (weights.T @ explained.T) @ explained
+    variance = np.maximum(np.diag(covariance) - (explained**2).sum(axis=0), 0.0)
     own = process.own_variance(sizes)
-    with_values = weights.T @ covariance
     names = np.array(listed(masks))
     left = ~np.isin(names, listed(known))
     found: list[int] = []
     while len(found) < count and left.any():
-        variance = np.maximum(np.diag(covariance), 0.0) + own
-        gain = np.where(left, (with_values**2).sum(axis=0) / variance / cost[sizes], -1.0)
+        gain = np.where(left, (with_values**2).sum(axis=0) / (variance + own) / cost[sizes], -1.0)
         place = int(gain.argmax())
         if recorded is not None:
             same = names == (recorded[len(found)] if len(found) < len(recorded) else "")
@@ -54,9 +55,11 @@ def choose(
             place = int(same.argmax())
         found.append(place)
         left &= names != names[place]
-        by_one = covariance[place] / np.sqrt(variance[place])
-        with_values -= np.outer(with_values[:, place] / np.sqrt(variance[place]), by_one)
-        covariance -= np.outer(by_one, by_one)
+        scale = np.sqrt(variance[place] + own[place])
+        by_one = (covariance[place] - explained[:, place] @ explained) / scale
+        with_values -= np.outer(with_values[:, place] / scale, by_one)
+        variance = np.maximum(variance - by_one**2, 0.0)
+        explained = np.concatenate([explained, by_one[None]])
     return masks[found]
 
 

@@ -60,13 +60,13 @@ class Process:
         """Return the process with these parameters."""
         return cls(len(parameters) - _FIRST_PLAYER, parameters, ranks)
 
-    @property
+    @cached_property
     def log_scale(self) -> Floats:
         """The logarithm of r(s) for s = 0..n."""
         scale: Floats = _log_share(self.n) * -self.parameters[_SLOPE]
         return scale + _hats(self.n) @ self.parameters[_FIRST_KNOT:_FIRST_PLAYER]
 
-    @property
+    @cached_property
     def rates(self) -> Floats:
         """The weights eta of the players, (n,)."""
         return np.asarray(np.exp(self.parameters[_RATE] + self.parameters[_FIRST_PLAYER:]))
@@ -83,7 +83,8 @@ class Process:
 
     def covariance(self, left: Masks, right: Masks) -> Floats:
         """Return the (m, M) covariances between coalitions, without the parts of their own."""
-        return sum(self._terms(_Pairs.of(left, right, self.n, self.ranks)), np.zeros(()))
+        pairs = _Pairs.of(left, right, self.n, self.ranks)
+        return sum(self._terms(pairs), (pairs.trend + self._curve(*pairs.sizes)[0])[pairs.of_sizes])
 
     def variance(self, masks: Masks) -> Floats:
         """Return the (m,) variances of utilities of coalitions, with the parts of their own."""
@@ -95,8 +96,8 @@ class Process:
             common += np.exp(self.parameters[_STRONGEST]) * strongest.shared_with_itself(self.ranks, masks)
         return common + np.exp(2 * self.log_scale[sizes]) * (v[2] + v[1] * inside) + self.own_variance(sizes)
 
-    def _terms(self, pairs: _Pairs) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """Return the trend, the curve, the overlap, the product, and what ranks add."""
+    def _terms(self, pairs: _Pairs) -> tuple[Floats, Floats, Floats]:
+        """Return the overlap, the product, and what ranks add."""
         p, scale = self.parameters, np.exp(self.log_scale)
         weighted = pairs.left * self.rates
         product = weighted @ pairs.right.T
@@ -110,13 +111,12 @@ class Process:
         scales *= np.exp(p[_OVERLAP])
         scales *= pairs.overlap
         by_rank = np.zeros(()) if self.ranks is None else np.exp(p[_STRONGEST]) * pairs.by_rank
-        return pairs.trend, self._curve[0][pairs.of_sizes], scales, product, by_rank
+        return scales, product, by_rank
 
-    @cached_property
-    def _curve(self) -> tuple[Floats, Floats]:
-        """(n + 1, n + 1): the curve between sizes, and its derivative by log l."""
+    def _curve(self, left: Ints, right: Ints) -> tuple[Floats, Floats]:
+        """Return the curve between sizes and its derivative by log l, (u, v) each."""
         p, logit = self.parameters, _logit(self.n)
-        distance = np.abs(logit[:, None] - logit) * (np.sqrt(3) / np.exp(p[_LENGTH]))
+        distance = np.abs(logit[left, None] - logit[right]) * (np.sqrt(3) / np.exp(p[_LENGTH]))
         decay = np.exp(p[_CURVE] - distance)
         return (1 + distance) * decay, distance**2 * decay
 
@@ -163,10 +163,11 @@ class Process:
 
     def _cost(self, pairs: _Pairs, targets: Floats) -> tuple[float, Floats]:
         """Return the negative log of likelihood times prior, and its gradient."""
-        trend, curve, overlap, product, by_rank = self._terms(pairs)
+        overlap, product, by_rank = self._terms(pairs)
+        curve, by_length = self._curve(*pairs.sizes)
         sizes, p, m = pairs.left_sizes, self.parameters, len(targets)
         own = self.own_variance(sizes)
-        matrix = trend + curve
+        matrix = (pairs.trend + curve)[pairs.of_sizes]
         matrix += overlap
         matrix += product
         if self.ranks is not None:
@@ -186,7 +187,7 @@ class Process:
         slope *= 0.5
         gradient = np.zeros_like(p)
         by_sizes = pairs.has_size.T @ (slope @ pairs.has_size)
-        gradient[_CURVE], gradient[_LENGTH] = ((by_sizes * each).sum() for each in self._curve)
+        gradient[_CURVE], gradient[_LENGTH] = ((by_sizes * each).sum() for each in (curve, by_length))
         overlap *= slope
         product *= slope
         by_overlap, by_product = overlap, product
@@ -270,18 +271,25 @@ class Process:
 
         # upwards while (k/n) a_i < (1 - k/n) b_i, downwards from n - 1 to there
         turn = np.ceil(n * outside / (inside + outside)).astype(np.int64)
-        without = means[0][:, None] / outside
+        first, last = int(turn.min()), int(turn.max())
+        without, below = means[0][:, None] / outside, np.empty_like(inside)
         add(0, without)
-        for k in range(1, int(turn.max())):
-            without = (means[k][:, None] - k / n * inside * without) / ((1 - k / n) * outside)
-            if k >= turn.min():
+        for k in range(1, last):
+            np.multiply(inside, k / n, out=below)
+            below *= without
+            np.subtract(means[k][:, None], below, out=without)
+            without /= np.multiply(outside, 1 - k / n, out=below)
+            if k >= first:
                 without[k >= turn] = 0.0
             add(k, without)
-        without = means[n][:, None] / inside
-        for k in range(n - 1, int(turn.min()) - 1, -1):
+        np.divide(means[n][:, None], inside, out=without)
+        for k in range(n - 1, first - 1, -1):
             if k < n - 1:
-                without = (means[k + 1][:, None] - (1 - (k + 1) / n) * outside * without) / ((k + 1) / n * inside)
-            if k < turn.max():
+                np.multiply(outside, 1 - (k + 1) / n, out=below)
+                below *= without
+                np.subtract(means[k + 1][:, None], below, out=without)
+                without /= np.multiply(inside, (k + 1) / n, out=below)
+            if k < last:
                 without[k < turn] = 0.0
             add(k, without)
         values[there] += found
@@ -308,7 +316,7 @@ class Process:
         """Return (n - 1, m): trend and curve between the sizes 1..n-1 and these."""
         n, inner = self.n, np.arange(1, self.n)
         trend = _TREND * (1 + np.outer(2 * inner / n - 1, 2 * sizes / n - 1))
-        return np.asarray(trend + self._curve[0][np.ix_(inner, sizes)])
+        return np.asarray(trend + self._curve(inner, sizes)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,11 +327,14 @@ class _Pairs:
     right: Floats
     left_sizes: Ints
     right_sizes: Ints
+    sizes: tuple[Ints, Ints]
+    """The sizes that there are, (u,) on the left and (v,) on the right."""
     trend: Floats
+    """(u, v)"""
     of_sizes: tuple[Ints, Ints]
     """Where tables over sizes have the pairs."""
     has_size: Floats
-    """(m, n + 1): 1 where a coalition on the left has a size."""
+    """(m, u): 1 where a coalition on the left has a size."""
     overlap: Floats
     """The set kernel; nothing at the ends."""
     by_rank: Floats
@@ -332,23 +343,27 @@ class _Pairs:
     @classmethod
     def of(cls, left: Masks, right: Masks, n: int, ranks: Ints | None = None) -> _Pairs:
         s, t = left.sum(axis=1), right.sum(axis=1)
-        trend = _TREND * (1 + np.outer(2 * s / n - 1, 2 * t / n - 1))
-        has_size = (s[:, None] == np.arange(n + 1)).astype(float)
+        (a, place), (b, its_place) = (np.unique(each, return_inverse=True) for each in (s, t))
+        of_sizes, has_size = (place[:, None], its_place[None]), (s[:, None] == a).astype(float)
+        trend = _TREND * (1 + np.outer(2 * a / n - 1, 2 * b / n - 1))
         overlap = _overlap(left, right, s, t, n)
         by_rank = np.zeros((1, 1)) if ranks is None else strongest.shared(ranks, left, right)
-        return cls(left.astype(float), right.astype(float), s, t, trend, np.ix_(s, t), has_size, overlap, by_rank)
+        return cls(left.astype(float), right.astype(float), s, t, (a, b), trend, of_sizes, has_size, overlap, by_rank)
 
 
 def _overlap(left: Masks, right: Masks, s: Ints, t: Ints, n: int) -> Floats:
+    """Return the set kernel, 1 / [(c_s c_t - d_s d_t - z) g_s g_t], from one product of matrices."""
     kernel = SetKernel.of(n)
     found = np.zeros((len(s), len(t)))
     rows, columns = np.flatnonzero(s % n), np.flatnonzero(t % n)
-    a, b = s[rows], t[columns]
-    common = left[rows].astype(float) @ right[columns].T.astype(float)
-    z = (n * common - np.outer(a, b)) / np.sqrt(np.outer(a * (n - a), b * (n - b)))
-    c, d, g = kernel.c, kernel.d, kernel.g
-    lift = np.outer(c[a - 1], c[b - 1]) - np.outer(d[a - 1], d[b - 1])
-    found[np.ix_(rows, columns)] = 1 / ((lift - z) * np.outer(g[a - 1], g[b - 1]))
+
+    def factors(masks: Masks, sizes: Ints, sign: float) -> Floats:
+        c, d, g = (each[sizes - 1, None] for each in (kernel.c, kernel.d, kernel.g))
+        apart = (masks - sizes[:, None] / n) * np.sqrt(n / (sizes * (n - sizes)))[:, None]
+        return np.concatenate([c, sign * d, sign * apart], axis=1) * g
+
+    product = factors(left[rows], s[rows], -1.0) @ factors(right[columns], t[columns], 1.0).T
+    found[np.ix_(rows, columns)] = 1 / product
     return found
 
 
