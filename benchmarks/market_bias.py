@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import f
+from scipy.stats import f, norm
 
 import fgsv
 from fgsv.experiments.repeats import run_all
@@ -57,19 +57,20 @@ class Task:
     seeds: range
 
 
-def measure(task: Task) -> tuple[np.ndarray, np.ndarray]:
-    """Return (m, n) errors of the players' values, over old and new draws, and whether intervals held."""
+def measure(task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (m, n) errors of the players' values, over old and new draws, standard errors, and half-widths."""
     before, after = (game_of(task.name, players) for players in SHIFTS[task.shift])
     truth = truth_of(task.name, SHIFTS[task.shift][1])
-    errors, inside = [], []
+    errors, stated, widths = [], [], []
     for seed in task.seeds:
         with tempfile.TemporaryDirectory() as folder:
             ledger = Path(folder) / "old.db"
             fgsv.value(before, budget=OLD_LENGTH, seed=seed, ledger=ledger)
             found = fgsv.value(after, budget=NEW, seed=10**6 + seed, start=ledger)
         errors.append(found.values - truth)
-        inside.append(np.abs(errors[-1]) <= found.half_width(0.95))
-    return np.array(errors), np.array(inside)
+        stated.append(found.stderr)
+        widths.append(found.half_width(0.95))
+    return np.array(errors), np.array(stated), np.array(widths)
 
 
 def rows(runs: int, jobs: int, at_once: int = 20) -> Iterator[pd.DataFrame]:
@@ -79,11 +80,12 @@ def rows(runs: int, jobs: int, at_once: int = 20) -> Iterator[pd.DataFrame]:
         for shift in SHIFTS:
             tasks = [Task(name, shift, range(start, min(start + at_once, runs))) for start in starts]
             found = run_all(measure, tasks, jobs=jobs, label=f"{name}, {shift}")
-            errors, inside = (np.concatenate([each[k] for each in found]) for k in range(2))
-            yield pd.DataFrame([{"game": name, "shift": shift} | _summary(errors, inside)])
+            summary = _summary(*(np.concatenate(each) for each in zip(*found, strict=True)))
+            yield pd.DataFrame([{"game": name, "shift": shift} | summary])
 
 
-def _summary(errors: np.ndarray, inside: np.ndarray) -> dict[str, float]:
+def _summary(errors: np.ndarray, stated: np.ndarray, widths: np.ndarray) -> dict[str, float]:
+    inside = np.abs(errors) <= widths
     mean, spread = errors.mean(axis=0), errors.std(axis=0, ddof=1)
     # Hotelling's test; errors add up to nothing, so that those of all players but one say everything
     free, p = errors[:, :-1], errors.shape[1] - 1
@@ -97,4 +99,6 @@ def _summary(errors: np.ndarray, inside: np.ndarray) -> dict[str, float]:
         "error of that": 1 / np.sqrt(len(errors)),
         "coverage": inside.mean(),
         "coverage, error": inside.mean(axis=1).std(ddof=1) / np.sqrt(len(inside)),
+        "error over standard error": np.sqrt((errors**2).mean() / (stated**2).mean()),
+        "coverage, normal quantiles": (np.abs(errors) <= norm.ppf(0.975) * stated).mean(),
     }
