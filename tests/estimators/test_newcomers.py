@@ -1,13 +1,14 @@
 """Draws with newcomers that are made of draws of earlier runs."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fgsv
 from fgsv.estimators.covariance import newcomers, opening
-from fgsv.estimators.covariance.correction import Target, _with_mates, inverse_root
+from fgsv.estimators.covariance.correction import COUPLING, Target, _with_mates, inverse_root
 from fgsv.estimators.covariance.design import Cells, Law, Sampler
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.opening import Opening
@@ -119,15 +120,21 @@ def market(players):
     return fgsv.Game(lambda masks: UTILITIES[masks @ bits], len(bits), frame="market", players=names)
 
 
-def test_new_draws_are_made_of_old_ones_and_move_the_estimate_by_their_influence(tmp_path, small):
-    """The estimate is linear in utilities, those of bases included, which count three times."""
+def opened(tmp_path):
+    """Return the opening of a run where two joined, after two rounds."""
     march, after = tmp_path / "march.db", market(range(12))
     fgsv.value(market(range(2, 12)), budget=60, ledger=march, progress=False)
-    ends = UTILITIES[[0, -1], None]
-    found = Opening(Problem(12, ends, Partition.of([0] * 12), known=known(after, [march])), Proxy.nothing(12, 1))
+    problem = Problem(12, UTILITIES[[0, -1], None], Partition.of([0] * 12), known=known(after, [march]))
+    found = Opening(problem, Proxy.nothing(12, 1))
     for number in range(2):
         draws = found.draw(np.random.default_rng(number))
         found.update(draws, after.function(draws.coalitions.masks())[:, None])
+    return found
+
+
+def test_new_draws_are_made_of_old_ones_and_move_the_estimate_by_their_influence(tmp_path, small):
+    """The estimate is linear in utilities, those of bases included, which count three times."""
+    found, ends = opened(tmp_path), UTILITIES[[0, -1], None]
     old = found.masks[: 2 + found.n_known]
     mates = found._bases.mates(found.masks, found.epochs[0].first, found._cells)
     made = np.flatnonzero(mates[len(old) :] >= 0) + len(old)
@@ -142,6 +149,22 @@ def test_new_draws_are_made_of_old_ones_and_move_the_estimate_by_their_influence
     beyond = found._beyond(found.epochs[0].beta)[2:, 0]
     expected = found.influence(partition).T @ beyond + np.diff(ends, axis=0)[0, 0] * partition.sizes / 12
     np.testing.assert_allclose(partition.sums(values)[:, 0], expected, atol=1e-9)
+
+
+def test_a_draw_and_its_base_are_one_term_of_the_error(tmp_path, small):
+    """Variance to expect if utilities are white noise: what is stated, against how far each utility moves values."""
+    found = opened(tmp_path)
+    found.estimate()
+    number, rows, processes, bases = found._processes[0]
+    bases = [replace(each, c=np.ones(len(each.c))) for each in bases]
+    correction = found._correct(number, rows, np.eye(len(rows))[:, 2:], processes, bases)
+    every = (np.arange(1, 2**12 - 1)[:, None] >> np.arange(12)) & 1 == 1
+    true, drawn = (
+        found._target.coefficients(masks) / found._cells.of_size[found._cells.of(masks), None]
+        for masks in (every, found.masks[rows[2:]])
+    )
+    actual = ((correction.values.T - drawn) ** 2).sum() + (true**2).sum() - (drawn**2).sum()
+    assert (correction.deviations**2).sum() / COUPLING**2 == pytest.approx(actual, rel=0.08)
 
 
 def test_what_is_subtracted_and_added_has_the_mean_zero(tmp_path, small):

@@ -178,7 +178,9 @@ def correct(
         found += weights[inside].T @ by_own
     terms = COUPLING * np.concatenate(deviations)
     if pairing is not None or bases:  # a draw may count as itself, for its partner, and by what is made of it
-        each, place = np.unique(np.concatenate(rows_of), return_inverse=True)
+        rows = np.concatenate(rows_of)
+        mate = np.append(mates, np.full(len(values) - len(masks), -1))[rows]
+        each, place = np.unique(np.where(mate >= 0, np.minimum(mate, rows), rows), return_inverse=True)
         by_row = np.zeros((len(each), *terms.shape[1:]))
         np.add.at(by_row, place, terms)
         terms = by_row
