@@ -16,7 +16,16 @@ TARGET = re.compile(r"`make ([\w-]+)`")
 NAME = re.compile(r"\bfgsv(?:\.[A-Za-z_]\w*)+")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
 OF_OTHERS = {"--games", "--rows", "--methods", "--variants", "--bias", "--open", "--quick", "--runs", "--help"}
-OF_OTHERS |= {"--trainings", "--only", "--learn", "--markdown", "--plug-in", "--no-deps", "--wheel-dir"}
+OF_OTHERS |= {
+    "--trainings",
+    "--only",
+    "--learn",
+    "--markdown",
+    "--plug-in",
+    "--uncorrected",
+    "--no-deps",
+    "--wheel-dir",
+}
 """Options of the benchmarks, the one that every program has, and those of pip."""
 
 
