@@ -134,6 +134,7 @@ def measure(task: Task) -> list[tuple[str, str, int, str, int, float, float, flo
         for part in PARTS:
             new = new_evaluations(part)
             add("started", new, start=ledger)
+            add("plug-in", new, start=ledger, plug_in=True)
             add("fresh", new)
     return lines
 
@@ -175,7 +176,7 @@ def run(names: list[str], shifts: list[str], runs: int, jobs: int) -> pd.DataFra
 def table(lines: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each game, shift and number of new evaluations: ratios of errors with standard errors.
 
-    Those of the pivot and delta methods are over the fresh run of the old length too.
+    Those of values that are not corrected, and of the pivot and delta methods, are over the fresh run of the old length.
     """
     rows = []
     for (game, shift), cell in lines.groupby(["game", "shift"], sort=False):
@@ -189,7 +190,7 @@ def table(lines: pd.DataFrame) -> pd.DataFrame:
             row = {"game": game, "shift": shift, "new": new, "runs": len(whole), "error": np.sqrt(started.mean())}
             for name, other in ((f"over fresh {OLD_LENGTH}", whole), ("over fresh", square["fresh", new])):
                 row[name], row[f"{name}, error"] = ratio(started, other)
-            for kind in ("pivot", "delta"):
+            for kind in ("plug-in", "pivot", "delta"):
                 theirs = square.get((kind, new), np.zeros(0))
                 row[kind] = ratio(theirs, whole)[0] if len(theirs) == len(whole) else np.nan
             rows.append(row | {"coverage": own["coverage"].mean(), "seconds": own["seconds"].mean()})
