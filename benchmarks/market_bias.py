@@ -13,6 +13,7 @@ import pandas as pd
 from scipy.stats import f, norm
 
 import fgsv
+from benchmarks.few_games import load
 from fgsv.experiments.repeats import run_all
 
 N = 18
@@ -23,16 +24,17 @@ SHIFTS = {
     "one leaves, two join": (range(N - 2), range(1, N)),
 }
 """The players of the old game and of the new one, some of eighteen: large enough that old draws have partners."""
-GAMES = "noise", "unanimity"
+GAMES = "noise", "unanimity", "clinics"
 
 
 @cache
 def everybody(name: str) -> np.ndarray:
-    """Return the utilities of all coalitions: without structure, or of a sum of unanimity games."""
+    """Return the utilities of all coalitions: noise, a sum of unanimity games, or ridge regression."""
     if name == "noise":
         return np.random.default_rng(0).exponential(size=2**N) ** 2
     masks = (np.arange(2**N)[:, None] >> np.arange(N)) & 1 == 1
-    return np.asarray(fgsv.games.SumOfUnanimity(N, seed=1)(masks))
+    game = fgsv.games.SumOfUnanimity(N, seed=1) if name == "unanimity" else load("clinics18")[0]
+    return np.asarray(game(masks)).reshape(-1)
 
 
 @cache

@@ -176,7 +176,7 @@ def run(names: list[str], shifts: list[str], runs: int, jobs: int) -> pd.DataFra
 def table(lines: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each game, shift and number of new evaluations: ratios of errors with standard errors.
 
-    Those of values that are not corrected, and of the pivot and delta methods, are over the fresh run of the old length.
+    Those of uncorrected values, and of the pivot and delta methods, are over the fresh run of the old length.
     """
     rows = []
     for (game, shift), cell in lines.groupby(["game", "shift"], sort=False):

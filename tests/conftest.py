@@ -32,6 +32,8 @@ SLOW = {
     "test_killed_audit.py",
     "test_page_in_browser.py",
     "test_proxy.py",
+    "test_started.py",
+    "test_stops.py",
     "test_torture.py",
     "test_workers.py",
 }
@@ -49,6 +51,7 @@ TORCH = {
     "test_language_network.py",
     "test_likelihood.py",
     "test_names_in_docs.py",
+    "test_public_names.py",
     "test_small_model.py",
     "test_torch.py",
     "test_training_plan.py",
@@ -66,8 +69,27 @@ WHOLE_OPENING = {
 
 
 def pytest_collection_modifyitems(items):
-    """Start with the files that need torch, then the slow ones, so that the workers of pytest-xdist end together."""
-    items.sort(key=lambda item: (item.path.name not in TORCH, item.path.name not in SLOW))
+    """Let the workers of pytest-xdist end together.
+
+    Each gets a part of the list, and those that are done steal from the ends of the others' parts. So every part
+    begins with what is slow, and the first with what needs torch.
+    """
+    parts = [[] for _ in range(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))]
+    slow = sorted({item.path for item in items if item.path.name in SLOW - TORCH})
+    rest = []
+    for item in items:
+        if item.path.name in TORCH:
+            parts[0].append(item)
+        elif item.path in slow:
+            parts[-1 - slow.index(item.path) % max(1, len(parts) - 1)].append(item)
+        else:
+            rest.append(item)
+    length = len(items) // len(parts)
+    for part in parts:
+        room = max(0, length - len(part))
+        part += rest[:room]
+        del rest[:room]
+    items[:] = [item for part in parts for item in part] + rest
 
 
 def pytest_collection_finish():
