@@ -64,7 +64,7 @@ STEPS = 25, 12
 STEPS_AGAIN = 40, 6
 """Limit on those from the parameters of the epoch before; with many players."""
 STEPS_PREDICTED = 40, 12
-"""Limit on those of a fit to everything, whose predictions are not corrected; with many players."""
+"""Limit on those of a fit to everything, uncorrected; with many players, or half as many if nothing was known."""
 AT_ONCE = 128
 """Utilities whose influence is computed at once."""
 
@@ -436,10 +436,9 @@ class Opening:
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
-        self._current = self._current or self._corrected()
-        if self._current is not None:
-            self._closed.append(self._current)
-        self._current = None
+        closed, self._current = self._current or self._corrected(), None
+        if closed is not None:
+            self._closed.append(closed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         process = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
         wanted = self._wanted(process, rng)
@@ -458,18 +457,19 @@ class Opening:
         best = base * self._uncertainty(process, rng)
         return np.asarray(EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum())
 
-    def _fitted(self, start: Process, masks: Masks, values: Floats, steps: tuple[int, int] | None = None) -> Process:
+    def _fitted(self, start: Process, masks: Masks, values: Floats, steps: int | None = None) -> Process:
         """Return the process of this epoch or the one before, fitted to these utilities."""
         many = self._n > MANY_PLAYERS
-        steps = steps or (STEPS if len(self.epochs) == 1 else STEPS_AGAIN)
         rows = evenly(len(masks), MOST_FITTED[many])
-        return start.fitted(masks[rows], values[rows], steps[many])
+        steps = steps or (STEPS if len(self.epochs) == 1 else STEPS_AGAIN)[many]
+        return start.fitted(masks[rows], values[rows], steps)
 
     def _fitted_to_all(self) -> Process:
         """Return the process fitted to everything so far."""
         if self._latest is None:
-            epoch = self.epochs[-1]
-            self._latest = self._fitted(epoch.process, self._taught(), self._beyond(epoch.beta), STEPS_PREDICTED)
+            epoch, many = self.epochs[-1], MANY_PLAYERS // (2 if self._known is None else 1)
+            steps = STEPS_PREDICTED[self._n > many]
+            self._latest = self._fitted(epoch.process, self._taught(), self._beyond(epoch.beta), steps)
         return self._latest
 
     def _beyond(self, beta: Floats) -> Floats:
