@@ -140,17 +140,9 @@ def test_every_model_that_has_a_name(fgsv_command, tmp_path, model, task):
     frame = providers().query("provider != 'west'")
     frame.assign(fold=frame.index % 5 == 0).to_csv(tmp_path / "t.csv", index=False)
     target = ["--target", "y" if task == "classification" else "a", "--task", task]
-    players = [
-        "--group",
-        "provider",
-        "--unit",
-        "provider",
-        "--ignore",
-        "site",
-        "--test-by",
-        "fold",
-    ]  # eight coalitions
-    code, text, notes = fgsv_command("value", tmp_path / "t.csv", *players, *target, "--model", model)
+    players = ["--group", "provider", "--unit", "provider"]  # eight coalitions
+    rest = ["--ignore", "site", "--test-by", "fold", *target]
+    code, text, notes = fgsv_command("value", tmp_path / "t.csv", *players, *rest, "--model", model)
     assert code == 0, notes
     assert "north" in text
 

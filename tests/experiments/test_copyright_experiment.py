@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tiny_diffusion import tiny_model
 
 BRANDS = ["google", "sprite", "starbucks", "vodafone"]
 PARTS = ["googlelarge", "googlesmall", "spritelarge", "spritesmall", "starbucks", "vodafone"]
@@ -14,22 +15,14 @@ def tiny():
     """Return a scale at which the whole experiment takes seconds: 12 images, 4 x 4 latents."""
     pytest.importorskip("diffusers")
     from fgsv.experiments.copyright.scale import Scale
-    from fgsv.experiments.copyright.small_model import Pretraining, SmallModel
+    from fgsv.experiments.copyright.small_model import Pretraining
     from fgsv.utilities.diffusion.game import Settings
 
     return Scale(
         per_brand=3,
         large=2,
         generated=2,
-        model=SmallModel(
-            image_size=8,
-            autoencoder_channels=(8, 8),
-            channels=(8, 16),
-            text_width=8,
-            text_layers=1,
-            heads=4,
-            norm_groups=4,
-        ),
+        model=tiny_model(8),
         pretraining=Pretraining(autoencoder_steps=2, autoencoder_batch=8, steps=2, batch=8),
         settings=Settings(rank=2, learning_rate=1e-2, epochs=1, denoising_steps=2, trajectories=2),
         stderr=1e-9,

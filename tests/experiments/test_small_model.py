@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tiny_diffusion import tiny_model
 
 from fgsv.experiments.copyright.drawn_logos import MARKS, draw_logos
 from fgsv.experiments.copyright.logos import prompt
@@ -10,27 +11,18 @@ from fgsv.experiments.copyright.logos import prompt
 @pytest.fixture(autouse=True, scope="module")
 def imported():
     """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global Pretraining, SmallModel, build_model, spelling_tokenizer, train_autoencoder, train_denoiser, TINY
+    global Pretraining, build_model, spelling_tokenizer, train_autoencoder, train_denoiser, TINY
     pytest.importorskip("diffusers")
     pytest.importorskip("PIL.Image")
     from fgsv.experiments.copyright.small_model import (
         Pretraining,
-        SmallModel,
         build_model,
         spelling_tokenizer,
         train_autoencoder,
         train_denoiser,
     )
 
-    TINY = SmallModel(
-        image_size=16,
-        autoencoder_channels=(8, 16),
-        channels=(8, 16),
-        text_width=16,
-        text_layers=1,
-        heads=4,
-        norm_groups=4,
-    )
+    TINY = tiny_model(16)
 
 
 def test_the_tokenizer_spells():

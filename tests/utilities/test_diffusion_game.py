@@ -5,32 +5,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tiny_diffusion import tiny_model
 
 
 @pytest.fixture(autouse=True, scope="module")
 def imported():
     """Import what takes seconds where it is used, not wherever the tests are collected."""
     global torch, diffusers, peft, TINY, SETTINGS
-    global SmallModel, build_model, Room, AdamW, Noise, log_likelihood, sample
+    global build_model, Room, AdamW, Noise, log_likelihood, sample
     global TARGETS, DiffusionGame, Settings, fine_tune
     torch = pytest.importorskip("torch")
     diffusers = pytest.importorskip("diffusers")
     peft = pytest.importorskip("peft")
-    from fgsv.experiments.copyright.small_model import SmallModel, build_model
+    from fgsv.experiments.copyright.small_model import build_model
     from fgsv.utilities.adapters.memory import Room
     from fgsv.utilities.adapters.training import AdamW
     from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, fine_tune
     from fgsv.utilities.diffusion.likelihood import Noise, log_likelihood, sample
 
-    TINY = SmallModel(
-        image_size=8,
-        autoencoder_channels=(8, 8),
-        channels=(8, 16),
-        text_width=8,
-        text_layers=1,
-        heads=4,
-        norm_groups=4,
-    )
+    TINY = tiny_model(8)
     SETTINGS = Settings(rank=2, alpha=4, learning_rate=1e-2, batch=2, epochs=2, denoising_steps=3, trajectories=2)
 
 

@@ -1,6 +1,7 @@
 """Models of diffusers' own parts, saved and loaded again."""
 
 import pytest
+from tiny_diffusion import tiny_model
 
 from fgsv.experiments.copyright.drawn_logos import draw_logos
 
@@ -8,22 +9,14 @@ from fgsv.experiments.copyright.drawn_logos import draw_logos
 @pytest.fixture(autouse=True, scope="module")
 def imported():
     """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global torch, SmallModel, build_model, load_model, TINY
+    global torch, build_model, load_model, TINY
     torch = pytest.importorskip("torch")
     pytest.importorskip("diffusers")
     pytest.importorskip("PIL.Image")
-    from fgsv.experiments.copyright.small_model import SmallModel, build_model
+    from fgsv.experiments.copyright.small_model import build_model
     from fgsv.utilities.diffusion.model import load_model
 
-    TINY = SmallModel(
-        image_size=16,
-        autoencoder_channels=(8, 16),
-        channels=(8, 16),
-        text_width=16,
-        text_layers=1,
-        heads=4,
-        norm_groups=4,
-    )
+    TINY = tiny_model(16)
 
 
 def test_a_saved_model_is_loaded_again(tmp_path):
