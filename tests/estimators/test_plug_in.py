@@ -31,9 +31,10 @@ def quick(monkeypatch):
     """Short fits: nothing but the precision depends on them."""
     for steps in ("STEPS", "STEPS_AGAIN", "STEPS_PREDICTED"):
         monkeypatch.setattr(opening, steps, (2, 2))
+    monkeypatch.setattr(opening, "STEPS_CHOOSING", 2)
 
 
-def opened(n, budget, seed=0):
+def opened(n, budget, seed=0, look=False):
     """Return an opening after so many evaluations of a smooth game, and the laws of its rounds."""
     weights = np.linspace(0.2, 2.0, n)
     ends = np.sqrt([[0.0], [weights.sum()]])
@@ -43,6 +44,8 @@ def opened(n, budget, seed=0):
         draws = run.draw(np.random.default_rng([seed, len(laws)])).within(budget - run.n_evaluations)
         run.update(draws, np.sqrt(draws.coalitions.masks() @ weights)[:, None])
         laws.append(draws.law)
+        if look:
+            run.estimate()
     return run, laws
 
 
@@ -73,6 +76,19 @@ def test_additive_over_players_and_derived_from_its_ledger(tmp_path):
     found = fgsv.value(GAME, GROUPS, budget=64, plug_in=True, ledger=tmp_path / "run.db")
     np.testing.assert_allclose(found.values, np.bincount(GROUPS, found.player_values), rtol=1e-12)
     assert verify(found, tmp_path / "run.db") == []
+
+
+def test_in_its_second_epoch_too(tmp_path, quick):
+    found = fgsv.value(GAME, GROUPS, budget=100, plug_in=True, ledger=tmp_path / "run.db")
+    assert verify(found, tmp_path / "run.db") == []
+
+
+def test_whoever_looks_changes_nothing(monkeypatch, quick):
+    monkeypatch.setattr(opening, "CHOSEN", (32, 80))
+    (seen, laws), (unseen, same) = (opened(8, 112, look=look) for look in (True, False))
+    assert laws == same
+    np.testing.assert_array_equal(seen.masks, unseen.masks)
+    np.testing.assert_array_equal(seen.estimate().values, unseen.estimate().values)
 
 
 def test_nothing_is_predicted_where_everything_is_known():

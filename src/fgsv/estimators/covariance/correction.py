@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from fgsv.estimators.covariance.beginning import Partners
-from fgsv.estimators.covariance.design import RELATED, Cells, Law
+from fgsv.estimators.covariance.design import RELATED, Cells, Law, some_of_level
 from fgsv.estimators.covariance.newcomers import Bases
 from fgsv.estimators.covariance.process import Process
 from fgsv.partition import Partition
@@ -367,6 +367,19 @@ def opening_share(opening: Floats, epochs: Floats) -> Floats:
     ours, theirs = ((each**2).sum(axis=(0, 1)) for each in (opening, epochs))
     total = ours + theirs
     return np.asarray(np.where(total > 0, theirs / np.where(total > 0, total, 1.0), 1.0))
+
+
+def uncertainty(process: Process, taught: Masks, cells: Cells, rng: np.random.Generator) -> Floats:
+    """Return (c,): the root mean squared error to expect of predictions from coalitions `taught`, in each cell."""
+    root, _ = inverse_root(process, taught)
+    found = np.zeros((cells.n_levels, cells.n + 1))
+    for level in range(cells.n_levels):
+        sizes, masks = some_of_level(cells, level, rng)
+        wider = widened(masks, taught[:0])
+        explained = ((root @ process.covariance(taught, wider)) ** 2).sum(axis=0)
+        variance = np.maximum(process.variance(wider) - explained, 1e-12).reshape(len(sizes), -1).mean(axis=1)
+        found[level] = np.interp(np.arange(cells.n + 1), sizes, np.sqrt(variance))
+    return found.reshape(-1)
 
 
 def inverse_root(process: Process, masks: Masks) -> tuple[Floats, Floats]:

@@ -19,9 +19,10 @@ from fgsv.estimators.covariance.correction import (
     in_groups,
     inverse_root,
     predict,
+    uncertainty,
     widened,
 )
-from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law, some_of_level
+from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
@@ -65,6 +66,8 @@ STEPS_AGAIN = 40, 6
 """Limit on those from the parameters of the epoch before; with many players."""
 STEPS_PREDICTED = 40, 12
 """Limit on those of a fit to everything, uncorrected; with many players, or half as many if nothing was known."""
+STEPS_CHOOSING = 10
+"""Limit on those of the same while coalitions are chosen, from the parameters of the round before."""
 AT_ONCE = 128
 """Utilities whose influence is computed at once."""
 
@@ -115,6 +118,7 @@ class Opening:
         self._current: tuple[Correction, Floats] | None = None
         self.n_known = 0
         self._latest: Process | None = None  # fitted to everything so far
+        self._before: Process | None = None  # the same, a round before, where coalitions are chosen by it
         self.end = hand_over(n, plug_in)
         self._related: Masks = np.zeros((0, n), dtype=bool)  # with players who have left
         self._related_values: Floats = problem.ends[:0]
@@ -211,7 +215,7 @@ class Opening:
                     f"the law recorded for the draws after {found.first} evaluations is not the one that the "
                     "recorded utilities lead to"
                 )
-            self.epochs[-1], self._latest = recorded, None
+            self.epochs[-1], self._latest, self._before = recorded, None, None
             if len(self.epochs) == 1:
                 self._pair(recorded.law)
                 self._bases = self._find_bases(recorded.first, recorded.process) if recorded.law.bases else None
@@ -261,6 +265,7 @@ class Opening:
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in the values of a round."""
         self._proxy.keep_ahead(self.n_evaluations + len(values))
+        self._before = self._latest if self._choosing else None  # without, one is fitted only if somebody asks
         masks = draws.coalitions.masks()
         self._sampler.add(masks)
         self.masks = np.concatenate([self.masks, masks])
@@ -440,21 +445,24 @@ class Opening:
         if closed is not None:
             self._closed.append(closed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
-        process = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
+        if self._plug_in and not beta.size:
+            process = self._fitted_to_all()
+        else:
+            process = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
         wanted = self._wanted(process, rng)
         first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
         self._sampler.new_epoch()
         n_chosen = max(0, min(end, CHOSEN[1]) - first) // 2 if self._choosing else 0
         law = divided(self._cells, wanted, self._cells.known(self.masks), end - first - n_chosen)
         self.epochs.append(Epoch(first, end, law, process, beta))
-        self._latest = None
+        self._latest = self._before = None
 
     def _wanted(self, process: Process, rng: np.random.Generator) -> Floats:
         """Return (c,): the part of the next draws that each cell is to have."""
         cells = self._cells
         base = np.concatenate([[0.0], self._base, [0.0]])[cells.sizes]
         base *= cells.unseen(cells.known(self.masks)) / cells.of_size
-        best = base * self._uncertainty(process, rng)
+        best = base * uncertainty(process, self._taught(), cells, rng)
         return np.asarray(EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum())
 
     def _fitted(self, start: Process, masks: Masks, values: Floats, steps: int | None = None) -> Process:
@@ -468,8 +476,10 @@ class Opening:
         """Return the process fitted to everything so far."""
         if self._latest is None:
             epoch, many = self.epochs[-1], MANY_PLAYERS // (2 if self._known is None else 1)
-            steps = STEPS_PREDICTED[self._n > many]
-            self._latest = self._fitted(epoch.process, self._taught(), self._beyond(epoch.beta), steps)
+            again = self._choosing and len(self.epochs) > 1
+            steps = STEPS_CHOOSING if again else STEPS_PREDICTED[self._n > many]
+            start = self._before or epoch.process
+            self._latest = self._fitted(start, self._taught(), self._beyond(epoch.beta), steps)
         return self._latest
 
     def _beyond(self, beta: Floats) -> Floats:
@@ -483,18 +493,6 @@ class Opening:
 
     def uncertainty(self, rng: np.random.Generator) -> Floats:
         """Return (n - 1,): the root mean squared error to expect of predictions at each size, in some unit."""
-        expected = self._uncertainty(self.epochs[-1].process, rng) ** 2 * self._cells.counts / self._cells.of_size
+        expected = uncertainty(self.epochs[-1].process, self._taught(), self._cells, rng) ** 2
+        expected *= self._cells.counts / self._cells.of_size
         return np.asarray(np.sqrt(expected.reshape(-1, self._n + 1).sum(axis=0))[1 : self._n])
-
-    def _uncertainty(self, process: Process, rng: np.random.Generator) -> Floats:
-        """Return (c,): the same for each cell."""
-        taught = self._taught()
-        root, _ = inverse_root(process, taught)
-        found = np.zeros((self._cells.n_levels, self._n + 1))
-        for level in range(self._cells.n_levels):
-            sizes, masks = some_of_level(self._cells, level, rng)
-            wider = widened(masks, self._related[:0])
-            explained = ((root @ process.covariance(taught, wider)) ** 2).sum(axis=0)
-            variance = np.maximum(process.variance(wider) - explained, 1e-12).reshape(len(sizes), -1).mean(axis=1)
-            found[level] = np.interp(np.arange(self._n + 1), sizes, np.sqrt(variance))
-        return found.reshape(-1)

@@ -262,36 +262,32 @@ class Process:
             values[~there] -= np.einsum("k,km,kmq->q", missed, means, loads[: n + 1])
         joined = np.exp(log_weights[:n] + log_choose(n - 1, np.arange(n)))  # p(k) C(n - 1, k)
         found = np.zeros((n, values.shape[1]))
+        ratio, inverse = inside / outside, outside / inside
+        with_it, without = np.zeros_like(ratio), np.zeros_like(ratio)  # Q_k a_i and Q_k b_i
 
-        def add(k: int, means: Floats) -> None:
-            # the part of size s in the value of i: + share_s Q_(s-1) a_i - miss_s Q_s b_i
-            for size, factor, each in ((k + 1, joined[k], inside), (k, -joined[k], outside)):
-                if used[size]:
-                    found[:] += factor * ((means * each).T @ loads[size])
+        def add(k: int) -> None:
+            if used[k + 1]:
+                found[:] += joined[k] * (with_it.T @ loads[k + 1])
+            if used[k]:
+                found[:] -= joined[k] * (without.T @ loads[k])
 
         # upwards while (k/n) a_i < (1 - k/n) b_i, downwards from n - 1 to there
-        turn = np.ceil(n * outside / (inside + outside)).astype(np.int64)
+        turn = np.ceil(n / (ratio + 1)).astype(np.int64)
         first, last = int(turn.min()), int(turn.max())
-        without, below = means[0][:, None] / outside, np.empty_like(inside)
-        add(0, without)
-        for k in range(1, last):
-            np.multiply(inside, k / n, out=below)
-            below *= without
-            np.subtract(means[k][:, None], below, out=without)
-            without /= np.multiply(outside, 1 - k / n, out=below)
+        for k in range(last):
+            np.multiply(with_it, -k / (n - k), out=without)
+            without += n / (n - k) * means[k][:, None]
             if k >= first:
                 without[k >= turn] = 0.0
-            add(k, without)
-        np.divide(means[n][:, None], inside, out=without)
+            np.multiply(without, ratio, out=with_it)
+            add(k)
         for k in range(n - 1, first - 1, -1):
-            if k < n - 1:
-                np.multiply(outside, 1 - (k + 1) / n, out=below)
-                below *= without
-                np.subtract(means[k + 1][:, None], below, out=without)
-                without /= np.multiply(inside, (k + 1) / n, out=below)
+            np.multiply(without, (k + 1 - n) / (k + 1), out=with_it)
+            with_it += n / (k + 1) * means[k + 1][:, None]
             if k < last:
-                without[k < turn] = 0.0
-            add(k, without)
+                with_it[k < turn] = 0.0
+            np.multiply(with_it, inverse, out=without)
+            add(k)
         values[there] += found
 
     def _add_others(self, values: Floats, masks: Masks, there: Masks, loads: Floats, log_weights: Floats) -> None:
