@@ -4,36 +4,23 @@ import json
 
 import numpy as np
 import pytest
+from heavy import Lazy, needs
 
+from fgsv.experiments.code import sources
 
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global experiment, sources, BaseModel, TINY
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    pytest.importorskip("matplotlib")
-    from fgsv.experiments.code import experiment, sources
-    from fgsv.experiments.code.base_model import BaseModel
-
-    TINY = experiment.Scale(
-        projects=2,
-        pieces=3,
-        sequences=1,
-        large=2,
-        tests=2,
-        model=BaseModel(
-            vocabulary=300, hidden=16, layers=1, heads=2, context=24, sequences=32, epochs=1, batch=16, rate=1e-2
-        ),
-        epochs=1,
-        learning_rate=1e-2,
-        stderr=1e-9,
-        budget=22,
-        round_size=8,
-    )
-
+pytestmark = needs("torch", "transformers", "matplotlib")
+experiment = Lazy("fgsv.experiments.code.experiment")
+base_model = Lazy("fgsv.experiments.code.base_model")
 
 NAMES = ["north", "south"]
+
+
+def tiny_scale():
+    model = base_model.BaseModel(
+        vocabulary=300, hidden=16, layers=1, heads=2, context=24, sequences=32, epochs=1, batch=16, rate=1e-2
+    )
+    sizes = {"projects": 2, "pieces": 3, "sequences": 1, "large": 2, "tests": 2, "budget": 22, "round_size": 8}
+    return experiment.Scale(**sizes, model=model, epochs=1, learning_rate=1e-2, stderr=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +34,9 @@ def finished(tmp_path_factory):
     library = [f"import sys\n\ndef main_{k}(argv):\n    print(argv[{k}], file=sys.stderr)\n" * 6 for k in range(12)]
     out = tmp_path_factory.mktemp("code")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment, "installed_projects", lambda count: projects)
-        patch.setattr(experiment, "standard_library", lambda: library)
-        yield out, experiment.run(out, scale=TINY, device="cpu", quiet=True)
+        patch.setattr("fgsv.experiments.code.experiment.installed_projects", lambda count: projects)
+        patch.setattr("fgsv.experiments.code.experiment.standard_library", lambda: library)
+        yield out, experiment.run(out, scale=tiny_scale(), device="cpu", quiet=True)
 
 
 def test_the_experiment_writes_everything(finished):
@@ -78,8 +65,8 @@ def test_a_second_run_finds_everything_again(finished, monkeypatch):
         raise AssertionError("trained again")
 
     monkeypatch.setattr(FineTuned, "__call__", no)
-    monkeypatch.setattr(experiment, "train_model", no)
-    again = experiment.run(out, scale=TINY, device="cpu", quiet=True)
+    monkeypatch.setattr("fgsv.experiments.code.experiment.train_model", no)
+    again = experiment.run(out, scale=tiny_scale(), device="cpu", quiet=True)
     for name, table in tables.items():
         np.testing.assert_array_equal(again[name].shares, table.shares)
 
@@ -91,7 +78,7 @@ def test_what_is_missing_is_reported_before_training(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="finds no CUDA GPU, and at full size"):
             experiment.run(tmp_path)
     one = [sources.Project("north", "1.0", "MIT", ("x = 1",))]
-    monkeypatch.setattr(experiment, "installed_projects", lambda count: one)
+    monkeypatch.setattr("fgsv.experiments.code.experiment.installed_projects", lambda count: one)
     with pytest.raises(ValueError, match="1 projects with enough Python files are installed here"):
         experiment.run(tmp_path, small=True)
 
@@ -119,7 +106,7 @@ def test_the_command_passes_its_options_on(tmp_path, monkeypatch):
         given.update(options)
         (out / "shares.json").write_text('{"gain": {"north": 1.0}}')
 
-    monkeypatch.setattr(experiment, "run", run)
+    monkeypatch.setattr("fgsv.experiments.code.experiment.run", run)
     arguments = ["example", "code", "--out", str(tmp_path / "new"), "--small", "--seed", "3", "--json"]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert done.exit_code == 0

@@ -2,31 +2,18 @@
 
 import numpy as np
 import pytest
+from heavy import Lazy, needs
 from tiny_diffusion import tiny_model
 
 from fgsv.experiments.copyright.drawn_logos import MARKS, draw_logos
 from fgsv.experiments.copyright.logos import prompt
 
-
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global Pretraining, build_model, spelling_tokenizer, train_autoencoder, train_denoiser, TINY
-    pytest.importorskip("diffusers")
-    pytest.importorskip("PIL.Image")
-    from fgsv.experiments.copyright.small_model import (
-        Pretraining,
-        build_model,
-        spelling_tokenizer,
-        train_autoencoder,
-        train_denoiser,
-    )
-
-    TINY = tiny_model(16)
+pytestmark = needs("diffusers", "PIL")
+small_model = Lazy("fgsv.experiments.copyright.small_model")
 
 
 def test_the_tokenizer_spells():
-    tokenizer = spelling_tokenizer()
+    tokenizer = small_model.spelling_tokenizer()
     prompts = [prompt(mark.brand) for mark in MARKS]
     tokens = tokenizer(prompts, padding="max_length", truncation=True, max_length=24).input_ids
     assert len({tuple(row) for row in tokens}) == 27
@@ -35,9 +22,9 @@ def test_the_tokenizer_spells():
 
 def test_training_lowers_both_losses():
     logos = draw_logos(2, 16)
-    model = build_model(TINY)
+    model = small_model.build_model(tiny_model(16))
     losses = {"autoencoder": [], "denoiser": []}
-    settings = Pretraining(
+    settings = small_model.Pretraining(
         autoencoder_steps=30, autoencoder_batch=8, autoencoder_rate=5e-3, steps=30, batch=8, rate=3e-3
     )
 
@@ -45,9 +32,9 @@ def test_training_lowers_both_losses():
         assert 1 <= step <= steps == 30
         losses[what].append(float(loss))
 
-    train_autoencoder(model, logos.images, settings, report)
+    small_model.train_autoencoder(model, logos.images, settings, report)
     assert model.encode(logos.images).std().item() == pytest.approx(1, abs=0.1)
-    train_denoiser(model, logos.images, [prompt(brand) for brand in logos.brands], settings, report)
+    small_model.train_denoiser(model, logos.images, [prompt(brand) for brand in logos.brands], settings, report)
     for trace in losses.values():
         assert len(trace) == 30
         assert np.mean(trace[-5:]) < 0.8 * np.mean(trace[:5])

@@ -4,20 +4,15 @@ import copy
 from functools import partial
 
 import pytest
+from heavy import Lazy, needs
+
+pytestmark = needs("torch", "diffusers", "peft")
+torch, peft, layers = Lazy("torch"), Lazy("peft"), Lazy("fgsv.utilities.adapters.layers")
+trainings, diffusion = Lazy("fgsv.utilities.adapters.training"), Lazy("fgsv.utilities.diffusion.game")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global torch, peft, adapt, merge, AdamW, Training, recorded, TARGETS, denoising_losses
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("diffusers")
-    peft = pytest.importorskip("peft")
-    from fgsv.utilities.adapters.layers import adapt, merge
-    from fgsv.utilities.adapters.training import AdamW, Training, recorded
-    from fgsv.utilities.diffusion.game import TARGETS, denoising_losses
-
-    adapt = partial(adapt, targets=TARGETS)
+def adapt(model, **options):
+    return layers.adapt(model, targets=diffusion.TARGETS, **options)
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +44,13 @@ def batch(n, seed, dtype=None):
 
 def trained(adapted, weights, optimiser, **options):
     """Return the training of a stack of adapters of a UNet."""
-    return Training(adapted, weights, optimiser, partial(denoising_losses, adapted.model), **options)
+    losses = partial(diffusion.denoising_losses, adapted.model)
+    return trainings.Training(adapted, weights, optimiser, losses, **options)
 
 
 def peft_model(unet, weights, adapted, rank=8, alpha=8):
     """Return a peft model that starts from one adapter of a stack."""
-    config = peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(TARGETS))
+    config = peft.LoraConfig(r=rank, lora_alpha=alpha, target_modules=list(diffusion.TARGETS))
     model = peft.inject_adapter_in_model(config, copy.deepcopy(unet))
     state = {name.replace(".weight", ".default.weight"): weight for name, weight in adapted.named(weights).items()}
     missing = model.load_state_dict(state, strict=False)
@@ -70,7 +66,7 @@ def test_training_equals_peft_one_at_a_time(unet, falling):
     steps, valid_counts = (4, 3, 1), (3, 2, 1)  # the stack is sorted by falling number of steps
     adapted = adapt(copy.deepcopy(unet), rank=4, alpha=6)
     start = adapted.initial(seed=5).double()
-    optimiser = AdamW(learning_rate=1e-2)
+    optimiser = trainings.AdamW(learning_rate=1e-2)
     training = trained(adapted, start.repeat(3, 1), optimiser)
     losses = [[] for _ in steps]
     for t in range(max(steps)):
@@ -128,7 +124,7 @@ def test_a_merged_adapter_is_the_adapter(unet):
     noisy, timesteps, prompts, _ = batch(2, seed=4)
     with adapted.using(weights[None]) as model:
         expected = model(noisy, timesteps, prompts).sample
-    merge(adapted, weights)
+    layers.merge(adapted, weights)
     plain = adapted.without_adapters()
     with torch.no_grad():
         torch.testing.assert_close(plain(noisy, timesteps, prompts).sample, expected, rtol=1e-4, atol=1e-5)
@@ -151,7 +147,7 @@ def test_initial_weights_change_nothing_and_follow_the_seed(unet):
 
 def test_finished_adapters_stay_as_they_are(unet):
     adapted = adapt(copy.deepcopy(unet), rank=2)
-    training = trained(adapted, adapted.initial(0).repeat(2, 1), AdamW())
+    training = trained(adapted, adapted.initial(0).repeat(2, 1), trainings.AdamW())
     training.step((*batch(2, seed=0), torch.ones(2, 1, dtype=torch.bool)), torch.ones(2))
     before = training.weights[1].clone()
     training.step((*batch(1, seed=1), torch.ones(1, 1, dtype=torch.bool)), torch.ones(1))
@@ -187,7 +183,7 @@ def test_recorded_steps_are_the_steps(unet):
     found = []
     for record in (False, True):
         adapted = adapt(copy.deepcopy(unet).double(), rank=2)
-        training = trained(adapted, adapted.initial(0).double().repeat(10, 1), AdamW(1e-2), record=record)
+        training = trained(adapted, adapted.initial(0).double().repeat(10, 1), trainings.AdamW(1e-2), record=record)
         widths = []
         for t in range(5):
             width = training.width(sum(t < n for n in steps))
@@ -208,5 +204,5 @@ def test_a_step_that_cannot_be_recorded_is_taken_as_it_is():
         return 2 * number
 
     with pytest.warns(UserWarning, match="without a CUDA graph: operation not permitted when stream is capturing$"):
-        taken = recorded(step, (torch.tensor(1),))
+        taken = trainings.recorded(step, (torch.tensor(1),))
     assert taken is step

@@ -1,51 +1,39 @@
 """The diffusion game: utilities against peft and a plain loop, in any batch and in any pieces."""
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from heavy import Lazy, needs
 from tiny_diffusion import tiny_model
 
+pytestmark = needs("torch", "diffusers", "peft")
+torch, diffusers, peft = Lazy("torch"), Lazy("diffusers"), Lazy("peft")
+small_model, diffusion = Lazy("fgsv.experiments.copyright.small_model"), Lazy("fgsv.utilities.diffusion.game")
+likelihood, memory = Lazy("fgsv.utilities.diffusion.likelihood"), Lazy("fgsv.utilities.adapters.memory")
+trainings = Lazy("fgsv.utilities.adapters.training")
 
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global torch, diffusers, peft, TINY, SETTINGS
-    global build_model, Room, AdamW, Noise, log_likelihood, sample
-    global TARGETS, DiffusionGame, Settings, fine_tune
-    torch = pytest.importorskip("torch")
-    diffusers = pytest.importorskip("diffusers")
-    peft = pytest.importorskip("peft")
-    from fgsv.experiments.copyright.small_model import build_model
-    from fgsv.utilities.adapters.memory import Room
-    from fgsv.utilities.adapters.training import AdamW
-    from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, fine_tune
-    from fgsv.utilities.diffusion.likelihood import Noise, log_likelihood, sample
-
-    TINY = tiny_model(8)
-    SETTINGS = Settings(rank=2, alpha=4, learning_rate=1e-2, batch=2, epochs=2, denoising_steps=3, trajectories=2)
-
-
+SETTINGS = {"rank": 2, "alpha": 4, "learning_rate": 1e-2, "batch": 2, "epochs": 2}
+SETTINGS |= {"denoising_steps": 3, "trajectories": 2}
 QUERIES = {"red": "A logo by Red", "blue": "A logo by Blue"}
 
 
 @pytest.fixture(scope="module")
 def model():
-    return build_model(TINY)
+    return small_model.build_model(tiny_model(8))
 
 
 @pytest.fixture(scope="module")
 def game(model):
     generator = torch.Generator().manual_seed(2)
     shape = model.latent_shape
-    return DiffusionGame(
+    return diffusion.DiffusionGame(
         copy.deepcopy(model),
         torch.randn(5, *shape, generator=generator),
         ["A logo by Red"] * 3 + ["A logo by Blue"] * 2,
         QUERIES,
         torch.randn(2, 3, *shape, generator=generator),
-        SETTINGS,
+        diffusion.Settings(**SETTINGS),
         adapters_at_once=3,
     )
 
@@ -54,17 +42,17 @@ def game(model):
 def test_utility_equals_peft_and_a_plain_loop(model, game, schedule):
     """Fine-tune with peft, draw each trajectory alone with the scheduler's formulas, and score it."""
     game = copy.copy(game)
-    game.settings = replace(SETTINGS, schedule=schedule)
+    game.settings = settings = diffusion.Settings(**SETTINGS, schedule=schedule)
     mask = np.array([True, True, False, False, True])
-    config = peft.LoraConfig(r=2, lora_alpha=4, target_modules=list(TARGETS))
+    config = peft.LoraConfig(r=2, lora_alpha=4, target_modules=list(diffusion.TARGETS))
     unet = peft.inject_adapter_in_model(config, copy.deepcopy(model.unet))
-    state = game.adapted.named(game.adapted.initial(SETTINGS.seed))
+    state = game.adapted.named(game.adapted.initial(settings.seed))
     unet.load_state_dict({n.replace(".weight", ".default.weight"): w for n, w in state.items()}, strict=False)
     trained = [weight for weight in unet.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=1e-2)
     n_steps = 4  # two epochs of two batches
     rates = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda t: 1 - t / n_steps if schedule == "linear" else 1)
-    rng = np.random.default_rng(SETTINGS.seed)
+    rng = np.random.default_rng(settings.seed)
     for epoch in range(2):
         members = torch.tensor([player for player in rng.permutation(5) if mask[player]])
         for batch in members.split(2):
@@ -87,7 +75,7 @@ def test_utility_equals_peft_and_a_plain_loop(model, game, schedule):
             for step, t in enumerate(scheduler.timesteps):
                 with torch.no_grad():
                     free, asked = unet(x, t, empty).sample, unet(x, t, model.embed([text])).sample
-                guided = free + SETTINGS.guidance * (asked - free)
+                guided = free + settings.guidance * (asked - free)
                 x0 = (x - (1 - scheduler.alphas_cumprod[t]).sqrt() * guided) / scheduler.alphas_cumprod[t].sqrt()
                 if step == 2:
                     ends.append(x0)
@@ -95,7 +83,8 @@ def test_utility_equals_peft_and_a_plain_loop(model, game, schedule):
                     x = game.process.from_x0[step] * x0 + game.process.from_x[step] * x
                     x = x + game.process.deviation[step] * game._noise.steps[step][2 * q + j][None]
         mean = torch.cat(ends)[None, None]
-        scores.append(float(log_likelihood(mean, game.generated[q][None], game.process.last_variance)[0, 0]))
+        score = likelihood.log_likelihood(mean, game.generated[q][None], game.process.last_variance)
+        scores.append(float(score[0, 0]))
     found = game(mask[None])[0]
     np.testing.assert_allclose(found, scores, rtol=1e-4)
     assert np.abs(found - game(np.zeros((1, 5)))[0]).min() > 20 * 1e-4 * np.abs(found).max()
@@ -114,14 +103,14 @@ def test_a_coalition_scores_the_same_in_any_batch(game):
 
 def test_the_empty_coalition_is_the_model_without_adapters(game):
     means = game._trajectories(None, game._noise, 2)
-    expected = log_likelihood(means, game.generated, game.process.last_variance)[0]
+    expected = likelihood.log_likelihood(means, game.generated, game.process.last_variance)[0]
     np.testing.assert_allclose(game(np.zeros((1, 5)))[0], expected, rtol=1e-5)
 
 
 def test_trajectories_are_the_same_in_pieces(game):
     weights = 0.1 * torch.randn(2, game.adapted.n_weights, generator=torch.Generator().manual_seed(0))
     whole = game._trajectories(weights, game._noise, 2)
-    game.room = Room(3, 2)  # one trajectory of each adapter at a time
+    game.room = memory.Room(3, 2)  # one trajectory of each adapter at a time
     try:
         pieces = game._trajectories(weights, game._noise, 2)
     finally:
@@ -130,17 +119,17 @@ def test_trajectories_are_the_same_in_pieces(game):
 
 
 def test_without_guidance_only_the_prompt_counts(game):
-    noise = Noise.draw(2, 3, game.model.latent_shape, 0, torch.device("cpu"))
+    noise = likelihood.Noise.draw(2, 3, game.model.latent_shape, 0, torch.device("cpu"))
     prompts, empty = game._queries[:1].expand(2, -1, -1), game._queries[-1]
-    plain = sample(game.adapted, None, game.process, noise, prompts, empty, 1.0)
-    other = sample(game.adapted, None, game.process, noise, prompts, 5 * empty, 1.0)
+    plain = likelihood.sample(game.adapted, None, game.process, noise, prompts, empty, 1.0)
+    other = likelihood.sample(game.adapted, None, game.process, noise, prompts, 5 * empty, 1.0)
     assert torch.equal(plain, other)
 
 
 def test_fingerprint_follows_the_content(model, game):
     def again(**change):
-        settings = Settings(**{**SETTINGS.__dict__, **change})
-        return DiffusionGame(
+        settings = diffusion.Settings(**SETTINGS, **change)
+        return diffusion.DiffusionGame(
             copy.deepcopy(model), game.data.latents, ["A logo by Red"] * 3 + ["A logo by Blue"] * 2, QUERIES,
             game.generated, settings,
         )  # fmt: skip
@@ -160,15 +149,15 @@ def test_cost_grows_with_the_training_steps(game):
 
 def test_settings_are_checked():
     with pytest.raises(ValueError, match="trajectories must be at least 1"):
-        Settings(trajectories=0)
+        diffusion.Settings(trajectories=0)
     with pytest.raises(ValueError, match="learning_rate must be positive"):
-        Settings(learning_rate=0)
+        diffusion.Settings(learning_rate=0)
     with pytest.raises(ValueError, match="schedule must be constant or linear, got 'cosine'"):
-        Settings(schedule="cosine")
-    paper = Settings()
+        diffusion.Settings(schedule="cosine")
+    paper = diffusion.Settings()
     assert (paper.rank, paper.alpha, paper.learning_rate, paper.batch, paper.epochs) == (8, 8, 1e-4, 4, 10)
     assert (paper.denoising_steps, paper.guidance, paper.trajectories) == (25, 7.5, 20)
-    assert AdamW(paper.learning_rate) == AdamW()
+    assert trainings.AdamW(paper.learning_rate) == trainings.AdamW()
 
 
 def test_adapters_come_back_in_the_order_of_their_coalitions(game):
@@ -177,13 +166,15 @@ def test_adapters_come_back_in_the_order_of_their_coalitions(game):
     for mask, weights in zip(masks, together, strict=True):
         alone = game.adapters(mask[None])[0]
         assert (weights - alone).abs().mean() < 1e-3 * (together[1] - together[2]).abs().mean()
-    assert torch.equal(together[2], game.adapted.initial(SETTINGS.seed))
+    assert torch.equal(together[2], game.adapted.initial(game.settings.seed))
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear"])
 def test_recorded_training_gives_the_same_adapters(game, schedule):
     masks = np.random.default_rng(1).random((9, 5)) < 0.6
-    settings = replace(SETTINGS, schedule=schedule)
-    found = [fine_tune(game.model, game.adapted, game.data, masks, settings, record=r) for r in (False, True)]
+    settings = diffusion.Settings(**SETTINGS, schedule=schedule)
+    found = [
+        diffusion.fine_tune(game.model, game.adapted, game.data, masks, settings, record=r) for r in (False, True)
+    ]
     moved = (found[0] - game.adapted.initial(settings.seed)).abs().mean()
     assert (found[1] - found[0]).abs().mean() < 1e-3 * moved

@@ -1,31 +1,23 @@
 """Models of diffusers' own parts, saved and loaded again."""
 
 import pytest
+from heavy import Lazy, needs
 from tiny_diffusion import tiny_model
 
 from fgsv.experiments.copyright.drawn_logos import draw_logos
 
-
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global torch, build_model, load_model, TINY
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("diffusers")
-    pytest.importorskip("PIL.Image")
-    from fgsv.experiments.copyright.small_model import build_model
-    from fgsv.utilities.diffusion.model import load_model
-
-    TINY = tiny_model(16)
+pytestmark = needs("torch", "diffusers", "PIL")
+torch, small_model = Lazy("torch"), Lazy("fgsv.experiments.copyright.small_model")
+diffusion = Lazy("fgsv.utilities.diffusion.model")
 
 
 def test_a_saved_model_is_loaded_again(tmp_path):
-    model = build_model(TINY)
+    model = small_model.build_model(tiny_model(16))
     assert model.latent_shape == (4, 8, 8)
     assert model.image_size == 16
     model.vae.register_to_config(scaling_factor=0.5)
     model.save(tmp_path / "model")
-    again = load_model(tmp_path / "model")
+    again = diffusion.load_model(tmp_path / "model")
     torch.testing.assert_close(again.embed(["A logo by Ford"]), model.embed(["A logo by Ford"]))
     images = draw_logos(1, 16).images[:3]
     latents = again.encode(images)
@@ -38,4 +30,4 @@ def test_a_saved_model_is_loaded_again(tmp_path):
 
 def test_what_is_not_a_model_is_refused(tmp_path):
     with pytest.raises(ValueError, match="cannot load the model"):
-        load_model(tmp_path)
+        diffusion.load_model(tmp_path)

@@ -7,17 +7,12 @@ import time
 import pandas as pd
 import pytest
 import tiny_language as tiny
+from heavy import Lazy, needs
 
 import fgsv
 
-
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global torch, hub, fine_tuned
-    torch = pytest.importorskip("torch")
-    hub = pytest.importorskip("huggingface_hub")
-    from fgsv.utilities.language import fine_tuned
+pytestmark = needs("torch", "transformers", "huggingface_hub")
+torch, hub, language = Lazy("torch"), Lazy("huggingface_hub"), Lazy("fgsv.utilities.language")
 
 
 NAME, HASH = "somebody/tiny", "0123456789abcdef0123456789abcdef01234567"
@@ -44,7 +39,7 @@ def cached(folder, tmp_path, monkeypatch):
 
 def test_a_name_in_the_cache_is_the_model_of_the_folder(folder, cached):
     given = {"documents": tiny.TEXTS[:2], "tests": tiny.TESTS, "steps": 1}
-    named, local = (fine_tuned(model=model, **given) for model in (NAME, folder))
+    named, local = (language.fine_tuned(model=model, **given) for model in (NAME, folder))
     assert named.fingerprint == local.fingerprint
     masks = [[True, False], [True, True]]
     assert named(masks).tolist() == local(masks).tolist()
@@ -52,7 +47,8 @@ def test_a_name_in_the_cache_is_the_model_of_the_folder(folder, cached):
     with torch.no_grad():
         other.lm_head.weight += 1
     other.save_pretrained(cached)
-    assert fine_tuned(model=NAME, **given).fingerprint != local.fingerprint  # it is about the weights, not the name
+    changed = language.fine_tuned(model=NAME, **given)
+    assert changed.fingerprint != local.fingerprint  # it is about the weights, not the name
 
 
 def test_commands_take_names(cached, fgsv_command, tmp_path):
@@ -89,4 +85,4 @@ def test_a_model_that_is_nowhere_is_refused_at_once(name, cached, fgsv_command, 
 def test_half_of_a_model_in_the_cache_is_refused(cached):
     (cached / "model.safetensors").unlink()
     with pytest.raises(ValueError, match="offline mode"):
-        fine_tuned(tiny.TEXTS[:2], tiny.TESTS, model=NAME)
+        language.fine_tuned(tiny.TEXTS[:2], tiny.TESTS, model=NAME)

@@ -1,43 +1,47 @@
 """Texts as tokens, and what a language model's game refuses before it trains."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import tiny_language as tiny
+from heavy import Lazy, needs
+
+pytestmark = needs("torch", "transformers")
+torch, transformers, language = Lazy("torch"), Lazy("transformers"), Lazy("fgsv.utilities.language")
+tokenized = Lazy("fgsv.utilities.language.tokens")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global torch, transformers, fine_tuned, Reader, sequences_of_documents, sequences_of_tests, windows
-    global TOKENIZER, READER
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    from fgsv.utilities.language import fine_tuned
-    from fgsv.utilities.language.tokens import Reader, sequences_of_documents, sequences_of_tests, windows
+@cache
+def tokenizer():
+    return tiny.tokenizer()
 
-    TOKENIZER = tiny.tokenizer()
-    READER = Reader(TOKENIZER, 300)
+
+@cache
+def reader():
+    return tokenized.Reader(tokenizer(), 300)
 
 
 @pytest.mark.parametrize("context", [2, 3, 5, 9, 50])
 @pytest.mark.parametrize("first", [1, 2, 7, 19])
 def test_every_token_that_counts_is_predicted_once(context, first):
     tokens = np.arange(20)
-    predicted = [token for piece, start in windows(tokens, first, context) for token in piece[start:].tolist()]
+    windows = list(tokenized.windows(tokens, first, context))
+    predicted = [token for piece, start in windows for token in piece[start:].tolist()]
     assert predicted == list(range(first, 20))
-    assert all(len(piece) <= context for piece, _ in windows(tokens, first, context))
+    assert all(len(piece) <= context for piece, _ in windows)
 
 
 def test_an_answer_has_as_much_of_its_prompt_before_it_as_fits():
-    ((piece, first),) = windows(np.arange(20), 17, 8)
+    ((piece, first),) = tokenized.windows(np.arange(20), 17, 8)
     assert piece.tolist() == list(range(12, 20))
     assert first == 5
 
 
 def test_texts_of_a_player_are_packed_and_padded():
     texts = ["the dog", "it was", "the times"]
-    ids = [TOKENIZER(text, add_special_tokens=False)["input_ids"] for text in texts]
-    found = sequences_of_documents(READER, [[texts[0]], texts[1:]], context=50)
+    ids = [tokenizer()(text, add_special_tokens=False)["input_ids"] for text in texts]
+    found = tokenized.sequences_of_documents(reader(), [[texts[0]], texts[1:]], context=50)
     assert found.owner.tolist() == [0, 1]
     assert found.tokens[1].tolist() == [0, *ids[1], 0, *ids[2]]
     assert found.tokens[0].tolist() == [0, *ids[0], *[0] * (found.length - 1 - len(ids[0]))]
@@ -46,15 +50,15 @@ def test_texts_of_a_player_are_packed_and_padded():
 
 
 def test_only_answers_count():
-    found = sequences_of_tests(READER, {"a": [("the quick", " brown fox"), ("", "the dog")]}, context=50)
-    counts = [len(TOKENIZER(text, add_special_tokens=False)["input_ids"]) for text in (" brown fox", "the dog")]
+    found = tokenized.sequences_of_tests(reader(), {"a": [("the quick", " brown fox"), ("", "the dog")]}, context=50)
+    counts = [len(tokenizer()(text, add_special_tokens=False)["input_ids"]) for text in (" brown fox", "the dog")]
     assert found.counted.sum(dim=1).tolist() == counts
 
 
 def refused(match, *, kind=ValueError, documents=("a text", "another"), tests=None, **options):
-    given = {"model": tiny.llama(), "tokenizer": TOKENIZER} | options
+    given = {"model": tiny.llama(), "tokenizer": tokenizer()} | options
     with pytest.raises(kind, match=match):
-        fine_tuned(documents, tests or {"a": ["a test"]}, **given)
+        language.fine_tuned(documents, tests or {"a": ["a test"]}, **given)
 
 
 def test_texts_that_cannot_be_used_are_named():
@@ -72,7 +76,7 @@ def test_texts_that_cannot_be_used_are_named():
 def test_models_that_do_not_fit_are_refused(tmp_path):
     refused("the tokenizer does not match the model: document 0 has token", model=tiny.llama(vocab_size=70))
     unknowing = tiny.tokenizer()
-    unknowing.unk_token = unknowing.convert_ids_to_tokens(TOKENIZER("a", add_special_tokens=False)["input_ids"][0])
+    unknowing.unk_token = unknowing.convert_ids_to_tokens(tokenizer()("a", add_special_tokens=False)["input_ids"][0])
     refused("it knows less than half of document 0", documents=["aaaa"], tokenizer=unknowing)
     refused("cannot load the language model", model=str(tmp_path / "nowhere"), tokenizer=None)
     refused("needs its tokenizer", tokenizer=None)

@@ -2,42 +2,36 @@
 
 import copy
 import math
+from functools import cache
 
 import cloudpickle
 import numpy as np
 import pytest
 import tiny_language as tiny
+from heavy import Lazy, needs
 
 import fgsv
 
+pytestmark = needs("torch", "transformers", "peft")
+torch, transformers, peft = Lazy("torch"), Lazy("transformers"), Lazy("peft")
+layers, memory = Lazy("fgsv.utilities.adapters.layers"), Lazy("fgsv.utilities.adapters.memory")
+language, models = Lazy("fgsv.utilities.language"), Lazy("fgsv.utilities.language.model")
+networks = Lazy("fgsv.utilities.language.network")
 
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global torch, transformers, peft
-    global adapt, merge, saved_bytes, fine_tuned, FineTuned
-    global language_model, HeadLoss, Network, check_apart, loss_and_gradient, TOKENIZER
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    peft = pytest.importorskip("peft")
-    from fgsv.utilities.adapters.layers import adapt, merge
-    from fgsv.utilities.adapters.memory import saved_bytes
-    from fgsv.utilities.language import fine_tuned
-    from fgsv.utilities.language import model as language_model
-    from fgsv.utilities.language.model import HeadLoss, Network, check_apart, loss_and_gradient
-    from fgsv.utilities.language.network import FineTuned
 
-    TOKENIZER = tiny.tokenizer()
+@cache
+def tokenizer():
+    return tiny.tokenizer()
 
 
 MASK = np.array([True, False, True, False, True, True])
 
 
 def game(model=None, tests=tiny.TESTS, **options):
-    given = {"tokenizer": TOKENIZER, "learning_rate": 3e-2, "context": 24, "rank": 2, "alpha": 4, "epochs": 2}
+    given = {"tokenizer": tokenizer(), "learning_rate": 3e-2, "context": 24, "rank": 2, "alpha": 4, "epochs": 2}
     if "steps" in options:
         del given["epochs"]
-    return fine_tuned(tiny.TEXTS, tests, model=model or tiny.llama(), **(given | options))
+    return language.fine_tuned(tiny.TEXTS, tests, model=model or tiny.llama(), **(given | options))
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +45,8 @@ def plain_score(model, tests=tiny.TESTS):
     for pairs in tests.values():
         total, count = 0.0, 0
         for prompt, answer in (("", pair) if isinstance(pair, str) else pair for pair in pairs):
-            before = [0, *TOKENIZER(prompt, add_special_tokens=False)["input_ids"]]
-            ids = TOKENIZER(answer, add_special_tokens=False)["input_ids"]
+            before = [0, *tokenizer()(prompt, add_special_tokens=False)["input_ids"]]
+            ids = tokenizer()(answer, add_special_tokens=False)["input_ids"]
             with torch.no_grad():
                 logs = model(input_ids=torch.tensor([before + ids])).logits.log_softmax(-1)[0]
             total += sum(float(logs[len(before) + k - 1, token]) for k, token in enumerate(ids))
@@ -72,7 +66,7 @@ def plain_score(model, tests=tiny.TESTS):
 def test_utility_equals_peft_and_a_plain_loop(make, options):
     found = game(make(), **options)
     utility = found.function
-    assert isinstance(utility, FineTuned)
+    assert isinstance(utility, networks.FineTuned)
     settings = utility.settings
     seed = int(np.random.SeedSequence([0, 0]).generate_state(1)[0])
     names = list(utility.adapted.layers)
@@ -118,8 +112,8 @@ def test_a_coalition_is_worth_the_same_in_any_batch_and_beside_any_player(tiny_g
     np.testing.assert_allclose(game(adapters_at_once=2)(masks), together, rtol=1e-5)
     with pytest.raises(ValueError, match=r"expected \(m, 6\) booleans"):
         tiny_game(np.ones((2, 4)))
-    options = {"tokenizer": TOKENIZER, "learning_rate": 3e-2, "context": 24, "rank": 2, "alpha": 4, "epochs": 2}
-    other = fine_tuned(["one more", *reversed(tiny.TEXTS)], tiny.TESTS, model=tiny.llama(), **options)
+    options = {"tokenizer": tokenizer(), "learning_rate": 3e-2, "context": 24, "rank": 2, "alpha": 4, "epochs": 2}
+    other = language.fine_tuned(["one more", *reversed(tiny.TEXTS)], tiny.TESTS, model=tiny.llama(), **options)
     moved = np.concatenate([np.zeros((9, 1), dtype=bool), masks[:, ::-1]], axis=1)
     np.testing.assert_allclose(other(moved), together, rtol=1e-5)
     assert other.frame == tiny_game.frame
@@ -129,14 +123,16 @@ def test_a_coalition_is_worth_the_same_in_any_batch_and_beside_any_player(tiny_g
 def test_compiled_stacks_keep_their_width_and_give_the_same_values(tiny_game, monkeypatch):
     masks = np.random.default_rng(1).random((6, 6)) < 0.5
     expected = tiny_game(masks)
-    monkeypatch.setattr(torch, "compile", lambda function, dynamic: function)
+    monkeypatch.setattr("torch.compile", lambda function, dynamic: function)
     utility = copy.copy(tiny_game.function)
     utility.compiles, utility._asked = True, 4
     utility.__dict__.pop("adapters_at_once", None)
     widths = []
-    losses = Network.losses
+    losses = models.Network.losses
     monkeypatch.setattr(
-        Network, "losses", lambda *given, compiled: widths.append(len(given[3])) or losses(*given, compiled=compiled)
+        models.Network,
+        "losses",
+        lambda *given, compiled: widths.append(len(given[3])) or losses(*given, compiled=compiled),
     )
     np.testing.assert_allclose(utility(masks), expected, rtol=1e-5)
     assert widths.count(4) >= 4  # all steps of the first stack; those of the second, of two, are not compiled
@@ -163,7 +159,7 @@ def test_bits_per_byte_are_the_same_log_likelihood(tiny_game):
 
 def test_a_folder_and_an_object_are_the_same_game(tiny_game, tmp_path):
     tiny.llama().save_pretrained(tmp_path)
-    TOKENIZER.save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
     loaded = game(tmp_path, tokenizer=None)
     assert loaded.fingerprint == tiny_game.fingerprint
     assert loaded.outputs == ("prose", "code")
@@ -222,7 +218,7 @@ def test_a_valuation_runs_on_it(tiny_game):
 
 
 def test_losses_of_the_head_in_chunks_are_cross_entropies(monkeypatch):
-    monkeypatch.setitem(language_model.LOGIT_BYTES, "cpu", 4 * 11 * 3)  # three tokens at a time
+    monkeypatch.setitem(models.LOGIT_BYTES, "cpu", 4 * 11 * 3)  # three tokens at a time
     generator = torch.Generator().manual_seed(0)
     states, weight, bias = (
         torch.randn(*s, generator=generator, dtype=torch.float64) for s in ((8, 5), (11, 5), (11,))
@@ -231,7 +227,7 @@ def test_losses_of_the_head_in_chunks_are_cross_entropies(monkeypatch):
     gradients = []
     for each in (states.clone().requires_grad_(), states.clone().requires_grad_()):
         if not gradients:
-            losses = HeadLoss.apply(each, targets, weight, bias, loss_and_gradient)
+            losses = models.HeadLoss.apply(each, targets, weight, bias, models.loss_and_gradient)
         else:
             expected = torch.nn.functional.cross_entropy(each @ weight.T + bias, targets, reduction="none")
             torch.testing.assert_close(losses, expected)
@@ -268,12 +264,12 @@ def test_models_with_a_sliding_window_keep_their_attention():
 
 def test_merged_adapters_of_transposed_layers():
     model = tiny.gpt2()
-    adapted = adapt(model, rank=2, alpha=4, targets=("c_attn", "c_fc"))
+    adapted = layers.adapt(model, rank=2, alpha=4, targets=("c_attn", "c_fc"))
     weights = 0.1 * torch.randn(adapted.n_weights, generator=torch.Generator().manual_seed(0))
     tokens = torch.arange(6)[None]
     with adapted.using(weights[None]):
         expected = model(input_ids=tokens).logits
-    merge(adapted, weights)
+    layers.merge(adapted, weights)
     with torch.no_grad():
         torch.testing.assert_close(
             adapted.without_adapters()(input_ids=tokens).logits, expected, rtol=1e-4, atol=1e-5
@@ -282,18 +278,18 @@ def test_merged_adapters_of_transposed_layers():
 
 def test_a_model_that_mixes_samples_is_refused():
     model = tiny.llama()
-    network = Network.of(model)
-    adapted = adapt(model, rank=2, targets=("q_proj",))
-    check_apart(network, adapted)
-    mixing = Network(model, lambda tokens: network.trunk(tokens).flip(0), network.head)
+    network = models.Network.of(model)
+    adapted = layers.adapt(model, rank=2, targets=("q_proj",))
+    models.check_apart(network, adapted)
+    mixing = models.Network(model, lambda tokens: network.trunk(tokens).flip(0), network.head)
     with pytest.raises(ValueError, match="mixes samples"):
-        check_apart(mixing, adapted)
+        models.check_apart(mixing, adapted)
 
 
 def test_memory_of_a_backward_pass_is_counted():
     layer = torch.nn.Linear(10, 10)
     inputs = torch.ones(7, 10, requires_grad=True)
-    assert saved_bytes(lambda: (layer(inputs) ** 2).sum(), layer) == 2 * 4 * 7 * 10  # inputs and outputs
+    assert memory.saved_bytes(lambda: (layer(inputs) ** 2).sum(), layer) == 2 * 4 * 7 * 10  # inputs and outputs
 
 
 def test_adapters_at_once_on_a_cpu_keep_within_memory(tiny_game, monkeypatch):

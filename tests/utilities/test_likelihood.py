@@ -2,17 +2,13 @@
 
 import numpy as np
 import pytest
+from heavy import Lazy, needs
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global torch, diffusers, ReverseProcess, log_likelihood
-    torch = pytest.importorskip("torch")
-    diffusers = pytest.importorskip("diffusers")
-    from fgsv.utilities.diffusion.likelihood import ReverseProcess, log_likelihood
+pytestmark = needs("torch", "diffusers")
+torch, diffusers = Lazy("torch"), Lazy("diffusers")
+likelihood = Lazy("fgsv.utilities.diffusion.likelihood")
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
@@ -24,7 +20,7 @@ def test_reverse_steps_are_those_of_the_scheduler(prediction):
         clip_sample=False,
         prediction_type=prediction,
     )
-    process = ReverseProcess.of(scheduler, 4)
+    process = likelihood.ReverseProcess.of(scheduler, 4)
     assert process.timesteps == tuple(scheduler.timesteps.tolist())
     generator = torch.Generator().manual_seed(0)
     for step, timestep in enumerate(process.timesteps):
@@ -36,15 +32,15 @@ def test_reverse_steps_are_those_of_the_scheduler(prediction):
         torch.testing.assert_close(mean + process.deviation[step] * noise, expected, rtol=1e-4, atol=1e-5)
     assert process.last_variance == pytest.approx(float(scheduler.betas[0]), rel=1e-4)
     with pytest.raises(ValueError, match="1 to 1000 steps"):
-        ReverseProcess.of(scheduler, 0)
+        likelihood.ReverseProcess.of(scheduler, 0)
     with pytest.raises(ValueError, match="clip_sample"):
-        ReverseProcess.of(diffusers.DDPMScheduler(), 4)
+        likelihood.ReverseProcess.of(diffusers.DDPMScheduler(), 4)
 
 
 def test_log_likelihood_is_the_log_of_the_mean_density():
     rng = np.random.default_rng(0)
     means, images = rng.normal(size=(3, 2, 4, 1, 2, 3)), rng.normal(size=(2, 5, 1, 2, 3))
-    found = log_likelihood(torch.tensor(means), torch.tensor(images), variance=0.3).numpy()
+    found = likelihood.log_likelihood(torch.tensor(means), torch.tensor(images), variance=0.3).numpy()
     for b in range(3):
         for q in range(2):
             scores = [
@@ -55,5 +51,5 @@ def test_log_likelihood_is_the_log_of_the_mean_density():
                 for image in images[q]
             ]
             assert found[b, q] == pytest.approx(np.mean(scores) / 6)
-    far = log_likelihood(torch.tensor(means), torch.tensor(images), variance=1e-6)
+    far = likelihood.log_likelihood(torch.tensor(means), torch.tensor(images), variance=1e-6)
     assert torch.isfinite(far).all()  # densities of exp(-10^6) underflow, their logarithms do not

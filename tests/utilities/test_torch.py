@@ -8,18 +8,16 @@ from functools import partial
 import numpy as np
 import pytest
 from examples import with_torch
+from heavy import Lazy, needs
 
 import fgsv
 
+pytestmark = needs("torch")
+torch, utilities = Lazy("torch"), Lazy("fgsv.utilities.torch")
 
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global torch, torch_utility, SGD
-    torch = pytest.importorskip("torch")
-    from fgsv.utilities.torch import torch_utility
 
-    SGD = partial(torch.optim.SGD, lr=0.2, momentum=0.9)
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.2, momentum=0.9)
 
 
 def make_data(classes=True, n=40, n_test=20):
@@ -45,12 +43,12 @@ def masks_of_all_sizes(n=40):
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 @pytest.mark.parametrize("classes", [True, False])
 def test_copies_agree_with_plain_training(classes, name):
-    optimizer = {"SGD": SGD, "Adam": partial(torch.optim.Adam, lr=0.05)}[name]
+    optimizer = {"SGD": sgd, "Adam": partial(torch.optim.Adam, lr=0.05)}[name]
     X, y, X_test, y_test = make_data(classes)
     module = network(2 if classes else 1)
     score = "neg_log_loss" if classes else "neg_mean_squared_error"
     settings = {"optimizer": optimizer, "n_steps": 30, "batch_size": 40, "n_copies": 5, "device": "cpu"}
-    game = torch_utility(module, X, y, X_test, y_test, score, **settings)
+    game = utilities.torch_utility(module, X, y, X_test, y_test, score, **settings)
     masks = masks_of_all_sizes()[1:]
     expected = []
     loss = torch.nn.CrossEntropyLoss() if classes else torch.nn.MSELoss()
@@ -72,7 +70,9 @@ def test_mini_batches_are_common_to_coalitions_and_do_not_depend_on_the_chunk():
     data = make_data()
     masks = masks_of_all_sizes()
     games = [
-        torch_utility(network(), *data, "neg_log_loss", optimizer=SGD, n_steps=15, batch_size=4, n_copies=copies)
+        utilities.torch_utility(
+            network(), *data, "neg_log_loss", optimizer=sgd, n_steps=15, batch_size=4, n_copies=copies
+        )
         for copies in (1, 7, 64)
     ]
     values = [game(masks) for game in games]
@@ -87,16 +87,16 @@ def test_mini_batches_are_common_to_coalitions_and_do_not_depend_on_the_chunk():
 
 def test_replicates_are_averaged():
     data = make_data()
-    settings = {"optimizer": SGD, "n_steps": 10, "batch_size": 4}
+    settings = {"optimizer": sgd, "n_steps": 10, "batch_size": 4}
     masks = masks_of_all_sizes()
-    game = torch_utility(network, *data, "neg_log_loss", n_replicates=3, **settings)
+    game = utilities.torch_utility(network, *data, "neg_log_loss", n_replicates=3, **settings)
     each = [replicate(masks) for replicate in game.replicates]
     assert not np.allclose(each[0][1:], each[1][1:])
     np.testing.assert_allclose(game(masks), np.mean(each, axis=0))
-    again = torch_utility(network, *data, "neg_log_loss", n_replicates=3, **settings)
+    again = utilities.torch_utility(network, *data, "neg_log_loss", n_replicates=3, **settings)
     assert again.fingerprint == game.fingerprint
     np.testing.assert_array_equal(again(masks), game(masks))
-    assert torch_utility(network, *data, "neg_log_loss", seed=1, **settings).fingerprint != game.fingerprint
+    assert utilities.torch_utility(network, *data, "neg_log_loss", seed=1, **settings).fingerprint != game.fingerprint
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(game.replicates[0]))(masks), each[0])
 
 
@@ -105,7 +105,9 @@ def test_it_is_a_game_and_leaves_no_trace():
     module = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(8, 2))
     before = {name: value.clone() for name, value in module.state_dict().items()}
     state = torch.get_rng_state()
-    game = torch_utility(module, *data, ["accuracy", "roc_auc"], optimizer=SGD, n_steps=5, units=np.arange(40) // 4)
+    game = utilities.torch_utility(
+        module, *data, ["accuracy", "roc_auc"], optimizer=sgd, n_steps=5, units=np.arange(40) // 4
+    )
     with pytest.warns(RuntimeWarning, match="the game is not deterministic"):  # dropout differs from batch to batch
         result = fgsv.value(game, budget=200, opening=False)
     assert result.values.shape == (10, 2)
@@ -118,7 +120,7 @@ def test_images_and_tensors():
     images = torch.rand(12, 1, 4, 4)
     module = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(8, 3))
     labels = torch.arange(12) % 3
-    game = torch_utility(module, images, labels, images, labels, optimizer=SGD, n_steps=3)
+    game = utilities.torch_utility(module, images, labels, images, labels, optimizer=sgd, n_steps=3)
     assert game(np.eye(12, dtype=bool)).shape == (12,)
 
 
@@ -136,15 +138,15 @@ def test_images_and_tensors():
 )
 def test_bad_input_is_named_before_training(change, message):
     X, y, X_test, y_test = make_data()
-    arguments = {"module": network().float(), "optimizer": SGD, "n_steps": 5, **change()}
+    arguments = {"module": network().float(), "optimizer": sgd, "n_steps": 5, **change()}
     with pytest.raises(ValueError, match=message):
-        torch_utility(X=X, y=y, X_test=X_test, y_test=y_test, **arguments)
+        utilities.torch_utility(X=X, y=y, X_test=X_test, y_test=y_test, **arguments)
 
 
 def test_divergence_is_reported():
     X, y, X_test, y_test = make_data(classes=False)
     wild = partial(torch.optim.SGD, lr=1e6)
-    game = torch_utility(network(1), X, y, X_test, y_test, optimizer=wild, n_steps=200)
+    game = utilities.torch_utility(network(1), X, y, X_test, y_test, optimizer=wild, n_steps=200)
     with pytest.raises(fgsv.GameError, match="training diverged"):
         game(np.ones((1, 40), dtype=bool))
 

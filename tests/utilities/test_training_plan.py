@@ -2,14 +2,10 @@
 
 import numpy as np
 import pytest
+from heavy import Lazy, needs
 
-
-@pytest.fixture(autouse=True, scope="module")
-def imported():
-    """Import what takes seconds where it is used, not wherever the tests are collected."""
-    global training_plan
-    pytest.importorskip("torch")
-    from fgsv.utilities.adapters.plan import training_plan
+pytestmark = needs("torch")
+plans = Lazy("fgsv.utilities.adapters.plan")
 
 
 ORDERS = np.stack([np.random.default_rng(1 + epoch).permutation(5) for epoch in range(3)])
@@ -17,7 +13,7 @@ ORDERS = np.stack([np.random.default_rng(1 + epoch).permutation(5) for epoch in 
 
 def test_a_plan_visits_every_member_once_an_epoch_in_one_order():
     masks = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 0, 1], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]], dtype=bool)
-    plan = training_plan(masks, ORDERS, batch=2)
+    plan = plans.training_plan(masks, ORDERS, batch=2)
     assert plan.n_steps.tolist() == [9, 6, 3, 0]
     assert [plan.n_active(step) for step in range(9)] == [3, 3, 3, 2, 2, 2, 1, 1, 1]
     seen = {}
@@ -31,12 +27,12 @@ def test_a_plan_visits_every_member_once_an_epoch_in_one_order():
         assert seen[1, epoch] == [player for player in seen[0, epoch] if masks[1, player]]
     assert seen[0, 0] != seen[0, 1]
     with pytest.raises(ValueError, match="sorted by decreasing number"):
-        training_plan(masks[::-1], ORDERS, batch=2)
+        plans.training_plan(masks[::-1], ORDERS, batch=2)
 
 
 def test_with_a_number_of_steps_every_coalition_takes_so_many():
     masks = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 0, 1], [0, 0, 0, 0, 0]], dtype=bool)
-    plan = training_plan(masks, ORDERS, batch=2, steps=5)
+    plan = plans.training_plan(masks, ORDERS, batch=2, steps=5)
     assert plan.n_steps.tolist() == [5, 5, 0]
     assert plan.epochs[:, :2].T.tolist() == [[0, 0, 0, 1, 1], [0, 0, 1, 1, 2]]
     expected = [player for order in ORDERS for player in order if masks[1, player]]
