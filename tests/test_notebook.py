@@ -136,3 +136,13 @@ def test_the_time_left_follows_the_rules():
     assert progress.expected(run(MaxSeconds(20)), Now) == 4000
     ratio = Precision(1e-4).ratio(Now.valuation)
     assert progress.expected(run(Precision(1e-4)), Now) == min(9000, int(1000 * max(1, ratio) ** 2))
+
+
+def test_a_bar_follows_the_weighted_sum_that_a_target_is_about(monkeypatch):
+    def scores(masks):
+        return np.outer(np.sqrt(masks.sum(axis=1)), [1.0, -0.2])
+
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    game = fgsv.Game(scores, 20, outputs=("gain", "harm"), targets=(1.0, 1.0))  # there are no shares of the harm
+    found = fgsv.value(game, [i % 3 for i in range(20)], precision=0.001, budget=300, progress=True)
+    assert found.combined([1.0, 1.0]).total > 0

@@ -15,6 +15,7 @@ import numpy as np
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.loop import Run
 from fgsv.running.stopping import MaxSeconds, Progress
+from fgsv.running.targets import evaluations_for, targets_in
 from fgsv.types import Floats
 from fgsv.valuation import Valuation
 
@@ -121,9 +122,6 @@ def widest(valuation: Valuation, confidence: float) -> str:
 def expected(run: Run, progress: Progress) -> int:
     """Return about how many evaluations the run will take in total, from its rules and its pace so far."""
     done, counts = progress.n_evaluations, [float(run.settings.budget)]
-    for rule in run.rules:
-        if isinstance(rule, MaxSeconds):
-            counts.append(done * rule.seconds / progress.seconds)
-        elif hasattr(rule, "ratio"):  # errors fall with the square root of the evaluations
-            counts.append(done * max(1.0, rule.ratio(progress.valuation)) ** 2)
+    counts += [done * rule.seconds / progress.seconds for rule in run.rules if isinstance(rule, MaxSeconds)]
+    counts += [evaluations_for(rule, progress.valuation) for rule in targets_in(run.rules)]
     return max(done, int(np.nanmin(counts)))

@@ -121,7 +121,7 @@ def _aimed_at(rule: StandardError | Precision, valuation: Valuation) -> Valuatio
 
 def at_last_look(rules: Iterable[Rule], progress: Progress) -> Valuation:
     """Return the valuation of a run that ends: if a target was met, each replicate counts as if others had met it."""
-    rule = next((rule for rule in _targets(rules) if _is_met(rule, progress)), None)
+    rule = next((rule for rule in targets_in(rules) if _is_met(rule, progress)), None)
     valuation = progress.valuation
     return valuation if rule is None else by_the_others(valuation, _shares(rule, valuation))
 
@@ -150,12 +150,17 @@ def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) ->
     return (*rules, *own_rules(own))
 
 
+def evaluations_for(rule: StandardError | Precision, valuation: Valuation) -> float:
+    """Estimate the evaluations that a target takes: errors fall with the square root of the evaluations."""
+    found = _aimed_at(rule, valuation)
+    return max(found.n_evaluations * rule.ratio(found) ** 2, rule.fewest(found))
+
+
 def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
-    """Estimate the evaluations for each missed target: errors fall with the square root of the evaluations."""
+    """Return a note for each missed target: about how many evaluations it would take."""
     notes = []
-    for rule in _targets(rules):
-        found = _aimed_at(rule, valuation)
-        needed = max(found.n_evaluations * rule.ratio(found) ** 2, rule.fewest(found))
+    for rule in targets_in(rules):
+        needed = evaluations_for(rule, valuation)
         if np.isfinite(needed) and not _holds(rule, valuation):
             n = valuation.partition.n_players
             count = f"all {2**n:,}" if np.log2(needed) > n else f"about {float(f'{needed:.2g}'):,.0f}"
@@ -168,11 +173,12 @@ def same_end(stated: Valuation, derived: Valuation) -> bool:
     settings = stated.settings
     if settings is not None and settings.version == fgsv.__version__:
         return stated.end == derived.end
-    targets = [] if settings is None or stated.end.reason is not Reason.TARGET else _targets(rules_of(settings))
+    targets = [] if settings is None or stated.end.reason is not Reason.TARGET else targets_in(rules_of(settings))
     if any(rule.ratio(derived) <= 1 for rule in targets):
         return True  # 0.1.0 stopped at the first error within a target
     return stated.end.reason is derived.end.reason
 
 
-def _targets(rules: Iterable[Rule]) -> list[StandardError | Precision]:
+def targets_in(rules: Iterable[Rule]) -> list[StandardError | Precision]:
+    """Return the rules that are about errors."""
     return [rule for rule in rules if isinstance(rule, StandardError | Precision)]
