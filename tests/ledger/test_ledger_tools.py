@@ -201,6 +201,13 @@ def test_the_command_evaluates_a_sample_again(tmp_path):
 
     name = f"{tmp_path / 'market.py'}:game"
     fgsv.value(load_object(name), budget=300, ledger=tmp_path / "run.db")
+    fgsv.value(game(), budget=300, ledger=tmp_path / "run.db")  # another game, of which nothing is evaluated
+    code, output = run("ledger", "verify", tmp_path / "run.db", "--game", name)
+    with Ledger(tmp_path / "run.db", read_only=True) as opened:
+        of_market = [
+            len(list(opened.batches(number))) for number, each in opened.games() if each.fingerprint == "market"
+        ]
+    assert f"{of_market[0]} batches re-evaluated: same" in output
     code, output = run("ledger", "verify", tmp_path / "run.db", "--game", name, "--sample", 3)
     assert code == 0
     assert "3 batches re-evaluated: same\nhad 5% of the batches been forged, this sample would miss it with" in output

@@ -192,6 +192,7 @@ def verify(
         words.append(f"taken on trust, because the ledger does not record it: {', '.join(found.on_trust)}")
     if data:
         given = data[0] if len(data) == 1 else data
-        found += verify_data(result, ledger, given, test=test, sample=sample, tolerance=tolerance)
-        words.append(f"up to {sample} batches evaluated again from the data: same")
+        again = verify_data(result, ledger, given, test=test, sample=sample, tolerance=tolerance)
+        found += again
+        words.append(f"{again.n_evaluated} batches evaluated again from the data: same")
     report_differences(words, found, as_json)

@@ -39,7 +39,7 @@ def verify_data(
     sample: int = SAMPLE,
     seed: int | None = None,
     tolerance: float = 0.0,
-) -> list[Difference]:
+) -> Differences:
     """Open the data of a result again, as it was opened then, and evaluate a sample of the recorded batches.
 
     `data` and `test` are what `fgsv.open_table` or `fgsv.open_text` takes. Returns where the data, the model or
@@ -50,7 +50,7 @@ def verify_data(
     for name in ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game"):
         stated, found = getattr(source, name), getattr(again, name)
         if stated != found:
-            return [Difference(name, stated, found)]
+            return Differences([Difference(name, stated, found)])
     return verify_records(ledger, table.game, sample=sample, seed=seed, tolerance=tolerance)
 
 

@@ -30,6 +30,8 @@ class Differences(list[Difference]):
     on_trust: tuple[str, ...] = ()
     """Fields that neither follow from the recorded utilities nor were recorded when the result was made."""
     notes: tuple[str, ...] = ()
+    n_evaluated: int = 0
+    """Recorded batches that were evaluated again."""
 
 
 def different_entries(

@@ -12,7 +12,7 @@ from fgsv.coalitions import unpack
 from fgsv.game import as_game
 from fgsv.ledger import Batch, Ledger
 from fgsv.running.batches import PackedBatch
-from fgsv.running.differences import Difference
+from fgsv.running.differences import Difference, Differences
 from fgsv.running.replay import recorded_game
 from fgsv.running.workers import Workers
 
@@ -31,7 +31,7 @@ def odds_of_missing(sample: int, forged: float = 0.05) -> float:
 
 def verify_records(
     ledger: str | Path, game: Any, *, sample: int = SAMPLE, seed: int | None = None, tolerance: float = 0.0
-) -> list[Difference]:
+) -> Differences:
     """Evaluate a random sample of a game's recorded batches again; return where the values differ.
 
     The sample is drawn from the system's entropy, so that nobody can know it in advance (`seed` repeats one).
@@ -47,7 +47,8 @@ def verify_records(
     game = as_game(game, recorded.n_players)
     batches = [PackedBatch(unpack(game.n_players, record.coalitions)) for record in records]
     answers = Workers(game, 1, None).attempt(batches)
-    found: list[Difference] = []
+    found = Differences()
+    found.n_evaluated = len(records)
     for record, answer in zip(records, answers, strict=True):
         if answer.failures or answer.values.shape != record.outcome.values.shape:
             words = ", ".join(answer.failures) or f"{answer.values.shape[1]} outputs"
