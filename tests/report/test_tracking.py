@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fgsv
@@ -20,8 +21,6 @@ def mlflow(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore")  # MLflow's own
 def test_a_result_is_a_run(mlflow, tmp_path):
     rng = np.random.default_rng(0)
-    import pandas as pd
-
     frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
     frame = frame.assign(y=frame["a"] + frame["b"], provider=np.array(["north", "søuth/=1"])[np.arange(60) % 2])
     result = fgsv.report.make_result(fgsv.open_table(frame, group="provider", target="y"), budget=100)
@@ -49,3 +48,15 @@ def test_a_bare_valuation_of_several_outputs(mlflow):
     metrics = mlflow.get_run(run.info.run_id).data.metrics
     assert metrics["fgsv/value/b/first"] == pytest.approx(2)
     assert metrics["fgsv/total/second"] == pytest.approx(4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_result_of_texts_is_a_run(mlflow):
+    rows = [(f"the {word} of the {word}", word, "test" if i == 0 else "train") for word in "abc" for i in range(3)]
+    frame = pd.DataFrame(rows, columns=["body", "by", "split"])
+    opened = fgsv.open_text(frame, text="body", group="by", test_by="split")
+    result = fgsv.report.make_result(opened, budget=70)
+    with mlflow.start_run() as run:
+        log_to_mlflow(result, aggregate_only=True)
+    logged = mlflow.get_run(run.info.run_id).data
+    assert (logged.params["fgsv.text"], logged.params["fgsv.group"]) == ("body", "by")

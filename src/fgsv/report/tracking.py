@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,11 @@ LONGEST = 500
 def log_to_mlflow(result: Result | Valuation, *, aggregate_only: bool = False) -> None:
     """Log a result to the active run of MLflow, or to a new one.
 
-    Parameters: method, seed, budget and, from a table, file, hash, target, model and metric. Metrics: evaluations,
-    `total` (what all data adds), and `value/NAME`, `stderr/NAME` and `share/NAME` for each provider; characters of a
-    name that MLflow does not take become `_`. Artefacts, in the folder `fgsv`: the files that
-    `fgsv.report.write_result` writes. A valuation of several outputs has the metrics of each, as `value/NAME/OUTPUT`.
+    Parameters: method, seed, budget and, from a table or texts, file, hash, column of targets or texts, model and
+    metric. Metrics: evaluations, `total` (what all data adds), and `value/NAME`, `stderr/NAME` and `share/NAME` for
+    each provider; characters of a name that MLflow does not take become `_`, and names that are then equal are
+    numbered. A valuation of several outputs has the metrics of each, as `value/NAME/OUTPUT`. Artefacts, in the folder
+    `fgsv`: the files that `fgsv.report.write_result` writes.
     """
     mlflow: Any = optional("mlflow", "runs in MLflow", "mlflow")
     result = as_result(result)
@@ -41,7 +42,8 @@ def _parameters(result: Result) -> dict[str, str]:
         found |= {"budget": valuation.settings.budget, "game": valuation.settings.fingerprint}
     if source is not None:
         found |= {name: getattr(source, name) for name in ("file", "sha256", "task", "model", "metric")}
-        found |= {"target": source.columns["target"], "group": ",".join(source.columns["group"])}
+        found |= {role: source.columns[role] for role in ("target", "text") if role in source.columns}
+        found["group"] = ",".join(source.columns["group"])
     return {f"fgsv.{name}": str(value)[:LONGEST] for name, value in found.items()}
 
 
@@ -62,7 +64,16 @@ def _metrics(valuation: Valuation) -> dict[str, float]:
 
 
 def _keys(names: Any) -> list[str]:
-    """Return names in the letters that MLflow takes; equal ones are numbered."""
-    safe = ["".join(c if c.isascii() and (c.isalnum() or c in "-_. ") else "_" for c in str(name)) for name in names]
-    counts = Counter(safe)
-    return [name if counts[name] == 1 else f"{name}_{number}" for number, name in enumerate(safe)]
+    """Return names in the letters that MLflow takes; equal ones are numbered.
+
+    >>> _keys(["a/b", "a:b", "a_b_2"])
+    ['a_b', 'a_b_2', 'a_b_2_2']
+    """
+    found: dict[str, None] = {}
+    for each in names:
+        name = safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_. ") else "_" for c in str(each))
+        numbers = count(2)
+        while name in found:
+            name = f"{safe}_{next(numbers)}"
+        found[name] = None
+    return list(found)
