@@ -122,6 +122,10 @@ def test_other_versions_are_checked_before_they_are_believed(tmp_path, monkeypat
     moved = Game(lambda masks: masks.sum(axis=1), 7, frame="roots", players=list("abcdefg"))
     with pytest.raises(fgsv.ledger.LedgerError, match=r"other values than those recorded.*numpy 1\.0 then"):
         fgsv.value(moved, start=tmp_path / "march.db", **OPTIONS)
+    same = market("abcdefg")
+    moved = Game(lambda masks: masks.all(axis=1) * same(masks), 7, frame="roots", players=list("abcdefg"))
+    with pytest.raises(fgsv.ledger.LedgerError, match=r"the coalition of size [1-6] "):  # not U(N), which is the same
+        fgsv.value(moved, start=tmp_path / "march.db", **OPTIONS)
 
 
 def test_with_several_outputs_and_of_groups(tmp_path):

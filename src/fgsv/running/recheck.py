@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fgsv.coalitions import Coalitions, join, split, unpack
 from fgsv.environment import versions
 from fgsv.game import Game, Known
@@ -9,6 +11,7 @@ from fgsv.ledger import Batch, Ledger, LedgerError
 from fgsv.ledger.schema import Promise
 from fgsv.running.batches import PackedBatch
 from fgsv.running.workers import Workers
+from fgsv.types import Floats
 
 COALITIONS = 2
 """Coalitions of a batch that are evaluated again, in the first and the last batch of the game."""
@@ -26,32 +29,20 @@ def recheck(ledger: Ledger, numbers: list[int], game: Game, workers: Workers) ->
     for batch in [batch for number in numbers for batch in _ends(ledger, number)]:
         if recorded.get(batch.run) == now:
             continue
-        some = split(batch.coalitions)[-COALITIONS:]
-        coalitions = unpack(game.n_players, join(some))
-        [answer] = workers.attempt([PackedBatch(coalitions)])
-        known = batch.outcome.values[-COALITIONS:]
-        if answer.failures or answer.values.shape != known.shape:
-            raise _moved(ledger.path, recorded.get(batch.run), now, coalitions, 0, known[0], "no such value")
-        far = abs(answer.values - known) > TOLERANCE * abs(known).max()
-        if far.any():
-            row = int(far.any(axis=1).argmax())
-            raise _moved(ledger.path, recorded.get(batch.run), now, coalitions, row, known[row], answer.values[row])
+        coalitions = unpack(game.n_players, join(split(batch.coalitions)[-COALITIONS:]))
+        changed = _changes(recorded.get(batch.run) or {}, now)
+        _compare(workers, coalitions, batch.outcome.values[-COALITIONS:], str(ledger.path), changed)
 
 
 def recheck_known(known: Known, game: Game, workers: Workers) -> None:
     """Evaluate the last known coalitions again if some were recorded with other versions; raise if values moved."""
     now = versions()
-    others = [dict(each) for each in known.versions if each != now]
+    others = [each for each in known.versions if each != now]
     if not others or not len(known):
         return
     coalitions = Coalitions.from_masks(known.masks(slice(-COALITIONS, None)))
-    [answer] = workers.attempt([PackedBatch(coalitions)])
-    recorded = known.values[-COALITIONS:]
-    wrong = answer.failures or answer.values.shape != recorded.shape
-    far = wrong or (abs(answer.values - recorded) > TOLERANCE * abs(recorded).max()).any()
-    if far:
-        found = "no such value" if wrong else answer.values[-1]
-        raise _moved("the ledger to start from", others[0], now, coalitions, -1, recorded[-1], found)
+    changed = _changes(others[0], now)
+    _compare(workers, coalitions, known.values[-COALITIONS:], "the ledger to start from", changed)
 
 
 def _ends(ledger: Ledger, number: int) -> list[Batch]:
@@ -67,24 +58,25 @@ def _ends(ledger: Ledger, number: int) -> list[Batch]:
     return [batch for batch in dict.fromkeys((first, last)) if batch is not None]
 
 
-def _moved(
-    place: object,
-    before: dict[str, str] | None,
-    now: dict[str, str],
-    coalitions: Coalitions,
-    row: int,
-    known: object,
-    found: object,
-) -> LedgerError:
-    changed = [
-        f"{name} {(before or {}).get(name, 'unknown')} then, {now.get(name, 'none')} now"
-        for name in sorted({*(before or {}), *now})
-        if (before or {}).get(name) != now.get(name)
-    ]
-    row %= len(coalitions)
+def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return the versions that changed, in words."""
+    names = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    return "; ".join(f"{name} {before.get(name, 'unknown')} then, {now.get(name, 'none')} now" for name in names)
+
+
+def _compare(workers: Workers, coalitions: Coalitions, recorded: Floats, place: str, changed: str) -> None:
+    """Evaluate coalitions again; raise an error that names the first whose value moved, and what changed."""
+    [answer] = workers.attempt([PackedBatch(coalitions)])
+    row, found = 0, "no such value"
+    if not answer.failures and answer.values.shape == recorded.shape:
+        far = (abs(answer.values - recorded) > TOLERANCE * abs(recorded).max()).any(axis=1)
+        if not far.any():
+            return
+        row = int(far.argmax())
+        found = str(answer.values[row])
     members = coalitions.members(row)[:10].tolist()
-    return LedgerError(
+    raise LedgerError(
         f"the game gives other values than those recorded in {place}: for the coalition of size "
-        f"{coalitions.sizes[row]} that begins with {members}, {known} is recorded, now {found}. "
-        f"What changed: {'; '.join(changed)}. Install the versions of then, or use a new ledger"
+        f"{coalitions.sizes[row]} that begins with {members}, {recorded[row]} is recorded, now {found}. "
+        f"What changed: {changed}. Install the versions of then, or use a new ledger"
     )
