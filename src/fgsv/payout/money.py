@@ -55,15 +55,13 @@ def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> lis
             f"got {len(asked)}"
         )
     found = [read_money(one, unit, "amount") for one in asked]
-    if any(one is None or one < 0 for one in found):
+    if min(found) < 0:
         raise ValueError("an amount must not be negative")
-    return [one for one in found if one is not None]
+    return found
 
 
-def read_money(amount: Money | None, unit: Decimal, name: str) -> Decimal | None:
+def read_money(amount: Money, unit: Decimal, name: str) -> Decimal:
     """Return an amount as Decimal in whole units."""
-    if amount is None:
-        return None
     if isinstance(amount, bool) or not isinstance(amount, (int, str, Decimal)):
         raise TypeError(f"{name} must be int, str or Decimal, not {type(amount).__name__}: money is never a float")
     try:
@@ -83,12 +81,15 @@ def smallest_unit(currency: str, unit: Money | None) -> Decimal:
     """Return the smallest unit of a currency, or the given one."""
     if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
         raise ValueError(f"currency must be a code of three capital letters such as EUR, got {currency!r}")
-    if unit is not None:
+    if unit is None:
+        return Decimal(1).scaleb(-get_currency_precision(currency))
+    try:
         smallest = Decimal(str(unit))
-        if not smallest > 0:
-            raise ValueError(f"unit must be positive, got {unit}")
-        return smallest
-    return Decimal(1).scaleb(-get_currency_precision(currency))
+    except InvalidOperation:
+        smallest = Decimal("NaN")
+    if not smallest.is_finite() or smallest <= 0:
+        raise ValueError(f"unit must be a positive number such as 0.01, got {unit!r}")
+    return smallest
 
 
 def rounded_outward(x: float, unit: Decimal, rounding: str) -> Decimal:

@@ -252,7 +252,9 @@ def terms(
     whole = sum(amounts, Decimal(0))
     if whole <= 0:
         raise ValueError(f"the amount must be positive, got {whole} {currency}")
-    policy = Policy(clip, read_money(floor, smallest, "floor"), read_money(cap, smallest, "cap"))
+    least = None if floor is None else read_money(floor, smallest, "floor")
+    most = None if cap is None else read_money(cap, smallest, "cap")
+    policy = Policy(clip, least, most)
     check_bounds(policy, whole, n_groups)
     return smallest, amounts, policy
 

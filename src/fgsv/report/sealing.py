@@ -219,9 +219,11 @@ def policy_of_terms(terms: Terms) -> dict[str, Any]:
 def policy_of(clip: bool, floor: Money | None, cap: Money | None, currency: str) -> dict[str, Any]:
     """Return what a seal holds about how shares become payments; the amount is not sealed."""
     unit = smallest_unit(currency, None)
-    bounds = {"floor": read_money(floor, unit, "floor"), "cap": read_money(cap, unit, "cap")}
-    texts = {name: None if money is None else f"{money} {currency}" for name, money in bounds.items()}
-    return {"clip": clip, **texts}
+    bounds = {
+        name: None if money is None else f"{read_money(money, unit, name)} {currency}"
+        for name, money in (("floor", floor), ("cap", cap))
+    }
+    return {"clip": clip, **bounds}
 
 
 def check_seal(seal: Seal, found: Mapping[str, Any]) -> None:
