@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -85,7 +86,7 @@ class Game:
         if not isinstance(given, bytes):
             ids = [str(each) for each in given]
             if len(set(ids)) < len(ids):
-                twice = next(each for each in ids if ids.count(each) > 1)
+                twice, _ = Counter(ids).most_common(1)[0]
                 raise ValueError(f"players must have different ids, but {twice!r} is given twice")
             given = b"".join(map(player_digest, ids))
         if len(given) != 16 * self.n_players:

@@ -257,6 +257,8 @@ def test_players_of_ones_own_game_have_names(tmp_path):
     assert len({own("abc").fingerprint, own("abd").fingerprint, own("abc", "april").fingerprint}) == 3
     with pytest.raises(ValueError, match="'a' is given twice"):
         own("aba")
+    with pytest.raises(ValueError, match="'99999' is given twice"):
+        own([*map(str, range(100_000)), "99999"])
     fgsv.value(own("abc"), ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         [(_, game)] = ledger.games()

@@ -38,6 +38,10 @@ def test_a_ledger_of_two_games_must_say_which(tmp_path):
     fgsv.value(fgsv.Game(lambda masks: masks.sum(axis=1), 5, fingerprint="other"), ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         names = [game.fingerprint for _, game in ledger.games()]
-    with pytest.raises(ValueError, match="contains 2 games, and a cost is fitted to one"):
+    with pytest.raises(ValueError, match=r"fitted to one game, but .* contains 2 games"):
         fgsv.fit_cost(tmp_path / "run.db")
+    with pytest.raises(
+        ValueError, match=r"contains 0 with fingerprint 'third': .* from 'timed', 'other'"
+    ):
+        fgsv.fit_cost(tmp_path / "run.db", "third")
     assert fgsv.fit_cost(tmp_path / "run.db", names[0]).linear == pytest.approx(2e-4)

@@ -33,26 +33,26 @@ def fit_cost(ledger: str | Path, fingerprint: str | None = None) -> Cost:
     A ledger records the seconds of whole batches; the fit is non-negative least squares on the sums over their
     coalitions, relative to the seconds, so that cheap batches count as much as expensive ones.
     """
-    sums, seconds = [], []
+    rows = []
     with Ledger(ledger, read_only=True) as opened:
         games = opened.games()
         chosen = [(number, game) for number, game in games if fingerprint in (None, game.fingerprint)]
         if len(chosen) != 1:
             held = ", ".join(repr(game.fingerprint) for _, game in games) or "none"
             raise ValueError(
-                f"{ledger} contains {len(games)} games, and a cost is fitted to one: name it, "
+                f"a cost is fitted to one game, but {ledger} contains {len(chosen)} "
+                f"{'games' if fingerprint is None else f'with fingerprint {fingerprint!r}'}: choose one, "
                 f"fgsv.fit_cost(ledger, fingerprint=...), from {held}"
             )
         [(number, game)] = chosen
         for batch in opened.batches(number):
             sizes = unpack(game.n_players, batch.coalitions).sizes.astype(float)
-            sums.append([len(sizes), sizes.sum(), (sizes**2).sum()])
-            seconds.append(batch.outcome.seconds)
-    measured = np.array(seconds)
-    if len(measured) < 3 or not (measured > 0).all():
-        raise ValueError(f"{ledger} contains {len(measured)} timed batches; at least 3 are needed to fit a cost")
-    scale = np.array(sums).max(axis=0)
-    coefficients, _ = nnls(np.array(sums) / scale / measured[:, None], np.ones(len(measured)))
+            rows.append([batch.outcome.seconds, len(sizes), sizes.sum(), (sizes**2).sum()])
+    seconds, sums = np.split(np.array(rows).reshape(-1, 4), [1], axis=1)
+    if len(rows) < 3 or not (seconds > 0).all():
+        raise ValueError(f"{ledger} contains {len(rows)} timed batches; at least 3 are needed to fit a cost")
+    scale = sums.max(axis=0)
+    coefficients, _ = nnls(sums / scale / seconds, np.ones(len(rows)))
     constant, linear, quadratic = (coefficients / scale).tolist()
     # positive, because an allocation divides by the cost
-    return Cost(max(constant, 1e-6 * float(measured.max()) / max(row[0] for row in sums)), linear, quadratic)
+    return Cost(max(constant, 1e-6 * float(seconds.max() / scale[0])), linear, quadratic)
