@@ -76,7 +76,10 @@ class Plan:
 
     def half_width_after(self, budget: int) -> float:
         """Return the expected largest half-width of a share after this many evaluations."""
-        return self.half_width * float(np.sqrt((self.n_evaluations + self.n_known) / (budget + self.n_known)))
+        return self._narrowed(self.half_width, budget)
+
+    def _narrowed(self, half_width: float, budget: int) -> float:
+        return half_width * math.sqrt((self.n_evaluations + self.n_known) / (budget + self.n_known))
 
     def evaluations_for(self, precision: float) -> int:
         """Return the expected evaluations for a half-width of `precision`."""
@@ -100,12 +103,12 @@ class Plan:
         """Return a table of budgets against half-widths and minutes; with several outputs, also of each of them."""
         possible = (*BUDGETS_STARTED, *BUDGETS) if self.n_known else BUDGETS
         budgets = [self.n_evaluations] if self.exact else [b for b in possible if b >= self.n_evaluations]
-        shrunk = np.sqrt((self.n_evaluations + self.n_known) / (np.array(budgets) + self.n_known)).tolist()
+        widths = {"half_width": self.half_width}
+        widths |= {f"half_width_{name}": width for name, width in self.by_output.items()}
         return pd.DataFrame(
             {
                 "evaluations": budgets,
-                "half_width": [self.half_width_after(budget) for budget in budgets],
-                **{f"half_width_{name}": [width * each for each in shrunk] for name, width in self.by_output.items()},
+                **{name: [self._narrowed(width, budget) for budget in budgets] for name, width in widths.items()},
                 "minutes": [self.seconds_for(budget) / 60 for budget in budgets],
             }
         )

@@ -33,7 +33,7 @@ class Calls:
         self._game, self._workers, self._record, self._raises = game, workers, record, raises
         self._size = workers.count
         self.n_done = 0
-        """Coalitions evaluated by the current or last call of this object."""
+        """Coalitions evaluated so far."""
         self._n_outputs = len(game.outputs) if game.outputs else None
 
     def __call__(self, batches: list[PackedBatch], deadline: float | None = None) -> list[Outcome]:
@@ -42,7 +42,6 @@ class Calls:
         No call begins after the deadline (on the clock `time.monotonic`).
         """
         outcomes: list[Outcome] = []
-        self.n_done = 0
         in_one = self._record is None and deadline is None
         while len(outcomes) < len(batches):
             if deadline is not None and time.monotonic() > deadline:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ class Evaluator:
         self._n_jobs = n_jobs
         self.n_asked = 0
         """Evaluations requested, whether or not the ledger had them; without those known at the beginning."""
-        self._checked = True
+        self._checked = False
         self._raises = failure_value(on_error) is None
         self._failures = FailureCounter(game, failure_value(on_error))
         self._failures_of_ends: Failures | None = None
@@ -97,7 +97,7 @@ class Evaluator:
         return self._workers.count
 
     def beside(self, game: Game, n_jobs: int | None = None) -> Evaluator:
-        """Return an evaluator of another game, with the same ledger and its own workers, as many unless said."""
+        """Return an evaluator of another game, with the same ledger and its own workers, by default as many."""
         n_jobs = n_jobs or self._n_jobs
         timeout = self.timeout if n_jobs == self._n_jobs else None
         other = Evaluator(game, n_jobs=n_jobs, on_error=self.on_error, timeout=timeout, ledger=self._ledger)
@@ -113,7 +113,6 @@ class Evaluator:
                 self.recorder = Recorder(self._ledger, self._memory.number)
                 record = self.recorder.batches if self.recorder.is_open else None
                 self._calls = Calls(self.game, self._workers, record, raises=self._raises)
-                self._checked = not self._memory.holds_records
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -127,11 +126,11 @@ class Evaluator:
             if self._ledger is not None and self._ledger is not self._given:
                 self._ledger.close()
 
-    @contextmanager
-    def recorded(self, settings: Mapping[str, Any], purpose: Purpose = Purpose.DRAWS) -> Iterator[Recorded]:
+    def recorded(
+        self, settings: Mapping[str, Any], purpose: Purpose = Purpose.DRAWS
+    ) -> AbstractContextManager[Recorded]:
         """Record the block in the ledger as a run with these settings, and how it ended."""
-        with self.recorder.run(settings, purpose, lambda: self.n_asked) as run:
-            yield run
+        return self.recorder.run(settings, purpose, lambda: self.n_asked)
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
@@ -149,11 +148,11 @@ class Evaluator:
     def _unknown(self, coalitions: Coalitions) -> Floats:
         size = self.batch_size
         batches = [PackedBatch(coalitions[i : i + size]) for i in range(0, len(coalitions), size)]
-        known = self._memory
+        known, done_before = self._memory, self._calls.n_done
         try:
             outcomes = self._evaluate(batches) if known is None else known.outcomes(batches, self._evaluate)
         except BaseException:
-            self.n_asked += self._calls.n_done
+            self.n_asked += self._calls.n_done - done_before
             raise
         values = np.concatenate([self._failures.values(outcome) for outcome in outcomes])
         self.n_asked += len(coalitions)
@@ -163,9 +162,10 @@ class Evaluator:
 
     def _evaluate(self, batches: list[PackedBatch]) -> list[Outcome]:
         """Evaluate what the ledger does not know, after checking that it still gives the values it recorded."""
-        self.beginning.check(self._workers if batches else None)
-        if batches and not self._checked and self._ledger is not None and self._memory is not None:
-            recheck(self._ledger, self._memory.numbers, self.game, self._workers)
+        if batches and not self._checked:
+            self.beginning.check(self._workers)
+            if self._ledger is not None and self._memory is not None and self._memory.holds_records:
+                recheck(self._ledger, self._memory.numbers, self.game, self._workers)
             self._checked = True
         return self._calls(batches, self.deadline)
 

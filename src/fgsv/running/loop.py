@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
@@ -70,7 +70,6 @@ class Progress:
     failures: Failures | None = None
     last_look: int = 0
     n_unfitted: int = 0
-    end: End = field(default=End(Reason.INTERRUPTED, "not ended"))
 
     @property
     def n_evaluations(self) -> int:
@@ -100,7 +99,7 @@ class Progress:
             method=estimate.method or settings.method,
             ends=self.ends,
             n_evaluations=(estimate.n_evaluations or self.n_drawn) - self.n_free,
-            end=self.end,
+            end=End(Reason.INTERRUPTED, "not ended"),
             seed=settings.seed,
             settings=settings,
             failures=self.failures,
@@ -154,17 +153,15 @@ def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuatio
                 with one_thread():
                     estimator.update(draws, values)
                 now = time.monotonic() - start
-                progress = Progress(
-                    run,
-                    estimator,
-                    ends,
-                    progress.n_drawn + len(values),
-                    free(),
-                    now,
-                    now - progress.seconds,
-                    failures(mark),
-                    progress.n_evaluations if is_look(progress) else progress.last_look,
-                    progress.n_unfitted + run.game.n_unfitted(draws.coalitions, values),
+                progress = replace(
+                    progress,
+                    n_drawn=progress.n_drawn + len(values),
+                    n_free=free(),
+                    seconds=now,
+                    round_seconds=now - progress.seconds,
+                    failures=failures(mark),
+                    last_look=progress.n_evaluations if is_look(progress) else progress.last_look,
+                    n_unfitted=progress.n_unfitted + run.game.n_unfitted(draws.coalitions, values),
                 )
             end = met(run.rules, progress) if progress.is_estimate else None
         except KeyboardInterrupt:

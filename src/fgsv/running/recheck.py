@@ -34,7 +34,7 @@ def recheck(ledger: Ledger, numbers: list[int], game: Game, workers: Workers) ->
         _compare(workers, coalitions, batch.outcome.values[-COALITIONS:], str(ledger.path), changed)
 
 
-def recheck_known(known: Known, game: Game, workers: Workers) -> None:
+def recheck_known(known: Known, workers: Workers) -> None:
     """Evaluate the last known coalitions again if some were recorded with other versions; raise if values moved."""
     now = versions()
     others = [each for each in known.versions if each != now]

@@ -37,7 +37,6 @@ class Beginning:
         self.n_answered = 0
         """Requested evaluations that were known, each counted as often as it was requested."""
         self._keys: list[bytes] = []
-        self._checked = isinstance(start, Known)  # a run that is replayed evaluates nothing
 
     def counter(self) -> Callable[[], int]:
         """Return what counts the known evaluations among those of a run that begins now, U(0) and U(N) included."""
@@ -51,11 +50,10 @@ class Beginning:
         if self._paths and not ledger.read_only:
             self._keys = take_over(ledger, self._game, self._paths)
 
-    def check(self, workers: Workers | None) -> None:
-        """Check once, before the first evaluation, that the game still gives what is known about it."""
-        if self.known is not None and not self._checked and workers is not None:
-            self._checked = True
-            recheck_known(self.known, self._game, workers)
+    def check(self, workers: Workers) -> None:
+        """Check, before the first evaluation, that the game still gives what earlier ledgers know about it."""
+        if self.known is not None and self._paths:
+            recheck_known(self.known, workers)
 
     def content(self, partition: Partition) -> dict[str, Any]:
         """Return what a ledger records about the beginning of a run."""
@@ -83,13 +81,13 @@ class Beginning:
 
 def in_words(known: Known, partition: Partition) -> str:
     """Say who is there as before, who left and joined, and how much of what is known applies."""
-    here = {provider_digest(name): name for name in partition.names}
+    here = [provider_digest(name) for name in partition.names]
     before = set(known.providers)
     players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
     if before:
         everyone = len({*here, *before})
         new = partition.sums((~known.had).astype(float))
-        changed = {name for name, count in zip(here, new, strict=True) if count and name in before}
+        changed = {digest for digest, count in zip(here, new, strict=True) if count and digest in before}
         same = len(before & set(here)) - len(changed)
         counts = {
             "left": len(before - set(here)),

@@ -147,10 +147,8 @@ class Workers:
             except GameError:
                 raise
             except Exception as error:
-                seconds, reason = (
-                    time.monotonic() - start,
-                    f"{type(error).__name__}: {error}".split("\n")[0],
-                )
+                seconds = time.monotonic() - start
+                reason = f"{type(error).__name__}: {error}".split("\n")[0]
                 self._restart()
             if self._timeout is not None and seconds > self._timeout:
                 return failed(len(batch), f"timed out: no answer after {self._timeout:g} s", seconds)
