@@ -73,9 +73,9 @@ FORGED = {
     "a record of no game": ("batch", {"game": 7}, "game 7, which is not in the file"),
     "half a batch": ("batch", {"coalitions": b"\x02\0\0\0"}, "key is not that"),
     "another game's record": ("batch", {"replicate": 1}, "key is not that"),
-    "settings that are no JSON": ("run", {"settings": "{"}, "settings are no JSON"),
+    "settings that are no JSON": ("run", {"settings": "{"}, "settings cannot be read as JSON"),
     "a run of no game": ("run", {"game": 9}, "game 9, which is not in the file"),
-    "outputs that are no JSON": ("game", {"outputs": "("}, "outputs are no JSON"),
+    "outputs that are no JSON": ("game", {"outputs": "("}, "outputs cannot be read as JSON"),
     "too few players": ("game", {"players": b"0" * 17}, "players, expected 8"),
 }
 

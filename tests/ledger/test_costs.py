@@ -40,8 +40,6 @@ def test_a_ledger_of_two_games_must_say_which(tmp_path):
         names = [game.fingerprint for _, game in ledger.games()]
     with pytest.raises(ValueError, match=r"fitted to one game, but .* contains 2 games"):
         fgsv.fit_cost(tmp_path / "run.db")
-    with pytest.raises(
-        ValueError, match=r"contains 0 with fingerprint 'third': .* from 'timed', 'other'"
-    ):
+    with pytest.raises(ValueError, match=r"contains 0 with fingerprint 'third': .* from 'timed', 'other'"):
         fgsv.fit_cost(tmp_path / "run.db", "third")
     assert fgsv.fit_cost(tmp_path / "run.db", names[0]).linear == pytest.approx(2e-4)

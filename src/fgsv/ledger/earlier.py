@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,11 +63,7 @@ def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[b
     for path in ledgers:
         with Ledger(path, read_only=True) as source:
             games = {number: into.game(old) for number, old in applicable(source, game)}
-            runs = {run["id"]: into.add_run(games[run["game"]], run) for run in source.runs() if run["game"] in games}
-            for run, number in runs.items():
-                into.add_beginning(number, source.beginning(run))
-                for first, law in source.laws(run).items():
-                    into.add_law(number, first, law)
+            runs = copy_runs(source, into, games)
             for number, copied in games.items():
                 for batches in _chunks(source.batches(number)):
                     new = [batch for batch in batches if _is_new(into, copied, batch)]
@@ -76,6 +72,16 @@ def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[b
                         records = [(batch.coalitions, batch.outcome) for batch in new if batch.run == run]
                         into.record(copied, records, run=None if run is None else runs[run])
     return list(keys)
+
+
+def copy_runs(source: Ledger, into: Ledger, games: Mapping[int, int]) -> dict[int, int]:
+    """Copy the runs of some games, with their beginnings and laws; return old number -> new, as `games` has it."""
+    runs = {run["id"]: into.add_run(games[run["game"]], run) for run in source.runs() if run["game"] in games}
+    for old, new in runs.items():
+        into.add_beginning(new, source.beginning(old))
+        for first, law in source.laws(old).items():
+            into.add_law(new, first, law)
+    return runs
 
 
 def _chunks(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
@@ -201,6 +207,25 @@ _Player = tuple[bytes, int]
 """A digest, and the number of equal ones before it."""
 
 
+class _Evaluations(NamedTuple):
+    """Evaluations of coalitions whose players are all in the game; fields as in `Known`."""
+
+    packed: NDArray[np.uint8]
+    values: Floats
+    run: Ints
+    """The number of a run; less than -1 while it is not certain that the run drew them."""
+    place: Ints
+
+
+class _Latest(NamedTuple):
+    """The most recent of the earlier games; fields as in `Known`."""
+
+    started: str
+    had: Masks
+    n_left: int
+    providers: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class _WithLeavers:
     """Draws of a game with players who have left."""
@@ -220,32 +245,29 @@ class _Found:
     def __init__(self, game: Game, digests: bytes | None) -> None:
         self._game, self._digests = game, digests
         self._runs: dict[str, _Drawn] = {}
-        self._packed: list[NDArray[np.uint8]] = []
-        self._values: list[Floats] = []
-        self._of_run: list[Ints] = []
-        self._place: list[Ints] = []
+        self._evaluations: list[_Evaluations] = []
         self._related: list[_WithLeavers] = []
         self._n_recorded = self._n_bytes = 0
         self._seen: set[bytes] = set()
-        self._latest: tuple[str, Masks, int, tuple[str, ...]] = ("", np.zeros(game.n_players, dtype=bool), 0, ())
+        self._latest = _Latest("", np.zeros(game.n_players, dtype=bool), 0, ())
         self._notes: dict[str, None] = {}
         self._versions: dict[str, Mapping[str, str]] = {}
 
     def read(self, ledger: Ledger, keys: Collection[bytes] | None) -> None:
         """Take in a ledger."""
-        runs = {run["id"]: run for run in ledger.runs()}
+        runs = ledger.runs()
         for number, old in applicable(ledger, self._game):
             columns = self._columns(old)
             had = np.zeros(self._game.n_players, dtype=bool)
             had[columns[columns >= 0]] = True
-            own = [run for run in runs.values() if run["game"] == number]
+            own = [run for run in runs if run["game"] == number]
             self._versions |= {json.dumps(run["versions"], sort_keys=True): run["versions"] for run in own}
             started = latest(own)["started"] if own else ""
-            if started >= self._latest[0]:
+            if started >= self._latest.started:
                 begun = [ledger.beginning(run["id"]).get("providers", ()) for run in own]
                 providers = next((tuple(names) for names in reversed(begun) if names), ())
-                self._latest = started, had, int((columns < 0).sum()), providers
-            drawn = {id: self._drawn(ledger, run, old, had) for id, run in runs.items() if run["game"] == number}
+                self._latest = _Latest(started, had, int((columns < 0).sum()), providers)
+            drawn = {run["id"]: self._drawn(ledger, run, old, had) for run in own}
             self._read_game(ledger, number, old, columns, drawn, keys)
 
     def _players(self, old: Game) -> list[_Player]:
@@ -259,9 +281,8 @@ class _Found:
         present = [each for each, _ in _numbered(theirs) if any(each)]  # zeros are players that were forgotten
         equal = len(present) - len(set(present))
         if equal:
-            self._notes[f"{equal} players have the same content as another; all count, and are matched in order"] = (
-                None
-            )
+            words = f"{equal} players have the same content as another; all count, and are matched in order"
+            self._notes[words] = None
         return match(theirs, self._digests)
 
     def _drawn(self, ledger: Ledger, run: Mapping[str, Any], old: Game, had: Masks) -> str | None:
@@ -296,7 +317,7 @@ class _Found:
         numbers = {key: place for place, key in enumerate(self._runs)}
         places: Counter[str] = Counter()
         owners: set[str | None] = set()
-        begun, begun_related = len(self._of_run), len(self._related)
+        begun, begun_related = len(self._evaluations), len(self._related)
         left = tuple(each for each, column in zip(self._players(old), columns, strict=True) if column < 0)
         for batch in ledger.batches(number):
             name = ledger.key(number, 0, batch.coalitions)
@@ -325,8 +346,8 @@ class _Found:
             entry = self._runs[key]
             whole = not old.independent_rows and entry.n_evaluations - count in (0, 2)
             entry.n_draws = max(entry.n_draws, count)
-            for run in [*self._of_run[begun:], *(each.run for each in self._related[begun_related:])]:
-                run[run == -2 - numbers[key]] = numbers[key] if whole else -1
+            for each in (*self._evaluations[begun:], *self._related[begun_related:]):
+                each.run[each.run == -2 - numbers[key]] = numbers[key] if whole else -1
 
     def _add(self, masks: Masks, columns: Ints, batch: Batch, run: Ints, place: Ints) -> None:
         values = batch.outcome.values
@@ -335,11 +356,9 @@ class _Found:
         rows = ~masks[:, columns < 0].any(axis=1) & ~np.isnan(values).any(axis=1)
         translated = np.zeros((int(rows.sum()), self._game.n_players), dtype=bool)
         translated[:, columns[columns >= 0]] = masks[rows][:, columns >= 0]
-        self._packed.append(np.packbits(translated, axis=1))
-        self._values.append(values[rows])
-        self._of_run.append(run[rows])
-        self._place.append(place[rows])
-        self._check_size(self._packed[-1].size)
+        packed = np.packbits(translated, axis=1)
+        self._evaluations.append(_Evaluations(packed, values[rows], run[rows], place[rows]))
+        self._check_size(packed.size)
 
     def _add_related(self, masks: Masks, columns: Ints, left: tuple[_Player, ...], values: Floats, run: Ints) -> None:
         """Keep the draws with players who have left; zeros are players that were forgotten, as were their values."""
@@ -395,12 +414,12 @@ class _Found:
         for position, key in enumerate(self._runs):
             renumbered[position] = kept.index(key) if key in kept else -1
         n, width = self._game.n_players, (self._game.n_players + 7) // 8
-        q = self._values[0].shape[1] if self._values else len(self._game.outputs or (0,))
-        packed = np.concatenate(self._packed or [np.zeros((0, width), np.uint8)])
-        values = np.concatenate(self._values or [np.zeros((0, q))])
-        run = renumbered[np.concatenate(self._of_run or [np.zeros(0, np.int64)])]
-        place = np.where(run < 0, -1, np.concatenate(self._place or [np.zeros(0, np.int64)]))
-        self._packed, self._values, self._of_run, self._place = [], [], [], []
+        q, none = len(self._game.outputs or (0,)), np.zeros(0, np.int64)
+        nothing = _Evaluations(np.zeros((0, width), np.uint8), np.zeros((0, q)), none, none)
+        packed, values, run, place = map(np.concatenate, zip(*(self._evaluations or [nothing]), strict=True))
+        self._evaluations = []  # the parts would take as much memory as the whole
+        run = renumbered[run]
+        place = np.where(run < 0, -1, place)
         # a coalition that was not drawn comes first among equal ones, and is kept
         by_rest = np.lexsort((*values.T[::-1], place, run))
         rows = by_rest[np.argsort(as_keys(packed[by_rest]), kind="stable")]
@@ -416,7 +435,6 @@ class _Found:
             PastRun(each.game.n_players, each.had, each.n_draws, each.laws, each.settings)
             for each in map(self._runs.__getitem__, kept)
         ]
-        _, had, n_left, providers = self._latest
         return Known(
             n,
             packed[chosen],
@@ -424,11 +442,11 @@ class _Found:
             run[chosen],
             place[chosen],
             tuple(past),
-            had,
-            n_left,
+            self._latest.had,
+            self._latest.n_left,
             self._n_recorded,
             tuple(self._notes),
-            providers,
+            self._latest.providers,
             tuple(self._versions[key] for key in sorted(self._versions)),
             self._all_related(renumbered),
         )

@@ -325,18 +325,8 @@ class Ledger:
         numbers = []
         with self._transaction():
             for coalitions, outcome in batches:
-                key = self.key(game, replicate, coalitions)
-                columns = (
-                    key,
-                    game,
-                    replicate,
-                    run,
-                    coalitions,
-                    outcome.values.astype("<f8").tobytes(),
-                    outcome.seconds,
-                    json.dumps(outcome.failures) if outcome.failures else None,
-                )
-                known = self._db.execute("SELECT id FROM batch WHERE key = ?", (key,)).fetchone()
+                columns = self._columns(game, replicate, run, coalitions, outcome)
+                known = self._db.execute("SELECT id FROM batch WHERE key = ?", columns[:1]).fetchone()
                 if known:  # replaces a failure that was retried
                     self._put("batch", known[0], *columns)
                 numbers.append(known[0] if known else self._add("batch", *columns))
@@ -344,16 +334,23 @@ class Ledger:
                 for number, (coalitions, outcome) in zip(numbers, batches, strict=True):
                     self._rows[game, replicate].add(number, split(coalitions), outcome.failed)
 
+    def _columns(
+        self, game: int, replicate: int, run: int | None, coalitions: bytes, outcome: Outcome
+    ) -> tuple[Any, ...]:
+        """Return a batch as columns without its number; `_batch` reads them back."""
+        values = outcome.values.astype("<f8").tobytes()
+        failures = json.dumps(outcome.failures) if outcome.failures else None
+        key = self.key(game, replicate, coalitions)
+        return key, game, replicate, run, coalitions, values, outcome.seconds, failures
+
     def replace(self, game: Game, number: int, batches: Iterable[Batch]) -> None:
         """Put other players into the record of a game, and other outcomes into its batches, all or none."""
         with self._transaction():
             *entered, _ = next(self._read("game", "WHERE id = ?", number))
             self._put("game", *entered, game.player_digests())
             for batch in batches:
-                values = batch.outcome.values.astype("<f8").tobytes()
-                key = self.key(number, batch.replicate, batch.coalitions)
-                record = (batch.id, key, number, batch.replicate, batch.run, batch.coalitions, values)
-                self._put("batch", *record, batch.outcome.seconds, json.dumps(batch.outcome.failures))
+                columns = self._columns(number, batch.replicate, batch.run, batch.coalitions, batch.outcome)
+                self._put("batch", batch.id, *columns)
             self._games.clear()
             self._rows.clear()
 

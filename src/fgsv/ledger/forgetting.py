@@ -47,8 +47,8 @@ def forget(
     """
     if bool(players or providers) == (keep is not None):
         raise ValueError(
-            "say which players to forget: --player ID, --provider NAME, --rows FILE, or --keep LEDGER for all but "
-            "those of it"
+            "say which players to forget: players (--player, --rows), providers (--provider), or keep (--keep): all "
+            "but those of its last run"
         )
     withdrawn = _digests_of(players) | _players_of_providers(path, providers)
     kept = None if keep is None else _players_of_last_run(keep)

@@ -149,7 +149,7 @@ def fault(table: str, columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]
         try:
             json.loads(text)
         except ValueError:
-            return f"its {name} are no JSON"
+            return f"its {name} cannot be read as JSON"
     return None
 
 

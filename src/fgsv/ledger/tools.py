@@ -15,6 +15,7 @@ from fgsv.coalitions import n_rows, unpack
 from fgsv.environment import how_to_install, to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
+from fgsv.ledger.earlier import copy_runs
 from fgsv.ledger.schema import Promise
 
 CHUNK = 64
@@ -69,24 +70,18 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
                 if trust_old:
                     promises = {number: max(each, Promise.TRUSTED_NAMES) for number, each in promises.items()}
                 numbers = {number: target.game(game, promises[number]) for number, game in source.games()}
-                runs = {run["id"]: target.add_run(numbers[run["game"]], run) for run in source.runs()}
-                for number in numbers:
-                    for batch in source.batches(number):
-                        kind, difference = _classify(
-                            batch, target.find(numbers[number], batch.coalitions, batch.replicate)
-                        )
+                runs = copy_runs(source, target, numbers)
+                for old, new in numbers.items():
+                    for batch in source.batches(old):
+                        kind, difference = _classify(batch, target.find(new, batch.coalitions, batch.replicate))
                         counts[kind] += 1
                         largest = max(largest, difference)
                         if kind == "added":
                             record = [(batch.coalitions, batch.outcome)]
                             run = None if batch.run is None else runs[batch.run]
-                            target.record(numbers[number], record, batch.replicate, run)
+                            target.record(new, record, batch.replicate, run)
                 for run, content in source.statements():
                     target.add_statement(runs[run], content)
-                for run, number in runs.items():
-                    target.add_beginning(number, source.beginning(run))
-                    for first, law in source.laws(run).items():
-                        target.add_law(number, first, law)
     return Merged(counts["added"], counts["known"], counts["different"], largest)
 
 
@@ -162,13 +157,10 @@ def _write_parquet(ledger: Ledger, path: Path) -> int:
         from pyarrow.parquet import ParquetWriter
     except ImportError as error:
         raise ImportError(f"Parquet needs pyarrow: {how_to_install('parquet')}") from error
-    schema = pyarrow.schema(
-        [(name, pyarrow.string()) for name in ("game",)]
-        + [(name, pyarrow.int64()) for name in ("replicate", "batch", "row", "size")]
-        + [(name, pyarrow.string()) for name in ("lists", "players", "output")]
-        + [(name, pyarrow.float64()) for name in ("value", "seconds")]
-        + [("failure", pyarrow.string())]
-    )
+    text, whole, real = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+    kinds = {"game": text, "replicate": whole, "batch": whole, "row": whole, "size": whole, "lists": text}
+    kinds |= {"players": text, "output": text, "value": real, "seconds": real, "failure": text}
+    schema = pyarrow.schema(list(kinds.items()))
     count = 0
     with written_whole(path) as file, ParquetWriter(file, schema) as writer:
         for table in _tables(ledger):
