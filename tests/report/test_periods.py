@@ -59,9 +59,22 @@ def test_without_a_later_payout_the_same_amount_is_split_again():
 def test_two_currencies_are_not_settled():
     found = compare_results(paid(MARCH, 100), paid(APRIL, 100, "USD"))
     assert found.settlement is None
-    assert "EUR and USD" in found.warnings[0]
+    assert "in EUR, and USD is due" in found.warnings[0]
     with pytest.raises(ValueError, match="settle in one currency"):
         settle(paid(MARCH, 100).payout, paid(APRIL, 100, "USD").payout)
+
+
+def test_earlier_terms_that_cannot_be_met_any_more_are_no_settlement():
+    march = replace(MARCH, payout=split_money(MARCH.valuation, 100, floor=30))
+    found = compare_results(march, result({"anna": 1, "ben": 2, "cleo": 3, "dora": 4}))
+    assert found.settlement is None
+    assert "a floor of 30.00 for each of 4 groups" in found.warnings[0]
+
+
+def test_a_payout_in_a_unit_of_its_own_is_settled_in_it():
+    march = replace(MARCH, payout=split_money(MARCH.valuation, "1.005", unit="0.001"))
+    anna, cleo, dora = split_money(APRIL.valuation, "1.005", unit="0.001").payments
+    assert compare_results(march, APRIL).settlement.due == (anna, Decimal("0.000"), cleo, dora)
 
 
 def test_noise_is_called_noise():

@@ -78,6 +78,12 @@ class Payout:
         """Whether splitting, merging and renaming earn nothing beyond rounding, at most one unit a part."""
         return self.policy.is_faithful
 
+    def split_again(self, valuation: Valuation, confidence: float, test_noise: float | None = None) -> Payout:
+        """Split the same amounts by a valuation in the same way, whatever speaks against it."""
+        how: dict[str, Any] = {"unit": self.unit, **vars(self.policy)}
+        doubts: dict[str, Any] = {"confidence": confidence, "test_noise": test_noise, "pay_anyway": True}
+        return split(valuation, self.amounts, self.currency, **how, **doubts)
+
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row for each group; money is `Decimal`."""
         return pd.DataFrame(
@@ -261,18 +267,7 @@ def terms(
 
 def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
     """Split the money again from the values; return where the payout differs."""
-    again = split(
-        valuation,
-        payout.amounts,
-        payout.currency,
-        unit=payout.unit,
-        clip=payout.policy.clip,
-        floor=payout.policy.floor,
-        cap=payout.policy.cap,
-        confidence=payout.confidence,
-        pay_anyway=True,
-    )
-    stated, derived = payout.to_dict(), again.to_dict()
+    stated, derived = payout.to_dict(), payout.split_again(valuation, payout.confidence).to_dict()
     # objections are opinions on the numbers, and may rest on the test rows, which no ledger has
     found = [
         Difference(f"{name} of the payout", stated[name], derived[name])

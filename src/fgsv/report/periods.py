@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.payout import Settlement, Terms, settle
+from fgsv.payout import Settlement, settle
 from fgsv.report.documents import records
 from fgsv.report.result import Result, notes_on
 from fgsv.valuation.comparison import compare
@@ -47,20 +47,14 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
     settlement, settled_as = None, ""
     if first.payout is not None:
         due, settled_as = second.payout, "the payout of the later result"
-        if due is None:
-            policy = first.payout.policy
-            terms = Terms(
-                list(first.payout.amounts), first.payout.currency, policy.clip, policy.floor, policy.cap, True
-            )
-            due = second.paid_by(terms).payout
-            settled_as = f"the same {first.payout.amount:,} {first.payout.currency}, by the later values"
-        if due is None:
-            warnings.append("there is no settlement: the later values cannot be split by the earlier terms")
-        elif due.currency != first.payout.currency:
-            warnings.append(f"there is no settlement: the payouts are in {first.payout.currency} and {due.currency}")
-        else:
+        try:
+            if due is None:
+                due = first.payout.split_again(second.valuation, second.confidence, second.test_noise)
+                settled_as = f"the same {first.payout.amount:,} {first.payout.currency}, by the later values"
             settlement = settle(first.payout, due)
             warnings += [f"in the settlement, {objection}" for objection in due.objections]
+        except ValueError as error:
+            warnings.append(f"there is no settlement: {error}")
     return Comparison(frame, settlement, settled_as, tuple(_facts(frame, first, second)), tuple(warnings))
 
 
