@@ -39,10 +39,9 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     from fgsv.valuation import End
 
     with Ledger(ledger, read_only=True) as opened:
-        games = summary(opened)
-        frames = {game.fingerprint: game.frame for _, game in opened.games()}
-        runs = opened.runs()
-        fingerprints = {number: game.fingerprint for number, game in opened.games()}
+        games, runs, recorded = summary(opened), opened.runs(), opened.games()
+    frames = {game.fingerprint: game.frame for _, game in recorded}
+    fingerprints = {number: game.fingerprint for number, game in recorded}
     if as_json:
         listed = [run | {"game": fingerprints[run["game"]]} for run in runs]
         framed = [game | {"frame": _parts(frames[game["game"]])} for game in records(games)]
@@ -153,6 +152,7 @@ def _parts(frame: Any) -> dict[str, str]:
     return {name: sha256(part.encode()).hexdigest()[:8] for name, part in parts.items()}
 
 
+@app.command()
 @opens_data
 def applies(table: Any, start: option.Start = None, as_json: option.Json = False) -> None:
     """Say how much of earlier ledgers applies to a table: who is there as before, and what is known about them.
@@ -171,9 +171,6 @@ def applies(table: Any, start: option.Start = None, as_json: option.Json = False
         return
     for line in [in_words(found, table.partition), *found.notes]:
         echo(line)
-
-
-app.command()(applies)
 
 
 @app.command()

@@ -346,7 +346,8 @@ class _Found:
             entry = self._runs[key]
             whole = not old.independent_rows and entry.n_evaluations - count in (0, 2)
             entry.n_draws = max(entry.n_draws, count)
-            for each in (*self._evaluations[begun:], *self._related[begun_related:]):
+            parts: list[_Evaluations | _WithLeavers] = [*self._evaluations[begun:], *self._related[begun_related:]]
+            for each in parts:
                 each.run[each.run == -2 - numbers[key]] = numbers[key] if whole else -1
 
     def _add(self, masks: Masks, columns: Ints, batch: Batch, run: Ints, place: Ints) -> None:

@@ -68,9 +68,7 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
     rows = [row | {"split": f"{row['way']}, {row['parts']}"} for row in attacks if row["group"] in chosen]
     y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
     ways, splits = (list(dict.fromkeys(row[name] for row in rows)) for name in ("way", "split"))
-    splits.sort(
-        key=lambda split: ways.index(split.rpartition(", ")[0])
-    )  # in the order of the ways: small groups lack some splits
+    splits.sort(key=lambda split: ways.index(split.rpartition(", ")[0]))  # small groups lack some splits
     colour = alt.Color(
         "way:N",
         sort=ways,

@@ -35,9 +35,8 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def document_of(result: Result) -> dict[str, Any]:
     """Return a result in the form that `--json` prints."""
     valuation = result.valuation
-    scores = {id(valuation): result.without}
     tables = {
-        column: records(table_of(each, None, result.confidence, scores.get(id(each))))
+        column: records(table_of(each, None, result.confidence, result.without if each is valuation else None))
         for column, each in result.groupings.items()
     }
     errors = result.errors_of_shares()

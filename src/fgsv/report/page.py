@@ -57,7 +57,7 @@ def _template() -> Any:
 def _contents(result: Result, aggregate_only: bool, confidence: float | None, title: str | None) -> dict[str, Any]:
     """Return the template's variables."""
     valuation, source = result.valuation, result.source
-    confidence = confidence or result.confidence
+    confidence = result.confidence if confidence is None else confidence
     has_shares = bool(np.all(valuation.total > 0))
     panel = None
     if has_shares:
@@ -248,24 +248,22 @@ def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]
         rows = found.settlement.to_frame().to_dict("records")
         money = {row["group"]: [f"{row[name]:,}" for name in ("paid", "due", "correction")] for row in rows}
     noise = {True: "yes", False: "within noise", None: ""}
-    shares = ("share_a", "share_b", "difference")
     table = []
     for row in _records(found.frame):
-        table.append([row["group"], row["status"], *(_percent(row[name]) for name in shares), noise[row["clear"]]])
-        table[-1] += money.get(row["group"], [])
+        shares = [_percent(row[name]) for name in ("share_a", "share_b", "difference")]
+        table.append([row["group"], row["status"], *shares, noise[row["clear"]], *money.get(row["group"], ())])
     columns = ["provider", "in which", "share before", "share now", "difference", "moved"]
+    words = [] if before.made is None else [f"The earlier result was made on {before.made[:10]}."]
+    words += map(_sentence, found.facts)
     if found.settlement is not None:
         columns += ["paid before", "due", "to correct it"]
-        words = f"To correct the earlier payment, in {found.settlement.currency}; due is {found.settled_as}."
-    made = [] if before.made is None else [f"The earlier result was made on {before.made[:10]}."]
-    return {
-        "title": "Then and now",
-        "words": [*made, *(f"{each[0].upper()}{each[1:]}." for each in found.facts)]
-        + ([words] if found.settlement is not None else [])
-        + [f"Warning: {each}." for each in found.warnings],
-        "columns": columns,
-        "rows": table,
-    }
+        words.append(f"To correct the earlier payment, in {found.settlement.currency}; due is {found.settled_as}.")
+    words += [f"Warning: {each}." for each in found.warnings]
+    return {"title": "Then and now", "words": words, "columns": columns, "rows": table}
+
+
+def _sentence(fact: str) -> str:
+    return f"{fact[0].upper()}{fact[1:]}."
 
 
 def _everybody(valuation: Valuation) -> str:
@@ -274,7 +272,7 @@ def _everybody(valuation: Valuation) -> str:
 
 
 def _made(result: Result) -> str:
-    """Return the date of a result, and of the page if that is another."""
+    """Return when a result was made; if it does not say, now."""
     made = now() if result.made is None else result.made
     return f"Made on {made.replace('T', ', ').replace('Z', ' UTC')}, with fgsv {fgsv.__version__}."
 
@@ -320,7 +318,7 @@ def _questions(result: Result, confidence: float) -> dict[str, Any] | None:
         "and answered by the same trainings. A star marks a share that differs from the first by more than error. "
         "The spread is the standard deviation over questions: the part that is a matter of choice, and the part that "
         "the error of the run explains.",
-        *(f"{fact[0].upper()}{fact[1:]}." for fact in found.facts),
+        *map(_sentence, found.facts),
     ]
     columns = [next(iter(result.groupings)), "spread by choice", "spread by error"]
     columns += dict.fromkeys(found.shares["question"])

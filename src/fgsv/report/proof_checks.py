@@ -211,9 +211,8 @@ def _repeat(valuation: Valuation, sealed: Sealed, values: Floats, evaluator: Eva
     records = Records()
     try:
         with evaluator, warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", RuntimeWarning
-            )  # values in a wrong order look like those of a random game
+            # values in a wrong order look like those of a random game
+            warnings.simplefilter("ignore", RuntimeWarning)
             derived = repeated(records.watch(evaluator), valuation)
     except (NotRecorded, OtherLaw, GameError, ValueError, FloatingPointError) as error:
         return [Difference("draws", f"{len(values)} records", str(error))]
