@@ -113,35 +113,40 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
             raise ValueError(f"{path}: the field {name!r} cannot be read: {error!r}") from None
 
+    def entry(name: str, read: Callable[[Any], Any]) -> Any:
+        return field("info", lambda info: read(info[name]) if name in info else None)
+
+    def numbers(stated: Any) -> Floats:
+        return np.array(stated, dtype=float)
+
     groups, names = field("groups", read_array), field("names", lambda stated: tuple(map(_name, stated)))
     disjoint = groups.ndim == 1
-    info = field("info", dict)
     loaded = Valuation(
-        Partition(names, None if disjoint else groups, groups if disjoint else None),
-        field("values", lambda stated: np.array(stated, dtype=float)),
-        field("stderr", _floats),
-        field("total", lambda stated: np.array(stated, dtype=float)[()]),
-        field("player_values", read_array, optional=True),
-        field("deviations", read_array, optional=True),
-        field("degrees_of_freedom", lambda stated: float(_floats(stated))),
-        field("method", str),
-        field("n_evaluations", int),
-        field("end", End.from_dict),
-        field("outputs", tuple, optional=True),
-        field("seed"),
-        field("exact", bool),
-        field("efficient", bool),
-        field("grouped", bool),
-        field("ends", lambda stated: np.array(stated, dtype=float), optional=True),
-        field("settings", lambda stated: RunSettings.from_dict(stated) if "method" in stated else None),
-        field("info", lambda stated: Failures(**stated["failures"]) if "failures" in info else None),
-        field("weights", lambda stated: tuple(map(float, stated)), optional=True),
+        partition=Partition(names, None if disjoint else groups, groups if disjoint else None),
+        values=field("values", numbers),
+        stderr=field("stderr", _floats),
+        total=field("total", lambda stated: numbers(stated)[()]),
+        player_values=field("player_values", read_array, optional=True),
+        deviations=field("deviations", read_array, optional=True),
+        degrees_of_freedom=field("degrees_of_freedom", lambda stated: float(_floats(stated))),
+        method=field("method", str),
+        n_evaluations=field("n_evaluations", int),
+        end=field("end", End.from_dict),
+        outputs=field("outputs", tuple, optional=True),
+        seed=field("seed"),
+        exact=field("exact", bool),
+        efficient=field("efficient", bool),
+        grouped=field("grouped", bool),
+        ends=field("ends", numbers, optional=True),
+        settings=field("settings", lambda stated: RunSettings.from_dict(stated) if "method" in stated else None),
+        failures=entry("failures", lambda stated: Failures(**stated)),
+        weights=field("weights", lambda stated: tuple(map(float, stated)), optional=True),
         finished=field("finished", bool),
-        n_known=field("info", lambda stated: int(stated.get("known", 0))),
-        n_unfitted=field("info", lambda stated: int(stated.get("unfitted", 0))),
-        seed_noise=field("info", lambda _: SeedNoise.from_dict(info["seed_noise"]) if "seed_noise" in info else None),
-        learned=field("info", lambda _: Learned.from_dict(info["learned"]) if "learned" in info else None),
-        stop_shares=field("info", lambda _: _parts_of_one(info["stop_shares"]) if "stop_shares" in info else None),
+        n_known=entry("known", int) or 0,
+        n_unfitted=entry("unfitted", int) or 0,
+        seed_noise=entry("seed_noise", SeedNoise.from_dict),
+        learned=entry("learned", Learned.from_dict),
+        stop_shares=entry("stop_shares", _parts_of_one),
     )
     if field("stopped", str) != loaded.stopped:
         raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")

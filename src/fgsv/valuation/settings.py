@@ -87,18 +87,8 @@ class RunSettings:
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON; `rules` and `proxy` are for readers of 0.1.0's files."""
         document = asdict(self) | {"rules": self.rules, "proxy": "proxy" in self.needs}
-        limits = {
-            name: "inf" if document[name] == np.inf else document[name] for name in _LIMITS
-        }  # JSON has no infinity
-        return (
-            document
-            | limits
-            | {
-                "cost": None if self.cost is None else list(self.cost),
-                "targets": None if self.targets is None else list(self.targets),
-                "needs": list(self.needs),
-            }
-        )
+        document |= {name: "inf" for name in _LIMITS if document[name] == np.inf}  # JSON has no infinity
+        return {name: list(part) if isinstance(part, tuple) else part for name, part in document.items()}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> RunSettings:
