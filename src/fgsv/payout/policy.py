@@ -117,7 +117,7 @@ class Scenarios:
     """Payments for scenarios of the values, in floats, because they only make intervals.
 
     What depends on all groups, the totals and the common factor, is settled first; then the payments of a few groups
-    can be had alone.
+    can be computed alone.
     """
 
     policy: Policy
