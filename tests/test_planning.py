@@ -86,8 +86,12 @@ def test_a_plan_of_several_outputs_speaks_of_each():
     assert fgsv.plan(lambda masks: masks.sum(axis=1), labels, pilot=200).by_output == {}
 
 
-def test_a_precision_in_percent_is_refused():
+def test_a_precision_that_is_no_fraction_is_refused():
     with pytest.raises(ValueError, match=r"below 1, got 5: 5 percentage points are 0\.05"):
         Limits(precision=5)
     with pytest.raises(ValueError, match=r"below 1, got 100$"):
         fgsv.value(lambda masks: masks.sum(axis=1), [0, 1, 1], precision=100)
+    plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
+    for precision in (0, -0.1, "0.01"):
+        with pytest.raises(ValueError, match="precision must be a positive number"):
+            plan.evaluations_for(precision)

@@ -415,7 +415,7 @@ class Precedence:
                 f"descends from row {first[first[row]]}"
             )
         rows = np.arange(n) if players is None else np.asarray(players)
-        if rows.shape != (n,) or not np.array_equal(np.unique(rows), np.arange(int(rows.max()) + 1)):
+        if rows.shape != (n,) or not np.array_equal(np.unique(rows), np.arange(len(np.unique(rows)))):
             raise ValueError(f"players must number the player of each of the {n} rows, from 0 and without gaps")
         return cls(first.astype(np.int64), rows.astype(np.int64))
 

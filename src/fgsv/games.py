@@ -24,6 +24,10 @@ class Airport:
 
     costs: ArrayLike
 
+    def __post_init__(self) -> None:
+        if not (self._costs >= 0).all():
+            raise ValueError(f"the costs of a runway must not be negative, got {self.costs}")
+
     @property
     def n_players(self) -> int:
         """How many players there are."""
@@ -96,6 +100,13 @@ class WeightedMajority:
 
     weights: tuple[int, ...] | list[int]
     quota: int
+
+    def __post_init__(self) -> None:
+        numbers = np.asarray([*self.weights, self.quota - 1])
+        if numbers.dtype.kind not in "iu" or (numbers < 0).any():
+            raise ValueError(
+                f"a vote needs whole weights from 0 and a whole quota from 1, got {self.weights} and {self.quota}"
+            )
 
     @property
     def n_players(self) -> int:

@@ -83,6 +83,7 @@ class Plan:
 
     def evaluations_for(self, precision: float) -> int:
         """Return the expected evaluations for a half-width of `precision`."""
+        check_precision(precision)
         all_of_them = (self.n_evaluations + self.n_known) * (self.half_width / precision) ** 2
         return max(self.n_evaluations, int(np.ceil(all_of_them)) - self.n_known)
 

@@ -19,7 +19,7 @@ from fgsv.report import Result
         (["value", "TRAIN", *COLUMNS, "--max-time", "soon"], "90s, 10m or 2h"),
         (["value", "TRAIN", *COLUMNS, "--metric", "accurracy"], "accurracy"),
         (["value", "TRAIN", *COLUMNS, "--payout", "12.345"], "whole number of units"),
-        (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be positive"),
+        (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be a positive number"),
         (["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"], "not from both"),
         (["payout", "TRAIN", "--amount", "1"], "not a saved valuation"),
         (["value", "TRAIN", *COLUMNS, "--jobs", "0"], "--jobs) must be a number of workers"),

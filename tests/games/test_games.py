@@ -5,7 +5,7 @@ import pytest
 from oracles import GAMES
 
 import fgsv
-from fgsv.games import SumOfUnanimity, WeightedMajority
+from fgsv.games import Airport, SumOfUnanimity, WeightedMajority
 
 
 @pytest.mark.parametrize("game", GAMES.values(), ids=GAMES.keys())
@@ -35,3 +35,16 @@ def test_sum_of_unanimity_has_n_squared_sets_of_uniform_size():
 
 def test_majority_of_one_player_alone():
     np.testing.assert_allclose(WeightedMajority([5, 1, 1], quota=5).shapley, [1, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Airport([-1, 2, 3]), "must not be negative"),
+        (lambda: WeightedMajority([0.5, 0.5, 1.5], quota=1), "whole weights from 0"),
+        (lambda: WeightedMajority([1, 2], quota=0), "whole quota from 1"),
+    ],
+)
+def test_games_whose_closed_form_would_be_wrong_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()

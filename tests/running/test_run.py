@@ -133,7 +133,12 @@ def test_a_bad_answer_names_the_coalition(answer, message):
         ({"seed": -1}, ValueError, "seed"),
         ({"semivalue": "nobel"}, ValueError, "unknown semivalue"),
         ({"semivalue": "beta(1, -1)"}, ValueError, "positive"),
-        ({"precision": 0.0}, ValueError, "precision must be positive"),
+        ({"precision": 0.0}, ValueError, "precision must be a positive number"),
+        ({"precision": "0.01"}, ValueError, "precision must be a positive number, got '0.01'"),
+        ({"n_jobs": "all"}, ValueError, "must be a whole number, got 'all'"),
+        ({"stop": "now"}, TypeError, r"callables .* got 'now'"),
+        ({"cost": lambda sizes: []}, ValueError, "cost must give a positive number"),
+        ({"cost": lambda sizes: "much"}, ValueError, "cost must give a positive number"),
     ],
 )
 def test_bad_arguments_cost_nothing(arguments, error, message):

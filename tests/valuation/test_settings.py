@@ -55,11 +55,12 @@ def test_every_field_survives_json():
         ({"seed": -1}, "seed must not be negative"),
         ({"budget": 1.5}, "budget must be a whole number"),
         ({"budget": "100"}, "budget must be a whole number"),
-        ({"precision": 0}, "precision must be positive"),
-        ({"stderr": np.nan}, "stderr must be positive"),
+        ({"precision": 0}, "precision must be a positive number"),
+        ({"stderr": np.nan}, "stderr must be a positive number"),
         ({"confidence": 95}, "between 0 and 1"),
         ({"on_error": "ignore"}, "on_error must be"),
         ({"on_error": np.inf}, "on_error must be"),
+        ({"on_error": None}, "on_error must be"),
     ],
 )
 def test_bad_settings_say_what_was_expected(change, words):

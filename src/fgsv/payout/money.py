@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
+from string import ascii_uppercase
 from typing import Any
 
 from babel.numbers import get_currency_precision
@@ -40,6 +41,8 @@ def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> lis
     """Return one amount for each output."""
     outputs = names or (None,)
     if isinstance(amount, Mapping):
+        if names is None:
+            raise ValueError("the valuation has one output, without a name: give one amount, not amounts by name")
         if set(amount) != set(outputs):
             raise ValueError(f"amount must name each output once: {', '.join(map(str, outputs))}")
         asked = [amount[output] for output in outputs]
@@ -79,7 +82,7 @@ def read_money(amount: Money, unit: Decimal, name: str) -> Decimal:
 
 def smallest_unit(currency: str, unit: Money | None) -> Decimal:
     """Return the smallest unit of a currency, or the given one."""
-    if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
+    if len(str(currency)) != 3 or not set(str(currency)) <= set(ascii_uppercase):
         raise ValueError(f"currency must be a code of three capital letters such as EUR, got {currency!r}")
     if unit is None:
         return Decimal(1).scaleb(-get_currency_precision(currency))

@@ -165,10 +165,10 @@ def _own_objects(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, 
 
 def _costs(cost: Callable[[Ints], ArrayLike], n: int) -> Floats:
     """Return the cost of each size from 1 to n - 1, checked."""
-    costs = np.asarray(cost(np.arange(1, n)), dtype=float)
-    if costs.shape not in ((), (n - 1,)) or not (np.isfinite(costs) & (costs > 0)).all():
+    costs = np.asarray(cost(np.arange(1, n)))
+    fits = costs.dtype.kind in "biuf" and costs.shape in ((), (n - 1,))
+    if not fits or not (np.isfinite(costs) & (costs > 0)).all():
         raise ValueError(
-            f"cost must give a positive number for each of the {n - 1} sizes from 1 to n - 1, "
-            f"got an array of shape {costs.shape} from {costs.min():g} to {costs.max():g}"
+            f"cost must give a positive number for each of the {n - 1} sizes from 1 to n - 1, got {costs!r:.200}"
         )
-    return np.broadcast_to(costs, (n - 1,))
+    return np.broadcast_to(costs.astype(float), (n - 1,))

@@ -28,6 +28,7 @@ from fgsv.ledger import Outcome, failed
 from fgsv.running.batches import PackedBatch, attempt
 from fgsv.running.threads import one_thread
 from fgsv.running.worker_process import attempt_in_worker, exit_with_driver
+from fgsv.valuation.settings import positive_number, whole_number
 
 TRIES = 3
 """Attempts at a batch whose worker dies."""
@@ -40,7 +41,7 @@ class Workers:
     """Where batches are evaluated: in this process, in threads, in processes, or on joblib's back end."""
 
     def __init__(self, game: Game, n_jobs: int | None, timeout: float | None) -> None:
-        if n_jobs == 0:
+        if n_jobs is not None and whole_number("n_jobs (--jobs)", n_jobs) == 0:
             raise ValueError("n_jobs (--jobs) must be a number of workers, or -1 for one per core; got 0")
         self._game = game
         self._timeout = timeout
@@ -62,8 +63,8 @@ class Workers:
                 "timeout needs worker processes on this machine, which can be killed: set n_jobs to 2 or more, "
                 "with joblib's default back end"
             )
-        if timeout is not None and not timeout > 0:
-            raise ValueError(f"timeout must be positive, got {timeout}")
+        if timeout is not None:
+            positive_number("timeout", timeout)
         if not here:
             # a cluster manages its own workers
             following = (

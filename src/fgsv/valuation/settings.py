@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -58,10 +58,8 @@ class RunSettings:
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, got {self.seed}")
         for name in _LIMITS:
-            number = getattr(self, name)
-            if number is not None and not number > 0:
-                raise ValueError(f"{name} must be positive, got {number}")
-            self._set(name, None if number is None else float(number))
+            if getattr(self, name) is not None:
+                self._set(name, positive_number(name, getattr(self, name)))
         check_confidence(self.confidence)
         self._set("confidence", float(self.confidence))
         counted_as = failure_value(self.on_error)
@@ -121,7 +119,7 @@ class RunSettings:
 
 def check_precision(precision: float | None) -> None:
     """Raise an error for a precision that every share has from the start, such as 5 where 0.05 is meant."""
-    if precision is not None and not precision < 1:
+    if precision is not None and not positive_number("precision", precision) < 1:
         meant = f": {precision:g} percentage points are {precision / 100:g}" if precision < 100 else ""
         raise ValueError(f"precision is a fraction of all shares, below 1, got {precision:g}{meant}")
 
@@ -130,9 +128,16 @@ def failure_value(on_error: str | float) -> float | None:
     """Return the number that a failed evaluation counts as, or None if it raises an error."""
     if on_error == "raise":
         return None
-    if isinstance(on_error, str) or not np.isfinite(on_error):
+    if not isinstance(on_error, SupportsFloat) or not np.isfinite(float(on_error)):
         raise ValueError(f'on_error must be "raise" or a finite number that a failure counts as, got {on_error!r}')
     return float(on_error)
+
+
+def positive_number(name: str, number: Any) -> float:
+    """Return a number as a float, or raise an error if it is not positive."""
+    if not isinstance(number, SupportsFloat) or not float(number) > 0:
+        raise ValueError(f"{name} must be a positive number, got {number!r}")
+    return float(number)
 
 
 def whole_number(name: str, number: Any) -> int:
