@@ -439,6 +439,7 @@ def with_precedence(game: Any, origin: ArrayLike | Precedence, players: ArrayLik
     """
     order = origin if isinstance(origin, Precedence) else Precedence.of(origin, players)
     inner = as_game(game, len(order.origin))
+    again = inner.again
     content = hashlib.sha256(order.origin.tobytes() + order.players.tobytes()).hexdigest()
 
     def function(masks: Masks) -> ArrayLike:
@@ -452,4 +453,5 @@ def with_precedence(game: Any, origin: ArrayLike | Precedence, players: ArrayLik
         independent_rows=inner.independent_rows,
         batch_size=inner.batch_size,
         seconds=inner.seconds,
+        again=None if again is None else lambda k: lambda masks: again(k)(order.rows(masks)),
     )

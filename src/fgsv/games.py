@@ -26,7 +26,7 @@ class Airport:
 
     def __post_init__(self) -> None:
         if not (self._costs >= 0).all():
-            raise ValueError(f"the costs of a runway must not be negative, got {self.costs}")
+            raise ValueError(f"the costs of a runway must not be negative, got {self.costs!r}")
 
     @property
     def n_players(self) -> int:

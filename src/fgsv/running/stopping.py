@@ -56,8 +56,7 @@ class MaxSeconds:
 
 def own_rules(stop: Rule | Sequence[Rule] | None) -> tuple[Rule, ...]:
     """Return the rules that `stop=` gives: one callable, or several."""
-    several = isinstance(stop, Sequence) and not isinstance(stop, str)
-    rules = () if stop is None else tuple(stop) if several else (stop,)
+    rules = () if stop is None else tuple(stop) if isinstance(stop, Sequence) else (stop,)
     for rule in rules:
         if not callable(rule):
             raise TypeError(f"stop must be one or more callables from progress to text or None; got {rule!r}")

@@ -81,7 +81,7 @@ def by_precedence(door: Door, order: Precedence) -> View:
     def lift(coalitions: Coalitions) -> Coalitions:
         return Coalitions.from_masks(order.rows(coalitions.masks()))
 
-    return View(door, with_precedence(door.game, order), lift)
+    return View(door, replace(with_precedence(door.game, order), again=None), lift)  # an audit trains nothing twice
 
 
 def weighted(door: Door, weights: ArrayLike | None) -> Door:
