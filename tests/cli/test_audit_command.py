@@ -66,7 +66,7 @@ def test_an_audit_that_cannot_keep_to_its_budget_is_refused(fgsv_command, train,
     code, _, notes = fgsv_command("audit", train, *COLUMNS, "--audit-budget", 1000)
     assert (code, "4 groups needs an --audit-budget of at least 2" in notes) == (2, True), notes
     code, _, notes = fgsv_command("audit", train, *COLUMNS, "--parts", "two")
-    assert (code, "--parts must be like 2,3,5" in notes) == (2, True), notes
+    assert (code, "'--parts': must be like 2,3,5" in notes) == (2, True), notes
     providers().assign(y=0).assign(y=lambda f: (f.index % 7 == 0).astype(int)).to_csv(tmp_path / "w.csv", index=False)
     code, _, notes = fgsv_command("audit", tmp_path / "w.csv", *COLUMNS, "--metric", "accuracy")
     assert (code, "nothing to share" in notes) == (2, True), notes

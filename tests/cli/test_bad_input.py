@@ -38,6 +38,12 @@ def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, arguments, w
     assert [line for line in notes.splitlines() if "error" in line] == notes.splitlines()[-1:]
 
 
+def test_limits_of_a_plan_are_checked_before_its_pilot(fgsv_command, train, monkeypatch):
+    monkeypatch.setattr("fgsv.planning.plan_table", None)
+    code, _, notes = fgsv_command("plan", train, *COLUMNS, "--precision", "5")
+    assert (code, "5 percentage points are 0.05" in notes) == (2, True), notes
+
+
 def test_debug_shows_the_traceback(train):
     with pytest.raises(ValueError, match="no file"):
         command_line.main(["value", "nothing.csv", *COLUMNS, "--debug"])

@@ -25,7 +25,7 @@ def parts(texts: list[str]) -> tuple[int, ...]:
     try:
         return tuple(int(number) for number in listed(texts))
     except ValueError:
-        raise typer.BadParameter(f"--parts must be like 2,3,5, got {','.join(texts)!r}") from None
+        raise typer.BadParameter(f"must be like 2,3,5, got {','.join(texts)!r}") from None
 
 
 def amounts(texts: Sequence[str]) -> str | list[str]:
@@ -85,7 +85,7 @@ def duration(text: str) -> float:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text.lower())
     if match is None or float(match[1]) == 0:
-        raise typer.BadParameter(f"--max-time must be like 90s, 10m or 2h, got {text!r}")
+        raise typer.BadParameter(f"must be like 90s, 10m or 2h, got {text!r}")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
@@ -98,4 +98,4 @@ def on_error(text: str) -> str | float:
     try:
         return text if text in ("raise", "empty") else float(text)
     except ValueError:
-        raise typer.BadParameter(f"--on-error must be raise, empty or a number, got {text!r}") from None
+        raise typer.BadParameter(f"must be raise, empty or a number, got {text!r}") from None

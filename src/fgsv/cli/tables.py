@@ -131,10 +131,10 @@ def plan(
     from fgsv.planning import Limits, plan_table
     from fgsv.report.documents import records
 
+    limits = Limits(budget, precision, max_time)
     with results_only():
         options: dict[str, Any] = {"n_jobs": jobs, "ledger": ledger, "start": start}
         found = plan_table(table, pilot=pilot, confidence=confidence, seed=seed, **options)
-    limits = Limits(budget, precision, max_time)
     evaluations = found.expected(limits)
     if as_json:
         document: dict[str, Any] = {
