@@ -178,3 +178,16 @@ def test_an_audit_out_of_time_says_what_it_spent():
         audited = fgsv.audit.audit(evaluator, valuation)
     assert any("time ran out" in warning for warning in audited.warnings)
     assert audited.n_evaluations == evaluator.n_asked > 0
+
+
+def test_an_interrupted_lookup_counts_nothing_twice(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    game = fgsv.game.as_game(Watched())
+    with Evaluator(game, ledger=tmp_path / "run.db") as evaluator:
+        evaluator.ends()
+        monkeypatch.setattr("fgsv.running.memory.Memory.outcomes", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluator(Coalitions.from_masks(np.eye(N, dtype=bool)))
+        assert evaluator.n_asked == 2
