@@ -245,15 +245,19 @@ def test_a_request_to_end_keeps_the_valuation_so_far(fgsv_command, train, tmp_pa
         f"            signal.raise_signal({int(number)})\n"
         "        return super().fit(X, y)\n"
     )
-    before = signal.getsignal(number)
+    usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    before = signal.signal(number, usual)  # a shell lets what it runs in the background ignore SIGINT
     model = ["--model", f"{tmp_path / 'own.py'}:Model", "--out", tmp_path / "o"]
-    code, text, notes = fgsv_command("value", train, *OPTIONS, "--budget", 200, *model)
+    try:
+        code, text, notes = fgsv_command("value", train, *OPTIONS, "--budget", 200, *model)
+        assert signal.getsignal(number) is usual
+    finally:
+        signal.signal(number, before)
     assert (code, "north" in text) == (1, True), notes
     kept = Result.load(tmp_path / "o" / "valuation.json")
     assert kept.interrupted
     assert kept.valuation.n_evaluations > 30
     assert names(tmp_path / "o") == FILES
-    assert signal.getsignal(number) is before
 
 
 def test_an_interrupt_before_the_first_estimate_says_so(fgsv_command, train, tmp_path, monkeypatch):

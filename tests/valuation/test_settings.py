@@ -26,6 +26,13 @@ def test_a_run_with_numpy_scalars_is_verified(kind, tmp_path):
     assert fgsv.verify(loaded, tmp_path / "run.db") == []
 
 
+@pytest.mark.parametrize("name", ["method", "fingerprint", "start"])
+def test_a_number_in_place_of_a_text_is_refused(name):
+    document = RunSettings("covariance", "shapley", seed=0, budget=100, batch_size=8).to_dict()
+    with pytest.raises(ValueError, match=f"{name} must be text, got 1"):
+        RunSettings.from_dict(document | {name: 1})
+
+
 def test_every_field_survives_json():
     settings = RunSettings(
         method="covariance",

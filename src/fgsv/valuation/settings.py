@@ -13,6 +13,7 @@ from fgsv.valuation.intervals import check_confidence
 from fgsv.valuation.old_files import settings_of
 
 _LIMITS = ("max_seconds", "stderr", "precision", "timeout")
+_TEXTS = ("method", "semivalue", "fingerprint", "groups", "version", "start")
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class RunSettings:
     """Arguments of `fgsv.value` that are the user's own objects, and must be passed again to repeat the run."""
 
     def __post_init__(self) -> None:
+        for name in _TEXTS:
+            if not isinstance(getattr(self, name), str | None):
+                raise ValueError(f"{name} must be text, got {getattr(self, name)!r}")
         for name in ("seed", "budget", "batch_size"):
             self._set(name, whole_number(name, getattr(self, name)))
         if self.seed < 0:
