@@ -117,7 +117,9 @@ def test_it_opens_and_fits(open_page, valuation, width):
 def test_what_is_to_be_corrected_is_not_cut_off(open_page, valuation):
     march, april = (Result(valuation).paid_by(Terms(amount)) for amount in ("90000.00", "100000.00"))
     page = open_page(render(replace(april, before=march)))
-    boxes = page.evaluate("[...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth, box.clientWidth])")
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth, box.clientWidth])"
+    )
     assert all(needed <= given for needed, given in boxes)
 
 
