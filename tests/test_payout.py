@@ -13,6 +13,7 @@ import fgsv
 from fgsv import payout
 from fgsv.partition import Partition
 from fgsv.payout.policy import Policy, apply
+from fgsv.payout.refusal import Doubt, Objection
 from fgsv.valuation import End, Reason, Valuation
 
 values_lists = st.lists(st.floats(-1, 10).map(lambda x: round(x, 6)), min_size=1, max_size=12)
@@ -264,3 +265,10 @@ def test_bounds_for_many_groups_are_found_at_once():
     paid = apply(Policy(floor=Decimal(5), cap=Decimal(35)), values, [Decimal(100_000)], [total])
     assert sum(paid) == 100_000
     assert (min(paid), max(paid)) == (5, 35)
+
+
+def test_an_objection_says_once_whether_evaluations_help():
+    wide = Objection(Doubt.TOO_WIDE, "it is known badly", evaluations=2_000)
+    assert str(wide) == "it is known badly; about 2,000 evaluations would settle it"
+    noise = Objection(Doubt.WITHIN_NOISE, "more test rows may help, more evaluations cannot")
+    assert str(noise) == noise.detail

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.planning import Limits, Plan, value_with_plan
+from fgsv.planning import PILOT_STARTED, Limits, Plan, value_with_plan
+from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import Reason
 
 
@@ -54,6 +55,17 @@ def test_an_enumeration_can_be_watched_beside_a_precision():
     np.testing.assert_allclose(valuation.values, np.arange(1.0, 14))
     assert valuation.exact
     assert watch.rounds[-1][1]
+
+
+def test_a_run_that_starts_from_another_is_planned_from_more_than_its_first_round(tmp_path):
+    sums = fgsv.games.SumOfUnanimity(20)
+    game = fgsv.Game(sums, 20, fingerprint="sums")
+    fgsv.value(game, budget=300, ledger=tmp_path / "march.db", seed=1)
+    watch = Watch()
+    with Evaluator(game, start=tmp_path / "march.db") as evaluator:
+        value_with_plan(evaluator, np.arange(20) % 4, Limits(budget=300), watch)
+    assert watch.plans[0].n_known > 0
+    assert watch.rounds[0][0] < PILOT_STARTED <= watch.plans[0].n_evaluations
 
 
 def test_a_plan_without_errors_expects_no_number_for_a_precision():

@@ -296,9 +296,11 @@ class MovedModules(MetaPathFinder, Loader):
 def duration(seconds: float) -> str:
     """Return a duration with a readable unit.
 
-    >>> duration(42.2), duration(600), duration(9000)
-    ('42 s', '10 min', '2.5 h')
+    >>> duration(42.2), duration(600), duration(9000), duration(7_000_000)
+    ('42 s', '10 min', '2.5 h', '81 days')
     """
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.3g} min" if seconds < 5400 else f"{seconds / 3600:.2g} h"
+    if seconds < 5400:
+        return f"{seconds / 60:.3g} min"
+    return f"{seconds / 3600:.2g} h" if seconds < 48 * 3600 else f"{seconds / 86400:,.0f} days"

@@ -280,8 +280,13 @@ def shaped(answer: ArrayLike, m: int) -> Floats:
     except Exception as error:
         raise GameError(f"the game did not return numbers: {message_of(error)}") from error
     if values.ndim not in (1, 2) or len(values) != m or values.size == 0:
+        one = (
+            ""
+            if values.ndim
+            else ". For a function f of one: fgsv.Game(lambda masks: [f(mask) for mask in masks], n)"
+        )
         raise GameError(
-            f"the game returned an array of shape {values.shape} for {m} coalitions; expected ({m},) or ({m}, q)"
+            f"the game returned an array of shape {values.shape} for {m} coalitions; expected ({m},) or ({m}, q){one}"
         )
     return values.reshape(m, -1)
 

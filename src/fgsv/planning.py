@@ -247,7 +247,7 @@ def value_with_plan(
     """
     pilot = PILOT if limits.budget is None else min(PILOT, limits.budget // 4)
     if getattr(game, "known", None):
-        pilot = 0  # the first estimate already knows what the earlier run knew
+        pilot = min(pilot, PILOT_STARTED)
     history: list[HistoryPoint] = []
     start = time.monotonic()
     valuation: Valuation | None = None

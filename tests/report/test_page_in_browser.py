@@ -1,6 +1,7 @@
 """The report in a browser: it opens offline, fits, and its what-if panel's forms are connected to the computation."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,6 +112,15 @@ def test_it_opens_and_fits(open_page, valuation, width):
     assert page.locator("#chart-convergence svg").count() == 1
     assert page.evaluate("window.hacked") is None
     assert NAMES[2] in page.inner_text("#whatif-rows")
+
+
+def test_what_is_to_be_corrected_is_not_cut_off(open_page, valuation):
+    march, april = (Result(valuation).paid_by(Terms(amount)) for amount in ("90000.00", "100000.00"))
+    page = open_page(render(replace(april, before=march)))
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth, box.clientWidth])"
+    )
+    assert all(needed <= given for needed, given in boxes)
 
 
 def test_the_panel_starts_with_the_table_of_the_valuation(open_page, valuation, html):

@@ -170,3 +170,11 @@ def test_a_timeout_needs_process_workers(backend):
 def test_a_policy_that_is_none_is_refused(on_error):
     with pytest.raises(ValueError, match="on_error must be"):
         fgsv.value(Bad("nan"), budget=BUDGET, opening=False, on_error=on_error)
+
+
+def test_a_function_of_one_coalition_is_told_how_to_be_a_game():
+    with pytest.raises(GameError, match=r"for mask in masks") as found:
+        fgsv.value(lambda mask: float(np.sqrt(mask.sum())), list("abc"))
+    assert "expected (2,)" in str(found.value)
+    several = fgsv.Game(lambda masks: [float(np.sqrt(mask.sum())) for mask in masks], 3)
+    np.testing.assert_allclose(fgsv.value(several, list("abc")).values, np.sqrt(3) / 3)

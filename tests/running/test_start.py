@@ -105,6 +105,15 @@ def test_what_it_starts_from_is_fixed_at_the_beginning(tmp_path):
         verify(first, tmp_path / "april.db")
 
 
+def test_a_ledger_that_took_over_a_game_says_nothing_about_its_results(tmp_path):
+    march = fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **OPTIONS)
+    fgsv.value(market("abcdefg"), start=tmp_path / "march.db", ledger=tmp_path / "april.db", **OPTIONS)
+    assert not verify(march, tmp_path / "march.db").on_trust
+    found = verify(march, tmp_path / "april.db")
+    assert list(found) == []
+    assert {"names", "groups", "settings.seed"} <= set(found.on_trust)
+
+
 def test_an_altered_count_of_known_evaluations_is_found(tmp_path):
     from dataclasses import replace
 

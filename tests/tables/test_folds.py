@@ -2,10 +2,18 @@
 
 import numpy as np
 import pytest
+from scipy.stats import sem
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import fgsv
-from fgsv.tables.folds import MEANS, error_of_test_rows, folds_of, share_errors
+from fgsv.tables.folds import (
+    MEANS,
+    error_of_test_rows,
+    folds_of,
+    jackknife_half_width,
+    share_errors,
+    without_each_fold,
+)
 from fgsv.valuation import t_quantile
 
 
@@ -81,3 +89,13 @@ def test_other_scores_and_too_few_rows_are_refused():
         folds_of("r2", np.zeros(100))
     with pytest.raises(ValueError, match="at least 20 test rows, got 10"):
         folds_of("accuracy", np.zeros(10))
+
+
+def test_the_noise_of_a_total_hardly_depends_on_how_the_test_rows_are_cut():
+    right = np.random.default_rng(0).random(160) < 0.7
+    found = [
+        jackknife_half_width(np.array([right[rows].mean() for _, rows in parts.values()]))
+        for parts in (without_each_fold("accuracy", len(right), seed=seed) for seed in range(50))
+    ]
+    assert np.mean(found) == pytest.approx(t_quantile(0.95, 39) * sem(right), rel=0.05)
+    assert np.std(found) < 0.15 * np.mean(found)

@@ -52,7 +52,10 @@ def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> lis
         asked = [amount]
     if len(asked) != len(outputs):
         if names is None:
-            raise ValueError(f"the valuation has one output, so expected one amount, got {len(asked)}")
+            got = f"{len(asked)}: {', '.join(map(str, asked))}"
+            raise ValueError(
+                f"the valuation has one output, so expected one amount, got {got}. An amount has no commas: 100000.00"
+            )
         raise ValueError(
             f"the valuation has {len(outputs)} outputs ({', '.join(map(str, outputs))}): give an amount for each, "
             f"got {len(asked)}"

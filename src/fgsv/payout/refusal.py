@@ -39,6 +39,8 @@ class Objection:
     """About how many evaluations in total would settle it; None if no number would."""
 
     def __str__(self) -> str:
+        if self.doubt is Doubt.WITHIN_NOISE:  # its detail says what may help
+            return self.detail
         settled = "no number of evaluations would settle it"
         if self.evaluations is not None:
             settled = f"about {self.evaluations:,} evaluations would settle it"

@@ -13,9 +13,12 @@ from fgsv.valuation.file import statement
 def compare(document: Mapping[str, Any], recorded: list[dict[str, str]]) -> tuple[dict[str, Any], list[str]]:
     """Return the fields that are not as recorded, with what they say, and those about which nothing is recorded.
 
-    A run may have several results (of other groupings, with a payout): the most similar statement counts.
+    A run may have several results (of other groupings, with a payout): the most similar statement counts. One about
+    another game does not: a ledger that took over evaluations of this one records nothing about its results.
     """
     own = statement(document)
+    game = own.get("settings.fingerprint")
+    recorded = [each for each in recorded if each.get("settings.fingerprint", game) == game]
     if not recorded:
         return {}, sorted(own)
     best = max(recorded, key=lambda each: sum(own.get(name) == digest for name, digest in each.items()))

@@ -93,6 +93,10 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         document = json.loads((path / "valuation.json" if path.is_dir() else path).read_text(encoding="utf-8"))
         schema = document["schema"]
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"there is no saved valuation at {path}: expected a valuation.json, or the folder of fgsv value --out"
+        ) from None
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a saved valuation: {error!r}") from None
     if schema != SCHEMA:
