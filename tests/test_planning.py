@@ -1,5 +1,7 @@
 """Plans, and runs that are watched."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,15 @@ def test_a_run_that_starts_from_another_is_planned_from_more_than_its_first_roun
         value_with_plan(evaluator, np.arange(20) % 4, Limits(budget=300), watch)
     assert watch.plans[0].n_known > 0
     assert watch.rounds[0][0] < PILOT_STARTED <= watch.plans[0].n_evaluations
+
+
+def test_a_plan_is_not_as_wide_as_the_few_draws_it_rests_on():
+    found = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
+    few, many = (
+        Plan.of(replace(found, degrees_of_freedom=freedom), seconds=1.0).evaluations_for(0.01)
+        for freedom in (2.0, 100.0)
+    )
+    assert few == many
 
 
 def test_a_plan_without_errors_expects_no_number_for_a_precision():

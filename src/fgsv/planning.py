@@ -59,8 +59,11 @@ class Plan:
 
     @classmethod
     def of(cls, valuation: Valuation, seconds: float, confidence: float = 0.95) -> Plan:
-        """Return the plan extrapolated from the first part of a run, which took `seconds`."""
-        bounds = valuation.share_interval(confidence)
+        """Return the plan extrapolated from the first part of a run, which took `seconds`.
+
+        Intervals are wider where an error rests on few draws; after as many as a plan is about, it does not.
+        """
+        bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
         half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
         return cls(
             valuation.partition.n_players,

@@ -151,6 +151,14 @@ def test_new_draws_are_made_of_old_ones_and_move_the_estimate_by_their_influence
     np.testing.assert_allclose(partition.sums(values)[:, 0], expected, atol=1e-9)
 
 
+def test_before_any_draw_is_made_of_an_old_one(tmp_path, small):
+    found = opened(tmp_path)
+    rows = np.arange(2 + found.n_known)
+    values = found._beyond(found.epochs[0].beta)[rows]
+    [bases] = found._bases.in_folds(found.masks[rows], values, np.full(len(rows), -1), [rows[2:]])
+    np.testing.assert_array_equal(bases.c, found._bases.c)
+
+
 def test_a_draw_and_its_base_are_one_term_of_the_error(tmp_path, small):
     """Variance to expect if utilities are white noise: what is stated, against how far each utility moves values."""
     found = opened(tmp_path)

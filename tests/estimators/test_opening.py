@@ -8,7 +8,7 @@ import pytest
 
 import fgsv
 from fgsv.estimators.covariance import opening
-from fgsv.estimators.covariance.correction import Target, correct
+from fgsv.estimators.covariance.correction import Correction, Target, correct, joint_freedom, with_opening
 from fgsv.estimators.covariance.design import Cells, Sampler, counts, first_law
 from fgsv.estimators.covariance.process import Process, _Pairs
 from fgsv.estimators.enumeration import semivalues
@@ -237,6 +237,25 @@ def test_a_budget_beyond_the_opening_keeps_what_was_evaluated(quick, monkeypatch
     long = fgsv.value(game, budget=1500)
     assert long.stderr.mean() < 0.3 * before.stderr.mean()
     np.testing.assert_allclose(long.values, game.shapley, atol=5 * long.stderr.max())
+
+
+def test_degrees_of_freedom_of_a_sum_match_the_spread_of_its_variance():
+    variances, freedom, rng = np.array([3.0, 1.0]), np.array([5.0, 40.0]), np.random.default_rng(0)
+    found = rng.chisquare(freedom, (100_000, 2)) / freedom @ variances
+    assert joint_freedom(variances, freedom) == pytest.approx(2 * found.mean() ** 2 / found.var(), rel=0.05)
+    assert joint_freedom(np.zeros(2), freedom) == 40
+
+
+def test_an_opening_of_few_draws_does_not_limit_what_is_known_without_it():
+    """A run that started so once never met its target."""
+    rng = np.random.default_rng(0)
+    theirs, ours = rng.normal(size=(64, 3, 2)).astype(np.float32), rng.normal(size=(8, 3, 2))
+    opened = Correction(np.zeros((3, 2)), ours, freedom=1.5, precision=1.0, squares=np.zeros((2, 2)))
+    deviations, freedom = with_opening(np.array([0.0, 0.01]), opened, theirs, 56.0)
+    assert freedom == pytest.approx(56, rel=0.01)
+    np.testing.assert_allclose(deviations[:64], theirs * np.array([1.0, 0.99]), rtol=1e-6)
+    np.testing.assert_allclose(deviations[64:], ours * np.array([0.0, 0.01]), rtol=1e-6)
+    assert with_opening(np.ones(2), opened, theirs, 56.0)[1] == pytest.approx(1.5)
 
 
 def test_several_outputs_semivalues_costs_and_a_proxy(quick):

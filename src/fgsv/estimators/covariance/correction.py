@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from fgsv.estimators.covariance.beginning import Partners
@@ -351,11 +352,15 @@ def combined(parts: Sequence[Correction]) -> Correction:
     values = sum((share * part.values for share, part in zip(shares, parts, strict=True)), np.zeros(()))
     deviations = np.concatenate([share * part.deviations for share, part in zip(shares, parts, strict=True)])
     variances = np.array([share**2 * part.variance for share, part in zip(shares, parts, strict=True)])
-    total = variances.sum()
-    by_part = sum(each**2 / part.freedom for each, part in zip(variances, parts, strict=True))
-    freedom = float(total**2 / by_part) if by_part > 0 else parts[-1].freedom
+    freedom = joint_freedom(variances, np.array([part.freedom for part in parts]))
     squares = sum((part.squares for part in parts), np.zeros(()))
     return Correction(values, deviations, freedom, precision, squares)
+
+
+def joint_freedom(variances: Floats, freedom: Floats) -> float:
+    """Return the degrees of freedom of a sum of independent errors, from those of each (Welch and Satterthwaite)."""
+    by_part = float((variances**2 / freedom).sum())
+    return float(variances.sum() ** 2 / by_part) if by_part > 0 else float(freedom[-1])
 
 
 def opening_share(opening: Floats, epochs: Floats) -> Floats:
@@ -367,6 +372,21 @@ def opening_share(opening: Floats, epochs: Floats) -> Floats:
     ours, theirs = ((each**2).sum(axis=(0, 1)) for each in (opening, epochs))
     total = ours + theirs
     return np.asarray(np.where(total > 0, theirs / np.where(total > 0, total, 1.0), 1.0))
+
+
+def with_opening(
+    share: Floats, opened: Correction, deviations: NDArray[np.float32], freedom: float
+) -> tuple[NDArray[np.float32], float]:
+    """Return the deviations of an estimate with a share (q,) of the opening in it, and its degrees of freedom.
+
+    `deviations` (R, n, q) and `freedom` are those of the epochs after it. With several outputs, the one with the
+    fewest degrees of freedom counts.
+    """
+    theirs = (1 - share).astype(np.float32) * np.nan_to_num(deviations)
+    ours = (share * opened.deviations).astype(np.float32)
+    variances = np.stack([(each.astype(float) ** 2).sum(axis=(0, 1)) for each in (theirs, ours)], axis=1)
+    of_both = np.array([freedom, max(1.0, opened.freedom)])
+    return np.concatenate([theirs, ours]), min(joint_freedom(each, of_both) for each in variances)
 
 
 def uncertainty(process: Process, taught: Masks, cells: Cells, rng: np.random.Generator) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
-from fgsv.estimators.covariance.correction import Correction, in_groups, opening_share
+from fgsv.estimators.covariance.correction import Correction, in_groups, opening_share, with_opening
 from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import History, evenly
@@ -258,9 +258,7 @@ class CovarianceEstimator:
                 share = opening_share(opened.deviations, deviations.astype(float))
             self._share = share
             totals, beta = (1 - share) * totals + share * opened.values, (1 - share) * beta + share * its_beta
-            scaled = (share * opened.deviations).astype(np.float32)
-            deviations = np.concatenate([(1 - share).astype(np.float32) * np.nan_to_num(deviations), scaled])
-            freedom = min(freedom, max(1.0, opened.freedom))
+            deviations, freedom = with_opening(share, opened, deviations, freedom)
         values = constant + totals + (self._proxy.values * beta).sum(axis=1)
         check_finite(values)
         deviations = self._proxy.add_errors(deviations, beta)

@@ -73,7 +73,7 @@ class Bases:
         added = latest & (rng.random(masks.shape) < share[:, None])
         added[np.arange(len(rows)), (latest * rng.random(masks.shape)).argmax(axis=1)] |= ~added.any(axis=1)
         larger[:, : cells.n] |= added
-        weight = np.einsum("pm,mp->p", process.covariance(larger, taught), inverse[:, rows])
+        weight = (process.covariance(larger, taught) * inverse[rows]).sum(axis=1)
         by_cell = np.bincount(cell, weight) / np.maximum(np.bincount(cell), 1)
         return cls(process, taught, inverse, rows, cell, masks, np.sqrt(np.clip(by_cell[cell], 0.0, 1.0)))
 
@@ -99,7 +99,7 @@ class Bases:
         larger = np.zeros((len(made), self.taught.shape[1]), dtype=bool)
         larger[:, : masks.shape[1]] = masks[made]
         covariance = self.process.covariance(larger, self.taught)
-        weight = np.einsum("pm,mp->p", covariance, self.inverse[:, base])
+        weight = (covariance * self.inverse[base]).sum(axis=1)
         alone = self.inverse[base] @ old / self.own[place][:, None]
         residuals = values[made] - covariance @ (self.inverse @ old) + weight[:, None] * alone
         expected = (self.own[:, None] * x**2).mean(axis=0)
