@@ -66,7 +66,7 @@ def document(folder):
 
 def test_ctrl_c_under_a_precision_ends_the_command_before_the_audit(fgsv_command, audited, learning, tmp_path):
     out = tmp_path / "o"
-    command = ["value", *audited[1:], "--budget", 100_000, "--precision", 0.04, "--audit", "--out", out]
+    command = ["value", *audited[1:], "--budget", 100_000, "--precision", 0.02, "--audit", "--out", out]
     learning.order(interrupt_at=200)
     code, text, notes = fgsv_command(*command)
     assert (code, "north" in text) == (1, True), notes
