@@ -31,7 +31,7 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
         base = base.encode(
             color=alt.Color("output:N", scale=alt.Scale(range=list(SERIES))), yOffset=alt.YOffset("output:N")
         )
-    x = alt.X("low:Q", title="share", axis=alt.Axis(format="%"))
+    x = alt.X("low:Q", title="share", axis=alt.Axis(format="%", tickCount=10))
     chart = (
         _zero()
         + base.mark_rule(strokeWidth=2).encode(x=x, x2=alt.X2("high:Q"))
@@ -83,7 +83,7 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
     x = alt.X(
         "gain_low:Q",
         title="gain in share under GSV",
-        axis=alt.Axis(format="%"),
+        axis=alt.Axis(format="%", tickCount=10),
         scale=alt.Scale(domain=reach, clamp=True, nice=True),
     )
     dots = base.mark_circle(size=50, opacity=1).encode(
