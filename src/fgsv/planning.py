@@ -61,7 +61,7 @@ class Plan:
     def of(cls, valuation: Valuation, seconds: float, confidence: float = 0.95) -> Plan:
         """Return the plan extrapolated from the first part of a run, which took `seconds`.
 
-        Intervals are wider where an error rests on few draws; after as many as a plan is about, it does not.
+        The intervals of a pilot are also wide because its errors rest on few draws. Those of a longer run do not.
         """
         bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
         half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2

@@ -265,7 +265,7 @@ class Opening:
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in the values of a round."""
         self._proxy.keep_ahead(self.n_evaluations + len(values))
-        self._before = self._latest if self._choosing else None  # without, one is fitted only if somebody asks
+        self._before = self._latest if self._choosing else None  # else it is fitted only if somebody looks
         masks = draws.coalitions.masks()
         self._sampler.add(masks)
         self.masks = np.concatenate([self.masks, masks])
@@ -445,7 +445,7 @@ class Opening:
         if closed is not None:
             self._closed.append(closed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
-        if self._plug_in and not beta.size:
+        if self._plug_in and not beta.size:  # with a proxy, what it leaves has changed with its coefficients
             process = self._fitted_to_all()
         else:
             process = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
