@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
+from scipy.linalg.lapack import dtrtri
 
 from fgsv.estimators.covariance.beginning import Partners
 from fgsv.estimators.covariance.design import RELATED, Cells, Law, some_of_level
@@ -408,7 +409,7 @@ def inverse_root(process: Process, masks: Masks) -> tuple[Floats, Floats]:
     matrix = process.covariance(masks, masks)
     matrix[np.diag_indices(len(own))] += own
     lower = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    return solve_triangular(lower, np.eye(len(own)), lower=True, check_finite=False), own
+    return dtrtri(lower, lower=True, overwrite_c=True)[0], own
 
 
 def _freedom(terms: Floats) -> float:

@@ -49,7 +49,8 @@ FIRST_EPOCH = 64, 256
 GROWTH = 2
 """An epoch ends when the evaluations have grown by this factor."""
 FOLDS = 4
-"""Groups of draws in a young epoch; each is corrected by a process that is fitted to the others."""
+"""Groups of draws in a young epoch; each is corrected by a process that is fitted to the others. Two are enough
+where a half is as much as a process is fitted to."""
 FOLDED = 256
 """An epoch is young, and worth the time of as many fits, if it ends by then; the first one always is."""
 EXPLORE = 0.1
@@ -420,14 +421,15 @@ class Opening:
     def _folds(self, law: Law, masks: Masks, draws: Ints) -> list[Ints]:
         """Divide the draws into a few parts, pairs together; a cell that is complete needs no correction."""
         cell = law.cells.of(masks)
+        n_folds = FOLDS if len(self._taught(masks)) < 2 * MOST_FITTED[self._n > MANY_PLAYERS] else 2
         draws = draws[law.cells.unseen(law.cells.known(masks))[cell[draws]] > 0]
         paired = law.pairs & (law.stratum_of[cell[draws]] == 0)
-        turns = np.where(paired, (np.cumsum(paired) - 1) // 2, np.cumsum(~paired) - 1) % FOLDS
+        turns = np.where(paired, (np.cumsum(paired) - 1) // 2, np.cumsum(~paired) - 1) % n_folds
         if self._partners is not None and law.bins:
             turn_of = np.full(len(masks) + len(self._related), -1)
             turn_of[draws] = turns
             olds = self._partners.rows % len(turn_of)
-            turn_of[olds] = np.where(turn_of[olds] < 0, np.arange(len(olds)) % FOLDS, turn_of[olds])
+            turn_of[olds] = np.where(turn_of[olds] < 0, np.arange(len(olds)) % n_folds, turn_of[olds])
             new = draws[law.is_bin(law.stratum_of[cell[draws]])]
             turn_of[new] = turn_of[olds[self._partners.asked[: len(new)]]]
             draws = np.flatnonzero(turn_of >= 0)

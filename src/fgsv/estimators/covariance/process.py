@@ -84,7 +84,7 @@ class Process:
     def covariance(self, left: Masks, right: Masks) -> Floats:
         """Return the (m, M) covariances between coalitions, without the parts of their own."""
         pairs = _Pairs.of(left, right, self.n, self.ranks)
-        return sum(self._terms(pairs), (pairs.trend + self._curve(*pairs.sizes)[0])[pairs.of_sizes])
+        return self._summed(pairs, self._curve(*pairs.sizes)[0], self._terms(pairs))
 
     def variance(self, masks: Masks) -> Floats:
         """Return the (m,) variances of utilities of coalitions, with the parts of their own."""
@@ -112,6 +112,12 @@ class Process:
         scales *= pairs.overlap
         by_rank = np.zeros(()) if self.ranks is None else np.exp(p[_STRONGEST]) * pairs.by_rank
         return scales, product, by_rank
+
+    def _summed(self, pairs: _Pairs, curve: Floats, terms: tuple[Floats, Floats, Floats]) -> Floats:
+        found: Floats = (pairs.trend + curve)[pairs.of_sizes]
+        for term in terms if self.ranks is not None else terms[:2]:
+            found += term
+        return found
 
     def _curve(self, left: Ints, right: Ints) -> tuple[Floats, Floats]:
         """Return the curve between sizes and its derivative by log l, (u, v) each."""
@@ -163,15 +169,11 @@ class Process:
 
     def _cost(self, pairs: _Pairs, targets: Floats) -> tuple[float, Floats]:
         """Return the negative log of likelihood times prior, and its gradient."""
-        overlap, product, by_rank = self._terms(pairs)
+        overlap, product, by_rank = terms = self._terms(pairs)
         curve, by_length = self._curve(*pairs.sizes)
         sizes, p, m = pairs.left_sizes, self.parameters, len(targets)
         own = self.own_variance(sizes)
-        matrix = (pairs.trend + curve)[pairs.of_sizes]
-        matrix += overlap
-        matrix += product
-        if self.ranks is not None:
-            matrix += by_rank
+        matrix = self._summed(pairs, curve, terms)
         matrix[np.diag_indices(m)] += own
         lower, failed = dpotrf(matrix.T, lower=True, overwrite_a=True)
         if failed:

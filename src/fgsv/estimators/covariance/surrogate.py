@@ -92,35 +92,14 @@ class SetKernel:
             np.reciprocal(block, out=block)
         return kernel
 
-    @lru_cache(maxsize=8)  # noqa: B019 - kernels are few and cached themselves
     def moments(self) -> tuple[Floats, Floats]:
         """Return (n - 1, n - 1) tables C and M over the sizes s and t.
 
         For S uniform of size s and T of size t, E[(1{i in S} - s/n) k(S, T)] = C[s, t] (1{i in T} - t/n) and
-        E[k(S, T)] = M[s, t]: sums over the overlap, hypergeometric, where its probability exceeds 1e-16.
+        E[k(S, T)] = M[s, t].
         """
-        n, t = self.n, np.arange(1, self.n)
-        log_factorial = gammaln(np.arange(n + 1) + 1.0)
-        covariance, mean = np.empty((n - 1, n - 1)), np.empty((n - 1, n - 1))
-        for s in range(1, n):
-            centre = s * t / n
-            reach = 9 * np.sqrt(s * (n - s) * t * (n - t) / n**3) + 9
-            low = np.maximum(np.maximum(0, s + t - n), np.floor(centre - reach)).astype(int)
-            high = np.minimum(np.minimum(s, t), np.ceil(centre + reach)).astype(int)
-            overlap = low[:, None] + np.arange((high - low).max() + 1)
-            beyond = overlap > high[:, None]
-            overlap = np.minimum(overlap, high[:, None])
-            outside = s - overlap
-            log_p = log_factorial[t, None] - log_factorial[overlap] - log_factorial[t[:, None] - overlap]
-            log_p += log_factorial[n - t, None] - log_factorial[outside] - log_factorial[n - t[:, None] - outside]
-            log_p -= log_factorial[n] - log_factorial[s] - log_factorial[n - s]
-            z = (overlap * n - s * t[:, None]) / np.sqrt(s * (n - s) * t * (n - t))[:, None]
-            a = self.c[s - 1] * self.c - self.d[s - 1] * self.d
-            k = np.exp(log_p) / ((a[:, None] - z) * self.g[s - 1] * self.g[:, None])
-            k[beyond] = 0
-            mean[s - 1] = k.sum(axis=1)
-            covariance[s - 1] = (k * z).sum(axis=1) * np.sqrt(s * (n - s) / (t * (n - t)))
-        return covariance, mean
+        covariance, mean = self._tables(self.n, 0)
+        return covariance[:, 1:-1], mean[:, 1:-1]
 
     def moments_within(self, n_here: int, t: Ints, t_here: Ints) -> tuple[Floats, Floats]:
         """Return tables C and M like `moments`, for S uniform among the coalitions of s of `n_here` of the players.
@@ -128,31 +107,41 @@ class SetKernel:
         `t` and `t_here` (k,) count the players of T, and those among the n_here; s = 1..n_here, but below n. A row
         for each s. Where T is the empty or the full coalition, the kernel is nothing.
         """
-        inner = t % self.n > 0
-        if n_here == self.n:
-            covariance, mean = self.moments()
-            return covariance[:, t * inner - 1] * inner, mean[:, t * inner - 1] * inner
-        return self._moments_within(n_here, *((each * inner).tobytes() for each in (t, t_here)))
+        covariance, mean = np.empty((2, min(n_here, self.n - 1), len(t)))
+        for n_others in np.unique(t - t_here).tolist():
+            columns = np.flatnonzero(t - t_here == n_others)
+            tables = self._tables(n_here, n_others)
+            covariance[:, columns], mean[:, columns] = (table[:, t_here[columns]] for table in tables)
+        return covariance, mean
 
-    @lru_cache(maxsize=4)  # noqa: B019 - kernels are few and cached themselves
-    def _moments_within(self, n_here: int, t_bytes: bytes, t_here_bytes: bytes) -> tuple[Floats, Floats]:
-        n, (t, t_here) = self.n, (np.frombuffer(each, dtype=np.int64)[:, None] for each in (t_bytes, t_here_bytes))
-        log_factorial = np.append(gammaln(np.arange(n + 1) + 1.0), np.inf)  # the last one is for what is impossible
-        overlap = np.arange(int(t_here.max()) + 1)
-        rest = t_here - overlap
-        among = log_factorial[t_here] - log_factorial[overlap] - log_factorial[np.maximum(rest, -1)]
-        inner, at = t > 0, np.maximum(t, 1) - 1
-        by_member = 1 / np.where((t_here > 0) & (t_here < n_here), t_here * (n_here - t_here), np.inf)
-        covariance, mean = np.zeros((2, min(n_here, n - 1), len(t)))
-        for s in range(1, min(n_here, n - 1) + 1):
+    @lru_cache(maxsize=64)  # noqa: B019 - kernels are few and cached themselves
+    def _tables(self, n_here: int, n_others: int) -> tuple[Floats, Floats]:
+        """Return C and M for T with 0..n_here of the players here, and `n_others` of the others.
+
+        Sums over the overlap of S and T, hypergeometric, where its probability exceeds 1e-16.
+        """
+        n, t_here = self.n, np.arange(n_here + 1)[:, None]
+        t, left = t_here + n_others, n_here - t_here
+        log_factorial = gammaln(np.arange(n + 1) + 1.0)
+        inner = t % n > 0
+        at = t * inner - 1
+        by_member = 1 / np.where(t_here * left > 0, t_here * left, np.inf)
+        covariance, mean = np.zeros((2, min(n_here, n - 1), n_here + 1))
+        for s in range(1, len(mean) + 1):
+            centre = s * t_here / n_here
+            reach = 9 * np.sqrt(s * (n_here - s) * t_here * left / n_here**3) + 9
+            low = np.maximum(np.maximum(0, s - left), np.floor(centre - reach)).astype(int)
+            high = np.minimum(np.minimum(s, t_here), np.ceil(centre + reach)).astype(int)
+            overlap = low + np.arange((high - low).max() + 1)
+            counted = inner & (overlap <= high)
+            overlap = np.minimum(overlap, high)
             outside = s - overlap
-            log_p = among + log_factorial[n_here - t_here] - log_factorial[np.maximum(outside, -1)]
-            log_p = log_p - log_factorial[np.clip(n_here - t_here - outside, -1, n)]
+            log_p = log_factorial[t_here] - log_factorial[overlap] - log_factorial[t_here - overlap]
+            log_p += log_factorial[left] - log_factorial[outside] - log_factorial[left - outside]
             log_p -= log_factorial[n_here] - log_factorial[s] - log_factorial[n_here - s]
-            p = np.exp(log_p) * inner
             z = (overlap * n - s * t) / np.sqrt(s * (n - s) * np.where(inner, t * (n - t), 1))
             a = self.c[s - 1] * self.c[at] - self.d[s - 1] * self.d[at]
-            k = p / (np.where(p > 0, a - z, 1.0) * self.g[s - 1] * self.g[at])
+            k = np.exp(log_p) * counted / ((a - z) * self.g[s - 1] * self.g[at])
             mean[s - 1] = k.sum(axis=1)
             covariance[s - 1] = (k * (overlap * n_here - s * t_here) * by_member).sum(axis=1)
         return covariance, mean
