@@ -118,3 +118,9 @@ def test_a_precision_that_is_no_fraction_is_refused():
     for precision in (0, -0.1, "0.01"):
         with pytest.raises(ValueError, match="precision must be a positive number"):
             plan.evaluations_for(precision)
+
+
+def test_no_half_width_is_expected_after_no_evaluations():
+    plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
+    with pytest.raises(ValueError, match="budget must be at least 1, got 0"):
+        plan.half_width_after(0)

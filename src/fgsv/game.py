@@ -72,6 +72,8 @@ class Game:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"a game needs a callable, got {type(self.function).__name__}")
+        if not isinstance(self.n_players, int | np.integer) or isinstance(self.n_players, bool):
+            raise TypeError(f"n_players must be a whole number, got {self.n_players!r}")
         if self.n_players < 1:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
         if self.fingerprint is None and self.frame is not None and self.players is not None:

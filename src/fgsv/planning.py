@@ -79,6 +79,8 @@ class Plan:
 
     def half_width_after(self, budget: int) -> float:
         """Return the expected largest half-width of a share after this many evaluations."""
+        if budget < 1:
+            raise ValueError(f"budget must be at least 1, got {budget}")
         return self._narrowed(self.half_width, budget)
 
     def _narrowed(self, half_width: float, budget: int) -> float:

@@ -52,7 +52,10 @@ def test_enough_is_known_before_a_target_counts(rule):
     assert not is_met(degrees_of_freedom=np.nan)
     nearly = 0.95 * known.stderr / rule.ratio(known)
     assert is_met(stderr=nearly)
-    assert not is_met(stderr=nearly, degrees_of_freedom=7)
+    few = {"degrees_of_freedom": 2, "stderr": 0.95 * known.stderr / rule.ratio(replace(known, degrees_of_freedom=2))}
+    assert not is_met(**few)
+    assert not is_met(**few, n_evaluations=16 * soon - 1)
+    assert is_met(**few, n_evaluations=16 * soon)  # many evaluations make up for it
     assert not is_met(stderr=np.full(4, np.nan))
     nothing = {"stderr": np.zeros(4)}
     assert not is_met(**nothing)

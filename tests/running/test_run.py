@@ -158,6 +158,8 @@ def test_the_number_of_players_must_be_known():
         fgsv.value(lambda masks: masks.sum(axis=1))
     with pytest.raises(TypeError, match="callable"):
         fgsv.value([1, 2, 3], ["a"])
+    with pytest.raises(TypeError, match="n_players must be a whole number, got '4'"):
+        fgsv.Game(len, "4")
     with pytest.raises(ValueError, match="at least one player"):
         fgsv.Game(lambda masks: masks.sum(axis=1), 0)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import split
+from fgsv.ledger.records import Purpose
 
 FORMAT = 2
 APPLICATION = 0x46475356  # "FGSV", where the command `file` looks for it
@@ -111,7 +112,7 @@ def upgraded(table: str, columns: Sequence[Any]) -> tuple[Any, ...]:
         key, game, replicate, *rest = rest
         return number, key, game, replicate, None, *rest
     game, *rest = rest
-    return number, game, "unknown", *rest
+    return number, game, Purpose.UNKNOWN.value, *rest
 
 
 def key_of(game: tuple[Any, ...], replicate: int, coalitions: bytes, version: int) -> bytes:

@@ -131,12 +131,12 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
 
     A rule that looks at the errors tends to stop when they happen to look small, and where tails are heavy, values
     are then off in the mean. At a stop by `stderr` or `precision` this is taken back to first order; at one of your
-    own rules it is not (`python -m benchmarks coverage`). Few draws may show too little, or nothing: no
-    target is met before 66 evaluations, nor before 3 divided by the precision, nor with fewer than 8 degrees of
-    freedom, nor (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that
-    take few values or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 95%. Standard
-    errors cannot reflect coalitions that were never sampled: a game that is worth something in rare coalitions only
-    may meet its target before the first of them.
+    own rules it is not (`python -m benchmarks coverage`). Few draws may show too little, or nothing: no target is met
+    before 66 evaluations, nor before 3 divided by the precision, nor soon after with fewer than 8 degrees of freedom,
+    nor (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that take few
+    values or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 98%. Standard errors cannot
+    reflect coalitions that were never sampled: a game that is worth something in rare coalitions only may meet its
+    target before the first of them.
 
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
     a file that records every evaluation, `start`, ledgers of earlier runs (what they know about players still present

@@ -20,7 +20,8 @@ an error that happens to be small."""
 FEWEST_DRAWS = 64
 """Draws before which no error is known well enough to stop at."""
 FEWEST_FREEDOM = 8
-"""Degrees of freedom of an error that may be as large as the target; with fewer its limit falls by their square."""
+"""Degrees of freedom of an error that is taken as it is. With only d of them, either the error must be (8/d)^2 times
+smaller than the target, or the evaluations (8/d)^2 times the fewest."""
 RULE_OF_THREE = 3.0
 """What none of m draws has shown happens with a probability of at most 3/m, at 95% confidence."""
 NOTHING_VARIED = 20_000
@@ -134,8 +135,9 @@ def _holds(rule: StandardError | Precision, valuation: Valuation) -> bool:
     """Say whether the errors are within a target; an unknown one, which is NaN, is within none."""
     valuation = _aimed_at(rule, valuation)
     fewest = rule.fewest(valuation)
-    limit = 1.0 if fewest == 0 else np.minimum(1.0, valuation.degrees_of_freedom / FEWEST_FREEDOM) ** 2
-    return bool(rule.ratio(valuation) <= limit) and valuation.n_evaluations + valuation.n_known >= fewest
+    trust = (min(valuation.degrees_of_freedom, FEWEST_FREEDOM) / FEWEST_FREEDOM) ** 2 if fewest else 1.0
+    ratio, n_evaluations = rule.ratio(valuation), valuation.n_evaluations + valuation.n_known
+    return (ratio <= trust and n_evaluations >= fewest) or (ratio <= 1 and trust * n_evaluations >= fewest)
 
 
 def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) -> tuple[Rule, ...]:
