@@ -134,7 +134,7 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     own rules it is not (`python -m benchmarks coverage`). Few draws may show too little, or nothing: no target is met
     before 66 evaluations, nor before 3 divided by the precision, nor soon after with fewer than 8 degrees of freedom,
     nor (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that take few
-    values or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 98%. Standard errors cannot
+    values or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 97%. Standard errors cannot
     reflect coalitions that were never sampled: a game that is worth something in rare coalitions only may meet its
     target before the first of them.
 
