@@ -72,6 +72,8 @@ class Game:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"a game needs a callable, got {type(self.function).__name__}")
+        if not isinstance(self.n_players, int | np.integer):
+            raise TypeError(f"n_players must be a whole number, got {self.n_players!r}")
         if self.n_players < 1:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
         if self.fingerprint is None and self.frame is not None and self.players is not None:
@@ -243,8 +245,11 @@ _OPTIONAL = (
 def as_game(game: Any, n_players: int | None = None) -> Game:
     """Return `game` as a `Game`; `n_players` is needed for a plain callable."""
     if not callable(game):
+        model = (
+            "; of a model, make one with fgsv.utility(model, X, y, X_test, y_test)" if hasattr(game, "fit") else ""
+        )
         raise TypeError(
-            f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}"
+            f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}{model}"
         )
     own = getattr(game, "n_players", None)
     if own is None and n_players is None:
