@@ -5,16 +5,20 @@ import os
 import pty
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import fgsv
+from fgsv import planning
 from fgsv.audit import Audit, Section
 from fgsv.running import first_cost, progress
+from fgsv.running.evaluator import Evaluator
 from fgsv.running.stopping import MaxSeconds
 from fgsv.running.targets import Precision
+from fgsv.running.workers import Workers
 
 HOSTILE = "<script>alert('1 & 2')</script>"
 
@@ -113,6 +117,18 @@ def test_what_a_run_costs_is_said_before_it(monkeypatch, capsys, rule, told):
     monkeypatch.setattr(first_cost, "WORTH_SAYING", 0.0)
     fgsv.value(game, budget=450, progress=True, **rule)
     assert told in capsys.readouterr().err
+
+
+def test_the_start_of_workers_is_not_taken_for_the_cost_of_a_run(monkeypatch, capsys):
+    """Processes take seconds to start; two thousand evaluations were said to take an hour."""
+    game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 20)
+    attempt = Workers.attempt
+    monkeypatch.setattr(Workers, "attempt", lambda *given: time.sleep(0.2) or attempt(*given))
+    monkeypatch.setattr(first_cost, "WORTH_SAYING", 0.1)
+    fgsv.value(game, budget=20, progress=True)
+    assert "one evaluation" not in capsys.readouterr().err
+    with Evaluator(game) as evaluator:
+        assert 0 < planning.first_cost(evaluator, planning.Limits(budget=100)).seconds_of_all < 0.1
 
 
 def test_pipes_and_tests_have_no_bar(monkeypatch):

@@ -48,6 +48,9 @@ def test_a_point_can_be_owned_half_and_half(random_game):
         (np.array([[1, 0], [np.nan, 1], [np.nan, 0]]), "missing shares in 2 rows, the first is row 1"),
         (np.array([[1.5, -0.5], [1, 0], [0, 1]]), "between 0 and 1"),
         (np.array([["a"], ["b"], ["c"]]), "must contain numbers"),
+        ([[0, 1], [2]], "give a mapping of names to them"),
+        ({"a", "b", "c"}, "in their order.*; got set"),
+        (3, "got int"),
     ],
 )
 def test_bad_groups_are_named_before_anything_is_evaluated(groups, message):
@@ -56,6 +59,10 @@ def test_bad_groups_are_named_before_anything_is_evaluated(groups, message):
 
     with pytest.raises(ValueError, match=message):
         fgsv.value(fgsv.Game(never, 3), groups)
+
+
+def test_labels_may_come_one_by_one():
+    assert Partition.of(label for label in "aba").codes.tolist() == [0, 1, 0]
 
 
 def test_sums_of_a_group_do_not_see_the_others():

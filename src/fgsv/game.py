@@ -245,8 +245,11 @@ _OPTIONAL = (
 def as_game(game: Any, n_players: int | None = None) -> Game:
     """Return `game` as a `Game`; `n_players` is needed for a plain callable."""
     if not callable(game):
+        model = (
+            "; of a model, make one with fgsv.utility(model, X, y, X_test, y_test)" if hasattr(game, "fit") else ""
+        )
         raise TypeError(
-            f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}"
+            f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}{model}"
         )
     own = getattr(game, "n_players", None)
     if own is None and n_players is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,6 +33,7 @@ class Partition:
     @classmethod
     def of(cls, groups: Any, n_players: int | None = None) -> Partition:
         """Read labels, a mapping name -> indices, an ownership matrix, or None (each player is its own group)."""
+        groups = list(groups) if isinstance(groups, Iterator) else groups
         if isinstance(groups, Partition):
             partition = groups
         elif groups is None:
@@ -42,6 +43,11 @@ class Partition:
                     "pass labels, or wrap the callable as fgsv.Game(fn, n_players)"
                 )
             partition = cls(tuple(range(n_players)), None, np.arange(n_players))
+        elif isinstance(groups, Set) or not isinstance(groups, Iterable):
+            raise ValueError(
+                "groups must be a label for each player, in their order, a mapping of names to indices, an (n, K) "
+                f"matrix, or None; got {type(groups).__name__}"
+            )
         elif isinstance(groups, Mapping):
             partition = _from_mapping(groups, n_players)
         elif (matrix := _as_matrix(groups)) is not None:
@@ -119,7 +125,10 @@ def _as_matrix(groups: Any) -> Floats | None:
     try:
         return np.asarray(groups, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"an ownership matrix must contain numbers: {error}") from None
+        listed = (
+            "" if hasattr(groups, "shape") else "; where these are lists of players, give a mapping of names to them"
+        )
+        raise ValueError(f"an ownership matrix must contain numbers: {error}{listed}") from None
 
 
 def called(argument: str, labels: Any) -> str:

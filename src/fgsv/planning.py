@@ -147,9 +147,9 @@ class Limits:
 
 def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
     """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost."""
-    start = time.monotonic()
+    before = evaluator.calls.seconds
     evaluator.ends()
-    seconds = time.monotonic() - start
+    seconds = evaluator.calls.seconds - before
     default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
     return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
 

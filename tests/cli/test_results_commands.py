@@ -88,7 +88,10 @@ def test_report_and_compare(fgsv_command, train, tmp_path):
     rows = json.loads(text)["groups"]
     assert [row["group"] for row in rows] == ["north", "south", "east", "west"]
     assert rows[0]["difference"] == pytest.approx(rows[0]["share_b"] - rows[0]["share_a"])
-    code, _, notes = fgsv_command("compare", *saved)
+    code, table, notes = fgsv_command("compare", *saved)
+    assert all(words in table for words in ("share before", "share now", "moved", "within noise"))
+    assert "share_a" not in table
+    assert "False" not in table
     assert (code, "these results come from different games" in notes) == (0, True)  # other test rows
     code, _, notes = fgsv_command("compare", saved[0], tmp_path / "2" / "valuation.json")
     assert (code, "these results come from different games" in notes) == (0, False)

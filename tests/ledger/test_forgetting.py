@@ -80,7 +80,7 @@ def test_forget_a_provider_by_name(tmp_path):
     march, april = tmp_path / "march.db", tmp_path / "april.db"
     fgsv.value(market("abcdef"), ["Ash", "Ash", "Birch", "Birch", "Cedar", "Cedar"], budget=50, ledger=march)
     fgsv.value(market("abefg"), ["Ash", "Ash", "Cedar", "Cedar", "Date"], budget=30, start=march, ledger=april)
-    with pytest.raises(WrongLedger, match="'Elm'"):
+    with pytest.raises(WrongLedger, match="'Elm': is it spelt as in the table"):
         forget(april, providers=["Elm"])
     before = len(known(market("abef"), [april]))
     assert forget(april, providers=["Birch"]).players == 2

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 import fgsv
 from fgsv.estimators import Covariance
@@ -162,6 +163,19 @@ def test_the_number_of_players_must_be_known():
         fgsv.Game(len, "4")
     with pytest.raises(ValueError, match="at least one player"):
         fgsv.Game(lambda masks: masks.sum(axis=1), 0)
+    for players in ("4", 4.0):
+        with pytest.raises(TypeError, match="n_players must be a whole number"):
+            fgsv.Game(lambda masks: masks.sum(axis=1), players)
+    with pytest.raises(TypeError, match=r"got LinearRegression; of a model, make one with fgsv.utility"):
+        fgsv.value(LinearRegression(), ["a"])
+
+
+@pytest.mark.parametrize(("typo", "meant"), [("budgt", "budget"), ("njobs", "n_jobs"), ("surogate", "surrogate")])
+def test_a_misspelt_argument_is_recognised(typo, meant):
+    with pytest.raises(TypeError, match=f"no option {typo}; did you mean {meant}"):
+        fgsv.value(Airport([1, 2, 3]), **{typo: 20})
+    with pytest.raises(TypeError, match="no option colour; it takes surrogate, round_size"):
+        fgsv.value(Airport([1, 2, 3]), colour=20)
 
 
 def test_exact_says_what_it_would_take():

@@ -41,6 +41,14 @@ def test_an_infinite_target_is_named():
         prepared(frame)
 
 
+def test_a_target_of_numbers_that_are_read_as_text_is_named():
+    costs = small().assign(y=[f"€ {1000 + number},50" for number in range(40)])
+    with pytest.raises(TableError, match=r"'y' \(the target\) is read as text, because of cells such as '€ 1000,50'"):
+        prepared(costs)
+    sold = costs.assign(y=np.where(costs["x"] > 0, "10%", "20%"))  # few of them: classes
+    assert prepared(sold).task == "classification"
+
+
 def test_test_rows_by_column_and_by_file(tmp_path):
     frame = small()
     frame["fold"] = np.where(frame.index < 10, "Test", "train")

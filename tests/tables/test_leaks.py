@@ -43,6 +43,26 @@ def test_row_numbers_and_ids_are_named(ids):
     assert opened(table().assign(**ids), ignore=list(ids)).warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("written", "cell"),
+    [
+        ("€ {:.2f}".format, "'€ 0.00'"),
+        (lambda number: f"{1000 + number:,.2f} USD".translate(str.maketrans(",.", ".,")), "'1.000,00 USD'"),
+        (lambda number: f"{number % 8}%", "'0%'"),
+        (lambda number: "<5" if number < 5 else str(number), "'<5'"),
+    ],
+)
+def test_numbers_that_are_read_as_text_are_named(written, cell):
+    frame = table().assign(cost=[written(number) for number in range(200)])
+    (warning,) = opened(frame).warnings
+    assert f"most look like numbers: cost ({cell}); write plain" in warning
+
+
+@pytest.mark.parametrize("written", ["E11.{}", "P{}", "{}-5", "1.2.{}", "+49 30 {}/1", "{} mg"])
+def test_codes_and_words_are_no_numbers(written):
+    assert opened(table().assign(code=[written.format(number % 7) for number in range(200)])).warnings == ()
+
+
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_what_gives_the_target_away_is_named(task):
     frame = table()

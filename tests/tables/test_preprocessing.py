@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
+from fgsv.tables.preprocessing import Fitted, days, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 
 
@@ -70,6 +70,29 @@ def test_dates_become_days_however_they_are_written():
     np.testing.assert_allclose(numbers[0], numbers[1])
     first, second, third = numbers[0][:3, 0]
     assert (third - second) / (second - first) == pytest.approx(29)
+
+
+@pytest.mark.parametrize("written", ["%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y %H:%M", "%Y-%m-%d"])
+def test_the_order_of_day_and_month_is_that_of_the_column(written):
+    dates = pd.Series(pd.date_range("2025-01-01", periods=90))
+    frame = pd.DataFrame({"seen": dates.dt.strftime(written)})
+    columns = recognise_columns(frame)
+    assert columns.day_first == (("seen",) if written.startswith("%d") else ())
+    assert ("seen (day first)" in columns.describe()) == written.startswith("%d")
+    expected = dates.to_frame("seen")
+    oracle = Fitted.to(expected, recognise_columns(expected)).transform(expected)
+    fitted = Fitted.of_dict(json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
+    np.testing.assert_allclose(fitted.transform(frame), oracle)
+    np.testing.assert_allclose(transformer(columns).fit_transform(frame), oracle)
+    np.testing.assert_allclose(fitted.transform(frame[:5]), oracle[:5])  # 4/1/2025 alone would be in April
+
+
+def test_dates_in_two_ways_of_writing():
+    frame = pd.DataFrame({"seen": ["04.02.2025", "2025-02-05", None, " 6.2.2025"]})
+    written = days(frame["seen"], day_first=recognise_columns(frame).day_first == ("seen",))
+    np.testing.assert_array_equal(written - written[0], [0, 1, np.nan, 2])
+    frame = pd.DataFrame({"seen": ["1/2/2025", "1/3/2025"]})  # no number is too large for a month: month first
+    np.testing.assert_array_equal(np.diff(days(frame["seen"], day_first=bool(recognise_columns(frame).day_first))), 1)
 
 
 def test_the_description_of_a_transformer_is_the_same_in_every_process():

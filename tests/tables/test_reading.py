@@ -48,6 +48,7 @@ def test_names_of_digits_stay_as_written(tmp_path):
         (b"  \n \n", "is empty"),
         (b"provider,y\n", "header but no rows"),
         ("provider,y\nZürich,1\n".encode("latin-1"), "--encoding latin-1"),
+        ("provider,y\nZürich,1 €\n".encode("cp1252"), "--encoding cp1252"),
         ("provider,y\nZürich,1\n".encode("utf-16"), "--encoding utf-16"),
         (b"SQLite format 3\x00 and pages", "is an SQLite database, not a table"),
         (b"a,a\n1,2\n", "two columns named 'a'"),

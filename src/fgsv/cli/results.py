@@ -78,7 +78,9 @@ def compare(
     if as_json:
         print_json(found.to_dict())
         return
-    console.show(found.frame, f"{second} against {first}")
+    moved = found.frame["clear"].map({True: "yes", False: "within noise"}).fillna("")
+    headers = {"share_a": "share before", "share_b": "share now", "clear": "moved", "status": "in which"}
+    console.show(found.frame.assign(clear=moved), f"{second} against {first}", headers)
     if found.settlement is not None:
         settled = found.settlement
         words = f"to correct the first payment, in {settled.currency}; due is {found.settled_as}"

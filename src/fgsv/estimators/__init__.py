@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from fgsv.estimators.baselines.group_testing import GroupTesting
@@ -45,8 +47,11 @@ MOST_ENUMERATED = 40
 """From this many players on, 2^n evaluations are out of the question."""
 
 
-def as_method(method: str | Method, options: dict[str, Any]) -> Method:
-    """Return the method of this name with its options, or a method object unchanged."""
+def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable[str] = ()) -> Method:
+    """Return the method of this name with its options, or a method object unchanged.
+
+    An option that is unknown may be meant for one of the other `arguments`.
+    """
     if not isinstance(method, str):
         if set(options) == {"proxy"} and isinstance(method, Covariance):
             return replace(method, **options)
@@ -63,9 +68,9 @@ def as_method(method: str | Method, options: dict[str, Any]) -> Method:
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     unknown = sorted(set(options) - set(known))
     if unknown:
-        raise TypeError(
-            f"method {method!r} has no option {', '.join(unknown)}; it takes {', '.join(known) or 'none'}"
-        )
+        near = get_close_matches(unknown[0], [*known, *arguments], n=1, cutoff=0.75)
+        hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'none'}"
+        raise TypeError(f"method {method!r} has no option {', '.join(unknown)}; {hint}")
     return kind(**options)
 
 

@@ -99,8 +99,8 @@ def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[b
     unknown = [wanted[digest] for digest in wanted if digest not in met]
     if unknown:
         raise WrongLedger(
-            f"{path} does not record which players belong to the provider {unknown[0]!r}: name the players, or keep "
-            "those of a run without them"
+            f"{path} does not record which players belong to the provider {unknown[0]!r}: is it spelt as in the "
+            "table? If so, name the players, or keep those of a run without them"
         )
     return found
 

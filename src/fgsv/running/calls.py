@@ -34,6 +34,8 @@ class Calls:
         self._size = workers.count
         self.n_done = 0
         """Coalitions evaluated so far."""
+        self.seconds = 0.0
+        """What they took inside the game, all workers together: not the start of workers."""
         self._n_outputs = len(game.outputs) if game.outputs else None
 
     def __call__(self, batches: list[PackedBatch], deadline: float | None = None) -> list[Outcome]:
@@ -58,6 +60,7 @@ class Calls:
                         raise self._error(batch.coalitions, outcome)
             outcomes += done
             self.n_done += sum(map(len, call))
+            self.seconds += sum(outcome.seconds for outcome in done)
         return outcomes
 
     def _adapt(self, seconds: float) -> None:

@@ -84,7 +84,7 @@ class Evaluator:
         self._memory: Memory | None = None
         self.recorder = Recorder()
         self._workers = Workers(game, n_jobs, timeout)
-        self._calls = Calls(game, self._workers, None, raises=self._raises)
+        self.calls = Calls(game, self._workers, None, raises=self._raises)
 
     @property
     def evaluator(self) -> Evaluator:
@@ -112,7 +112,7 @@ class Evaluator:
                 self._memory = Memory(self._ledger, self.game, retries=self._raises)
                 self.recorder = Recorder(self._ledger, self._memory.number)
                 record = self.recorder.batches if self.recorder.is_open else None
-                self._calls = Calls(self.game, self._workers, record, raises=self._raises)
+                self.calls = Calls(self.game, self._workers, record, raises=self._raises)
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -148,11 +148,11 @@ class Evaluator:
     def _unknown(self, coalitions: Coalitions) -> Floats:
         size = self.batch_size
         batches = [PackedBatch(coalitions[i : i + size]) for i in range(0, len(coalitions), size)]
-        known, done_before = self._memory, self._calls.n_done
+        known, done_before = self._memory, self.calls.n_done
         try:
             outcomes = self._evaluate(batches) if known is None else known.outcomes(batches, self._evaluate)
         except BaseException:
-            self.n_asked += self._calls.n_done - done_before
+            self.n_asked += self.calls.n_done - done_before
             raise
         values = np.concatenate([self._failures.values(outcome) for outcome in outcomes])
         self.n_asked += len(coalitions)
@@ -167,7 +167,7 @@ class Evaluator:
             if self._ledger is not None and self._memory is not None and self._memory.holds_records:
                 recheck(self._ledger, self._memory.numbers, self.game, self._workers)
             self._checked = True
-        return self._calls(batches, self.deadline)
+        return self.calls(batches, self.deadline)
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N), evaluated once, however often this is called."""

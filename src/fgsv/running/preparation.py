@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,10 @@ def worth_of_failure(game: Any, on_error: str | float) -> str | float:
     return float(defaults[0])
 
 
+def _keywords(function: Callable[..., object]) -> list[str]:
+    return [name for name, each in signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY]
+
+
 def prepare(
     door: Door,
     partition: Partition,
@@ -102,7 +107,7 @@ def prepare(
             raise ValueError(f"proxy works only with the method 'covariance', not with {name!r}")
         options = {**options, "proxy": proxy}
     check_precision(precision)
-    asked = as_method(method, options)
+    asked = as_method(method, options, [*_keywords(prepare), *_keywords(Evaluator)])
     unsaid = method == Covariance.name and not LEARNING & options.keys()
     if isinstance(asked, Covariance) and unsaid and not door.evaluator.known:
         asked = asked.for_seconds(game.seconds)

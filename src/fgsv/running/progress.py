@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.loop import Run
 from fgsv.running.stopping import MaxSeconds, Progress
@@ -54,12 +55,12 @@ def bar_of_evaluations(*, disable: bool = False) -> rich_progress.Progress:
 
 
 @contextmanager
-def watched(run: Run, shown: bool, n_workers: int = 1) -> Iterator[Run]:
+def watched(run: Run, shown: bool, evaluator: Evaluator) -> Iterator[Run]:
     """Yield the run, with a bar among its rules if one is to be shown."""
     if not shown:
         yield run
         return
-    bar = Bar(run, n_workers)
+    bar = Bar(run, evaluator)
     try:
         yield replace(run, rules=(*run.rules, bar))
     finally:
@@ -69,17 +70,17 @@ def watched(run: Run, shown: bool, n_workers: int = 1) -> Iterator[Run]:
 class Bar:
     """Shows evaluations, the widest interval and the time left; it has no say in when a run stops."""
 
-    def __init__(self, run: Run, n_workers: int) -> None:
-        self._run, self._n_workers = run, n_workers
+    def __init__(self, run: Run, evaluator: Evaluator) -> None:
+        self._run, self._evaluator = run, evaluator
         self._bar: Any = None
         self._task: Any = None
-        self._began = time.monotonic()
+        self._before = evaluator.calls.seconds
         self._next = 0.0
 
     def check(self, total: Floats) -> None:
         """Say what the run will cost, if that is long: U(0) and U(N) are evaluated now, and nothing else is."""
         n_evaluations = None if self._run.rules else self._run.settings.budget
-        cost = FirstCost(time.monotonic() - self._began, n_evaluations, self._n_workers)
+        cost = FirstCost(self._evaluator.calls.seconds - self._before, n_evaluations, self._evaluator.n_workers)
         if cost.is_worth_saying:
             self._start()
             self._bar.console.print(str(cost), soft_wrap=True)

@@ -79,7 +79,7 @@ def _start(
     )
     purpose = Purpose.ENUMERATION if isinstance(run.method, Enumeration) else Purpose.DRAWS
     shown = is_shown(False if progress is None and is_open(game) else progress)  # an open evaluator's run is a part
-    bar = watched(run, shown, door.evaluator.n_workers)
+    bar = watched(run, shown, door.evaluator)
     with opened, door.evaluator.recorded(run.settings.to_dict(), purpose) as record, bar as seen:
 
         def recorded_rounds(*, every: bool) -> Iterator[Valuation]:

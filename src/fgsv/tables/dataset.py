@@ -22,7 +22,7 @@ from fgsv.tables.players import (
     shown,
     without_training_rows,
 )
-from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.reading import TableError, TableFile, odd_number
 from fgsv.tables.standing import Standing, check_features, find_rows, row_hashes
 from fgsv.tables.test_rows import TestRows, chosen, marked
 from fgsv.types import Ints, Masks
@@ -118,6 +118,11 @@ def prepare(
         feature_names, task = list(standing.features), task or cast(Task, standing.task)
     inferred = task is None
     task = task or recognise(values)
+    if inferred and values.nunique() > MOST_CLASSES and (cell := odd_number(values)) is not None:
+        raise TableError(
+            f"column {target!r} (the target) is read as text, because of cells such as {shown(cell)}, though most "
+            "look like numbers: write plain numbers, such as 1234.5, or say --task classification"
+        )
     y = _target(values, task)
     if test is not None:
         rows, hashes = _rows_of_file(test, target, task, feature_names, group), None

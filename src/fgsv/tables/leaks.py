@@ -1,4 +1,7 @@
-"""Leaks: features that should perhaps not be features, such as row numbers, ids and what is known only afterwards."""
+"""Leaks: features that should perhaps not be features, such as row numbers, ids and what is known only afterwards.
+
+And the other way round: numbers that are no features, or not as numbers, because of how they are written.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fgsv.tables.dataset import Dataset
+from fgsv.tables.players import shown
 from fgsv.tables.preprocessing import Columns, days
+from fgsv.tables.reading import odd_number
 from fgsv.types import Floats
 
 FEWEST_ROWS = 20
@@ -25,7 +30,7 @@ NAMES_OF_IDS = {"id", "idx", "index", "row", "rownames", "rownumber", "unnamed: 
 
 
 def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
-    """Return warnings that name features which look like row numbers or ids, or which predict the target alone."""
+    """Return warnings that name features which look like ids, predict the target alone, or are numbers as text."""
     ids = [name for name in columns.numbers if _is_id(dataset.features[name])]
     warnings = []
     if ids:
@@ -40,6 +45,13 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
         warnings.append(
             f"predicts the target almost alone: {words}; if it is known only after the target, leave it out with "
             f"--ignore {','.join(alone)}"
+        )
+    texts = {name: odd_number(dataset.features[name]) for name in (*columns.categories, *columns.left_out)}
+    numbers = ", ".join(f"{name} ({shown(cell)})" for name, cell in texts.items() if cell is not None)
+    if numbers:
+        warnings.append(
+            f"read as text, because of cells such as this one, though most look like numbers: {numbers}; write plain "
+            "numbers, such as 1234.5, and nothing where one is missing"
         )
     return warnings
 
@@ -77,7 +89,7 @@ def _as_numbers(dataset: Dataset, columns: Columns, name: str) -> tuple[Floats, 
         codes, _ = pd.factorize(pd.concat([part.astype(object) for part in parts]).astype(str))
         numbers = [codes[: len(parts[0])], codes[len(parts[0]) :]]
     elif name in columns.dates:
-        numbers = [days(part) for part in parts]
+        numbers = [days(part, day_first=name in columns.day_first) for part in parts]
     else:
         numbers = [pd.to_numeric(part, errors="coerce").to_numpy(dtype=float, na_value=np.nan) for part in parts]
     first, second = (np.nan_to_num(np.asarray(each, dtype=float), nan=-1.0)[:, None] for each in numbers)

@@ -25,6 +25,8 @@ MOST_NAMES = 12
 DATE_FRACTION = 0.95
 """A text column is a column of dates when at least this fraction of its cells look like dates."""
 DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*"
+DAY_AND_MONTH = r"^\s*(\d{1,2})([./])(\d{1,2})[./](\d{4})"
+"""How a date begins that has its day first, as in 31.1.2025, or its month, as in 1/31/2025."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Columns:
     categories: tuple[str, ...]
     left_out: tuple[str, ...]
     """Columns that are empty, or different in almost every row (names, free text)."""
+    day_first: tuple[str, ...] = ()
+    """Those of the dates that are written as 31.1.2025 or 31/1/2025, not as 1/31/2025."""
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -52,7 +56,8 @@ class Columns:
                 f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled): {shown}"
             )
         if self.dates:
-            words.append(f"dates as days: {', '.join(self.dates)}")
+            shown = ", ".join(f"{name} (day first)" if name in self.day_first else name for name in self.dates)
+            words.append(f"dates as days: {shown}")
         if self.categories:
             words.append(
                 f"one column for each category, at most {MOST_CATEGORIES} of each: {', '.join(self.categories)}"
@@ -67,12 +72,13 @@ def recognise_columns(frame: pd.DataFrame) -> Columns:
 
     >>> frame = pd.DataFrame({"age": [30, 40], "seen": ["2024-01-31", "2024-02-01"], "kind": ["a", "a"]})
     >>> recognise_columns(frame)
-    Columns(numbers=('age',), dates=('seen',), categories=('kind',), left_out=())
+    Columns(numbers=('age',), dates=('seen',), categories=('kind',), left_out=(), day_first=())
     """
     kinds: dict[str, list[str]] = {"numbers": [], "dates": [], "categories": [], "left_out": []}
     for name in frame.columns:
         kinds[_kind(frame[name])].append(name)
-    columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()})
+    day_first = tuple(name for name in kinds["dates"] if _has_day_first(frame[name]))
+    columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()}, day_first=day_first)
     if not columns.used:
         raise TableError(
             "none of the feature columns can be used, all are empty or different in almost every row: "
@@ -99,6 +105,18 @@ def _kind(column: pd.Series[Any]) -> str:
     if words.nunique() > max(MOST_CATEGORIES, len(words) // 2):
         return "left_out"
     return "categories"
+
+
+def _has_day_first(column: pd.Series[Any]) -> bool:
+    """Say whether dates have the day before the month: with points, or if a first number is no month.
+
+    The column decides, not the cell: 4/2/2025 beside 23/2/2025 is in February.
+    """
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return False
+    parts = column.dropna().astype(str).str.extract(DAY_AND_MONTH).dropna()
+    first, second = (parts[place].astype(int) for place in (0, 2))
+    return bool((second <= 12).all() and ((first > 12).any() or (parts[1] == ".").any()))
 
 
 @dataclass(frozen=True)
@@ -162,7 +180,7 @@ class Fitted:
 
 def _numeric(frame: pd.DataFrame, columns: Columns) -> list[Floats]:
     """Return the numbers and the dates of a frame as floats, those that there are."""
-    kinds = ((ToFloats(), columns.numbers), (ToDays(), columns.dates))
+    kinds = ((ToFloats(), columns.numbers), (ToDays(columns.day_first), columns.dates))
     return [kind.transform(frame[list(names)]) for kind, names in kinds if names]
 
 
@@ -185,7 +203,7 @@ def transformer(columns: Columns) -> ColumnTransformer:
     return ColumnTransformer(
         [
             ("numbers", Pipeline([("floats", ToFloats()), *numeric]), list(columns.numbers)),
-            ("dates", Pipeline([("days", ToDays()), *numeric]), list(columns.dates)),
+            ("dates", Pipeline([("days", ToDays(columns.day_first)), *numeric]), list(columns.dates)),
             ("categories", Pipeline([("words", ToWords()), ("columns", _encoder())]), list(columns.categories)),
         ],
         sparse_threshold=0.0,
@@ -214,9 +232,12 @@ class ToFloats(_Stateless):
 class ToDays(_Stateless):
     """Turn dates, as text or as dates, into days since 1970."""
 
+    def __init__(self, day_first: tuple[str, ...] = ()) -> None:
+        self.day_first = day_first
+
     def transform(self, X: pd.DataFrame) -> Floats:
         """Return days, NaN where there is no date."""
-        return np.column_stack([days(X[name]) for name in X])
+        return np.column_stack([days(X[name], day_first=name in self.day_first) for name in X])
 
 
 class ToWords(_Stateless):
@@ -229,7 +250,9 @@ class ToWords(_Stateless):
         )
 
 
-def days(column: pd.Series[Any]) -> Floats:
+def days(column: pd.Series[Any], *, day_first: bool) -> Floats:
     """Return dates, as text or as dates, as days since 1970; NaN where there is none."""
+    if day_first:  # the option of pandas would also turn 2025-02-04 into the second of April
+        column = column.astype(str).str.replace(DAY_AND_MONTH, r"\4-\3-\1", regex=True)
     dates = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
     return np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=float)

@@ -25,6 +25,14 @@ SEPARATORS = ",\t;|"
 DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?\s*"
 """A number written as 1,5 or 1.234,5. A point must be followed by three digits: 1.5 does not match."""
 
+_DIGITS = r"[+-]?(?:\d{1,3}(?:[.,'’\s]\d{3})+|\d+)(?:[.,]\d+)?(?:[eE][+-]?\d+)?"
+_UNIT = r"(?:[$€£¥₹%]|[A-Z]{3})?"
+NUMBER = rf"\s*{_UNIT}\s*{_DIGITS}\s*{_UNIT}\s*"
+"""A number with or without thousands separators, a currency or a percent sign, as in € 1.234,50."""
+MOSTLY_NUMBERS = 0.8
+"""A column of text is one of numbers by mistake if at least this fraction of its first cells match `NUMBER`."""
+FIRST_CELLS = 1_000
+
 
 class TableError(ValueError):
     """A file, column, row or option that cannot be used; the message says why and what to do."""
@@ -187,7 +195,11 @@ def decode(path: Path, content: bytes, encoding: str) -> str:
     except LookupError:
         raise TableError(f"unknown encoding {encoding!r}: try utf-8 or latin-1") from None
     except UnicodeDecodeError as error:
-        likely = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "latin-1"
+        likely = "latin-1"
+        if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            likely = "utf-16"
+        elif re.search(rb"[\x80-\x9f]", content):  # € and quotation marks of Windows, nothing in latin-1
+            likely = "cp1252"
         raise TableError(
             f"{path} is not {encoding.removesuffix('-sig')} text (byte 0x{content[error.start]:02x} at position "
             f"{error.start}): try --encoding {likely}, or the encoding it was saved in"
@@ -204,6 +216,19 @@ def _columns_with_decimal_commas(frame: pd.DataFrame, text: Sequence[str]) -> li
         if cells.str.contains(",").any() and cells.str.fullmatch(DECIMAL_COMMA, flags=re.ASCII).all():
             found.append(name)
     return found
+
+
+def odd_number(column: pd.Series[Any]) -> str | None:
+    """Return the first cell that makes text of a column whose cells are mostly numbers; None if it has no such cell.
+
+    >>> odd_number(pd.Series(["1", "<5", "7", "9", "11"])), odd_number(pd.Series(["A1", "B2"]))
+    ('<5', None)
+    """
+    words = column.dropna().astype(str)
+    if not len(words) or words.iloc[:FIRST_CELLS].str.fullmatch(NUMBER).mean() < MOSTLY_NUMBERS:
+        return None
+    others = words[pd.to_numeric(words, errors="coerce").isna()]
+    return others.iloc[0] if len(others) else None
 
 
 def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFrame:
