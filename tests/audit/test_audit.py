@@ -146,6 +146,20 @@ def test_policies_can_be_gamed_but_the_linear_one_not(game):
     assert ("b", "evenly", 5) not in floored  # six floors of 20 would be more than 100
 
 
+@pytest.mark.parametrize("policy", [{"clip": True}, {"floor": "20.00"}, {"cap": "700.00"}])
+def test_gains_are_differences_of_payouts_and_cost_no_intervals(game, policy, monkeypatch):
+    rest = [1] * 5 + [2] * 3
+    valuation = fgsv.value(game, [0] * 4 + rest, budget=300)
+    whole, parts = (
+        fgsv.payout.split(each, "1000.00", pay_anyway=True, **policy).payments
+        for each in (valuation, valuation.regroup([0, 3, 0, 3, *rest]))
+    )
+    monkeypatch.setattr("fgsv.payout.splitting._half_widths", None)
+    gains = policy_gains(valuation, "1000.00", parts=[2], groups=[0], **policy)
+    [gain] = gains.loc[gains["way"] == "evenly", "gain"]
+    assert gain == parts[0] + parts[1] - whole[0]
+
+
 def test_close_calls_are_named(game):
     rough = fgsv.value(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], budget=130)
     assert "and" in close_calls(rough)[0]
