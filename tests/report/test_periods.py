@@ -132,6 +132,14 @@ def test_the_report_shows_the_period_before():
     assert 'id="before"' not in render(APRIL)
 
 
+def test_a_share_that_did_not_move_has_no_sign():
+    before, now = (
+        fgsv.exact(fgsv.Game(lambda masks, w=w: masks @ w, 2), ["a", "b"]) for w in ([1, 1], [1, 1 + 1e-6])
+    )
+    html = render(Result(now, before=Result(before)))
+    assert "-0.00%" not in html
+
+
 def test_names_of_others_do_no_harm_in_the_comparison():
     evil = result({"<script>alert(1)</script>": 1, "ben": 2})
     page = render(replace(evil, before=result({"<img src=x>": 2, "ben": 1})))

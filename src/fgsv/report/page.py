@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -29,6 +30,9 @@ from fgsv.report.without import Without
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
 
+TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Characters that turn the direction of what follows them."""
+
 
 def render(
     result: Result | Valuation,
@@ -49,9 +53,16 @@ def render(
 @cache
 def _template() -> Any:
     jinja2 = optional("jinja2", "reports", "report")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined, finalize=_in_order
+    )
     environment.filters["money"] = lambda text: f"{Decimal(text):,}"
     return environment.from_string(_asset("report.html.j2"))
+
+
+def _in_order(part: Any) -> Any:
+    """Return text in which nothing turns the direction: a name that does would reverse the amounts after it."""
+    return part if hasattr(part, "__html__") else TURNING.sub("\N{REPLACEMENT CHARACTER}", str(part))
 
 
 def _contents(result: Result, aggregate_only: bool, confidence: float | None, title: str | None) -> dict[str, Any]:
@@ -66,7 +77,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
     rows, payments = _rows(valuation, confidence, result.without), _payments(result.payout)
     return {
         "version": fgsv.__version__,
-        "title": title or f"What the data of {valuation.partition.n_groups:,} providers is worth",
+        "title": title or f"What the data of {_providers(valuation)} is worth",
         "made": _made(result),
         "summary": _summary(valuation, source),
         "first_facts": _first_facts(result),
@@ -175,7 +186,7 @@ def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
 def _summary(valuation: Valuation, source: Source | None) -> str:
     is_text = source is not None and source.task == "text"
     players = f"{valuation.partition.n_players:,} {'documents' if is_text else 'points'}"
-    what = f"{valuation.partition.n_groups:,} providers supplied {players}"
+    what = f"{_providers(valuation)} supplied {players}"
     how = ""
     if source is not None:
         what += f" ({source.file})"
@@ -187,6 +198,10 @@ def _summary(valuation: Valuation, source: Source | None) -> str:
         nobody, everybody = valuation.ends
         scores = f" (from {nobody:.4g} with no data to {everybody:.4g} with all of it)"
     return f"{what}.{how} Together their data is worth {totals}{scores}; this page shows each provider's part of it."
+
+
+def _providers(valuation: Valuation) -> str:
+    return "1 provider" if len(valuation) == 1 else f"{len(valuation):,} providers"
 
 
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
@@ -449,4 +464,4 @@ def _range(row: dict[str, Any]) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None or math.isnan(share) else f"{share:.2%}"
+    return "" if share is None or math.isnan(share) else f"{share:z.2%}"
