@@ -115,6 +115,12 @@ def test_a_payout_in_a_unit_of_its_own_is_settled_in_it():
     assert compare_results(march, APRIL).settlement.due == (anna, Decimal("0.000"), cleo, dora)
 
 
+def test_shares_by_different_semivalues_are_compared_with_a_warning():
+    runs = [fgsv.value(fgsv.games.Airport([1, 2, 3]), semivalue=name) for name in ("shapley", "banzhaf")]
+    assert compare_results(*map(Result, runs)).warnings == ("the shares are by shapley and by banzhaf values",)
+    assert compare_results(Result(runs[1]), Result(runs[1])).warnings == ()
+
+
 def test_noise_is_called_noise():
     game = fgsv.games.SumOfUnanimity(24)
     groups = np.arange(24) % 3
