@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -30,8 +29,8 @@ from fgsv.report.without import Without
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
 
-TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""Characters that turn the direction of what follows them."""
+TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
+"""Characters that turn the direction of what follows them, and what stands in their place."""
 
 
 def render(
@@ -62,7 +61,7 @@ def _template() -> Any:
 
 def _in_order(part: Any) -> Any:
     """Return text in which nothing turns the direction: a name that does would reverse the amounts after it."""
-    return part if hasattr(part, "__html__") else TURNING.sub("\N{REPLACEMENT CHARACTER}", str(part))
+    return part if hasattr(part, "__html__") else str(part).translate(TURNING)
 
 
 def _contents(result: Result, aggregate_only: bool, confidence: float | None, title: str | None) -> dict[str, Any]:
