@@ -75,6 +75,8 @@ def test_table_and_figure(square_of_a_mean, tmp_path):
     assert "as Algorithm 1 assumes" in repr(found)
     found.plot(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+    flat = fgsv.diagnose(fgsv.Game(lambda masks: np.zeros(len(masks)), 8), budget=1_000)
+    flat.plot(tmp_path / "flat.png")  # without differences there is no logarithm to draw
 
 
 def test_too_little():

@@ -1,6 +1,7 @@
 """Money: it adds up, it is exact, and under the default policy splitting earns nothing."""
 
 import tracemalloc
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -165,6 +166,37 @@ def test_no_interval_leaves_what_the_policy_pays():
     old = payout.Payout.from_dict(bounded.to_dict(), result)
     object.__setattr__(old, "low", tuple(low - Decimal("0.01") * (low == 100) for low in old.low))
     assert payout.differences(old, result) == []  # as 0.1.0 rounded
+
+
+def halves(paid):
+    return np.array([float(high - low) / 2 for low, high in zip(paid.low, paid.high, strict=True)])
+
+
+def test_values_that_are_scaled_to_the_amount_have_the_error_of_their_sum():
+    weights = np.linspace(0.2, 1, 10)
+    game, options = fgsv.Game(lambda masks: np.sqrt(masks @ weights), 10), {"semivalue": "banzhaf"}
+    groups = ["a"] * 6 + ["b"] * 2 + ["c"] * 2
+    exact = fgsv.exact(game, groups, **options)
+    runs = [fgsv.value(game, groups, budget=200, opening=False, seed=seed, **options) for seed in range(12)]
+    for policy in ({}, {"floor": "0.01"}):
+        alone = payout.split(runs[0].regroup(["all"] * 10), "1000.00", **policy)
+        assert halves(alone).max() == 0  # who is alone is paid all of it, whatever the values
+        paid = [payout.split(run, 10**6, **policy) for run in (exact, *runs)]
+        payments = np.array([[float(payment) for payment in each.payments] for each in paid])
+        off = np.sqrt(((payments[1:] - payments[0]) ** 2).mean(axis=0))
+        np.testing.assert_allclose(off, np.mean([halves(each) for each in paid[1:]], axis=0) / 2.04, rtol=0.4)
+
+
+@pytest.mark.parametrize("policy", [{}, {"clip": True}])
+def test_groups_valued_one_at_a_time_have_independent_errors_and_that_of_their_sum(policy):
+    alone = replace(valuation_of([6.0, 3.0, 1.0]), deviations=None, player_values=None, degrees_of_freedom=np.inf)
+    errors = np.array([0.1, 0.2, 0.3])
+    parts = np.array([0.6, 0.3, 0.1])
+    variances = (1 - 2 * parts) * errors**2 + parts**2 * (errors**2).sum()
+    known = payout.split(replace(alone, stderr=errors), "10000.00", **policy)
+    np.testing.assert_allclose(halves(known), 1.96 * 1000 * np.sqrt(variances), rtol=0.05)
+    unknown = payout.split(replace(alone, stderr=np.array([0.1, np.nan, 0.3])), "10000.00", **policy)
+    assert all(low.is_nan() for low in unknown.low)  # all payments depend on the one whose error is unknown
 
 
 def test_several_outputs_are_paid_from_their_own_amounts():

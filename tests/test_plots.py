@@ -39,6 +39,16 @@ def test_convergence(valuation):
     np.testing.assert_allclose(of_result.lines[0].get_ydata(), [0.2, 0.1])
     with pytest.raises(ValueError, match=r"fgsv\.iterate"):
         fgsv.plots.convergence(valuation)
+    with pytest.raises(ValueError, match="the values are exact, or their errors are unknown"):
+        fgsv.plots.convergence(fgsv.iterate(fgsv.games.Airport([1, 2, 3])))
+
+
+def test_a_dollar_in_a_name_begins_no_formula(tmp_path):
+    names = ["$\\frac$", "$b", "c"]
+    game = fgsv.Game(lambda masks: masks @ np.eye(3)[:, :2], 3, outputs=["$\\sqrt$", "two"])
+    ax = fgsv.exact(game, names).plot()
+    assert [label.get_text() for label in ax.get_yticklabels()] == names
+    ax.figure.savefig(tmp_path / "names.png")
 
 
 def test_attack():

@@ -9,6 +9,7 @@ import pytest
 from test_payout import valuation_of
 
 import fgsv
+from fgsv.audit import close_calls
 from fgsv.payout import Decision, Doubt, PayoutRefused, Terms, Verdict, split, verdict
 from fgsv.report import Result
 from fgsv.tables.folds import TestError
@@ -109,6 +110,28 @@ def test_the_order_of_neighbours_is_undecided_unless_they_are_equal():
     assert near.evaluations == 2**4
     # the difference, 4 - 3.9, has a half-width of 2 * 0.012 * 9.9: less than a tenth of an equal part
     assert verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.012)).decision is Decision.SETTLED
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_a_verdict_does_not_depend_on_the_scale_of_utilities(scale):
+    def roots(masks):
+        return np.sqrt(masks @ np.linspace(0.5, 1.5, 24))
+
+    groups = [player % 4 for player in range(24)]
+    plain, scaled = (
+        verdict(fgsv.value(fgsv.Game(game, 24), groups, budget=60, seed=1, opening=False))
+        for game in (roots, lambda masks: scale * roots(masks))
+    )
+    assert len(plain.between) == 3
+    assert str(scaled) == str(plain)
+
+
+def test_neighbours_of_a_method_that_values_one_group_at_a_time_can_be_uncertain_too():
+    alone = replace(valuation_of([1.05, 1.0, 0.5]), deviations=None, player_values=None, exact=False)
+    known, vague = (replace(alone, stderr=np.array([error, error, 0.01])) for error in (0.01, 0.05))
+    assert (verdict(known).decision, close_calls(known)) == (Decision.SETTLED, [])
+    assert (verdict(vague).decision, verdict(vague).between) == (Decision.UNDECIDED, (("0", "1"),))
+    assert "0 and 1" in close_calls(vague)[0]
 
 
 def test_errors_that_nobody_knows_are_undecided_and_no_objection():

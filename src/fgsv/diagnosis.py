@@ -122,7 +122,8 @@ class Diagnosis:
                 panel.plot(shown["size"], shown[column], "o", markersize=4, color=colour, label=label)
             line = slope.scale * slope.sizes**slope.exponent
             panel.plot(slope.sizes, line, color="#1b6ca8", linewidth=1, label=f"size^{slope.exponent:.2f}")
-            panel.set(title=title, xlabel="size", xscale="log", yscale="log")
+            scale = "log" if (table[f"{name}_99"] > 0).any() else "linear"  # nothing differs in a constant game
+            panel.set(title=title, xlabel="size", xscale="log", yscale=scale)
             panel.legend(frameon=False, fontsize=8)
         for panel in panels:
             panel.spines[["top", "right"]].set_visible(False)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.types import Floats, Ints
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +132,15 @@ def _as_matrix(groups: Any) -> Floats | None:
             "" if hasattr(groups, "shape") else "; where these are lists of players, give a mapping of names to them"
         )
         raise ValueError(f"an ownership matrix must contain numbers: {error}{listed}") from None
+
+
+def by_text(names: Sequence[Hashable], items: Iterable[T]) -> dict[str, T]:
+    """Return items by the text of their names, as files have them; two names that read the same are an error."""
+    found = dict(zip(map(str, names), items, strict=True))
+    if len(found) < len(names):
+        same = next(name for name, other in pairwise(sorted(names, key=str)) if str(name) == str(other))
+        raise ValueError(f"two groups are both called {str(same)!r}, such as 1 and '1': give them different names")
+    return found
 
 
 def called(argument: str, labels: Any) -> str:

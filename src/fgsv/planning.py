@@ -89,6 +89,8 @@ class Plan:
     def evaluations_for(self, precision: float) -> int:
         """Return the expected evaluations for a half-width of `precision`."""
         check_precision(precision)
+        if not math.isfinite(self.half_width):
+            raise ValueError("the method of this plan does not tell its errors: use the default method")
         all_of_them = (self.n_evaluations + self.n_known) * (self.half_width / precision) ** 2
         return max(self.n_evaluations, int(np.ceil(all_of_them)) - self.n_known)
 

@@ -51,7 +51,9 @@ def convergence(rounds: Iterable[Any], ax: Axes | None = None, *, confidence: fl
     for each in rounds:
         of_shares = not isinstance(each, Valuation)
         width = each.half_width if of_shares else float(np.max(each.half_width(confidence)))
-        points += [(each.n_evaluations, width)] if width else []
+        points += [(each.n_evaluations, width)] if width and np.isfinite(width) else []
+    if not points:
+        raise ValueError("there is no convergence to draw: the values are exact, or their errors are unknown")
     ax = _axes(ax, 8)
     ax.set_ylabel(f"widest half-width of a {'share' if of_shares else 'value'}")
     evaluations, widths = np.array(points).T
@@ -84,8 +86,7 @@ def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
         colour = SERIES[number % len(SERIES)]
         ax.errorbar(100 * rows["gain"], places, xerr=100 * reach, fmt="o", color=colour, label=f"GSV, split {way}")
     ax.axvline(0, color=GREY, linewidth=1, label="FGSV: no gain from any split")
-    ax.set_yticks(range(len(names)), [str(name) for name in names])
-    ax.invert_yaxis()
+    _label_rows(ax, names)
     ax.set_xlabel("gain in percentage points of all shares")
     ax.legend(frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return ax
@@ -122,12 +123,18 @@ def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any) -> None:
         ax.hlines(places, centre - half, centre + half, colors=colours, linewidth=2)
         ax.scatter(centre, places, c=colours, zorder=3, label=output or None)
     ax.axvline(0, color=GREY, linewidth=1)
-    ax.set_yticks(range(shown), names[:shown])
-    ax.invert_yaxis()
+    _label_rows(ax, names[:shown])
     if len(outputs) > 1:
-        ax.legend(frameon=False)
+        for text in ax.legend(frameon=False).get_texts():
+            text.set_parse_math(False)
     if shown < len(names):
         ax.set_title(f"the first {shown} of {len(names)} groups", loc="left", fontsize="small")
+
+
+def _label_rows(ax: Axes, names: list[str]) -> None:
+    """Write the names beside their rows, the first at the top; a dollar in a name begins no formula."""
+    ax.set_yticks(range(len(names)), [str(name) for name in names], parse_math=False)
+    ax.invert_yaxis()
 
 
 def _axes(ax: Axes | None, rows: float) -> Axes:

@@ -1,5 +1,6 @@
 """Attacks: what they earn under GSV is what GSV says, under FGSV nothing, and copies are found and undone."""
 
+import tracemalloc
 from decimal import Decimal
 
 import numpy as np
@@ -146,6 +147,20 @@ def test_policies_can_be_gamed_but_the_linear_one_not(game):
     assert ("b", "evenly", 5) not in floored  # six floors of 20 would be more than 100
 
 
+@pytest.mark.parametrize("policy", [{"clip": True}, {"floor": "20.00"}, {"cap": "700.00"}])
+def test_gains_are_differences_of_payouts_and_cost_no_intervals(game, policy, monkeypatch):
+    rest = [1] * 5 + [2] * 3
+    valuation = fgsv.value(game, [0] * 4 + rest, budget=300)
+    whole, parts = (
+        fgsv.payout.split(each, "1000.00", pay_anyway=True, **policy).payments
+        for each in (valuation, valuation.regroup([0, 3, 0, 3, *rest]))
+    )
+    monkeypatch.setattr("fgsv.payout.splitting._half_widths", None)
+    gains = policy_gains(valuation, "1000.00", parts=[2], groups=[0], **policy)
+    [gain] = gains.loc[gains["way"] == "evenly", "gain"]
+    assert gain == parts[0] + parts[1] - whole[0]
+
+
 def test_close_calls_are_named(game):
     rough = fgsv.value(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], budget=130)
     assert "and" in close_calls(rough)[0]
@@ -171,6 +186,28 @@ def test_exact_and_near_copies_are_found():
     ]
     assert found.n_copies == 12
     np.testing.assert_array_equal(np.flatnonzero(~found.kept), np.arange(60, 72))
+
+
+def test_missing_numbers_make_no_copies():
+    X, y, groups = market()
+    classes = y > 0
+    X[3] = np.nan  # a row without any number must not hide what the others differ in
+    X[40:50, 0] = np.nan
+    X[50, 1] = np.inf
+    assert find_copies(X, classes, groups).n_copies == 0
+    noisy = X[45:50] + 1e-4
+    found = find_copies(np.vstack([X, noisy]), [*classes, *classes[45:50]], [*groups, *["thief"] * 5])
+    assert found.table.to_dict("records") == [{"holder": "thief", "of": "c", "exact": 0, "near": 5}]
+
+
+def test_rows_that_all_have_take_little_memory():
+    rows = np.repeat(np.eye(3), 2000, axis=0)
+    tracemalloc.start()
+    found = find_copies(rows, np.zeros(6000), np.arange(6000) % 4)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.n_exact == 6000 * 3 / 4
+    assert peak < 20e6  # not a pair of numbers for each of six million pairs of equal rows
 
 
 def test_honest_points_are_no_copies():
@@ -233,3 +270,11 @@ def test_units_keep_the_rows_that_are_their_own():
 def test_test_rows_in_training_are_counted():
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", "b", "c"]})
     assert rows_in_both(frame, [0, 1, 0], frame.iloc[[0, 1]], [0, 0]) == 1
+
+
+def test_numbers_are_equal_however_a_file_writes_them():
+    whole = pd.DataFrame({"x": [1, 2, 3], "target": ["a", "b", "c"]})
+    gaps = pd.DataFrame({"x": [1, 2, None], "target": ["a", "b", "c"]})  # others are then 1.0 and 2.0
+    assert rows_in_both(whole, [0, 1, 0], gaps, [0.0, 1.0, 0.0]) == 2
+    assert rows_in_both(gaps, [0, 1, 0], gaps.astype({"x": "Int64"}), [0, 1, 0]) == 3
+    assert rows_in_both(whole, [0, 1, 0], whole.assign(target="d"), [0, 1, 0]) == 0

@@ -117,6 +117,13 @@ def test_estimates_stay_finite_before_enough_is_known(name):
         assert np.isfinite(valuation.player_values).all()
 
 
+def test_rounds_that_draw_ends_alone_are_no_error():
+    game = fgsv.Game(lambda masks: masks @ [1.0, 2.0] + masks.all(axis=1), 2)
+    result = fgsv.value(game, method="group_testing", round_size=1, budget=400)
+    np.testing.assert_allclose(result.values, [1.5, 2.5], atol=0.4)
+    assert result.n_evaluations == 400
+
+
 def test_an_open_regression_stays_near_equal_shares():
     game = fgsv.Game(lambda masks: masks.sum(axis=1) * 1.0, 60)
     result = fgsv.value(game, method="kernelshap", round_size=10, budget=12)

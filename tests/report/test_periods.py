@@ -3,8 +3,10 @@
 from dataclasses import replace
 from decimal import Decimal
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import fgsv
 from fgsv.payout import settle
@@ -49,6 +51,42 @@ def test_a_settlement_adds_up_to_the_cent(amounts):
         assert before + correction == due, name
 
 
+periods = st.dictionaries(st.sampled_from("abcdef"), st.integers(-2, 30), min_size=1).filter(
+    lambda values: sum(values.values()) > 0
+)
+policies = st.sampled_from([{}, {"clip": True}, {"floor": "0.10"}, {"clip": True, "cap": "900.00"}])
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(periods, st.integers(1_000, 90_000), policies), min_size=3, max_size=3))
+def test_settling_twice_is_settling_once_whoever_comes_and_goes(history):
+    def paid(values, cents, policy):
+        worth = np.array(list(values.values()), dtype=float)
+        valuation = fgsv.exact(fgsv.Game(lambda masks: masks @ worth, len(worth)), list(values))
+        return split_money(valuation, Decimal(cents) / 100, pay_anyway=True, **policy)
+
+    march, april, may = (paid(*period) for period in history)
+    steps = [settle(march, april), settle(april, may)]
+    at_once = settle(march, may)
+    for found, (before, after) in zip([*steps, at_once], [(march, april), (april, may), (march, may)], strict=True):
+        assert found.total == sum(found.corrections) == after.amount - before.amount
+    corrected = {name: Decimal(0) for found in steps for name in found.names}
+    for found in steps:
+        for name, correction in zip(found.names, found.corrections, strict=True):
+            corrected[name] += correction
+    for name, correction in zip(at_once.names, at_once.corrections, strict=True):
+        assert corrected.pop(name) == correction
+    assert not any(corrected.values())  # who was there in April alone was paid, and paid it back
+
+
+def test_two_providers_with_one_name_are_not_taken_for_one():
+    twice = fgsv.exact(fgsv.games.Airport([1, 2, 3]), [1, "1", "c"])
+    with pytest.raises(ValueError, match="two groups are both called '1'"):
+        settle(*[split_money(twice, 100)] * 2)
+    with pytest.raises(ValueError, match="two groups are both called '1'"):
+        fgsv.compare(twice, twice)
+
+
 def test_without_a_later_payout_the_same_amount_is_split_again():
     found = compare_results(paid(MARCH, 1000), APRIL)
     assert found.settlement.total == 0
@@ -77,6 +115,12 @@ def test_a_payout_in_a_unit_of_its_own_is_settled_in_it():
     assert compare_results(march, APRIL).settlement.due == (anna, Decimal("0.000"), cleo, dora)
 
 
+def test_shares_by_different_semivalues_are_compared_with_a_warning():
+    runs = [fgsv.value(fgsv.games.Airport([1, 2, 3]), semivalue=name) for name in ("shapley", "banzhaf")]
+    assert compare_results(*map(Result, runs)).warnings == ("the shares are by shapley and by banzhaf values",)
+    assert compare_results(Result(runs[1]), Result(runs[1])).warnings == ()
+
+
 def test_noise_is_called_noise():
     game = fgsv.games.SumOfUnanimity(24)
     groups = np.arange(24) % 3
@@ -92,6 +136,14 @@ def test_the_report_shows_the_period_before():
     assert "Joined: dora." in page
     assert "to correct it" in page
     assert 'id="before"' not in render(APRIL)
+
+
+def test_a_share_that_did_not_move_has_no_sign():
+    before, now = (
+        fgsv.exact(fgsv.Game(lambda masks, w=w: masks @ w, 2), ["a", "b"]) for w in ([1, 1], [1, 1 + 1e-6])
+    )
+    html = render(Result(now, before=Result(before)))
+    assert "-0.00%" not in html
 
 
 def test_names_of_others_do_no_harm_in_the_comparison():

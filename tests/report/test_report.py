@@ -90,6 +90,21 @@ def test_a_valuation_without_standard_errors_has_a_page_without_intervals():
     assert 'id="whatif"' not in html
 
 
+def test_a_name_cannot_reverse_the_amounts_after_it():
+    game = fgsv.Game(lambda masks: masks @ [3.0, -2.0], 2)
+    result = Result(fgsv.exact(game, ["north\u202e", "\u2067south"])).paid_by(Terms(1000))
+    assert "north\u202e would be 3,000.00 EUR" in str(result.unpaid)
+    html = render(result)
+    assert "north\N{REPLACEMENT CHARACTER} would be 3,000.00 EUR" in html
+    assert not set(html) & set("\u202e\u2067")
+
+
+def test_one_provider_is_not_called_several():
+    html = render(fgsv.exact(fgsv.games.Airport([1, 2]), ["only", "only"]))
+    assert "<h1>What the data of 1 provider is worth</h1>" in html
+    assert "1 provider supplied 2 points." in html
+
+
 def test_an_audit_says_what_it_spent():
     result = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"])
     audit = Audit(pd.DataFrame(), pd.DataFrame(), ("<i>careful</i>",), {"probing": 7}, budget=10)

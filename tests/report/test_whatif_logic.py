@@ -108,6 +108,14 @@ def valuation():
     return fgsv.value(score, [NAMES[i % 4] for i in range(N)], budget=1000, seed=1)
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_the_scale_of_utilities_changes_no_interval(run, valuation, scale):
+    scaled = fgsv.value(lambda masks: scale * score(masks), valuation.partition, budget=1000, seed=1)
+    rows = [run(each, [])[0]["rows"] for each in (valuation, scaled)]
+    plain, found = ([[row["share"], row["low"], row["high"]] for row in each] for each in rows)
+    np.testing.assert_allclose(found, plain, rtol=1e-6)
+
+
 @pytest.fixture(scope="module")
 def of_two_outputs():
     return fgsv.value(two_scores, [NAMES[i % 4] for i in range(N)], budget=1000, seed=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from fgsv.audit.shells import COLUMNS as COLUMNS_OF_ATTACKS
 from fgsv.audit.shells import PARTS, Sample, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
 from fgsv.ledger import Ledger
+from fgsv.payout.verdicts import rankings
 from fgsv.running.calls import OutOfTime
 from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
@@ -25,7 +25,6 @@ from fgsv.running.run import value
 from fgsv.running.views import by_groups
 from fgsv.valuation import Valuation, check_confidence, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
-from fgsv.valuation.units import unit_of
 
 FEWEST_OF_GSV = 100
 """Minimum evaluations for the usual group values."""
@@ -214,17 +213,12 @@ def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = No
 
 def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -> list[str]:
     """Warn of neighbours in the ranking whose difference is smaller than its error."""
-    if valuation.values.ndim != 1 or valuation.group_deviations is None:
+    if valuation.outputs is not None:
         return []
-    sums = valuation.group_deviations[:, :, 0]
-    unit = float(unit_of(sums.reshape(-1, 1))[0])
-    order = np.argsort(-valuation.values)
-    quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
-    pairs = []
-    for upper, lower in pairwise(order):
-        reach = quantile * unit * float(np.sqrt((((sums[:, upper] - sums[:, lower]) / unit) ** 2).sum()))
-        if valuation.values[upper] - valuation.values[lower] < reach:
-            pairs.append(f"{valuation.names[upper]} and {valuation.names[lower]}")
+    [ranking] = rankings(valuation)
+    reaches = ranking.errors * float(t_quantile(confidence, valuation.degrees_of_freedom))
+    names = [str(valuation.names[group]) for group in ranking.order]
+    pairs = [f"{names[k]} and {names[k + 1]}" for k in np.flatnonzero(ranking.gaps < reaches)]
     if not pairs:
         return []
     more = f", and {len(pairs) - most:,} more pairs" if len(pairs) > most else ""

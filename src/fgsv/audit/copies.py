@@ -6,7 +6,6 @@ copies: a copied row is a new row, and earns. So copies are detected, and left o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,6 +27,8 @@ CROWDED = 0.25
 """Near copies must also lie within this fraction of the median distance to the nearest neighbour."""
 CHANCE = 1e-3
 """In few dimensions the limit is tighter: about one honest row in a thousand has a neighbour that close."""
+FAR = 1e3
+"""Standard deviations between other classes, and between a missing number and all others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +110,17 @@ def find_copies(
 
     `X` is an (n, p) array of numbers, `y` the targets. Near copies have the same class (or nearly the same number)
     and features that differ by at most `tolerance` standard deviations, root mean square; with 0, only exact
-    copies are found. `registered` says when each row was registered, in numbers that grow with time: the first of
-    equal rows is that of the smallest (default: the first in the file). Costs one sort and one search tree.
+    copies are found. A missing number is like another missing one only. `registered` says when each row was
+    registered, in numbers that grow with time: the first of equal rows is that of the smallest (default: the first in
+    the file). Costs one sort and one search tree.
     """
     features = np.asarray(X, dtype=float)
     partition = Partition.of(groups, len(features))
     exact = _equal_rows(features, np.asarray(y))
     links = [_chain(exact)]
     if tolerance > 0:
-        links.append(_near_pairs(features, np.asarray(y), tolerance))
+        first = np.sort(np.unique(exact, return_index=True)[1])  # equal rows are linked already, and may be many
+        links.append(first[_near_pairs(features[first], np.asarray(y)[first], tolerance)])
     ranks = ranks_of(registered, len(features))
     return copies_of(partition, np.concatenate(links, axis=1), exact, _notes(partition, exact), ranks)
 
@@ -170,12 +173,11 @@ def _chain(numbers: Ints) -> Ints:
 
 
 def _near_pairs(features: Floats, y: NDArray[Any], tolerance: float) -> Ints:
-    spread = features.std(axis=0)
-    varied = features[:, spread > 0] / spread[spread > 0]
+    varied = _in_deviations(features)
     if y.dtype.kind in "fiu" and len(np.unique(y)) > 20:
         target = y[:, None] / max(float(y.std()), 1e-300)
     else:  # puts other classes out of reach
-        target = 1e3 * np.unique(y, return_inverse=True)[1][:, None].astype(float)
+        target = FAR * np.unique(y, return_inverse=True)[1][:, None].astype(float)
     points = np.column_stack([varied, target])
     tree = cKDTree(points)
     sample = points[:: max(1, len(points) // 2000)]
@@ -187,6 +189,15 @@ def _near_pairs(features: Floats, y: NDArray[Any], tolerance: float) -> Ints:
     nearness = min(CROWDED, (CHANCE / np.log(2)) ** (1 / dimensions))
     radius = min(tolerance * np.sqrt(dimensions), nearness * usual)
     return np.asarray(tree.query_pairs(radius, output_type="ndarray").T, dtype=np.int64).reshape(2, -1)
+
+
+def _in_deviations(features: Floats) -> Floats:
+    """Return the features that vary in standard deviations; a missing number is far from all others but its like."""
+    known = np.isfinite(features)
+    spread = np.ma.masked_array(features, ~known).std(axis=0).filled(0.0)
+    varies = (spread > 0) | (known.any(axis=0) & ~known.all(axis=0))
+    scaled = features[:, varies] / np.where(spread > 0, spread, 1.0)[varies]
+    return np.nan_to_num(scaled, nan=FAR, posinf=2 * FAR, neginf=-2 * FAR)
 
 
 def _table(partition: Partition, origin: Ints, kept: Masks, exact: Ints) -> pd.DataFrame:
@@ -223,12 +234,15 @@ def _notes(partition: Partition, exact: Ints) -> tuple[str, ...]:
 
 def rows_in_both(train: pd.DataFrame, y: ArrayLike, test: pd.DataFrame, test_y: ArrayLike) -> int:
     """Return how many test rows are also training rows, equal in features and target."""
-    columns: Sequence[str] = list(train.columns)
-    hashes = [
-        pd.util.hash_pandas_object(
-            frame[columns].astype(str).assign(target=pd.Series(np.asarray(target).astype(str), index=frame.index)),
-            index=False,
-        )
-        for frame, target in ((train, y), (test, test_y))
-    ]
-    return int(hashes[1].isin(hashes[0]).sum())
+    columns = [(train[name], test[name]) for name in train.columns]
+    columns.append((pd.Series(np.asarray(y)), pd.Series(np.asarray(test_y))))
+    sides = zip(*(_comparable(*each) for each in columns), strict=True)
+    seen, tested = (pd.util.hash_pandas_object(pd.DataFrame(dict(enumerate(each))), index=False) for each in sides)
+    return int(tested.isin(seen).sum())
+
+
+def _comparable(*columns: pd.Series) -> list[NDArray[Any]]:
+    """Return columns as numbers or as text; one file has 1 where another has 1.0, if it lacks a number elsewhere."""
+    if all(map(pd.api.types.is_numeric_dtype, columns)):
+        return [each.to_numpy(dtype=float, na_value=np.nan) for each in columns]
+    return [each.astype(str).to_numpy(dtype=object) for each in columns]

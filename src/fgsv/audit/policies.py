@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pandas as pd
 
 from fgsv.audit.shells import PARTS
 from fgsv.partition import Partition
-from fgsv.payout import Money, split
+from fgsv.payout import Money, terms
+from fgsv.payout.splitting import payments_of
 from fgsv.valuation import Valuation
 
 
@@ -35,8 +37,12 @@ def policy_gains(
     values = valuation.player_values
     if values is None or values.ndim != 1:
         raise ValueError("gains under a policy need the values of the players, for one output")
-    policy |= {"pay_anyway": True}  # a comparison, not a payment
-    before = split(valuation, amount, currency, **policy)
+
+    def paid(grouped: Valuation) -> tuple[Decimal, ...]:
+        n_groups = grouped.partition.n_groups
+        return payments_of(grouped, *terms(amount, currency, n_groups=n_groups, **policy))
+
+    before = paid(valuation)
     rng = np.random.default_rng(seed)
     codes, n_groups = valuation.partition.codes, valuation.partition.n_groups
     rows: list[tuple[str, str, int, Any]] = []
@@ -55,9 +61,9 @@ def policy_gains(
             shells[members] = np.where(labels == 0, group, n_groups - 1 + labels)
             names: tuple[Hashable, ...] = (*valuation.names, *((name, "shell", part) for part in range(1, n_parts)))
             try:
-                after = split(valuation.regroup(Partition(names, None, shells)), amount, currency, **policy)
+                after = paid(valuation.regroup(Partition(names, None, shells)))
             except ValueError:
                 continue
-            gain = after.payments[group] + sum(after.payments[n_groups:]) - before.payments[group]
+            gain = after[group] + sum(after[n_groups:]) - before[group]
             rows.append((str(name), way, n_parts, gain))
     return pd.DataFrame(rows, columns=["group", "way", "parts", "gain"])

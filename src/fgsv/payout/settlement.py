@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from fgsv.partition import by_text
 from fgsv.payout.splitting import Payout
 
 
@@ -54,7 +55,7 @@ def settle(paid: Payout, due: Payout) -> Settlement:
     """
     if paid.currency != due.currency:
         raise ValueError(f"the payment was in {paid.currency}, and {due.currency} is due: settle in one currency")
-    before, now = (dict(zip(map(str, each.names), each.payments, strict=True)) for each in (paid, due))
+    before, now = (by_text(each.names, each.payments) for each in (paid, due))
     names = tuple(dict.fromkeys([*before, *now]))
     nothing = Decimal(0) * max(paid.unit, due.unit)
     return Settlement(

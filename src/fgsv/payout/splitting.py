@@ -205,9 +205,8 @@ def split(
         cap=cap,
     )
     whole = sum(amounts, Decimal(0))
-    values = valuation.values.reshape(valuation.partition.n_groups, -1)
-    scale, notes = _scale(valuation, values)
-    ideal = apply(policy, values, amounts, scale)
+    scale, notes = _scale(valuation)
+    ideal = apply(policy, _columns(valuation), amounts, scale)
     payments = round_to(ideal, whole, smallest)
     half = _half_widths(policy, valuation, amounts, scale, confidence)
     low, high = _bounds(policy, [float(part) for part in ideal], half, smallest)
@@ -265,6 +264,14 @@ def terms(
     return smallest, amounts, policy
 
 
+def payments_of(
+    valuation: Valuation, unit: Decimal, amounts: Sequence[Decimal], policy: Policy
+) -> tuple[Decimal, ...]:
+    """Return what `split` pays by terms that were read already, without intervals and objections."""
+    ideal = apply(policy, _columns(valuation), amounts, _scale(valuation)[0])
+    return round_to(ideal, sum(amounts, Decimal(0)), unit)
+
+
 def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
     """Split the money again from the values; return where the payout differs."""
     stated, derived = payout.to_dict(), payout.split_again(valuation, payout.confidence).to_dict()
@@ -314,33 +321,29 @@ def _bounds(
 def _half_widths(
     policy: Policy, valuation: Valuation, amounts: Sequence[Decimal], scale: Sequence[Fraction], confidence: float
 ) -> tuple[Floats, Floats]:
-    """Return the lower and upper half-width of each payment's interval."""
+    """Return the lower and upper half-width of each payment's interval; NaN if an error is unknown.
+
+    Every payment depends on all values, by their sum or by the policy: one unknown error makes all of them unknown.
+    """
     n_groups = valuation.partition.n_groups
+    values = _columns(valuation)
     factors = np.array([float(Fraction(amount) / total) for amount, total in zip(amounts, scale, strict=True)])
-    half = (valuation.share_half_width(confidence) * valuation.total).reshape(n_groups, -1)
     deviations, freedom = _deviations(valuation)
+    if not np.isfinite(deviations).all():
+        return np.full(n_groups, np.nan), np.full(n_groups, np.nan)
     if policy.is_faithful:
-        if deviations is None or len(factors) == 1:
-            reach = half @ np.abs(factors)  # several outputs: the worst case, where all errors have the same sign
+        if valuation.efficient and len(factors) == 1:  # with the degrees of freedom of the shares
+            reach = (valuation.share_half_width(confidence) * valuation.total).reshape(n_groups, -1) @ factors
         else:
             quantile = float(t_quantile(confidence, freedom))
             reach = quantile * np.sqrt(((deviations @ factors) ** 2).sum(axis=0))
         return reach, reach
-    if not np.isfinite(half).all():
-        return half[:, 0], half[:, 0]
     rng = np.random.default_rng(0)
     stretch = np.ones(N_SCENARIOS) if np.isinf(freedom) else np.sqrt(freedom / rng.chisquare(freedom, N_SCENARIOS))
-    values = valuation.values.reshape(n_groups, -1)
-    if deviations is None:
-        errors = rng.standard_normal((N_SCENARIOS, *values.shape)) * valuation.stderr.reshape(values.shape)
-    else:
-        normal = rng.standard_normal((N_SCENARIOS, len(deviations)))
+    normal = rng.standard_normal((N_SCENARIOS, len(deviations)))
 
     def scenarios(rows: slice, groups: slice) -> Floats:
-        if deviations is None:
-            off = errors[rows, groups]
-        else:
-            off = np.einsum("sr,rkq->skq", normal[rows], deviations[:, groups])
+        off = np.einsum("sr,rkq->skq", normal[rows], deviations[:, groups])
         return np.asarray(values[groups] + stretch[rows, None, None] * off)
 
     everyone, always = slice(n_groups), slice(N_SCENARIOS)
@@ -357,13 +360,22 @@ def _half_widths(
     return np.maximum(centre - low, 0), np.maximum(high - centre, 0)
 
 
-def _deviations(valuation: Valuation) -> tuple[Floats | None, float]:
-    """Return (R, K, q) deviations of the shares, in units of the utility, and their degrees of freedom."""
-    sampled, noise, freedom = valuation.group_deviations, valuation.seed_deviations, valuation.degrees_of_freedom
-    if noise is None or valuation.seed_noise is None or (sampled is None and not valuation.exact):
-        return sampled, freedom
-    rows = [noise] if sampled is None else [sampled, noise]
-    return np.concatenate(rows), min(freedom, *valuation.seed_noise.freedom)
+def _deviations(valuation: Valuation) -> tuple[Floats, float]:
+    """Return (R, K, q) deviations of the shares, in units of the utility, and their degrees of freedom.
+
+    Values that do not sum to U(N) - U(0) are scaled to it, so that a payment has the error of the sum too: what v / V
+    deviates by is (dv - v / V dV) / V. A method that values one group at a time has independent errors.
+    """
+    values, freedom = _columns(valuation), valuation.degrees_of_freedom
+    deviations, noise = valuation.group_deviations, valuation.seed_deviations
+    if deviations is None:
+        alone = valuation.stderr.reshape(values.shape)
+        deviations = np.eye(len(values))[:, :, None] * alone if alone.any() else alone[None]
+    if noise is not None and valuation.seed_noise is not None:
+        deviations, freedom = np.concatenate([deviations, noise]), min(freedom, *valuation.seed_noise.freedom)
+    if not valuation.efficient:
+        deviations = deviations - values / values.sum(axis=0) * deviations.sum(axis=1, keepdims=True)
+    return deviations, freedom
 
 
 def _blocks(count: int, size: int) -> list[slice]:
@@ -372,9 +384,14 @@ def _blocks(count: int, size: int) -> list[slice]:
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
-def _scale(valuation: Valuation, values: Floats) -> tuple[list[Fraction], list[str]]:
+def _columns(valuation: Valuation) -> Floats:
+    """Return the (K, q) values of the groups, also where there is one output."""
+    return valuation.values.reshape(len(valuation), -1)
+
+
+def _scale(valuation: Valuation) -> tuple[list[Fraction], list[str]]:
     """Return the divisor of each output's values: their own sum, which is U(N) - U(0) or close to it."""
-    sums = [sum((Fraction(float(value)) for value in column), Fraction(0)) for column in values.T]
+    sums = [sum((Fraction(float(value)) for value in column), Fraction(0)) for column in _columns(valuation).T]
     totals = np.atleast_1d(valuation.total)
     if min(*sums, *map(Fraction, totals.tolist())) <= 0:
         raise ValueError(_nothing_to_share(min(float(min(sums)), float(totals.min()))))

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fgsv.planning import evaluations_to_narrow
-from fgsv.types import Floats
+from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, t_quantile
+from fgsv.valuation.units import unit_of
 
 if TYPE_CHECKING:
     from fgsv.tables.folds import TestError
@@ -169,26 +170,49 @@ def _undecided_pairs(valuation: Valuation, confidence: float, lasting: Lasting) 
 
     The factor is infinite where errors that no evaluations reduce are enough to leave it uncertain.
     """
-    deviations = valuation.group_deviations
-    if deviations is None and not lasting.causes:
+    if not valuation.stderr.any() and not lasting.causes:
         return
     n_groups = valuation.partition.n_groups
     quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
-    columns: Floats = valuation.values.reshape(n_groups, -1)
-    for output, total in enumerate(np.atleast_1d(valuation.total).tolist()):
-        order = np.argsort(-columns[:, output], kind="stable")
-        equal = EQUAL / n_groups * total
-        for upper, lower in pairwise(order.tolist()):
-            reach = 0.0
-            if deviations is not None:
-                sums = deviations[:, [upper, lower], output]
-                reach = quantile * float(np.sqrt(((sums[:, 0] - sums[:, 1]) ** 2).sum()))
-            stays = total * lasting.of_pair(upper, lower, output)
-            decided_by = max(float(columns[upper, output] - columns[lower, output]), equal)
+    totals = np.atleast_1d(valuation.total).tolist()
+    for output, (total, ranked) in enumerate(zip(totals, rankings(valuation), strict=True)):
+        apart, reaches = (ranked.gaps / total).tolist(), (quantile * ranked.errors / total).tolist()
+        for (upper, lower), gap, reach in zip(pairwise(ranked.order.tolist()), apart, reaches, strict=True):
+            stays, decided_by = lasting.of_pair(upper, lower, output), max(gap, EQUAL / n_groups)
             if np.hypot(reach, stays) > decided_by:
                 room = np.sqrt(decided_by**2 - stays**2) if stays < decided_by else 0.0
                 factor = reach / room if room > 0 else np.inf
                 yield str(valuation.names[upper]), str(valuation.names[lower]), factor
+
+
+class Ranking(NamedTuple):
+    """The groups from the most valuable to the least."""
+
+    order: Ints
+    gaps: Floats
+    """(K - 1,): by how much each is above the next."""
+    errors: Floats
+    """(K - 1,): the standard errors of the gaps, due to sampling."""
+
+
+def rankings(valuation: Valuation) -> list[Ranking]:
+    """Return the ranking of the groups by each output.
+
+    A method that does not tell the joint errors of its groups values each on its own: they are independent.
+    """
+    values, alone = (each.reshape(len(valuation), -1) for each in (valuation.values, valuation.stderr))
+    deviations = valuation.group_deviations
+    units = None if deviations is None else unit_of(deviations)
+    found = []
+    for output, column in enumerate(values.T):
+        order = np.argsort(-column, kind="stable")
+        if deviations is None or units is None:
+            errors = np.hypot(alone[order[:-1], output], alone[order[1:], output])
+        else:
+            steps = np.diff(deviations[:, order, output], axis=1) / units[output]
+            errors = np.sqrt((steps**2).sum(axis=0)) * units[output]
+        found.append(Ranking(order, -np.diff(column[order]), errors))
+    return found
 
 
 def _named(pairs: Sequence[tuple[str, str]]) -> str:

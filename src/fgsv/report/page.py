@@ -29,6 +29,9 @@ from fgsv.report.without import Without
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
 
+TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
+"""Characters that turn the direction of what follows them, and what stands in their place."""
+
 
 def render(
     result: Result | Valuation,
@@ -49,9 +52,16 @@ def render(
 @cache
 def _template() -> Any:
     jinja2 = optional("jinja2", "reports", "report")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined, finalize=_in_order
+    )
     environment.filters["money"] = lambda text: f"{Decimal(text):,}"
     return environment.from_string(_asset("report.html.j2"))
+
+
+def _in_order(part: Any) -> Any:
+    """Return text in which nothing turns the direction: a name that does would reverse the amounts after it."""
+    return part if hasattr(part, "__html__") else str(part).translate(TURNING)
 
 
 def _contents(result: Result, aggregate_only: bool, confidence: float | None, title: str | None) -> dict[str, Any]:
@@ -66,7 +76,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
     rows, payments = _rows(valuation, confidence, result.without), _payments(result.payout)
     return {
         "version": fgsv.__version__,
-        "title": title or f"What the data of {valuation.partition.n_groups:,} providers is worth",
+        "title": title or f"What the data of {_providers(valuation)} is worth",
         "made": _made(result),
         "summary": _summary(valuation, source),
         "first_facts": _first_facts(result),
@@ -175,7 +185,7 @@ def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
 def _summary(valuation: Valuation, source: Source | None) -> str:
     is_text = source is not None and source.task == "text"
     players = f"{valuation.partition.n_players:,} {'documents' if is_text else 'points'}"
-    what = f"{valuation.partition.n_groups:,} providers supplied {players}"
+    what = f"{_providers(valuation)} supplied {players}"
     how = ""
     if source is not None:
         what += f" ({source.file})"
@@ -187,6 +197,10 @@ def _summary(valuation: Valuation, source: Source | None) -> str:
         nobody, everybody = valuation.ends
         scores = f" (from {nobody:.4g} with no data to {everybody:.4g} with all of it)"
     return f"{what}.{how} Together their data is worth {totals}{scores}; this page shows each provider's part of it."
+
+
+def _providers(valuation: Valuation) -> str:
+    return "1 provider" if len(valuation) == 1 else f"{len(valuation):,} providers"
 
 
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
@@ -449,4 +463,4 @@ def _range(row: dict[str, Any]) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None or math.isnan(share) else f"{share:.2%}"
+    return "" if share is None or math.isnan(share) else f"{share:z.2%}"

@@ -205,6 +205,14 @@ def as_result(given: Result | Valuation, others: Mapping[str, Valuation] | None 
 def notes_on(first: Result, second: Result) -> list[str]:
     """Return warnings about comparing the shares of two results."""
     settings = [each.valuation.settings for each in (first, second)]
+    named = ["shapley" if each is None else each.semivalue for each in settings]
+    warnings = [] if named[0] == named[1] else [f"the shares are by {named[0]} and by {named[1]} values"]
+    return warnings + _notes_on_games(first, second)
+
+
+def _notes_on_games(first: Result, second: Result) -> list[str]:
+    """Return a warning if two results come from games that differ in more than their players."""
+    settings = [each.valuation.settings for each in (first, second)]
     games = [None if each is None else each.fingerprint for each in settings]
     if None in games or games[0] == games[1]:
         return []

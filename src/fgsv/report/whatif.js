@@ -8,7 +8,7 @@
 const whatIf = (() => {
   const mostDrawn = 60;
 
-  const percent = (x) => (100 * x).toFixed(2) + "%";
+  const percent = (x) => (100 * x).toFixed(2).replace(/^-(0\.00)$/, "$1") + "%";
   const number = (x) => (Number.isInteger(x) ? x.toLocaleString("en") : x.toPrecision(4));
   const points = (count) => (count === 1 ? "1 point" : `${count.toLocaleString("en")} points`);
 
@@ -90,7 +90,8 @@ const whatIf = (() => {
     const variance = new Float64Array(names.length);
     panel.scales[output].forEach((scale, replicate) => {
       const deviations = panel.deviations[output].subarray(replicate * owner.length, (replicate + 1) * owner.length);
-      sums(deviations, { owner, names }).forEach((sum, group) => (variance[group] += (scale * sum) ** 2));
+      // of the share: squares of utilities may be beyond what a number holds
+      sums(deviations, { owner, names }).forEach((sum, group) => (variance[group] += (scale * sum / total) ** 2));
     });
     if (panel.efficient && names.length === 1) {  // the sum over all players is known exactly
       value[0] = total;
@@ -98,7 +99,7 @@ const whatIf = (() => {
     }
     return names.map((name, group) => {
       const share = value[group] / total;
-      const half = (panel.quantile * Math.sqrt(variance[group])) / total;
+      const half = panel.quantile * Math.sqrt(variance[group]);
       const row = { group: name, points: size[group], value: value[group], share, low: share - half, high: share + half };
       return paid === null ? row : { ...row, paid: paid[group] };
     });

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fgsv.partition import by_text
 from fgsv.types import Floats
 from fgsv.valuation.intervals import t_quantile
 from fgsv.valuation.valuation import Valuation
@@ -27,8 +28,8 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     """
     if first.values.ndim != 1 or second.values.ndim != 1:
         raise ValueError("only valuations with one output can be compared: combine the outputs first")
-    shares = [dict(zip(map(str, each.names), each.shares(), strict=True)) for each in (first, second)]
-    errors = [dict(zip(map(str, each.names), _errors(each, confidence), strict=True)) for each in (first, second)]
+    shares = [by_text(each.names, each.shares()) for each in (first, second)]
+    errors = [by_text(each.names, _errors(each, confidence)) for each in (first, second)]
     if not shares[0].keys() & shares[1].keys():
         raise ValueError(f"the two valuations have no group in common: {_some(first)} against {_some(second)}")
     freedoms = (first.degrees_of_freedom, second.degrees_of_freedom)

@@ -11,7 +11,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.estimators.baselines.sampling import check_round_size, check_shapley, draw_masks, draw_sizes, equal_shares
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
-from fgsv.types import Floats
+from fgsv.types import Floats, Masks
 from fgsv.valuation import Estimate
 
 
@@ -29,7 +29,7 @@ class GroupTesting:
     """
 
     round_size: int = 200
-    """Draws per round."""
+    """Draws per round; more where all of them are ends."""
 
     name: ClassVar[str] = "group_testing"
 
@@ -62,8 +62,12 @@ class GroupTestingEstimator:
         n = self._problem.n_players
         if n == 1:
             return None
-        masks = draw_masks(n + 1, draw_sizes(self._weights, self._round_size, rng), rng)
-        inner = masks[:, :n].any(axis=1) & ~masks[:, :n].all(axis=1)
+        masks: Masks = np.empty((0, n + 1), dtype=bool)
+        inner: Masks = np.empty(0, dtype=bool)
+        while not inner.any():  # a short round may draw ends alone
+            drawn = draw_masks(n + 1, draw_sizes(self._weights, self._round_size, rng), rng)
+            masks = np.concatenate([masks, drawn])
+            inner = np.asarray(masks[:, :n].any(axis=1) & ~masks[:, :n].all(axis=1))
         return Draws(Coalitions.from_masks(masks[inner, :n]), masks)
 
     def update(self, draws: Draws, values: Floats) -> None:
