@@ -5,7 +5,7 @@ import pytest
 
 import fgsv
 from fgsv.estimators.covariance import beginning, opening
-from fgsv.estimators.covariance.beginning import Beginning, _resembling
+from fgsv.estimators.covariance.beginning import Beginning, _resembling, _used
 from fgsv.estimators.covariance.correction import Target, predict, widened
 from fgsv.estimators.covariance.design import Cells, divided
 from fgsv.estimators.covariance.process import Process
@@ -115,6 +115,44 @@ def test_unbiased_over_old_and_new_draws(before, after, tmp_path, small):
     z = np.mean(errors, axis=0) / (np.std(errors, axis=0, ddof=1) / np.sqrt(len(errors)))
     assert np.abs(z).max() < 7  # of Student's distribution with 5 degrees of freedom
     assert np.mean(inside) > 0.8
+
+
+def test_a_start_is_better_than_none_where_many_leave_and_join(tmp_path, monkeypatch):
+    """A coalition without newcomers stands for few of its size."""
+    monkeypatch.setattr(beginning, "PLENTY", 20)
+    weights, pairs = np.random.default_rng(0).uniform(0.2, 2, size=20), np.random.default_rng(1).normal(size=(20, 20))
+
+    def game(players):
+        def function(masks):
+            inside = np.zeros((len(masks), 20))
+            inside[:, players] = masks
+            of_two = ((inside @ pairs) * inside).sum(axis=1)
+            return np.sqrt(inside @ weights) + 0.1 * np.sin(of_two / 5)
+
+        return fgsv.Game(function, len(players), frame="roots", players=players)
+
+    before, after = game(range(16)), game(range(4, 20))
+    truth, errors = fgsv.exact(after).values, []
+    for seed in range(3):
+        path = tmp_path / f"{seed}.db"
+        fgsv.value(before, budget=300, seed=seed, ledger=path)
+        found = [fgsv.value(after, budget=50, seed=seed, start=start).values for start in (None, path)]
+        errors.append([np.square(values - truth).mean() for values in found])
+    fresh, started = np.sqrt(np.mean(errors, axis=0))
+    assert started < 0.7 * fresh
+
+
+def test_what_is_used_of_more_than_can_be(monkeypatch):
+    """Whole cells; then of each size as large a part, valid draws before related ones; memos last."""
+    monkeypatch.setattr(beginning, "MOST_KNOWN", 25)
+    sizes = np.repeat([1, 2, 3, 4], [5, 40, 5, 10])
+    drawn, whole, of_related = sizes < 4, sizes == 1, np.repeat([2, 3], [10, 45])
+    used, related = _used(sizes, drawn, whole, of_related)
+    assert np.bincount(sizes[used], minlength=5).tolist() == [0, 5, 10, 5, 0]  # ten of fifty draws of each size
+    assert of_related[related].tolist() == [3] * 5
+    monkeypatch.setattr(beginning, "MOST_KNOWN", 1000)
+    used, related = _used(sizes, drawn, whole, of_related)
+    assert (len(used), len(related)) == (60, 55)
 
 
 def test_what_was_forgotten_does_not_count(tmp_path, small):

@@ -13,7 +13,7 @@ from fgsv.types import Floats, Ints, Masks
 OLD_DRAWS = 4
 """Draws of earlier runs that make a size a stratum of its own, in which they count beside new ones; or a bin."""
 MOST_KNOWN = 1500
-"""Limit on the coalitions of earlier runs that are used: those that were drawn first, at random among equals."""
+"""Limit on the coalitions of earlier runs that are used."""
 MOST_LEVELS = 3
 """Limit on the sets of players of earlier runs that are told apart."""
 PLENTY = 1e4
@@ -75,14 +75,17 @@ class Beginning:
         drawn = cell // (n + 1) <= latest[known.run]
         rng = np.random.default_rng([seed, len(known)])
         order = rng.permutation(np.flatnonzero(masks.sum(axis=1) % n > 0))
-        order = order[np.argsort(~drawn[order], kind="stable")][:MOST_KNOWN]
         others, their_values = np.zeros((0, n), dtype=bool), known.values[:0]
         if related and known.related is not None:
             every = known.related.masks()
-            usable = cells.of(every[:, :n]) // (n + 1) <= latest[known.related.run]
-            some = rng.permutation(np.flatnonzero(usable))[: MOST_KNOWN - len(order)]
-            if len(some):
-                others, their_values = every[some], known.related.values[some]
+            usable = np.flatnonzero(cells.of(every[:, :n]) // (n + 1) <= latest[known.related.run])
+            some = rng.permutation(usable)
+            others, their_values = every[some], known.related.values[some]
+        whole = cells.counts == cells.known(masks)
+        whole &= np.cumsum(np.where(whole, cells.counts, 0)) <= MOST_KNOWN / 2
+        here = cell[order]
+        used, their_used = _used(cells.sizes[here], drawn[order], whole[here], others[:, :n].sum(axis=1))
+        order, others, their_values = order[used], others[their_used], their_values[their_used]
         valid = order[drawn[order]]
         bins = _bins(cells, masks[valid], others[:, :n])
         by_cell = np.bincount(cell[valid], minlength=len(cells.sizes))
@@ -128,6 +131,23 @@ class Beginning:
             np.array(masks, dtype=bool).reshape(-1, n)[order],
             np.array(same, dtype=bool)[order],
         )
+
+
+def _used(sizes: Ints, drawn: Masks, whole: Masks, of_related: Ints) -> tuple[Ints, Ints]:
+    """Return which known coalitions are used, and which related ones, whose sizes count who is here.
+
+    First come cells that are known as a whole; then draws, the same part of each size, those of the game itself
+    before related ones; at last what is known, but was not drawn.
+    """
+    m, size = len(sizes), np.append(sizes, of_related)
+    some = np.append(drawn & ~whole, np.ones(len(of_related), dtype=bool))
+    turn = np.full(len(size), 2.0)
+    turn[:m][whole] = 0.0
+    for each in np.unique(size[some]):
+        rows = np.flatnonzero(some & (size == each))
+        turn[rows] = np.arange(1, len(rows) + 1) / len(rows)
+    used = np.argsort(turn, kind="stable")[:MOST_KNOWN]
+    return used[used < m], used[used >= m] - m
 
 
 def _bins(cells: Cells, valid: Masks, related: Masks) -> tuple[Ints, ...]:

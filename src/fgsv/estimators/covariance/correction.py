@@ -253,7 +253,8 @@ class _Pairing:
         old, new = left_out[1][::2], left_out[1][1::2]
         residuals = np.concatenate([left_out[0], old + self.factor * (new - old)])
         order = np.concatenate([alone, both])
-        share = 1 / law.within[self.cell[order]] / len(bin)
+        cell, cells = self.cell[order], law.cells
+        share = cells.counts[cell] / cells.of_size[cell] / law.within[cell] / len(bin)
         terms = (share[:, None] * target.coefficients(self.masks[order]))[:, :, None] * residuals[:, None, :]
         return terms, rows[order], (len(mine) * solved - taken_out) / len(bin)
 
