@@ -1,5 +1,6 @@
 """Columns of all kinds become finite numbers; columns that cannot are named."""
 
+import datetime as dt
 import json
 from dataclasses import asdict
 
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
+from fgsv.tables.preprocessing import Fitted, ToDays, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 
 
@@ -50,6 +51,8 @@ def test_columns_of_all_kinds_become_finite_numbers():
 def test_columns_that_cannot_be_used():
     with pytest.raises(TableError, match=r"'x' contains infinite numbers.*--ignore"):
         recognise_columns(pd.DataFrame({"x": [1.0, np.inf]}))
+    with pytest.raises(TableError, match=r"'x' contains .* numbers above 1e\+150"):
+        recognise_columns(pd.DataFrame({"x": [1.0, 1e200]}))
     with pytest.raises(TableError, match="none of the feature columns"):
         recognise_columns(pd.DataFrame({"x": [None, None]}))
 
@@ -89,3 +92,51 @@ def test_saved_preprocessing_gives_the_same_bits():
     unseen = frame.assign(kind="new", town="nowhere", seen="not a date", age=None)
     for each in (frame, unseen, frame[:1]):
         np.testing.assert_array_equal(saved.transform(each), by_sklearn.transform(each))
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["01.02.2024", "13.02.2024"], ["2024-02-01", "2024-02-13"]),
+        (["1.2.2024 06:00", "2.2.2024 18:00"], ["2024-02-01 06:00", "2024-02-02 18:00"]),
+        (["01/02/2024", "13/02/2024"], ["2024-02-01", "2024-02-13"]),
+        (["02/01/2024", "02/13/2024"], ["2024-02-01", "2024-02-13"]),
+        (["02/01/2024", "02/03/2024"], ["2024-02-01", "2024-02-03"]),
+        (["2024-02-01", "13/02/2024"], ["2024-02-01", "2024-02-13"]),
+        ([dt.date(2024, 2, 1), dt.date(2024, 2, 13)], ["2024-02-01", "2024-02-13"]),
+    ],
+)
+def test_the_day_and_the_month_are_told_apart_by_the_column(written, expected):
+    """A cell such as 01/02/2024 is read as the others of its column are, in the test rows too."""
+    frame = pd.DataFrame({"seen": pd.Series(written, dtype=object)})
+    columns = recognise_columns(frame)
+    truth = (pd.to_datetime(pd.Series(expected), format="mixed") - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    np.testing.assert_allclose(ToDays(columns.day_first).transform(frame)[:, 0], truth)
+    fitted = Fitted.of_dict(json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
+    np.testing.assert_array_equal(fitted.transform(frame[:1]), fitted.transform(frame)[:1])
+    np.testing.assert_array_equal(fitted.transform(frame), transformer(columns).fit(frame).transform(frame))
+    assert ("(day/month/year)" in columns.describe()) == ("13/02/2024" in written)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "words"),
+    [
+        ("age", ["1,5"] * 4, r"'age' must have numbers, but has '1,5' in the test rows.*--ignore age"),
+        ("age", [1.0, 2.0, np.inf, None], "'age' must have numbers, but has inf in the test rows"),
+        ("seen", ["yesterday"] * 4, "'seen' must have dates, but has 'yesterday'"),
+        ("seen", [45000, 45001, 45002, 45003], "'seen' must have dates, but has 45000"),
+    ],
+)
+def test_a_column_that_is_something_else_in_the_test_rows_is_named(name, cells, words):
+    columns = recognise_columns(mixed().drop(columns="note"))
+    columns.check(mixed(), "test rows")
+    columns.check(mixed().assign(age=None, seen=["2024-01-31", "soon", None, None]), "test rows")
+    with pytest.raises(TableError, match=words):
+        columns.check(mixed().assign(**{name: cells}), "test rows")
+
+
+def test_words_that_are_numbers_in_another_file_stay_the_same_words():
+    frame = pd.DataFrame({"ward": ["1", "2", "3b"] * 4})
+    fitted = Fitted.to(frame, recognise_columns(frame))
+    numbers = pd.DataFrame({"ward": [1.0, None, 2.0]})  # one cell is missing, so these are floats
+    np.testing.assert_array_equal(fitted.transform(numbers), [[1, 0, 0], [0, 0, 0], [0, 1, 0]])

@@ -15,6 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from fgsv.tables.players import shown
 from fgsv.tables.reading import TableError
 from fgsv.types import Floats
 
@@ -25,6 +26,9 @@ MOST_NAMES = 12
 DATE_FRACTION = 0.95
 """A text column is a column of dates when at least this fraction of its cells look like dates."""
 DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*"
+POINTS, SLASHES = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", r"^\s*(\d{1,2})/(\d{1,2})/(\d{4})"
+LARGEST = 1e150
+"""Of larger numbers no variance can be computed."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Columns:
     categories: tuple[str, ...]
     left_out: tuple[str, ...]
     """Columns that are empty, or different in almost every row (names, free text)."""
+    day_first: tuple[str, ...] = ()
+    """Columns of dates such as 31/12/2025; in others 12/31/2025 is meant. With points, the day is always first."""
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -47,12 +53,13 @@ class Columns:
         words = []
         if self.numbers:
             plural = "" if len(self.numbers) == 1 else "s"
-            shown = ", ".join(self.numbers[:MOST_NAMES]) + (", ..." if len(self.numbers) > MOST_NAMES else "")
+            some = ", ".join(self.numbers[:MOST_NAMES]) + (", ..." if len(self.numbers) > MOST_NAMES else "")
             words.append(
-                f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled): {shown}"
+                f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled): {some}"
             )
         if self.dates:
-            words.append(f"dates as days: {', '.join(self.dates)}")
+            names = (f"{name} (day/month/year)" if name in self.day_first else name for name in self.dates)
+            words.append(f"dates as days: {', '.join(names)}")
         if self.categories:
             words.append(
                 f"one column for each category, at most {MOST_CATEGORIES} of each: {', '.join(self.categories)}"
@@ -61,18 +68,34 @@ class Columns:
             words.append(f"left out (empty, or different in almost every row): {', '.join(self.left_out)}")
         return "; ".join(words)
 
+    def check(self, frame: pd.DataFrame, rows: str) -> None:
+        """Raise an error if a column of numbers or dates is something else in a frame, which has the `rows`."""
+        kinds = ((ToFloats(), self.numbers, "numbers"), (ToDays(self.day_first), self.dates, "dates"))
+        for kind, names, what in kinds:
+            for name in names:
+                present = frame[name].notna().to_numpy()
+                lost = present & ~(np.abs(kind.transform(frame[[name]])[:, 0]) <= LARGEST)
+                # a few cells that are no dates count as missing
+                if lost.any() and (what == "numbers" or lost.sum() == present.sum()):
+                    cell = shown(frame[name].iloc[int(np.argmax(lost))])
+                    raise TableError(
+                        f"column {name!r} must have {what}, but has {cell} in the {rows}: write it alike in all "
+                        f"files, or leave it out with --ignore {name}"
+                    )
+
 
 def recognise_columns(frame: pd.DataFrame) -> Columns:
     """Sort the features of the training rows into numbers, dates, categories and columns that are left out.
 
     >>> frame = pd.DataFrame({"age": [30, 40], "seen": ["2024-01-31", "2024-02-01"], "kind": ["a", "a"]})
     >>> recognise_columns(frame)
-    Columns(numbers=('age',), dates=('seen',), categories=('kind',), left_out=())
+    Columns(numbers=('age',), dates=('seen',), categories=('kind',), left_out=(), day_first=())
     """
     kinds: dict[str, list[str]] = {"numbers": [], "dates": [], "categories": [], "left_out": []}
     for name in frame.columns:
         kinds[_kind(frame[name])].append(name)
-    columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()})
+    day_first = tuple(name for name in kinds["dates"] if _is_day_first(frame[name]))
+    columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()}, day_first=day_first)
     if not columns.used:
         raise TableError(
             "none of the feature columns can be used, all are empty or different in almost every row: "
@@ -86,9 +109,10 @@ def _kind(column: pd.Series[Any]) -> str:
     if not len(present):
         return "left_out"
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
-        if np.isinf(present.astype(float)).any():
+        if (np.abs(present.astype(float)) > LARGEST).any():
             raise TableError(
-                f"column {column.name!r} contains infinite numbers: replace them, or leave it out with --ignore"
+                f"column {column.name!r} contains infinite numbers, or numbers above {LARGEST:g}: replace them, or "
+                "leave it out with --ignore"
             )
         return "numbers"
     if pd.api.types.is_datetime64_any_dtype(column):
@@ -99,6 +123,14 @@ def _kind(column: pd.Series[Any]) -> str:
     if words.nunique() > max(MOST_CATEGORIES, len(words) // 2):
         return "left_out"
     return "categories"
+
+
+def _is_day_first(column: pd.Series[Any]) -> bool:
+    """Say whether dates with slashes have the day first: some must, as no month is above 12, and none the month."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return False
+    parts = column.astype("string").str.extract(SLASHES).dropna().astype(int)
+    return bool((parts[0] > 12).any() and not (parts[1] > 12).any())
 
 
 @dataclass(frozen=True)
@@ -162,7 +194,7 @@ class Fitted:
 
 def _numeric(frame: pd.DataFrame, columns: Columns) -> list[Floats]:
     """Return the numbers and the dates of a frame as floats, those that there are."""
-    kinds = ((ToFloats(), columns.numbers), (ToDays(), columns.dates))
+    kinds = ((ToFloats(), columns.numbers), (ToDays(columns.day_first), columns.dates))
     return [kind.transform(frame[list(names)]) for kind, names in kinds if names]
 
 
@@ -185,7 +217,7 @@ def transformer(columns: Columns) -> ColumnTransformer:
     return ColumnTransformer(
         [
             ("numbers", Pipeline([("floats", ToFloats()), *numeric]), list(columns.numbers)),
-            ("dates", Pipeline([("days", ToDays()), *numeric]), list(columns.dates)),
+            ("dates", Pipeline([("days", ToDays(columns.day_first)), *numeric]), list(columns.dates)),
             ("categories", Pipeline([("words", ToWords()), ("columns", _encoder())]), list(columns.categories)),
         ],
         sparse_threshold=0.0,
@@ -214,9 +246,12 @@ class ToFloats(_Stateless):
 class ToDays(_Stateless):
     """Turn dates, as text or as dates, into days since 1970."""
 
+    def __init__(self, day_first: tuple[str, ...] = ()) -> None:
+        self.day_first = day_first
+
     def transform(self, X: pd.DataFrame) -> Floats:
         """Return days, NaN where there is no date."""
-        return np.column_stack([days(X[name]) for name in X])
+        return np.column_stack([days(X[name], name in self.day_first) for name in X])
 
 
 class ToWords(_Stateless):
@@ -224,12 +259,24 @@ class ToWords(_Stateless):
 
     def transform(self, X: pd.DataFrame) -> NDArray[np.object_]:
         """Return words."""
-        return np.column_stack(
-            [X[name].astype(object).where(X[name].notna(), "(missing)").astype(str).to_numpy(object) for name in X]
-        )
+        return np.column_stack([_words(X[name]) for name in X])
 
 
-def days(column: pd.Series[Any]) -> Floats:
-    """Return dates, as text or as dates, as days since 1970; NaN where there is none."""
+def _words(column: pd.Series[Any]) -> NDArray[np.object_]:
+    if pd.api.types.is_float_dtype(column):  # whole numbers beside missing ones: 7.0 is the word 7 of another file
+        column = column.convert_dtypes()
+    return column.astype(object).where(column.notna(), "(missing)").astype(str).to_numpy(object)
+
+
+def days(column: pd.Series[Any], day_first: bool = False) -> Floats:
+    """Return dates, as text or as dates, as days since 1970; NaN where there is none.
+
+    >>> days(pd.Series(["31.01.2024", "2024-02-01", "02.02.2024"])).tolist()
+    [19753.0, 19754.0, 19755.0]
+    """
+    if not pd.api.types.is_datetime64_any_dtype(column):
+        column = column.astype("string")
+        for pattern in (POINTS, SLASHES) if day_first else (POINTS,):
+            column = column.str.replace(pattern, r"\3-\2-\1", regex=True)
     dates = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
     return np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=float)
