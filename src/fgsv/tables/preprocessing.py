@@ -129,7 +129,7 @@ def _is_day_first(column: pd.Series[Any]) -> bool:
     """Say whether dates with slashes have the day first: some must, as no month is above 12, and none the month."""
     if pd.api.types.is_datetime64_any_dtype(column):
         return False
-    parts = column.astype("string").str.extract(SLASHES).dropna().astype(int)
+    parts = column.drop_duplicates().astype("string").str.extract(SLASHES).dropna().astype(int)
     return bool((parts[0] > 12).any() and not (parts[1] > 12).any())
 
 
@@ -274,9 +274,13 @@ def days(column: pd.Series[Any], day_first: bool = False) -> Floats:
     >>> days(pd.Series(["31.01.2024", "2024-02-01", "02.02.2024"])).tolist()
     [19753.0, 19754.0, 19755.0]
     """
+    codes, cells = pd.factorize(column)  # days repeat: each is read once
+    distinct: pd.Series[Any] = pd.Series(cells)
     if not pd.api.types.is_datetime64_any_dtype(column):
-        column = column.astype("string")
-        for pattern in (POINTS, SLASHES) if day_first else (POINTS,):
-            column = column.str.replace(pattern, r"\3-\2-\1", regex=True)
-    dates = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
-    return np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=float)
+        distinct = distinct.astype("string")
+        for mark, pattern in ((".", POINTS), ("/", SLASHES)) if day_first else ((".", POINTS),):
+            if distinct.str.contains(mark, regex=False).any():
+                distinct = distinct.str.replace(pattern, r"\3-\2-\1", regex=True)
+    dates = pd.to_datetime(distinct, errors="coerce", utc=True, format="mixed")
+    found = np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=float)
+    return np.append(found, np.nan)[codes]  # the last one, at -1, is that of missing cells
