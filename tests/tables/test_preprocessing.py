@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+import fgsv
 from fgsv.tables.preprocessing import Fitted, ToDays, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 
@@ -140,3 +141,12 @@ def test_words_that_are_numbers_in_another_file_stay_the_same_words():
     fitted = Fitted.to(frame, recognise_columns(frame))
     numbers = pd.DataFrame({"ward": [1.0, None, 2.0]})  # one cell is missing, so these are floats
     np.testing.assert_array_equal(fitted.transform(numbers), [[1, 0, 0], [0, 0, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_a_test_file_with_text_for_numbers_is_refused_before_the_run(refit):
+    frame = pd.DataFrame({"x": np.arange(20.0), "y": np.arange(20) % 2, "provider": ["a", "b"] * 10})
+    with pytest.raises(TableError, match="'x' must have numbers, but has '1,5' in the test rows"):
+        fgsv.open_table(
+            frame, target="y", group="provider", test=frame.assign(x="1,5"), refit_preprocessing=refit, model="knn"
+        )
