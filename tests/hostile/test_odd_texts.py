@@ -1,6 +1,7 @@
 """Texts as the world writes them: odd characters, odd names, hostile documents; an error, or the right values."""
 
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -96,3 +97,18 @@ def test_no_player_changes_the_values_of_the_others(repeats):
         np.testing.assert_allclose(ngram([texts[i] for i in order], tests)(masks[:, order]), game(masks), rtol=1e-12)
         fewer = masks & np.isin(np.arange(8), some)
         np.testing.assert_allclose(ngram([texts[i] for i in some], tests)(fewer[:, some]), game(fewer), rtol=1e-12)
+
+
+def test_names_that_are_no_text_and_pipes_are_no_obstacle(tmp_path, monkeypatch):
+    for provider in (b"a", b"\xff"):
+        folder = os.path.join(os.fsencode(tmp_path), b"texts", provider)
+        os.makedirs(folder)
+        with open(os.path.join(folder, b"\xfe.txt"), "w") as file:
+            file.write("some words")
+    os.mkfifo(tmp_path / "texts" / "a" / "pipe")
+    monkeypatch.chdir(tmp_path / "texts")
+    opened = fgsv.open_text(".", test=pd.DataFrame({"text": ["words"]}))
+    assert opened.partition.names == ("a", "\\xff")
+    assert opened.dataset.names.tolist() == ["a/\\xfe.txt", "\\xff/\\xfe.txt"]
+    assert opened.source.file == "texts"
+    json.dumps(opened.source.to_dict(), ensure_ascii=False).encode()

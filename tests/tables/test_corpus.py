@@ -172,6 +172,8 @@ def test_a_document_without_words_is_named_or_dropped():
     opened = fgsv.open_text(frame, **COLUMNS, text_missing="drop")
     assert opened.game.n_players == fgsv.open_text(corpus(), **COLUMNS).game.n_players - 3
     assert any("left out 3 of 24 documents" in note for note in opened.notes)
+    rows = [int(name.removeprefix("row ")) - 1 for name in opened.dataset.names]
+    assert frame["body"][rows].tolist() == opened.dataset.texts.tolist()
     frame.loc[frame["publisher"] == "East", "body"] = ""
     with pytest.raises(TableError, match="provider 'East' has no documents with text"):
         fgsv.open_text(frame, **COLUMNS, text_missing="drop")

@@ -49,6 +49,12 @@ def test_a_target_of_numbers_that_are_read_as_text_is_named():
     assert prepared(sold).task == "classification"
 
 
+def test_fractions_are_no_classes():
+    with pytest.raises(TableError, match=r"'y' \(the target\) has fractions, such as 0.5: .*--task regression"):
+        prepared(small().assign(y=lambda frame: frame["y"] + 0.5), task="classification")
+    assert prepared(small().assign(y=lambda frame: frame["y"] * 1.0), task="classification").task == "classification"
+
+
 def test_test_rows_by_column_and_by_file(tmp_path):
     frame = small()
     frame["fold"] = np.where(frame.index < 10, "Test", "train")
@@ -159,6 +165,15 @@ def test_numbers_are_regrouped_into_three_bands_and_stay_features():
     assert data.partition is data.groupings["provider"]
 
 
+@pytest.mark.parametrize("kind", ["Int64", "Float64"])
+def test_bands_of_numbers_with_missing_ones(kind):
+    frame = small(90)
+    frame["age"] = frame["age"].astype(kind).mask(frame.index % 9 == 0)
+    names = prepared(frame, regroup=["age"]).groupings["age"].names
+    assert len(names) == 4
+    assert "(missing)" in names
+
+
 def test_notes_say_what_was_inferred_and_what_was_requested():
     assert "classification (inferred: 'y' has 2 distinct values)" in prepared(small()).notes
     assert "regression (as requested)" in prepared(small(), task="regression").notes
@@ -178,6 +193,12 @@ def test_rows_without_a_target_are_dropped_or_a_class():
     assert named.task == "classification"
     with pytest.raises(TableError, match="regression needs finite numbers"):
         prepared(frame, target_missing="unknown", task="regression")
+    with pytest.raises(TableError, match="'ill' in row 8: regression"):
+        prepared(
+            frame.astype({"y": object}).assign(y=lambda found: found["y"].mask(found.index == 7, "ill")),
+            target_missing="drop",
+            task="regression",
+        )
     with pytest.raises(TableError, match=r"missing values in 4 of 40 rows.*--target-missing drop"):
         prepared(frame)
 

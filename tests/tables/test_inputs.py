@@ -3,12 +3,14 @@
 import io
 import sys
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import fgsv
+from fgsv.tables.formats import read_json
 from fgsv.tables.inputs import read_all
 from fgsv.tables.reading import TableError
 
@@ -159,3 +161,52 @@ def test_objects_and_lists_in_json_become_columns_and_words(tmp_path):
     assert found["p"].tolist()[0] == "7"
     assert found["q.r"].tolist() == [1, 2]
     assert found["t"].tolist() == ["[1, 2]", "[]"]
+
+
+def test_json_lines_are_searched_once_whatever_their_number(tmp_path):
+    class Counted(str):
+        searches = 0
+
+        def __contains__(self, part):
+            type(self).searches += 1
+            return super().__contains__(part)
+
+    text = Counted("\n".join(f'{{"x": {number}}}' for number in range(500)))
+    assert len(read_json(tmp_path / "a.jsonl", text, [])) == 500
+    assert Counted.searches <= 2
+
+
+@pytest.mark.parametrize("cell", ["[" * 100_000, "9" * 5000, '"\\uD800"', '"\\ud800"'])
+def test_json_that_python_cannot_hold_is_refused(tmp_path, cell):
+    (tmp_path / "a.jsonl").write_text(f'{{"x": 1}}\n{{"x": {cell}}}\n')
+    with pytest.raises(TableError, match=r"a\.jsonl"):
+        read_all(tmp_path / "a.jsonl")
+
+
+def test_a_provider_may_be_called_na_in_a_spreadsheet(tmp_path):
+    frame = pd.DataFrame({"provider": ["NA", "None", None, "007"], "x": ["NA", 1, 2, 3]})
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    found = read_all(tmp_path / "a.xlsx", text=["provider"]).frame
+    assert found["provider"].isna().tolist() == [False, False, True, False]
+    assert found["provider"].dropna().tolist() == ["NA", "None", "007"]
+    assert np.isnan(found["x"][0])
+
+
+def test_the_index_and_the_decimals_of_parquet_files_are_columns_and_numbers(tmp_path):
+    decimals = [Decimal("1.50"), None, Decimal("3.25")]
+    frame = pd.DataFrame({"provider": ["a", "b", "c"], "price": decimals})
+    frame.set_index("provider").to_parquet(tmp_path / "a.parquet")
+    found = read_all(tmp_path / "a.parquet", text=["provider"]).frame
+    assert found["provider"].tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(found["price"].to_numpy(), [1.5, np.nan, 3.25])
+    np.testing.assert_array_equal(read_all(frame).frame["price"].to_numpy(), [1.5, np.nan, 3.25])
+    pd.concat([frame, frame]).to_parquet(tmp_path / "b.parquet")
+    assert read_all(tmp_path / "b.parquet").frame.index.tolist() == list(range(6))
+
+
+def test_true_and_false_are_joined_with_their_like_and_not_with_numbers():
+    flags = pd.DataFrame({"provider": ["a", "b"], "flag": [True, False]})
+    joined = read_all([flags, flags.assign(flag=[None, True])], group=["provider"]).frame
+    assert joined["flag"].tolist() == [True, False, None, True]
+    with pytest.raises(TableError, match="'flag' has numbers in"):
+        read_all([flags, flags.assign(flag=[0.5, 1.0])], group=["provider"])

@@ -89,3 +89,9 @@ def test_warnings_and_features_are_in_the_result(tmp_path):
     again = Result.load(tmp_path / "valuation.json")
     assert again.source.features == ("a", "b", "year", "flag", "row_id")
     assert again.warnings == result.warnings
+
+
+def test_numbers_beyond_single_precision_are_compared_too():
+    frame = table()
+    leak = (frame["y"] + 0.25 * np.random.default_rng(2).random(200)) * 1e60
+    assert "predicts the target almost alone: leak (" in "; ".join(opened(frame.assign(leak=leak)).warnings)

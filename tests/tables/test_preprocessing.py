@@ -1,5 +1,6 @@
 """Columns of all kinds become finite numbers; columns that cannot are named."""
 
+import datetime as dt
 import json
 from dataclasses import asdict
 
@@ -8,7 +9,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from fgsv.tables.preprocessing import Fitted, days, recognise_columns, transformer
+import fgsv
+from fgsv.tables.preprocessing import Fitted, ToDays, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 
 
@@ -50,6 +52,8 @@ def test_columns_of_all_kinds_become_finite_numbers():
 def test_columns_that_cannot_be_used():
     with pytest.raises(TableError, match=r"'x' contains infinite numbers.*--ignore"):
         recognise_columns(pd.DataFrame({"x": [1.0, np.inf]}))
+    with pytest.raises(TableError, match=r"'x' contains .* numbers above 1e\+150"):
+        recognise_columns(pd.DataFrame({"x": [1.0, 1e200]}))
     with pytest.raises(TableError, match="none of the feature columns"):
         recognise_columns(pd.DataFrame({"x": [None, None]}))
 
@@ -77,22 +81,14 @@ def test_the_order_of_day_and_month_is_that_of_the_column(written):
     dates = pd.Series(pd.date_range("2025-01-01", periods=90))
     frame = pd.DataFrame({"seen": dates.dt.strftime(written)})
     columns = recognise_columns(frame)
-    assert columns.day_first == (("seen",) if written.startswith("%d") else ())
-    assert ("seen (day first)" in columns.describe()) == written.startswith("%d")
+    assert columns.day_first == (("seen",) if written == "%d/%m/%Y" else ())  # with points there is no doubt
+    assert ("seen (day/month/year)" in columns.describe()) == (written == "%d/%m/%Y")
     expected = dates.to_frame("seen")
     oracle = Fitted.to(expected, recognise_columns(expected)).transform(expected)
     fitted = Fitted.of_dict(json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
     np.testing.assert_allclose(fitted.transform(frame), oracle)
     np.testing.assert_allclose(transformer(columns).fit_transform(frame), oracle)
     np.testing.assert_allclose(fitted.transform(frame[:5]), oracle[:5])  # 4/1/2025 alone would be in April
-
-
-def test_dates_in_two_ways_of_writing():
-    frame = pd.DataFrame({"seen": ["04.02.2025", "2025-02-05", None, " 6.2.2025"]})
-    written = days(frame["seen"], day_first=recognise_columns(frame).day_first == ("seen",))
-    np.testing.assert_array_equal(written - written[0], [0, 1, np.nan, 2])
-    frame = pd.DataFrame({"seen": ["1/2/2025", "1/3/2025"]})  # no number is too large for a month: month first
-    np.testing.assert_array_equal(np.diff(days(frame["seen"], day_first=bool(recognise_columns(frame).day_first))), 1)
 
 
 def test_the_description_of_a_transformer_is_the_same_in_every_process():
@@ -112,3 +108,60 @@ def test_saved_preprocessing_gives_the_same_bits():
     unseen = frame.assign(kind="new", town="nowhere", seen="not a date", age=None)
     for each in (frame, unseen, frame[:1]):
         np.testing.assert_array_equal(saved.transform(each), by_sklearn.transform(each))
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (["01.02.2024", "13.02.2024"], ["2024-02-01", "2024-02-13"]),
+        (["1.2.2024 06:00", "2.2.2024 18:00"], ["2024-02-01 06:00", "2024-02-02 18:00"]),
+        (["01/02/2024", "13/02/2024"], ["2024-02-01", "2024-02-13"]),
+        (["02/01/2024", "02/13/2024"], ["2024-02-01", "2024-02-13"]),
+        (["02/01/2024", "02/03/2024"], ["2024-02-01", "2024-02-03"]),
+        (["2024-02-01", "13/02/2024"], ["2024-02-01", "2024-02-13"]),
+        ([dt.date(2024, 2, 1), dt.date(2024, 2, 13)], ["2024-02-01", "2024-02-13"]),
+    ],
+)
+def test_the_day_and_the_month_are_told_apart_by_the_column(written, expected):
+    """A cell such as 01/02/2024 is read as the others of its column are, in the test rows too."""
+    frame = pd.DataFrame({"seen": pd.Series(written, dtype=object)})
+    columns = recognise_columns(frame)
+    truth = (pd.to_datetime(pd.Series(expected), format="mixed") - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    np.testing.assert_allclose(ToDays(columns.day_first).transform(frame)[:, 0], truth)
+    fitted = Fitted.of_dict(json.loads(json.dumps(asdict(Fitted.to(frame, columns)))))
+    np.testing.assert_array_equal(fitted.transform(frame[:1]), fitted.transform(frame)[:1])
+    np.testing.assert_array_equal(fitted.transform(frame), transformer(columns).fit(frame).transform(frame))
+    assert ("(day/month/year)" in columns.describe()) == ("13/02/2024" in written)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "words"),
+    [
+        ("age", ["1,5"] * 4, r"'age' must have numbers, but has '1,5' in the test rows.*--ignore age"),
+        ("age", [1.0, 2.0, np.inf, None], "'age' must have numbers, but has inf in the test rows"),
+        ("seen", ["yesterday"] * 4, "'seen' must have dates, but has 'yesterday'"),
+        ("seen", [45000, 45001, 45002, 45003], "'seen' must have dates, but has 45000"),
+    ],
+)
+def test_a_column_that_is_something_else_in_the_test_rows_is_named(name, cells, words):
+    columns = recognise_columns(mixed().drop(columns="note"))
+    columns.check(mixed(), "test rows")
+    columns.check(mixed().assign(age=None, seen=["2024-01-31", "soon", None, None]), "test rows")
+    with pytest.raises(TableError, match=words):
+        columns.check(mixed().assign(**{name: cells}), "test rows")
+
+
+def test_words_that_are_numbers_in_another_file_stay_the_same_words():
+    frame = pd.DataFrame({"ward": ["1", "2", "3b"] * 4})
+    fitted = Fitted.to(frame, recognise_columns(frame))
+    numbers = pd.DataFrame({"ward": [1.0, None, 2.0]})  # one cell is missing, so these are floats
+    np.testing.assert_array_equal(fitted.transform(numbers), [[1, 0, 0], [0, 0, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_a_test_file_with_text_for_numbers_is_refused_before_the_run(refit):
+    frame = pd.DataFrame({"x": np.arange(20.0), "y": np.arange(20) % 2, "provider": ["a", "b"] * 10})
+    with pytest.raises(TableError, match="'x' must have numbers, but has '1,5' in the test rows"):
+        fgsv.open_table(
+            frame, target="y", group="provider", test=frame.assign(x="1,5"), refit_preprocessing=refit, model="knn"
+        )

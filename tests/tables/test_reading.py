@@ -1,12 +1,14 @@
 """Files of all kinds become the same rows; bad ones are named for what they are."""
 
+import bz2
 import gzip
+import lzma
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fgsv.tables.reading import TableError, TableFile, read
+from fgsv.tables.reading import TableError, TableFile, _header, read
 
 
 def small(n=40, seed=0):
@@ -51,6 +53,10 @@ def test_names_of_digits_stay_as_written(tmp_path):
         ("provider,y\nZürich,1 €\n".encode("cp1252"), "--encoding cp1252"),
         ("provider,y\nZürich,1\n".encode("utf-16"), "--encoding utf-16"),
         (b"SQLite format 3\x00 and pages", "is an SQLite database, not a table"),
+        (b"ARROW1\x00\x00\xff", "is a Feather or Arrow file: save it as Parquet or CSV"),
+        (bz2.compress(b"a,b\n1,2\n"), "compressed by bzip2: decompress it first"),
+        (lzma.compress(b"a,b\n1,2\n"), "compressed by xz: decompress it first"),
+        (b'"' + 200_000 * b"x" + b'",b\n1,2\n', "its header cannot be read"),
         (b"a,a\n1,2\n", "two columns named 'a'"),
         (b"a,b\n1,2\n1,2,3,4\n", "not a table"),
         (b"\x1f\x8bnothing", "gzip"),
@@ -166,3 +172,33 @@ def test_a_column_that_is_not_there():
     assert table.column("age", "a feature").tolist() == small()["age"].tolist()
     with pytest.raises(TableError, match=r"train\.csv has no column 'agee' \(a feature\); did you mean 'age'\?"):
         table.column("agee", "a feature")
+
+
+@pytest.mark.parametrize(
+    ("header", "names"),
+    [
+        ('"net, in EUR";y', ["net, in EUR", "y"]),
+        ('"a, b, c";"d, e"', ["a, b, c", "d, e"]),
+        ('5" pipe;6" pipe', ['5" pipe', '6" pipe']),
+        ('"5"" pipe, old";y', ['5" pipe, old', "y"]),
+    ],
+)
+def test_separators_in_quoted_names_separate_nothing(tmp_path, header, names):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}\n1,5;2\n2,5;3\n")
+    found = read(path).frame
+    assert found.columns.tolist() == names
+    assert found.to_numpy().tolist() == [[1.5, 2.0], [2.5, 3.0]]
+
+
+def test_a_quote_that_nothing_closes_does_not_make_the_file_a_header():
+    assert _header('\n5" pipe,y\n' + "1,2\n" * 1000) == '5" pipe,y\n'
+    assert _header('"two\nlines",y\n1,2\n') == '"two\nlines",y\n'
+
+
+def test_columns_without_a_name_and_without_cells_are_empty_columns(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,, ,\n1,2,,,\n3,4,,,\n")
+    found = read(path).frame
+    assert found[["a", "b"]].to_numpy().tolist() == [[1, 2], [3, 4]]
+    assert found.drop(columns=["a", "b"]).isna().to_numpy().all()

@@ -196,6 +196,19 @@ def test_least_squares_with_dependent_and_unscaled_features(fit_intercept):
         np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("scale", [1e6, 1e8, 1e10, [1e-3, 1, 1e9, 1e9]], ids=str)
+def test_ridge_of_large_numbers_keeps_its_penalty(fit_intercept, scale):
+    """Beside large squares the penalty is lost, but it decides between the solutions of few rows."""
+    X, y, X_test, y_test = make_data(0)
+    model = Ridge(fit_intercept=fit_intercept, solver="svd")
+    masks = np.arange(60) < np.arange(1, 13)[:, None]
+    data = (X - 3) * scale, y, (X_test - 3) * scale, y_test
+    values = fgsv.utility(model, *data, "neg_mean_squared_error")(masks)
+    expected = one_at_a_time(model, data, "neg_mean_squared_error")(masks)
+    np.testing.assert_allclose(values, expected, rtol=1e-4)
+
+
 def test_small_coalitions_do_not_pay_for_n(monkeypatch):
     n, rng = 20_000, np.random.default_rng(3)
     X, y = rng.normal(size=(n, 3)), rng.normal(size=n)
@@ -232,6 +245,18 @@ def test_scaled_twins_take_features_that_do_not_vary_in_a_coalition():
     game = fgsv.utility(scaled(Ridge()), X, y, X_test, y_test)
     expected = one_at_a_time(scaled(Ridge()), (X, y, X_test, y_test), None)(masks)
     np.testing.assert_allclose(game(masks), expected, rtol=1e-7, atol=1e-6)
+
+
+@pytest.mark.parametrize("number", [0.1, 1e6 + 0.1, -1 / 3])
+def test_a_feature_that_varies_among_the_test_rows_alone_decides_nothing(number):
+    """The mean of equal numbers is not always that number: what is left must not be scaled up to one."""
+    X, y, X_test, y_test = make_data(2)
+    X, X_test = (np.column_stack([x, np.full(len(x), number)]) for x in (X, X_test))
+    X_test[::2, -1] += 1
+    masks = all_sizes(len(y), np.random.default_rng(2))
+    data, model = (X, y, X_test, y_test), scaled(LogisticRegression(**CONVERGED))
+    values = fgsv.utility(model, *data, "neg_log_loss")(masks)
+    np.testing.assert_allclose(values, one_at_a_time(model, data, "neg_log_loss")(masks), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

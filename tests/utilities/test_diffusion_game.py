@@ -1,6 +1,7 @@
 """The diffusion game: utilities against peft and a plain loop, in any batch and in any pieces."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -136,6 +137,11 @@ def test_fingerprint_follows_the_content(model, game):
 
     assert again().fingerprint == game.fingerprint
     assert again(guidance=2.0).fingerprint != game.fingerprint
+    other = again()
+    betas = other.model.scheduler.config.beta_end / 2
+    other.model = replace(other.model, scheduler=diffusers.DDPMScheduler(beta_end=betas, clip_sample=False))
+    assert other.fingerprint != game.fingerprint
+    assert other.old_fingerprint == game.old_fingerprint  # did not see that
     moved = again()
     with torch.no_grad():
         next(iter(moved.model.unet.parameters())).add_(1e-3)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import fgsv
 from fgsv.utilities import KNNVote
@@ -61,6 +62,10 @@ def test_fingerprint_and_bad_input():
         ({"X": game.X * np.nan}, "X has missing"),
         ({"y": [None, *game.y[1:]]}, "y has 1 missing labels, the first in row 0"),
         ({"n_neighbors": 0}, "n_neighbors"),
+        ({"X": csr_array(game.X)}, "X must be a dense array of numbers"),
+        ({"X": np.ma.masked_greater(game.X, 0)}, "X has masked entries"),
+        ({"y": np.array(["a", "b"] * 4)}, "mix types of labels"),
+        ({"y": np.array(["a", "b"] * 4), "regression": True}, "y must be a dense array of numbers"),
     ]:
         with pytest.raises(ValueError, match=message):
             KNNVote(**{**arguments, **change})

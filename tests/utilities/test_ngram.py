@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -89,6 +90,16 @@ def test_coalitions_have_the_same_value_in_any_chunk(monkeypatch):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(game))(masks), game(masks))
 
 
+def test_memory_does_not_grow_with_players_times_coalitions():
+    game = ngram([f"the {number}" for number in range(5_000)], TESTS)
+    masks = np.random.default_rng(0).random((2_000, 5_000)) < 0.01
+    tracemalloc.start()
+    game(masks)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * masks.size
+
+
 def test_a_player_is_its_words_and_all_else_is_the_frame():
     game = ngram(PLAYERS, TESTS)
     digests = [game.player_digests()[start : start + 16] for start in range(0, 80, 16)]
@@ -139,9 +150,11 @@ def test_what_cannot_be_used_is_named(documents, tests, words):
         ngram(documents, tests)
 
 
-@pytest.mark.parametrize("setting", [{"order": 0}, {"per": "word"}, {"trust": 1.0}, {"prior": 0.0}])
+@pytest.mark.parametrize(
+    "setting", [{"order": 0}, {"per": "word"}, {"trust": 1.0}, {"prior": 0.0}, {"base": "a text"}, {"base": [7]}]
+)
 def test_settings_out_of_range_are_named(setting):
-    with pytest.raises(ValueError, match=next(iter(setting))):
+    with pytest.raises((ValueError, TypeError), match=next(iter(setting))):
         ngram(PLAYERS, TESTS, **setting)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from examples import with_torch
 from heavy import Lazy, needs
+from scipy.sparse import csr_array
 
 import fgsv
 
@@ -132,6 +133,7 @@ def test_images_and_tensors():
         (lambda: {"module": torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))}, "BatchNorm1d"),
         (lambda: {"loss": torch.nn.CrossEntropyLoss()}, "one number for each row"),
         (lambda: {"n_steps": 0}, "n_steps must be at least 1"),
+        (lambda: {"X": csr_array(make_data()[0])}, "needs X to be a dense array of numbers"),
         (lambda: {"scoring": "r2"}, "r2 is for a regressor"),
         (lambda: {"scoring": "f1", "empty": 0}, "f1 is not among the batched scores"),
     ],
@@ -140,7 +142,7 @@ def test_bad_input_is_named_before_training(change, message):
     X, y, X_test, y_test = make_data()
     arguments = {"module": network().float(), "optimizer": sgd, "n_steps": 5, **change()}
     with pytest.raises(ValueError, match=message):
-        utilities.torch_utility(X=X, y=y, X_test=X_test, y_test=y_test, **arguments)
+        utilities.torch_utility(**{"X": X, "y": y, "X_test": X_test, "y_test": y_test, **arguments})
 
 
 def test_divergence_is_reported():

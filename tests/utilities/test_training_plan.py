@@ -37,3 +37,16 @@ def test_with_a_number_of_steps_every_coalition_takes_so_many():
     assert plan.epochs[:, :2].T.tolist() == [[0, 0, 0, 1, 1], [0, 0, 1, 1, 2]]
     expected = [player for order in ORDERS for player in order if masks[1, player]]
     assert plan.samples[:, 1][plan.valid[:, 1]].tolist() == expected[: plan.valid[:, 1].sum()]
+
+
+def test_large_coalitions_are_not_sorted_for_epochs_that_they_do_not_reach(monkeypatch):
+    rng = np.random.default_rng(0)
+    masks = np.vstack([rng.random((7, 400)) < 0.9, np.arange(400) == 3])
+    orders = np.stack([rng.permutation(400) for _ in range(50)])
+    sorted_cells, argsort = [], np.argsort
+    monkeypatch.setattr(np, "argsort", lambda a, **how: sorted_cells.append(np.size(a)) or argsort(a, **how))
+    plan = plans.training_plan(masks, orders, batch=1, steps=50)
+    assert sum(sorted_cells) == (8 + 49) * 400
+    for row, mask in enumerate(masks):
+        expected = [player for order in orders for player in order if mask[player]][:50]
+        assert plan.samples[:, row, 0].tolist() == expected

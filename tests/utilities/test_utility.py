@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fgsv
 from fgsv.game import GameError, as_game
+from fgsv.utilities.fingerprint import row_digests
 
 
 def make_data(n=40, n_test=20, classes=("no", "yes"), seed=0):
@@ -231,6 +233,8 @@ def test_fingerprint_is_that_of_the_content():
     ]
     assert len({here, *changed}) == 10
     assert of(X=np.asfortranarray(X)) == here
+    assert of(LogisticRegression(C=2.0, tol=1e-4, max_iter=100, fit_intercept=True)) == here  # the defaults
+    assert of(pickle.loads(pickle.dumps(LogisticRegression(C=2.0)))) == here
     assert of(seed=1) == here
 
 
@@ -267,6 +271,10 @@ def with_nan(frame):
         ({"y": ["no", "yes"]}, "y has 2 labels, but X has 40 rows"),
         ({"y_test": ["no"]}, "y_test has 1 labels, but X_test has 20 rows"),
         ({"y": ["no"] * 40}, "y has one class only"),
+        ({"y_test": np.arange(20) % 2}, "y and y_test mix types of labels"),
+        ({"y": np.arange(40) % 2}, "y and y_test mix types of labels"),
+        ({"y": np.ma.masked_equal(np.arange(40) % 2, 0)}, "y has masked entries"),
+        ({"X": np.ma.masked_greater(make_data()[0], 1)}, "X has masked entries"),
         ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing labels, the first in row 0"),
         ({"y": ["no", np.nan] * 20}, "y has 20 missing labels, the first in row 1"),
         (
@@ -394,3 +402,22 @@ def test_a_fit_that_fails_counts_as_no_data_if_the_run_says_so():
     two = fgsv.utility(Ridge(), X, X[:, 0], X, X[:, 0], ["r2", "neg_mean_squared_error"])
     with pytest.raises(ValueError, match="for one output, but the game has 2"):
         fgsv.value(two, on_error="empty")
+
+
+def test_players_of_sparse_tables_are_told_by_their_cells():
+    """A row without any cell is a player too, and only equal rows with equal labels are equal."""
+    X = scipy.sparse.csr_array([[0, 0, 0], [0, 1.5, 0], [0, 0, 0], [1.5, 0, 0], [0, 1.5, 0], [0, 1.5, 0]])
+    y = np.array(["a", "a", "a", "a", "b", "a"])
+    players = fgsv.utility(LogisticRegression(), X, y, X, y).players()
+    digests = [players[16 * row : 16 * row + 16] for row in range(6)]
+    kinds = [digests.index(each) for each in digests]
+    assert kinds == [0, 1, 0, 3, 4, 1]
+
+
+def test_one_long_text_does_not_widen_the_others():
+    X = pd.DataFrame({"text": ["short"] * 500 + ["word " * 20_000]})
+    tracemalloc.start()
+    row_digests(X, np.zeros(501), None)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10e6

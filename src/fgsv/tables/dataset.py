@@ -224,20 +224,25 @@ def _with_targets(table: TableFile, name: str, missing: str | None) -> TableFile
         words = column.convert_dtypes().astype(object)  # whole numbers beside missing ones are written as floats
         frame = table.frame.assign(**{name: words.mask(absent, missing).astype(str)})
         note = f"{count} of {table.name} without a target are the class {missing!r}"
-    return replace(table, frame=frame.reset_index(drop=True), notes=(*table.notes, note))
+    return replace(table, frame=frame, notes=(*table.notes, note))  # the index still numbers the rows of the file
 
 
 def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
     """Return the target as an array: classes as they are, quantities as finite floats."""
     if task == "classification":
+        if pd.api.types.is_float_dtype(values) and (fractions := values[np.mod(values.astype(float), 1) != 0]).any():
+            raise TableError(
+                f"column {values.name!r} (the target) has fractions, such as {fractions.iloc[0]:g}: classification "
+                "needs classes. Choose --task regression, or write the classes as words"
+            )
         return np.asarray(values.astype(str) if values.dtype == object else values.to_numpy())
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     wrong = ~np.isfinite(numbers)
     if wrong.any():
-        row = int(np.argmax(wrong))
+        first = int(np.argmax(wrong))
         raise TableError(
-            f"column {values.name!r} (the target) has {shown(values.iloc[row])} in row {row + 1}: regression needs "
-            "finite numbers. Correct the value or remove the row"
+            f"column {values.name!r} (the target) has {shown(values.iloc[first])} in row {values.index[first] + 1}: "
+            "regression needs finite numbers. Correct the value or remove the row"
         )
     return np.asarray(numbers)
 

@@ -175,7 +175,7 @@ def _with_words(table: TableFile, text: str, missing: str | None) -> TableFile:
             f"{count} of {table.name} have no text, such as {_names(table)[absent][0]}: leave them out with "
             "--target-missing drop"
         )
-    frame = table.frame[~absent].reset_index(drop=True)
+    frame = table.frame[~absent]  # its index still numbers the rows of the file
     return replace(table, frame=frame, notes=(*table.notes, f"left out {count} of {table.name} without text"))
 
 
@@ -183,7 +183,7 @@ def _names(table: TableFile) -> NDArray[Any]:
     """Return what each document is called: its file, or the number of its row."""
     if FILE in table.frame.columns and table.by_file is not None and table.by_file != FILE:
         return (table.frame[table.by_file] + "/" + table.frame[FILE]).to_numpy(object)
-    return np.array([f"row {number}" for number in range(1, len(table.frame) + 1)], dtype=object)
+    return np.array([f"row {number + 1}" for number in table.frame.index], dtype=object)
 
 
 def _tests(tested: TableFile, text: str, output_by: str | None, prompt: str | None) -> dict[str, list[TestText]]:

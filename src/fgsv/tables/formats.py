@@ -29,15 +29,16 @@ def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
     """Return the rows of JSON lines, or of one list of objects; an object in an object becomes columns `a.b`."""
     try:
         records = json.loads(text) if text.lstrip()[0] == "[" else list(_lines(text))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, too
         raise TableError(f"{path} is not JSON lines, one object in each line: {error}") from None
     wrong = next((number for number, record in enumerate(records, 1) if not isinstance(record, dict)), None)
     if wrong is not None:
         raise TableError(f"{path}: row {wrong} is not an object with a value for each column")
-    for number, record in enumerate(records, 1):
-        if "\\ud" in text and not _is_unicode(record):
+    if "\\ud" in text or "\\uD" in text:  # once for all rows: a large file is searched in no time, but not often
+        half = next((number for number, record in enumerate(records, 1) if not _is_unicode(record)), None)
+        if half is not None:
             raise TableError(
-                f"{path}: row {number} has half of a character (a lone surrogate, such as \\ud800): repair it"
+                f"{path}: row {half} has half of a character (a lone surrogate, such as \\ud800): repair it"
             )
     frame = pd.json_normalize(records)
     kept = {name: pd.Series([record.get(name) for record in records], dtype=object) for name in names}
@@ -76,7 +77,11 @@ def read_excel(path: Path, content: bytes, names: Sequence[str]) -> tuple[pd.Dat
     try:
         with pd.ExcelFile(io.BytesIO(content), engine="openpyxl") as book:
             sheets = [str(name) for name in book.sheet_names]
-            frame = pd.read_excel(book, sheet_name=sheets[0], dtype=dict.fromkeys(names, object))
+            options: dict[str, Any] = {"sheet_name": sheets[0], "dtype": dict.fromkeys(names, object)}
+            frame = pd.read_excel(book, **options)
+            kept = [name for name in dict.fromkeys(names) if name in frame.columns]
+            if kept and frame[kept].isna().to_numpy().any():  # NA may be a name, as in a text file
+                frame[kept] = pd.read_excel(book, **options, keep_default_na=False, na_values=[""])[kept]
     except Exception as error:
         raise TableError(f"{path} is not an Excel file that can be read: {error}") from None
     frame.columns = frame.columns.astype(str)

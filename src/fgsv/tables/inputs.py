@@ -118,11 +118,15 @@ def _labels(parts: Iterable[TableFile]) -> list[str]:
     ]
 
 
+def _has_numbers(column: pd.Series[Any]) -> bool:
+    return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+
+
 def _check_kinds(parts: Sequence[TableFile], columns: Iterable[str], skipped: set[str]) -> None:
     """Raise an error if a column has numbers in one file and text in another: it would be neither."""
     for name in columns:
         kinds = {
-            pd.api.types.is_numeric_dtype(part.frame[name]): part.name
+            _has_numbers(part.frame[name]): part.name
             for part in parts
             if name not in skipped and name in part.frame.columns and part.frame[name].notna().any()
         }

@@ -25,6 +25,8 @@ MOST_ROWS = 1_000
 """Rows that a tree of one feature is fitted to, and tested on: those that come first."""
 ALMOST_ALONE = 0.99
 """A feature predicts the target almost alone if a tree of it has this balanced accuracy, or this R²."""
+MOST_OF_TREES = 1e38
+"""Trees compare numbers in single precision, which ends here; larger ones are scaled."""
 NAMES_OF_IDS = {"id", "idx", "index", "row", "rownames", "rownumber", "unnamed: 0"}
 """Last words of columns that name rows; the last one is what pandas calls a column without a name."""
 
@@ -89,8 +91,9 @@ def _as_numbers(dataset: Dataset, columns: Columns, name: str) -> tuple[Floats, 
         codes, _ = pd.factorize(pd.concat([part.astype(object) for part in parts]).astype(str))
         numbers = [codes[: len(parts[0])], codes[len(parts[0]) :]]
     elif name in columns.dates:
-        numbers = [days(part, day_first=name in columns.day_first) for part in parts]
+        numbers = [days(part, name in columns.day_first) for part in parts]
     else:
         numbers = [pd.to_numeric(part, errors="coerce").to_numpy(dtype=float, na_value=np.nan) for part in parts]
     first, second = (np.nan_to_num(np.asarray(each, dtype=float), nan=-1.0)[:, None] for each in numbers)
-    return first, second
+    limit = max(1.0, np.abs(first).max() / MOST_OF_TREES, np.abs(second).max() / MOST_OF_TREES)
+    return first / limit, second / limit

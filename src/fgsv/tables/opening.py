@@ -358,6 +358,8 @@ def inputs_of(
 
     Columns become numbers by fitted preprocessing, or for each coalition anew (`refit`).
     """
+    fitted.columns.check(dataset.features, "training rows")
+    fitted.columns.check(dataset.test_features, "test rows")
     numbers, how = fitted.transform(dataset.features), ""
     X: Any
     X_test: Any

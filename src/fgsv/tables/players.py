@@ -75,10 +75,10 @@ def ranks_of(table: TableFile, name: str) -> Ints:
     if times.isna().any():
         times = pd.to_datetime(column.astype(str).str.strip(), errors="coerce", format="ISO8601", utc=True)
     if times.isna().any():
-        row = int(np.argmax(times.isna()))
+        first = int(np.argmax(times.isna()))
         raise TableError(
-            f"column {name!r} (when rows were registered) has {shown(column.iloc[row])} in row {row + 1}: expected "
-            "numbers, or dates and times such as 2025-03-31 or 2025-03-31 14:05"
+            f"column {name!r} (when rows were registered) has {shown(column.iloc[first])} in row "
+            f"{column.index[first] + 1}: expected numbers, or dates and times such as 2025-03-31 or 2025-03-31 14:05"
         )
     return np.asarray(np.unique(times.to_numpy(), return_inverse=True)[1], dtype=np.int64)
 
@@ -101,9 +101,10 @@ def bands_of(column: pd.Series[Any]) -> NDArray[Any]:
     """Return the group of each row by any column: its value as text, or one of three bands of many numbers."""
     words = column.astype(object).where(column.notna(), "(missing)").astype(str)
     if pd.api.types.is_numeric_dtype(column) and column.nunique() > MOST_CLASSES:
-        low, high = column.quantile([1 / 3, 2 / 3])
+        numbers = column.astype(float)  # nullable ones compare to NA
+        low, high = numbers.quantile([1 / 3, 2 / 3])
         bands = np.select(
-            [column <= low, column <= high], [f"up to {low:g}", f"{low:g} to {high:g}"], f"above {high:g}"
+            [numbers <= low, numbers <= high], [f"up to {low:g}", f"{low:g} to {high:g}"], f"above {high:g}"
         )
         words = words.where(column.isna(), pd.Series(bands, index=column.index))
     return words.to_numpy(dtype=object)

@@ -15,6 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from fgsv.tables.players import shown
 from fgsv.tables.reading import TableError
 from fgsv.types import Floats
 
@@ -25,8 +26,9 @@ MOST_NAMES = 12
 DATE_FRACTION = 0.95
 """A text column is a column of dates when at least this fraction of its cells look like dates."""
 DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*"
-DAY_AND_MONTH = r"^\s*(\d{1,2})([./])(\d{1,2})[./](\d{4})"
-"""How a date begins that has its day first, as in 31.1.2025, or its month, as in 1/31/2025."""
+POINTS, SLASHES = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", r"^\s*(\d{1,2})/(\d{1,2})/(\d{4})"
+LARGEST = 1e150
+"""Of larger numbers no variance can be computed."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Columns:
     left_out: tuple[str, ...]
     """Columns that are empty, or different in almost every row (names, free text)."""
     day_first: tuple[str, ...] = ()
-    """Those of the dates that are written as 31.1.2025 or 31/1/2025, not as 1/31/2025."""
+    """Columns of dates such as 31/12/2025; in others 12/31/2025 is meant. With points, the day is always first."""
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -51,13 +53,13 @@ class Columns:
         words = []
         if self.numbers:
             plural = "" if len(self.numbers) == 1 else "s"
-            shown = ", ".join(self.numbers[:MOST_NAMES]) + (", ..." if len(self.numbers) > MOST_NAMES else "")
+            some = ", ".join(self.numbers[:MOST_NAMES]) + (", ..." if len(self.numbers) > MOST_NAMES else "")
             words.append(
-                f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled): {shown}"
+                f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled): {some}"
             )
         if self.dates:
-            shown = ", ".join(f"{name} (day first)" if name in self.day_first else name for name in self.dates)
-            words.append(f"dates as days: {shown}")
+            names = (f"{name} (day/month/year)" if name in self.day_first else name for name in self.dates)
+            words.append(f"dates as days: {', '.join(names)}")
         if self.categories:
             words.append(
                 f"one column for each category, at most {MOST_CATEGORIES} of each: {', '.join(self.categories)}"
@@ -65,6 +67,21 @@ class Columns:
         if self.left_out:
             words.append(f"left out (empty, or different in almost every row): {', '.join(self.left_out)}")
         return "; ".join(words)
+
+    def check(self, frame: pd.DataFrame, rows: str) -> None:
+        """Raise an error if a column of numbers or dates is something else in a frame, which has the `rows`."""
+        kinds = ((ToFloats(), self.numbers, "numbers"), (ToDays(self.day_first), self.dates, "dates"))
+        for kind, names, what in kinds:
+            for name in names:
+                present = frame[name].notna().to_numpy()
+                lost = present & ~(np.abs(kind.transform(frame[[name]])[:, 0]) <= LARGEST)
+                # a few cells that are no dates count as missing
+                if lost.any() and (what == "numbers" or lost.sum() == present.sum()):
+                    cell = shown(frame[name].iloc[int(np.argmax(lost))])
+                    raise TableError(
+                        f"column {name!r} must have {what}, but has {cell} in the {rows}: write it alike in all "
+                        f"files, or leave it out with --ignore {name}"
+                    )
 
 
 def recognise_columns(frame: pd.DataFrame) -> Columns:
@@ -77,7 +94,7 @@ def recognise_columns(frame: pd.DataFrame) -> Columns:
     kinds: dict[str, list[str]] = {"numbers": [], "dates": [], "categories": [], "left_out": []}
     for name in frame.columns:
         kinds[_kind(frame[name])].append(name)
-    day_first = tuple(name for name in kinds["dates"] if _has_day_first(frame[name]))
+    day_first = tuple(name for name in kinds["dates"] if _is_day_first(frame[name]))
     columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()}, day_first=day_first)
     if not columns.used:
         raise TableError(
@@ -92,9 +109,10 @@ def _kind(column: pd.Series[Any]) -> str:
     if not len(present):
         return "left_out"
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
-        if np.isinf(present.astype(float)).any():
+        if (np.abs(present.astype(float)) > LARGEST).any():
             raise TableError(
-                f"column {column.name!r} contains infinite numbers: replace them, or leave it out with --ignore"
+                f"column {column.name!r} contains infinite numbers, or numbers above {LARGEST:g}: replace them, or "
+                "leave it out with --ignore"
             )
         return "numbers"
     if pd.api.types.is_datetime64_any_dtype(column):
@@ -107,16 +125,12 @@ def _kind(column: pd.Series[Any]) -> str:
     return "categories"
 
 
-def _has_day_first(column: pd.Series[Any]) -> bool:
-    """Say whether dates have the day before the month: with points, or if a first number is no month.
-
-    The column decides, not the cell: 4/2/2025 beside 23/2/2025 is in February.
-    """
+def _is_day_first(column: pd.Series[Any]) -> bool:
+    """Say whether dates with slashes have the day first: some must, as no month is above 12, and none the month."""
     if pd.api.types.is_datetime64_any_dtype(column):
         return False
-    parts = column.dropna().astype(str).str.extract(DAY_AND_MONTH).dropna()
-    first, second = (parts[place].astype(int) for place in (0, 2))
-    return bool((second <= 12).all() and ((first > 12).any() or (parts[1] == ".").any()))
+    parts = column.drop_duplicates().astype("string").str.extract(SLASHES).dropna().astype(int)
+    return bool((parts[0] > 12).any() and not (parts[1] > 12).any())
 
 
 @dataclass(frozen=True)
@@ -237,7 +251,7 @@ class ToDays(_Stateless):
 
     def transform(self, X: pd.DataFrame) -> Floats:
         """Return days, NaN where there is no date."""
-        return np.column_stack([days(X[name], day_first=name in self.day_first) for name in X])
+        return np.column_stack([days(X[name], name in self.day_first) for name in X])
 
 
 class ToWords(_Stateless):
@@ -245,14 +259,28 @@ class ToWords(_Stateless):
 
     def transform(self, X: pd.DataFrame) -> NDArray[np.object_]:
         """Return words."""
-        return np.column_stack(
-            [X[name].astype(object).where(X[name].notna(), "(missing)").astype(str).to_numpy(object) for name in X]
-        )
+        return np.column_stack([_words(X[name]) for name in X])
 
 
-def days(column: pd.Series[Any], *, day_first: bool) -> Floats:
-    """Return dates, as text or as dates, as days since 1970; NaN where there is none."""
-    if day_first:  # the option of pandas would also turn 2025-02-04 into the second of April
-        column = column.astype(str).str.replace(DAY_AND_MONTH, r"\4-\3-\1", regex=True)
-    dates = pd.to_datetime(column, errors="coerce", utc=True, format="mixed")
-    return np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=float)
+def _words(column: pd.Series[Any]) -> NDArray[np.object_]:
+    if pd.api.types.is_float_dtype(column):  # whole numbers beside missing ones: 7.0 is the word 7 of another file
+        column = column.convert_dtypes()
+    return column.astype(object).where(column.notna(), "(missing)").astype(str).to_numpy(object)
+
+
+def days(column: pd.Series[Any], day_first: bool = False) -> Floats:
+    """Return dates, as text or as dates, as days since 1970; NaN where there is none.
+
+    >>> days(pd.Series(["31.01.2024", "2024-02-01", "02.02.2024"])).tolist()
+    [19753.0, 19754.0, 19755.0]
+    """
+    codes, cells = pd.factorize(column)  # days repeat: each is read once
+    distinct: pd.Series[Any] = pd.Series(cells)
+    if not pd.api.types.is_datetime64_any_dtype(column):
+        distinct = distinct.astype("string")
+        for mark, pattern in ((".", POINTS), ("/", SLASHES)) if day_first else ((".", POINTS),):
+            if distinct.str.contains(mark, regex=False).any():
+                distinct = distinct.str.replace(pattern, r"\3-\2-\1", regex=True)
+    dates = pd.to_datetime(distinct, errors="coerce", utc=True, format="mixed")
+    found = np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=float)
+    return np.append(found, np.nan)[codes]  # the last one, at -1, is that of missing cells

@@ -22,6 +22,16 @@ import pandas as pd
 from fgsv.environment import most_expanded, optional
 
 SEPARATORS = ",\t;|"
+QUOTED = re.compile(r'''(?<![^,\t;|])"(?:[^"]|"")*"''')
+"""A name in quotes, which may contain separators; a quote within a name is one of its characters."""
+FOREIGN = {
+    b"SQLite format 3\x00": "is an SQLite database, not a table: export the table as CSV",
+    b"ARROW1": "is a Feather or Arrow file: save it as Parquet or CSV",
+    b"BZh91AY&SY": "is compressed by bzip2: decompress it first, or use gzip",
+    b"\xfd7zXZ\x00": "is compressed by xz: decompress it first, or use gzip",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd: decompress it first, or use gzip",
+}
+"""How files that are not read begin, and what to do with them."""
 DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?\s*"
 """A number written as 1,5 or 1.234,5. A point must be followed by three digits: 1.5 does not match."""
 
@@ -113,8 +123,9 @@ def content_of(path: Path) -> bytes:
     content = path.read_bytes()
     if not content:
         raise _empty(path)
-    if content.startswith(b"SQLite format 3\x00"):
-        raise TableError(f"{path} is an SQLite database, not a table: export the table as CSV")
+    for beginning, what in FOREIGN.items():
+        if content.startswith(beginning):
+            raise TableError(f"{path} {what}")
     return content
 
 
@@ -123,10 +134,14 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
     if not decoded.strip():
         raise _empty(path)
     header = _header(decoded)
-    separator = max(SEPARATORS, key=header.count)
-    names = next(csv.reader(io.StringIO(header, newline=""), delimiter=separator))
-    if len(set(names)) < len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
+    separator = max(SEPARATORS, key=QUOTED.sub("", header).count)
+    try:
+        names = next(csv.reader(io.StringIO(header, newline=""), delimiter=separator))
+    except csv.Error as error:
+        raise TableError(f"{path} is not a table: its header cannot be read, {error}") from None
+    named = [name for name in names if name.strip()]  # spreadsheets end lines with commas of empty columns
+    if len(set(named)) < len(named):
+        repeated = next(name for name in named if named.count(name) > 1)
         raise TableError(f"{path} has two columns named {repeated!r}: rename one of them")
 
     notes = []
@@ -166,12 +181,12 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
 def _header(decoded: str) -> str:
     """Return the first line that is not blank, with those that a quoted line break joins to it."""
     lines = io.StringIO(decoded, newline="")
-    header = next(line for line in lines if line.strip())
-    for line in lines:
-        if header.count('"') % 2 == 0:
-            break
-        header += line
-    return header
+    header = [next(line for line in lines if line.strip())]
+    is_open = header[0].count('"') % 2 == 1
+    while is_open and (line := next(lines, "")):
+        header.append(line)
+        is_open = line.count('"') % 2 == 0
+    return header[0] if is_open else "".join(header)  # a quote that nothing closes is a character of a name
 
 
 def decode(path: Path, content: bytes, encoding: str) -> str:
@@ -247,13 +262,16 @@ def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFra
         frame = pd.read_parquet(io.BytesIO(content))
     except Exception as error:
         raise TableError(f"{path} is not a Parquet file: {error}") from None
-    return with_text(frame, text)
+    # an index with names is columns of the file
+    return with_text(frame.reset_index(drop=all(name is None for name in frame.index.names)), text)
 
 
 def with_text(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return a frame whose columns of these names are text, as a file of text would have them."""
+    """Return a frame as a file of text would have it: columns of these names are text, decimals are numbers."""
     named = {name: frame[name].astype("string").astype(object) for name in names if name in frame.columns}
-    return frame.assign(**named)
+    objects = [name for name in frame.columns if frame[name].dtype == object and name not in named]
+    decimals = [name for name in objects if pd.api.types.infer_dtype(frame[name], skipna=True) == "decimal"]
+    return frame.assign(**named, **{name: frame[name].astype(float) for name in decimals})
 
 
 def _empty(path: Path) -> TableError:

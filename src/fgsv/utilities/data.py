@@ -67,7 +67,11 @@ class Data:
     @property
     def labels(self) -> NDArray[Any]:
         """The training labels as they are given to a model."""
-        return self.y if self.classes is None else self.classes[self.y]
+        return self.labels_of(slice(None))
+
+    def labels_of(self, rows: Any) -> NDArray[Any]:
+        """Return the labels of some training rows."""
+        return self.y[rows] if self.classes is None else self.classes[self.y[rows]]
 
     @property
     def is_dense(self) -> bool:
@@ -108,12 +112,7 @@ def read(
     if kind.classifier:
         if len(np.unique(y)) < 2:
             raise ValueError(f"y has one class only, {y.tolist()[0]!r}: a classifier needs at least two")
-        try:
-            classes = np.unique(np.concatenate([y, y_test]))
-        except TypeError:
-            raise ValueError(
-                "y and y_test mix types of labels, such as numbers and strings: convert them to one"
-            ) from None
+        classes = classes_of(y, y_test)
     else:
         y, y_test = _read_numbers(y, "y"), _read_numbers(y_test, "y_test")
     X, y, n_rows = _add_padding(X, y, min_size, null, seed)
@@ -122,6 +121,18 @@ def read(
             raise ValueError("the null sampler returned labels that are not classes of y")
         y, y_test = np.searchsorted(classes, y), np.searchsorted(classes, y_test)
     return Data(X, y, X_test, y_test, classes, n_rows)
+
+
+def classes_of(y: NDArray[Any], y_test: NDArray[Any]) -> NDArray[Any]:
+    """Return the classes of both columns, sorted; raise an error if they cannot be compared."""
+    try:
+        if (y.dtype.kind in "SU") != (y_test.dtype.kind in "SU") and "O" not in (y.dtype.kind, y_test.dtype.kind):
+            raise TypeError  # numpy would write the numbers as strings
+        return np.unique(np.concatenate([y, y_test]))
+    except TypeError:
+        raise ValueError(
+            "y and y_test mix types of labels, such as numbers and strings: convert them to one"
+        ) from None
 
 
 def _check_model(model: Any) -> None:
@@ -176,10 +187,17 @@ def _read_table(kind: Kind, X: Any, name: str) -> Any:
     # copies, so that a table changed in place later changes nothing here
     if scipy.sparse.issparse(X):
         return X.tocsr(copy=True)
+    check_mask(X, name)
     X = X.copy() if isinstance(X, pd.DataFrame) else np.array(X)
     if X.ndim < 2 or (X.ndim > 2 and not kind.takes_tensors):
         raise ValueError(f"{name} must have two dimensions, rows and columns, got shape {X.shape}")
     return X
+
+
+def check_mask(array: Any, name: str) -> None:
+    """Raise an error for an array with masked entries."""
+    if np.ma.is_masked(array):  # numpy would take what is behind the mask
+        raise ValueError(f"{name} has masked entries: fill them in, or leave these rows out")
 
 
 def read_column(y: Any, name: str) -> NDArray[Any]:
@@ -189,6 +207,7 @@ def read_column(y: Any, name: str) -> NDArray[Any]:
         y = y.iloc[:, 0] if isinstance(y, pd.DataFrame) else np.asarray(y)[:, 0]
     elif len(shape) != 1:
         raise ValueError(f"{name} must have one dimension, one label for each row, got shape {shape}")
+    check_mask(y, name)
     read_labels(y, name)  # before numpy turns a missing one among strings into the string "nan"
     return np.array(y)
 

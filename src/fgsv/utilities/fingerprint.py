@@ -10,12 +10,14 @@ from __future__ import annotations
 import copyreg
 import hashlib
 import inspect
+import operator
 import random
 import sys
 import sysconfig
 from collections.abc import Mapping
 from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from itertools import pairwise
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -91,7 +93,7 @@ class _Content:
         elif isinstance(part, type):
             self._class(part)
         elif hasattr(part, "get_params"):
-            self.add(["estimator", type(part), _changed_parameters(part)])
+            self.add(["estimator", type(part), self._changed_parameters(part)])
         elif isinstance(part, partial):
             self.add(["partial", part.func, part.args, part.keywords])
         elif hasattr(part, "_score_func"):  # what sklearn.metrics.make_scorer returns
@@ -113,6 +115,13 @@ class _Content:
             return
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         self._bytes(f"array {array.dtype.str} {array.shape}", array.tobytes())
+
+    def _changed_parameters(self, estimator: Any) -> dict[str, Any]:
+        """Return the parameters that differ from their defaults; the defaults change with scikit-learn's version."""
+        defaults = {name: item.default for name, item in inspect.signature(type(estimator)).parameters.items()}
+        same = _is_same if self._sees_code else operator.is_  # 0.1.0 told apart equal numbers
+        parameters = estimator.get_params(deep=False)
+        return {name: value for name, value in parameters.items() if not same(value, defaults.get(name, inspect))}
 
     def _function(self, function: FunctionType) -> None:
         if not self._sees_code:
@@ -283,11 +292,9 @@ def _version(package: str) -> str:
         return version(names[0]) if names else ""
 
 
-def _changed_parameters(estimator: Any) -> dict[str, Any]:
-    """Return the parameters that differ from their defaults; the defaults change with scikit-learn's version."""
-    defaults = {name: item.default for name, item in inspect.signature(type(estimator)).parameters.items()}
-    parameters = estimator.get_params(deep=False)
-    return {name: value for name, value in parameters.items() if value is not defaults.get(name, inspect)}
+def _is_same(value: Any, default: Any) -> bool:
+    """Say whether a parameter has its default, written out or read from a file; of objects, only the same one."""
+    return value is default or (isinstance(value, int | float | str) and repr(value) == repr(default))
 
 
 def _plain(value: Any) -> Any:
@@ -304,9 +311,12 @@ def row_digests(X: Any, labels: np.ndarray[Any, Any], units: list[np.ndarray[Any
     if scipy.sparse.issparse(X):
         sorted_rows = X.tocsr().copy()
         sorted_rows.sum_duplicates()
-        lists = [sorted_rows[row : row + 1] for row in range(n)]
-        rows = [each.indices.astype("<i8").tobytes() + _cells(each.data).tobytes() for each in lists]
-        whole = [row + label.tobytes() for row, label in zip(rows, label_bytes, strict=True)]
+        places, cells = sorted_rows.indices.astype("<i8"), _cells(sorted_rows.data)
+        rows = [slice(*ends) for ends in pairwise(sorted_rows.indptr.tolist()[: n + 1])]
+        whole = [
+            places[row].tobytes() + cells[row].tobytes() + label.tobytes()
+            for row, label in zip(rows, label_bytes, strict=True)
+        ]
     else:
         columns = [X.iloc[:, j] for j in range(X.shape[1])] if isinstance(X, pd.DataFrame) else [X.reshape(n, -1)]
         table = np.concatenate([*map(_cells, map(np.asarray, columns)), label_bytes], axis=1)
@@ -320,9 +330,13 @@ def _cells(column: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Return the (n, w) bytes of n cells, or of n rows of cells; those of a cell do not depend on the others."""
     if column.dtype.kind not in "biufcmM":
         cells = column.reshape(-1)
-        words = cells if column.dtype.kind in "SU" else np.array([repr(_plain(value)) for value in cells])
+        # objects: an array of text would be as wide in every cell as in its longest
+        words = (
+            cells if column.dtype.kind in "SU" else np.array([repr(_plain(value)) for value in cells], dtype=object)
+        )
         distinct, places = np.unique(words, return_inverse=True)
         digests = b"".join(hashlib.sha256(str(word).encode()).digest()[:16] for word in distinct.tolist())
         column = np.frombuffer(digests, np.uint8).reshape(-1, 16)[places.reshape(-1)].reshape(len(column), -1)
     column = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
-    return column.view(np.uint8).reshape(len(column), -1)
+    width = column.itemsize * (column.size // max(len(column), 1))
+    return column.view(np.uint8).reshape(len(column), width)

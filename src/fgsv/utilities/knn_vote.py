@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fgsv.coalitions import Coalitions
 from fgsv.types import Floats, Ints
 from fgsv.utilities.batched.neighbours import Neighbours, neighbours
-from fgsv.utilities.data import Data, read_column
+from fgsv.utilities.data import Data, check_mask, classes_of, read_column
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.row_sets import Units, slices
 
@@ -47,7 +47,7 @@ class KNNVote:
     regression: bool = False
 
     def __post_init__(self) -> None:
-        tables = {"X": np.asarray(self.X, dtype=float), "X_test": np.asarray(self.X_test, dtype=float)}
+        tables = {"X": _as_floats(self.X, "X"), "X_test": _as_floats(self.X_test, "X_test")}
         columns = {"y": read_column(self.y, "y"), "y_test": read_column(self.y_test, "y_test")}
         for name, table in tables.items():
             if table.ndim != 2 or not len(table):
@@ -61,9 +61,11 @@ class KNNVote:
             raise ValueError(f"X has {tables['X'].shape[1]} columns, but X_test has {tables['X_test'].shape[1]}")
         if self.n_neighbors < 1:
             raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
+        if not self.regression:
+            classes_of(columns["y"], columns["y_test"])
         for name, array in {**tables, **columns}.items():
             if self.regression and name.startswith("y"):
-                array = array.astype(float)
+                array = _as_floats(array, name)
                 if not np.isfinite(array).all():
                     raise ValueError(f"{name} has missing or infinite numbers")
             object.__setattr__(self, name, array)
@@ -89,7 +91,7 @@ class KNNVote:
         """The labels of y and y_test as numbers: positions of classes, or differences from the mean of y."""
         if self.regression:
             return self.y - self.y.mean(), self.y_test - self.y.mean()
-        classes = np.unique(np.concatenate([self.y, self.y_test]))
+        classes = classes_of(self.y, self.y_test)
         return np.searchsorted(classes, self.y), np.searchsorted(classes, self.y_test)
 
     @cached_property
@@ -145,6 +147,14 @@ class KNNVote:
             else:
                 total[order] += _vote_values((y[order] == truth).astype(float), self.n_neighbors)
         return total / len(y_test)
+
+
+def _as_floats(array: Any, name: str) -> Floats:
+    check_mask(array, name)
+    try:
+        return np.asarray(array, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a dense array of numbers, got {type(array).__name__}") from None
 
 
 def _vote_values(votes: Floats, k: int) -> Floats:

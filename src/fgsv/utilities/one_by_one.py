@@ -40,7 +40,7 @@ class OneByOne:
         model = _with_neighbours(clone(self.model), len(rows))
         if self.seeds is not None:
             model.set_params(**dict.fromkeys(seed_parameters(model), self.seeds.of(rows)))
-        labels = self.data.labels[rows]
+        labels = self.data.labels_of(rows)
         try:
             model.fit(take_rows(self.data.X, rows), labels)
         except ValueError as error:
@@ -59,13 +59,13 @@ class OneByOne:
 
     def unfitted(self, sets: RowSets) -> Masks:
         """Return whether the one set of a chunk has one class, and the model needs two."""
-        one_class = self.data.n_classes > 0 and len(np.unique(self.data.labels[sets.explicit().listed])) == 1
+        one_class = self.data.n_classes > 0 and len(np.unique(self.data.y[sets.explicit().listed])) == 1
         return np.array([one_class and self._needs_two_classes])
 
     @cached_property
     def _needs_two_classes(self) -> bool:
         """Whether a few rows of one class are refused; one fit, since the answer is the same for all of them."""
-        rows = np.flatnonzero(self.data.labels == self.data.labels[0])[:_PROBED]
+        rows = np.flatnonzero(self.data.y == self.data.y[0])[:_PROBED]
         few = RowSets(self.data.n_rows, rows, np.array([0, len(rows)]), np.zeros(1, dtype=bool))
         try:
             return not self.predict(few, frozenset()).fitted[0]

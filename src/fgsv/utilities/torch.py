@@ -275,6 +275,8 @@ def torch_utility(
         def choose(
             start: torch.nn.Module, data: Data, scored: Sequence[Output], _: int, own_seed: int = own_seed
         ) -> tuple[Learner, str, Any]:
+            if not data.is_dense:
+                raise ValueError("torch_utility needs X to be a dense array of numbers")
             # Fingerprints contain these losses by module, name and code: to edit them is to lose existing ledgers.
             chosen_loss = loss or (_cross_entropies if data.n_classes else _squares)
             module = deepcopy(start).to(where).train()

@@ -61,8 +61,9 @@ def training_plan(masks: Masks, orders: Ints, batch: int, steps: int | None = No
     valid = (places < sizes[:, None]) & (times < taken)[:, :, None]
     samples = np.empty(places.shape, dtype=np.int64)
     for epoch, order in enumerate(orders):
-        # samples of the coalition first, in the order of the epoch
-        members = order[np.argsort(~masks[:, order], axis=1, kind="stable")]
         step, row = np.nonzero(epochs == epoch)
-        samples[step, row] = members[row[:, None], np.minimum(places[step, row], n - 1)]
+        some, position = np.unique(row, return_inverse=True)  # large coalitions are in few of the epochs
+        # samples of the coalition first, in the order of the epoch
+        members = order[np.argsort(~masks[some][:, order], axis=1, kind="stable")]
+        samples[step, row] = members[position[:, None], np.minimum(places[step, row], n - 1)]
     return TrainingPlan(taken, samples, epochs, valid)

@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fgsv.types import Floats
+from fgsv.types import Floats, Masks
 from fgsv.utilities.data import Data
 from fgsv.utilities.row_sets import RowSets
 from fgsv.utilities.scores import Need, Predictions
 
+WEAK = 1e-10
+"""A penalty below this part of the features' squares: fewer than six of its digits are left in a sum with them."""
 PIECE = 1024
 """Rows of each set that are gathered at a time, few enough to stay in the cache until they are added up."""
 
@@ -34,7 +36,7 @@ class Linear:
     penalty: float
     intercept: bool
     cutoff: float
-    """Without a penalty, singular values below this times the largest one count as zero."""
+    """Singular values of rows below this times the largest one count as zero."""
     standardised: bool = False
     """Whether features are divided by their standard deviation in the set, as StandardScaler does before the fit."""
 
@@ -51,9 +53,29 @@ class Linear:
         """Fit every set and predict the test points: (m, t)."""
         moments = self._moments(sets)
         moments[sets.inverted] = self.total - moments[sets.inverted]
-        coefficients = self._ridge(moments) if self.penalty else self._least_squares(moments, sets)
+        coefficients = self._coefficients(moments, sets)
         values = coefficients @ self.X_test.T + self.y_mean
         return Predictions(np.ones(len(sets), dtype=bool), values=values)
+
+    def _coefficients(self, moments: Floats, sets: RowSets) -> Floats:
+        """Return (m, 1 + p) constants and slopes, of least norm where nothing else decides between them.
+
+        In a small set the penalty may be all that does: where moments would lose it, the rows are solved for.
+        """
+        if not self.penalty:
+            return self._least_squares(moments, sets)
+        squares = np.diagonal(moments[:, 1:-1, 1:-1], axis1=1, axis2=2).max(axis=1, initial=0)
+        lost = (self.penalty < WEAK * squares) & self._is_small(moments) & (not self.standardised)
+        if not lost.any():
+            return self._ridge(moments)
+        coefficients = np.empty((len(sets), self.design.shape[1] - 1))
+        coefficients[lost] = self._least_squares(moments[lost], sets.take(lost))
+        coefficients[~lost] = self._ridge(moments[~lost])
+        return coefficients
+
+    def _is_small(self, moments: Floats) -> Masks:
+        """Return (m,) whether a set has so few rows that the moments may be singular."""
+        return np.asarray(moments[:, 0, 0] <= 2 * (moments.shape[1] - 1))
 
     def _moments(self, sets: RowSets) -> Floats:
         """Return (m, p + 2, p + 2) sums of z z' over the listed rows."""
@@ -100,7 +122,7 @@ class Linear:
         means = moments[:, 0, 1:] / counts[:, None] * self.intercept
         centred = moments[:, 1:, 1:] - counts[:, None, None] * means[:, :, None] * means[:, None, :]
         slopes = np.zeros((len(sets), centred.shape[1] - 1))
-        small = counts <= 2 * centred.shape[1]
+        small = self._is_small(moments)
         if small.any():
             slopes[small] = self._from_rows(sets.take(small), means[small])
         if not small.all():
@@ -130,6 +152,9 @@ class Linear:
         rows = np.take(self.design, members, axis=0)
         present = rows[:, :, :1] if self.intercept else 0.0
         rows = rows[:, :, 1:] - present * means[:, None, :]
+        if self.penalty:  # the penalty is a row for each feature, with a target of zero
+            penalties = np.sqrt(self.penalty) * np.eye(rows.shape[2])[:-1]
+            rows = np.concatenate([rows, np.broadcast_to(penalties, (len(rows), *penalties.shape))], axis=1)
         inverse = np.linalg.pinv(rows[:, :, :-1], rcond=self.cutoff)
         return np.asarray((inverse @ rows[:, :, -1:])[:, :, 0])
 
@@ -155,6 +180,6 @@ def twin(model: Any, data: Data, *, standardised: bool = False) -> Linear | str:
         y_mean,
         float(penalty),
         bool(model.fit_intercept),
-        float(getattr(model, "tol", np.finfo(float).eps)),
+        float(getattr(model, "tol", np.finfo(float).eps)) if not penalty else np.finfo(float).eps,
         standardised,
     )

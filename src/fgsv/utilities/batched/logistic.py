@@ -310,7 +310,7 @@ def two_class_predictions(fitted: Masks, margins: Floats, needs: frozenset[Need]
 def _not_converged(n_left: int) -> str:
     return (
         f"logistic regression: {n_left} coalitions did not converge in {MAX_STEPS} Newton steps: "
-        "use a stronger penalty, a smaller C"
+        "scale the features, or use a stronger penalty, a smaller C"
     )
 
 
@@ -334,7 +334,8 @@ def twin(model: Any, data: Data, *, standardised: bool = False) -> Logistic | st
     known = X[: data.n_rows]
     shift = known.mean(axis=0) if model.fit_intercept else np.zeros(X.shape[1])
     scale = known.std(axis=0)
-    scale[scale == 0] = 1
+    # of a feature that does not vary, what is left is rounding error, by which nothing must be divided
+    scale[scale <= len(known) * np.finfo(float).eps * np.abs(known.mean(axis=0))] = 1
     constant = [(np.ones((len(X), 1)), np.ones((len(X_test), 1)))] if model.fit_intercept else []
     design = np.concatenate([*(a for a, _ in constant), (X - shift) / scale], axis=1)
     test = np.concatenate([*(b for _, b in constant), (X_test - shift) / scale], axis=1)

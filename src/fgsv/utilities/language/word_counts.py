@@ -72,7 +72,7 @@ class NGram:
     def __call__(self, masks: Masks) -> Floats:
         """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,), or (m, q) for several outputs."""
         values = np.empty((len(masks), self.n_outputs))
-        step = max(1, CHUNK_CELLS // max(len(level.context_of) for level in self.levels))
+        step = max(1, CHUNK_CELLS // max(masks.shape[1] // 8, *(len(level.context_of) for level in self.levels)))
         for start in range(0, len(masks), step):
             values[start : start + step] = self._evaluate(masks[start : start + step])
         return values[:, 0] if self.n_outputs == 1 else values
@@ -124,6 +124,8 @@ def ngram(
     """
     players, domains = read_documents(documents), read_tests(tests)
     _check(order, per, trust, prior)
+    if isinstance(base, str) or not all(isinstance(text, str) for text in base):
+        raise TypeError("base must be a list of texts")
     texts = [[words_of(text) for text in texts] for texts in [*players, *([list(base)] if base else [])]]
     prompts = [[(words_of(prompt), words_of(answer)) for prompt, answer in each] for each in domains.values()]
     for number, each in enumerate(texts):
