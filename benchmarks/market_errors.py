@@ -21,9 +21,9 @@ from fgsv.experiments.repeats import run_all
 OLD_LENGTH = 1500
 PARTS = 0.05, 0.2
 """New evaluations over those of the old run."""
-MOVING = (3, 17, 40)
+MOVING, JOINING = (3, 17, 40), (8, 29, 51)
 GAMES = "ridge", "neighbours", "logistic", "unanimity"
-SHIFTS = "three leave", "three join", "a fifth leaves", "three of 300 leave"
+SHIFTS = "three leave", "three join", "three leave and three join", "a fifth leaves", "three of 300 leave"
 TRUTH_RUNS, TRUTH_LENGTH = 8, 50_000
 
 
@@ -31,6 +31,8 @@ def players_of(shift: str) -> tuple[int, np.ndarray, np.ndarray]:
     """Return of how many players a game is part, those that it has before, and after."""
     n = 300 if "300" in shift else 60
     everyone = np.arange(n)
+    if "and" in shift:
+        return n, np.setdiff1d(everyone, JOINING), np.setdiff1d(everyone, MOVING)
     fewer = everyone[everyone % 5 > 0] if "fifth" in shift else np.setdiff1d(everyone, MOVING)
     return (n, fewer, everyone) if "join" in shift else (n, everyone, fewer)
 
@@ -140,8 +142,13 @@ def measure(task: Task) -> list[tuple[str, str, int, str, int, float, float, flo
 
 
 def _dynamic(task: Task) -> Iterator[tuple[str, int, np.ndarray]]:
-    """Yield the values of the new game by the methods of Dynamic Shapley, where the new evaluations suffice."""
+    """Yield the values of the new game by the methods of Dynamic Shapley, where the new evaluations suffice.
+
+    They are for players who leave or join, not for both at once.
+    """
     n, before, after = players_of(task.shift)
+    if len(after) == len(before):
+        return
     leave = len(after) < len(before)
     moving = np.setxor1d(before, after).tolist()
     for budget in (new_evaluations(part) for part in PARTS):
