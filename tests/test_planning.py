@@ -79,6 +79,26 @@ def test_a_plan_is_not_as_wide_as_the_few_draws_it_rests_on():
     assert few == many
 
 
+def test_a_plan_knows_what_a_longer_run_takes_only_once():
+    found = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
+    plan = Plan.of(found, seconds=18.0, first=(20, 10.0))  # 0.1 seconds for each of the last 80, 8 before the first
+    assert plan.fixed_seconds == pytest.approx(8)
+    assert plan.seconds_for(1000) == pytest.approx(108)
+    assert plan.expected(Limits(max_seconds=58.0)) == 500
+    assert plan.expected(Limits(max_seconds=5.0)) == 0
+    assert Plan.of(found, seconds=18.0).seconds_for(1000) == pytest.approx(180)
+
+
+def test_a_plan_from_known_evaluations_lies_between_what_all_and_what_new_ones_say():
+    plan = Plan(60, 4, 100, 1.0, half_width=0.1, confidence=0.95, n_known=1500)
+    assert 0.1 * np.sqrt(100 / 400) < plan.half_width_after(400) < 0.1 * np.sqrt(1600 / 1900)
+    needed = plan.evaluations_for(0.05)
+    assert plan.half_width_after(needed) <= 0.05 < plan.half_width_after(needed - 1)
+    fresh = replace(plan, n_known=0)
+    assert fresh.half_width_after(400) == pytest.approx(0.05)
+    assert fresh.evaluations_for(0.05) == 400
+
+
 def test_a_plan_without_errors_expects_no_number_for_a_precision():
     plan = Plan(13, 13, 2048, 1.0, float("nan"), 0.95)
     assert plan.expected(Limits(precision=0.01)) is None

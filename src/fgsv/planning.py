@@ -15,7 +15,7 @@ import pandas as pd
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
-from fgsv.running.preparation import DEFAULT_BUDGET
+from fgsv.running.preparation import DEFAULT_BUDGET, door_to, is_open, read_players
 from fgsv.running.run import iterate
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from fgsv.tables.corpus import Opened
 
 PILOT_SECONDS = 20.0
+OF_EVALUATOR = {"n_jobs", "batch_size", "ledger", "start", "on_error", "timeout"}
 PILOT_STARTED = 66
-"""Evaluations in the pilot of a run that starts from known ones."""
+"""Evaluations in the pilot of a run that starts from known ones; more if there is time."""
 BUDGETS_STARTED = (100, 200, 500)
 BUDGETS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
@@ -38,7 +39,8 @@ class Plan:
     """What a run costs and how precise it will be, extrapolated from its first evaluations.
 
     The half-width of a share falls with the square root of the evaluations; the default method usually does
-    better, because it learns as it goes. Seconds are measured on this machine.
+    better, because it learns as it goes. Those that were known before count where they still apply, and elsewhere
+    only new ones do: a run that starts from some is expected half way between. Seconds are measured on this machine.
     """
 
     n_players: int
@@ -56,15 +58,22 @@ class Plan:
     """Evaluations that were known before the pilot: they narrow the intervals and cost nothing."""
     start: str = ""
     """What it started from, in words."""
+    fixed_seconds: float = 0.0
+    """Seconds of the pilot that a longer run takes only once: to start workers, and to learn what was known."""
 
     @classmethod
-    def of(cls, valuation: Valuation, seconds: float, confidence: float = 0.95) -> Plan:
+    def of(
+        cls, valuation: Valuation, seconds: float, confidence: float = 0.95, first: tuple[int, float] = (0, 0.0)
+    ) -> Plan:
         """Return the plan extrapolated from the first part of a run, which took `seconds`.
 
-        The intervals of a pilot are also wide because its errors rest on few draws. Those of a longer run do not.
+        `first` are the evaluations and the seconds of its first round: what later ones take tells what is fixed. The
+        intervals of a pilot are also wide because its errors rest on few draws. Those of a longer run do not.
         """
         bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
         half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
+        later = valuation.n_evaluations - first[0]
+        each = (seconds - first[1]) / later if later > 0 else seconds
         return cls(
             valuation.partition.n_players,
             valuation.partition.n_groups,
@@ -75,6 +84,7 @@ class Plan:
             valuation.exact,
             dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
             valuation.n_known,
+            fixed_seconds=max(0.0, seconds - each * valuation.n_evaluations),
         )
 
     def half_width_after(self, budget: int) -> float:
@@ -84,27 +94,33 @@ class Plan:
         return self._narrowed(self.half_width, budget)
 
     def _narrowed(self, half_width: float, budget: int) -> float:
-        return half_width * math.sqrt((self.n_evaluations + self.n_known) / (budget + self.n_known))
+        n, known = self.n_evaluations, self.n_known
+        return half_width * ((n + known) / (budget + known) * n / budget) ** 0.25
 
     def evaluations_for(self, precision: float) -> int:
         """Return the expected evaluations for a half-width of `precision`."""
         check_precision(precision)
         if not math.isfinite(self.half_width):
             raise ValueError("the method of this plan does not tell its errors: use the default method")
-        all_of_them = (self.n_evaluations + self.n_known) * (self.half_width / precision) ** 2
-        return max(self.n_evaluations, int(np.ceil(all_of_them)) - self.n_known)
+        n, known = self.n_evaluations, self.n_known
+        product = n * (n + known) * (self.half_width / precision) ** 4  # b (b + known) for the b to find
+        return max(n, math.ceil((math.sqrt(known**2 + 4 * product) - known) / 2))
 
     def seconds_for(self, budget: int) -> float:
         """Return the expected seconds for this many evaluations."""
-        return self.seconds * budget / max(self.n_evaluations, 1)
+        return self.fixed_seconds + self._seconds_each * budget
+
+    @property
+    def _seconds_each(self) -> float:
+        return (self.seconds - self.fixed_seconds) / max(self.n_evaluations, 1)
 
     def expected(self, limits: Limits) -> int | None:
         """Return the expected evaluations of a run with these limits; None without limits."""
         counts = [] if limits.budget is None else [limits.budget]
         if limits.precision is not None and math.isfinite(self.half_width):
             counts.append(self.evaluations_for(limits.precision))
-        if limits.max_seconds is not None and self.seconds > 0:
-            counts.append(int(self.n_evaluations * limits.max_seconds / self.seconds))
+        if limits.max_seconds is not None and self._seconds_each > 0:
+            counts.append(max(0, int((limits.max_seconds - self.fixed_seconds) / self._seconds_each)))
         return min(counts, default=None)
 
     def to_frame(self) -> pd.DataFrame:
@@ -201,13 +217,18 @@ def plan(
     `fgsv.value`. A run with the same seed begins with the same evaluations.
     """
     check_confidence(confidence)
-    start = time.monotonic()
-    if options.get("start") or getattr(game, "known", None):
-        pilot = min(pilot, PILOT_STARTED)
-    for valuation in iterate(game, groups, budget=pilot, seed=seed, **options):  # noqa: B007
-        if time.monotonic() - start >= PILOT_SECONDS:
-            break
-    return Plan.of(valuation, time.monotonic() - start, confidence)
+    read, partition = read_players(game, groups)
+    door, opened = door_to(game, read, **{name: options.pop(name) for name in OF_EVALUATOR & options.keys()})
+    start, before, first = time.monotonic(), door.evaluator.calls.seconds, None
+    with opened:
+        enough = PILOT_STARTED if door.evaluator.known else pilot
+        for valuation in iterate(door, partition, budget=pilot, seed=seed, **options):
+            seconds = time.monotonic() - start
+            first = first or (valuation.n_evaluations, seconds)
+            evaluating = (door.evaluator.calls.seconds - before) / door.evaluator.n_workers
+            if (seconds if valuation.n_evaluations >= enough else evaluating) >= PILOT_SECONDS:
+                break
+    return Plan.of(valuation, seconds, confidence, first or (0, 0.0))
 
 
 def plan_table(
@@ -256,22 +277,24 @@ def value_with_plan(
     if getattr(game, "known", None):
         pilot = min(pilot, PILOT_STARTED)
     history: list[HistoryPoint] = []
-    start = time.monotonic()
+    start, first = time.monotonic(), (0, 0.0)
+    evaluator: Evaluator | None = game.evaluator if is_open(game) else None
     valuation: Valuation | None = None
-    planned: Plan | None = None
     announced = False
     rounds = iterate(game, groups, confidence=confidence, **vars(limits), **options)
     try:
         for valuation in rounds:
             seconds = time.monotonic() - start
-            shown = _plan(shown_as(valuation), seconds, confidence)
+            first = first if first[0] else (valuation.n_evaluations, seconds)
+            shown = _plan(shown_as(valuation), seconds, confidence, first)
             half_width = math.nan if shown is None else shown.half_width
             history.append(HistoryPoint(valuation.n_evaluations, half_width if math.isfinite(half_width) else None))
             ready = valuation.n_evaluations >= pilot and (shown is None or not math.isnan(half_width))
-            if not announced and (ready or seconds > PILOT_SECONDS):
-                planned, announced = shown, True
-                watcher.planned(planned)
-            expected = limits.budget if planned is None else planned.expected(limits)
+            evaluating = seconds if evaluator is None else evaluator.calls.seconds / evaluator.n_workers
+            if not announced and (ready or evaluating > PILOT_SECONDS):
+                announced = True
+                watcher.planned(shown)
+            expected = shown.expected(limits) if announced and shown is not None else limits.budget
             watcher.after_round(valuation, half_width, expected)
     except KeyboardInterrupt:
         if valuation is None or not valuation.is_estimate:
@@ -281,9 +304,9 @@ def value_with_plan(
     return valuation, _thinned(history)
 
 
-def _plan(valuation: Valuation, seconds: float, confidence: float) -> Plan | None:
+def _plan(valuation: Valuation, seconds: float, confidence: float, first: tuple[int, float]) -> Plan | None:
     try:
-        return Plan.of(valuation, seconds, confidence)
+        return Plan.of(valuation, seconds, confidence, first)
     except ValueError:  # nothing to share
         return None
 
