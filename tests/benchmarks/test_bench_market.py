@@ -68,5 +68,7 @@ def test_the_table_has_ratios_of_errors():
 def test_who_is_there_before_and_after():
     for shift in market_errors.SHIFTS:
         n, before, after = market_errors.players_of(shift)
-        assert len(np.setxor1d(before, after)) == (12 if "fifth" in shift else 3)
-        assert max(len(before), len(after)) == n
+        moving = 12 if "fifth" in shift else 3
+        assert len(np.setdiff1d(before, after)) == ("leave" in shift) * moving
+        assert len(np.setdiff1d(after, before)) == ("join" in shift) * moving
+        assert len(np.union1d(before, after)) == n

@@ -84,7 +84,7 @@ class Opening:
 
     The draws of an epoch correct what the process predicts from everything known (`correction.correct`). Epochs are
     combined with weights that depend on counts alone, so that the estimate is unbiased. In the first epochs there are
-    few or no earlier utilities to fit the process to: there each quarter of the draws is corrected by a process that
+    few or no earlier utilities to fit the process to: there each part of the draws is corrected by a process that
     is fitted to everything else. The first one draws pairs of complements.
 
     With `plug_in` values are what the process predicts. Then some coalitions are chosen by what was learned from the

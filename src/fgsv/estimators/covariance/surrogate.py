@@ -125,7 +125,7 @@ class SetKernel:
         log_factorial = gammaln(np.arange(n + 1) + 1.0)
         inner = t % n > 0
         at = t * inner - 1
-        by_member = 1 / np.where(t_here * left > 0, t_here * left, np.inf)
+        by_member = np.where(t_here * left > 0, t_here * left, np.inf)[:, 0]
         covariance, mean = np.zeros((2, min(n_here, n - 1), n_here + 1))
         for s in range(1, len(mean) + 1):
             centre = s * t_here / n_here
@@ -143,7 +143,9 @@ class SetKernel:
             a = self.c[s - 1] * self.c[at] - self.d[s - 1] * self.d[at]
             k = np.exp(log_p) * counted / ((a - z) * self.g[s - 1] * self.g[at])
             mean[s - 1] = k.sum(axis=1)
-            covariance[s - 1] = (k * (overlap * n_here - s * t_here) * by_member).sum(axis=1)
+            scale = np.sqrt(np.maximum(s * (n_here - s) * t_here * left, 1))
+            correlation = (k * ((overlap * n_here - s * t_here) / scale)).sum(axis=1)
+            covariance[s - 1] = correlation * np.sqrt(s * (n_here - s) / by_member)
         return covariance, mean
 
 
