@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.estimators.covariance import newcomers, opening
-from fgsv.estimators.covariance.correction import COUPLING, Target, _with_mates, inverse_root
+from fgsv.estimators.covariance import beginning, newcomers, opening
+from fgsv.estimators.covariance.companies import Companies
+from fgsv.estimators.covariance.correction import COUPLING, Target, companies
 from fgsv.estimators.covariance.design import Cells, Law, Sampler
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.opening import Opening
@@ -28,7 +29,8 @@ TWICE = Cells(np.array([2, 0, 0, 1, 0, 1, 0]))
 
 def bases_of(masks, cells):
     rows = 2 + np.arange(len(masks))
-    return Bases(Process.default(N), masks, np.eye(len(masks)), rows, cells.of(masks), masks, np.ones(len(masks)))
+    inverse, c = np.eye(len(masks)), np.ones(len(masks))
+    return Bases(Process.default(N), masks, 0, inverse, rows, cells.of(masks), masks, c)
 
 
 def test_a_draw_made_of_a_base_is_uniform_in_its_cell():
@@ -76,36 +78,42 @@ def test_what_is_added_is_the_mean_of_what_is_subtracted(semivalue):
     i = int(np.flatnonzero(np.isin(TWICE.of(TWICE.bases(larger)), bases.cell))[7])
     rows = np.flatnonzero(bases.cell == TWICE.of(TWICE.bases(larger[i : i + 1]))[0])
     made = (larger[i] & ~TWICE.bases(larger[i : i + 1])[0]) | bases.masks[rows]
-    with_base = bases.subtracted(x, made, bases.rows[rows], target.coefficients(made), target.weights, TWICE)
+    with_base = bases.subtracted(x, made, rows, target.coefficients(made), target.weights, TWICE)
     np.testing.assert_allclose(with_base.mean(axis=0), each[i], atol=1e-12)
 
 
-def test_a_draw_and_its_base_are_left_out_together():
-    """Against a process that never knew the two."""
+def test_who_is_of_one_company_is_left_out_together():
+    """Against a process that never knew them."""
     rng, process = np.random.default_rng(2), Process.default(N)
     masks = EVERYTHING[rng.permutation(2**N)[:20]]
-    values = rng.normal(size=(20, 1))
-    root, own = inverse_root(process, masks)
-    mates = np.full(20, -1)
-    mates[[3, 11]] = 11, 3
-    residuals, taken_out = _with_mates(root, root.T @ (root @ values), np.array([3, 5]), 1, mates)
+    values = rng.normal(size=(20, 2))
+    root, own = process.inverse_root(masks)
     solved = root.T @ (root @ values)
-    expected = np.zeros((20, 1))
-    for row, without in ((3, [3, 11]), (5, [5])):
+    companies = Companies.linked(20, [(np.array([11, 8]), np.array([3, 17])), (np.array([14]), np.array([11]))])
+    residuals, taken_out = companies.left_out(root, solved, np.array([3, 5, 8]), np.array([[3, 14], [5, 5], [17, 8]]))
+    expected = np.zeros((20, 2))
+    for i, (rows, without) in enumerate((([3, 14], [3, 11, 14]), ([5, 5], [5]), ([17, 8], [8, 17]))):
         others = np.delete(np.arange(20), without)
         matrix = process.covariance(masks[others], masks[others]) + np.diag(own[others])
         loads = np.linalg.solve(matrix, values[others])
-        residual = values[row] - process.covariance(masks[[row]], masks[others]) @ loads
-        np.testing.assert_allclose(residuals[0 if row == 3 else 1], residual[0], atol=1e-7)
+        residual = values[rows] - process.covariance(masks[rows], masks[others]) @ loads
+        np.testing.assert_allclose(residuals[i], residual, atol=1e-7)
         expected += solved
         expected[others] -= loads
     np.testing.assert_allclose(taken_out, expected, atol=1e-6)
 
 
+def test_parts_keep_companies_together_and_spread_the_last_draws():
+    companies = Companies.linked(12, [(np.array([8, 9, 10]), np.array([0, 1, 11]))])
+    parts = companies.folds(np.array([11, 0, 1, 2, 3, 4, 5, 8, 9, 10]), np.arange(12) < 3, 2)
+    assert [part.tolist() for part in parts] == [[1, 2, 3, 5, 9], [11, 0, 4, 8, 10]]
+
+
 @pytest.fixture
 def small(monkeypatch):
-    """Cells of few coalitions have bases too, and fits are quick."""
+    """Cells of few coalitions have bases and partners too, and fits are quick."""
     monkeypatch.setattr(newcomers, "RARE", 0.2)
+    monkeypatch.setattr(beginning, "PLENTY", 20)
     monkeypatch.setattr(opening, "STEPS", (2, 2))
     monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
 
@@ -120,35 +128,62 @@ def market(players):
     return fgsv.Game(lambda masks: UTILITIES[masks @ bits], len(bits), frame="market", players=names)
 
 
-def opened(tmp_path):
+def begun(tmp_path, before, after):
+    """Return the opening of a run, before its first draw, and the game."""
+    march, game = tmp_path / "march.db", market(after)
+    fgsv.value(market(before), budget=60, ledger=march, progress=False)
+    ends = UTILITIES[[0, (1 << np.array(after)).sum()], None]
+    problem = Problem(len(after), ends, Partition.of([0] * len(after)), known=known(game, [march]))
+    return Opening(problem, Proxy.nothing(len(after), 1)), game
+
+
+def opened(tmp_path, before=range(2, 12), after=range(12)):
     """Return the opening of a run where two joined, after two rounds."""
-    march, after = tmp_path / "march.db", market(range(12))
-    fgsv.value(market(range(2, 12)), budget=60, ledger=march, progress=False)
-    problem = Problem(12, UTILITIES[[0, -1], None], Partition.of([0] * 12), known=known(after, [march]))
-    found = Opening(problem, Proxy.nothing(12, 1))
+    found, game = begun(tmp_path, before, after)
     for number in range(2):
         draws = found.draw(np.random.default_rng(number))
-        found.update(draws, after.function(draws.coalitions.masks())[:, None])
+        found.update(draws, game.function(draws.coalitions.masks())[:, None])
     return found
+
+
+BOTH = {"before": range(1, 12), "after": range(11)}
+"""Somebody leaves and somebody joins."""
 
 
 def test_new_draws_are_made_of_old_ones_and_move_the_estimate_by_their_influence(tmp_path, small):
     """The estimate is linear in utilities, those of bases included, which count three times."""
     found, ends = opened(tmp_path), UTILITIES[[0, -1], None]
     old = found.masks[: 2 + found.n_known]
-    mates = found._bases.mates(found.masks, found.epochs[0].first, found._cells)
-    made = np.flatnonzero(mates[len(old) :] >= 0) + len(old)
+    base_of = found._bases.base_of(found.masks, found.epochs[0].first, found._cells)
+    made = np.flatnonzero(base_of[len(old) :] >= 0) + len(old)
     assert len(made) > 8
-    np.testing.assert_array_equal(found._cells.bases(found.masks[made]), found.masks[mates[made]])
-    assert may_be_bases(old[2:], found._cells)[mates[made] - 2].all()
+    np.testing.assert_array_equal(found._cells.bases(found.masks[made]), found.masks[base_of[made]])
+    assert may_be_bases(old[2:], found._cells)[base_of[made] - 2].all()
     values = found.estimate().values
     for _, fold in found._processes[0][2]:
-        assert np.isin(mates[fold][mates[fold] >= 0], fold).all()
-    _what_a_fold_subtracts_depends_on_others(found, mates)
+        assert np.isin(base_of[fold][base_of[fold] >= 0], fold).all()
+    _what_a_fold_subtracts_depends_on_others(found, base_of)
     partition = Partition.of(np.arange(12) % 4)
     beyond = found._beyond(found.epochs[0].beta)[2:, 0]
     expected = found.influence(partition).T @ beyond + np.diff(ends, axis=0)[0, 0] * partition.sizes / 12
     np.testing.assert_allclose(partition.sums(values)[:, 0], expected, atol=1e-9)
+
+
+def test_new_draws_are_made_of_old_ones_with_players_who_left(tmp_path, small):
+    """Their companies have an earlier draw, its partner and what a newcomer was added to."""
+    found, n = opened(tmp_path, **BOTH), 11
+    base_of = found._bases.base_of(found.masks, found.epochs[0].first, found._cells)
+    made = np.flatnonzero(base_of >= found.n_evaluations)
+    related = found._related[base_of[made] - found.n_evaluations]
+    assert len(made) > 3
+    assert related[:, n:].all()
+    np.testing.assert_array_equal(found._cells.bases(found.masks[made]), related[:, :n])
+    found.estimate()
+    law, first, m = found.epochs[0].law, found.epochs[0].first, found.n_evaluations + len(found._related)
+    together = companies(law, first, found.masks, m, found._partners, base_of)
+    assert (together.members >= 0).sum(axis=1).max() == 3
+    for _, fold in found._processes[0][2]:
+        assert np.isin(np.flatnonzero(np.isin(together.of, together.of[fold])), fold).all()
 
 
 def test_before_any_draw_is_made_of_an_old_one(tmp_path, small):
@@ -159,58 +194,62 @@ def test_before_any_draw_is_made_of_an_old_one(tmp_path, small):
     np.testing.assert_array_equal(bases.c, found._bases.c)
 
 
-def test_a_draw_and_its_base_are_one_term_of_the_error(tmp_path, small):
+@pytest.mark.parametrize("players", [{}, BOTH], ids=["two join", "one leaves, one joins"])
+def test_a_draw_and_its_base_are_one_term_of_the_error(tmp_path, small, players):
     """Variance to expect if utilities are white noise: what is stated, against how far each utility moves values."""
-    found = opened(tmp_path)
+    found = opened(tmp_path, **players)
     found.estimate()
     number, rows, processes, bases = found._processes[0]
     bases = [replace(each, c=np.ones(len(each.c))) for each in bases]
-    correction = found._correct(number, rows, np.eye(len(rows))[:, 2:], processes, bases)
-    every = (np.arange(1, 2**12 - 1)[:, None] >> np.arange(12)) & 1 == 1
+    known_now = len(rows) + len(found._related)
+    correction = found._correct(number, rows, np.eye(known_now)[:, 2:], processes, bases)
+    n = found.masks.shape[1]
+    every = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1 == 1
     true, drawn = (
         found._target.coefficients(masks) / found._cells.of_size[found._cells.of(masks), None]
         for masks in (every, found.masks[rows[2:]])
     )
+    drawn = np.pad(drawn, ((0, len(found._related)), (0, 0)))
     actual = ((correction.values.T - drawn) ** 2).sum() + (true**2).sum() - (drawn**2).sum()
     assert (correction.deviations**2).sum() / COUPLING**2 == pytest.approx(actual, rel=0.08)
 
 
-def test_what_is_subtracted_and_added_has_the_mean_zero(tmp_path, small):
+@pytest.mark.parametrize(
+    ("before", "after"), [(range(2, 12), range(12)), BOTH.values()], ids=["two join", "one leaves, one joins"]
+)
+def test_what_is_subtracted_and_added_has_the_mean_zero(tmp_path, small, before, after):
     """Over new draws, whatever the old ones are: what bases change in an estimate, again and again from one start."""
-    march, after = tmp_path / "march.db", market(range(12))
-    fgsv.value(market(range(2, 12)), budget=60, ledger=march, progress=False)
-    problem = Problem(12, UTILITIES[[0, -1], None], Partition.of([0] * 12), known=known(after, [march]))
-    start, changes = Opening(problem, Proxy.nothing(12, 1)), []
-    process = start.epochs[0].process
+    start, game = begun(tmp_path, before, after)
+    process, changes = start.epochs[0].process, []
     for seed in range(300):
         found = copy.copy(start)
         found._sampler = copy.deepcopy(start._sampler)
         draws = found.draw(np.random.default_rng(seed))
-        found.update(draws, after.function(draws.coalitions.masks())[:, None])
+        found.update(draws, game.function(draws.coalitions.masks())[:, None])
         rows, values = np.arange(found.n_evaluations), found._beyond(found.epochs[0].beta)
-        processes = [(process, rows[found.epochs[0].first :])]
+        olds = np.arange(len(rows), len(values))
+        processes = [(process, np.append(rows[found.epochs[0].first :], olds))]
         each = [found._correct(0, rows, values, processes, bases).values for bases in ([found._bases], [])]
         changes.append((each[0] - each[1])[:, 0])
     mean, error = np.mean(changes, axis=0), np.std(changes, axis=0) / np.sqrt(300)
     assert (np.abs(mean) < 4 * error).all()
 
 
-def _what_a_fold_subtracts_depends_on_others(found, mates):
+def _what_a_fold_subtracts_depends_on_others(found, base_of):
     """Utilities of its draws do not count for it, and what others are made of is not in its mean."""
     folds = [fold for _, fold in found._processes[0][2]]
     values, old = found._beyond(found.epochs[0].beta), 2 + found.n_known
-    before = found._bases.in_folds(found.masks, values, mates, folds)
-    made = next(row for row in folds[0] if row >= old and mates[row] >= 0)
+    before = found._bases.in_folds(found.masks, values, base_of, folds)
+    made = next(row for row in folds[0] if row >= old and base_of[row] >= 0)
     values[made] += 3
-    after = found._bases.in_folds(found.masks, values, mates, folds)
+    after = found._bases.in_folds(found.masks, values, base_of, folds)
     kept = [np.array_equal(a.c, b.c) for a, b in zip(before, after, strict=True)]
     assert kept == [True] + [False] * (len(folds) - 1)
     others = np.concatenate(folds[1:])
-    used = mates[others[others >= old]]
-    assert sorted(before[0].rows) == sorted(set(found._bases.rows) - set(used))
-    unused = next(row for row in found._bases.rows if mates[row] < 0)
-    mates[unused] = old - 1  # a draw of an earlier run was made of it
-    assert not any(unused in each.rows for each in found._bases.in_folds(found.masks, values, mates, folds))
+    assert sorted(before[0].rows) == sorted(set(found._bases.rows) - set(base_of[others[others >= old]]))
+    unused = next(row for row in found._bases.rows if row not in base_of)
+    base_of[old - 1] = unused  # a draw of an earlier run was made of it
+    assert not any(unused in each.rows for each in found._bases.in_folds(found.masks, values, base_of, folds))
 
 
 def test_same_bits_again_and_verified_from_the_new_ledger_alone(tmp_path, small):

@@ -105,11 +105,25 @@ class Beginning:
             [seed, len(known), 1],
         )
 
+    def candidates(self, before: int) -> Ints:
+        """Return the draws to which newcomers may be added: those in strata of their own, and in bins.
+
+        They are rows of what is known, after `before` others, and from its end if players have left.
+        """
+        binned = np.isin(self.cells.of(self._without_leavers), np.concatenate(self.bins) if self.bins else ())
+        some = np.union1d(np.arange(self.n_memos, len(self.masks)), self.sources[binned])
+        return np.append(before + some[some >= 0], some[some < 0])
+
+    @property
+    def _without_leavers(self) -> Masks:
+        """(r, n): the sources."""
+        return np.concatenate([self.masks, self.related[:, : self.cells.n]])[self.sources]
+
     def partners(self, law: Law, before: int) -> Partners:
         """Return a partner for each source of a bin, by the law of the bin; `before` rows are known before these."""
         rng = np.random.default_rng([*self.seed, 1])
         n, cells = self.cells.n, self.cells
-        here = np.concatenate([self.masks, self.related[:, :n]])[self.sources]
+        here = self._without_leavers
         seen = {row.tobytes() for row in np.packbits(self.masks, axis=1)}
         rows, masks, same = [], [], []
         for some in self.bins:

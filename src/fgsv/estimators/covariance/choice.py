@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fgsv.estimators.covariance.correction import Target, inverse_root
+from fgsv.estimators.covariance.correction import Target
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.method import OtherLaw
 from fgsv.types import Floats, Masks
@@ -35,7 +35,7 @@ def choose(
     """
     masks, weights = _candidates(target, rng)
     sizes = masks.sum(axis=1)
-    root, _ = inverse_root(process, known)
+    root, _ = process.inverse_root(known)
     # each row takes its outer product off the covariance: what is known first, then what is chosen
     explained = root @ process.covariance(known, masks)
     covariance = process.covariance(masks, masks)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky
-from scipy.linalg.lapack import dtrtri
 
 from fgsv.estimators.covariance.beginning import Partners
+from fgsv.estimators.covariance.companies import Companies
 from fgsv.estimators.covariance.design import RELATED, Cells, Law, some_of_level
 from fgsv.estimators.covariance.newcomers import Bases
 from fgsv.estimators.covariance.process import Process
@@ -84,7 +83,7 @@ def correct(
     related: Masks | None = None,
     partners: Partners | None = None,
     bases: Sequence[Bases] = (),
-    mates: Ints | None = None,
+    base_of: Ints | None = None,
 ) -> Correction | None:
     """Return the estimate from the draws of an epoch, unbiased given what came before; None if a stratum has no draw.
 
@@ -96,9 +95,9 @@ def correct(
 
     both sums over the cells of j's stratum (sizes, if nobody has joined), p_j the stratum's probability of j's cell,
     and u_j how many coalitions of this cell are not in K - j. Given the other draws T_j is uniform among these, so
-    E_j is unbiased for the stratum whatever f_-j is, and so is the mean over j. If draws come in pairs, j is a pair,
-    which follow each other: both are left out, and E_j has the mean of their two last terms. `processes` are pairs of
-    a process and the draws that it corrects: it must not know these.
+    E_j is unbiased for the stratum whatever f_-j is, and so is the mean over j. Draws that were made of each other
+    (`companies`) are left out with any of them; if they come in pairs, j is a pair, and E_j has the mean of their
+    two last terms. `processes` are pairs of a process and the draws that it corrects: it must not know these.
 
     All f_-j come from the inverse of one covariance matrix C: with a = C^-1 U, U(T_j) - f_-j(T_j) = a_j / C^-1_jj.
     What is known counts as it is: f(T) = U(T) - d_T a_T at a known T, with d_T the variance of its own part.
@@ -107,11 +106,9 @@ def correct(
     of a finite population.
 
     `related` (k, n + l) are coalitions with players who have left, whose utilities follow in `values` and teach the
-    process. In a bin j is one of the `partners`, R_j and T_j, left out together. The residual of R_j takes the place
-    of that of T_j, which need not be known; the mean of their difference comes from those that are, a random part.
-
-    `mates` (m,) are the rows of the bases of draws, and of the draws made of bases, else -1: both are left out
-    together, where either is corrected. `bases` are those of each process's draws.
+    process. In a bin j is one of the `partners`, R_j and T_j. The residual of R_j takes the place of that of T_j,
+    which need not be known; the mean of their difference comes from those that are, a random part. `bases` are those
+    of each process's draws, and `base_of` (m,) the row of the one that each draw was made of, else -1.
     """
     cells, cell = law.cells, law.cells.of(masks)
     unseen, number = cells.unseen(cells.known(masks)), cells.of_size
@@ -137,52 +134,50 @@ def correct(
     found = target.exact(masks, values[: len(masks)], cells, complete)
     everything = masks if related is None else widened(masks, related)
     weights, deviations, rows_of = target.coefficients(masks), [], []
-    mates = np.full(len(masks), -1) if mates is None else mates
+    together = companies(law, first, masks, len(values), partners, base_of)
     unpredicted = np.full_like(values[: len(masks)], np.nan)
     for turn, (process, draws) in enumerate(processes):
-        root, own = inverse_root(process, everything)
+        root, own = process.inverse_root(everything)
         solved = root.T @ (root @ values)
         without = np.zeros((len(opened), *solved.shape))  # the mean of the solutions without each draw
         for part, stratum in enumerate(opened):
             if pairing is not None and law.is_bin(stratum):
-                here, rows, without[part] = pairing.corrected(root, solved, draws, part, target, law)
+                here, rows, without[part] = pairing.corrected(root, solved, together, draws, part, target, law)
                 found += here.sum(axis=0)
             else:
                 rows = draws[draws < len(masks)]
                 rows = rows[part_of[rows] == part]
-                together = 2 if law.pairs and stratum == 0 else 1
-                residuals, taken_out = _with_mates(root, solved, rows, together, mates)
-                unpredicted[rows] = residuals
+                at_once = 2 if law.pairs and stratum == 0 else 1
+                left_out, taken_out = together.left_out(root, solved, rows, rows[:, None])
+                residuals = unpredicted[rows] = left_out[:, 0]
                 without[part] = (len(rows) * solved - taken_out) / n_drawn[part]
                 here = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[:, None, :] / n_drawn[part]
                 found += here.sum(axis=0)
                 here *= filling[rows, None, None]
-                here = here.reshape(len(rows) // together, together, *here.shape[1:]).sum(axis=1)
+                here = here.reshape(len(rows) // at_once, at_once, *here.shape[1:]).sum(axis=1)
             deviations.append(here)
             rows_of.append(rows)
         found += _player_values(process, everything, without, part_of_cell, target, cells)
-        if bases and 0 in opened:
+        if bases and base_of is not None and 0 in opened:
             mine = bases[turn]
-            end = len(masks) - (len(values) - len(mine.taught))  # of what was known before the new draws
-            x = mine.controls(np.delete(values, np.arange(end, len(masks)), axis=0))
+            x = mine.controls(mine.before(values))
             drawn = draws[draws < len(masks)]
             drawn = drawn[part_of[drawn] == 0]
-            rows = drawn[(drawn >= end) & (cell[drawn] > target.n)]
-            here = mine.subtracted(x, masks[rows], mates[rows], weights[rows], target.weights, cells)
+            rows = drawn[(drawn >= mine.n_known) & (cell[drawn] > target.n)]
+            base = mine.places(base_of[rows], len(values))
+            here = mine.subtracted(x, masks[rows], base, weights[rows], target.weights, cells)
             deviations.append(-here * (stands_for[rows] / n_drawn[0])[:, None, None])
             parts = np.where((part_of_cell == 0) & (np.arange(len(unseen)) > target.n), (unseen + 1) / number, 0.0)
             added = mine.added(parts * len(drawn) / n_drawn[0], target.weights, cells)
             deviations.append(added[:, :, None] * x[:, None, :])
-            rows_of += [rows, mine.rows]
+            rows_of += [rows, mine.rows % len(values)]
             found += sum((each.sum(axis=0) for each in deviations[-2:]), np.zeros(()))
         inside = np.flatnonzero(part_of >= 0)
         by_own = (own[: len(masks)] / number[cell])[inside, None] * without[part_of[inside], inside]
         found += weights[inside].T @ by_own
     terms = COUPLING * np.concatenate(deviations)
     if pairing is not None or bases:  # a draw may count as itself, for its partner, and by what is made of it
-        rows = np.concatenate(rows_of)
-        mate = np.append(mates, np.full(len(values) - len(masks), -1))[rows]
-        each, place = np.unique(np.where(mate >= 0, np.minimum(mate, rows), rows), return_inverse=True)
+        each, place = np.unique(together.of[np.concatenate(rows_of)], return_inverse=True)
         by_row = np.zeros((len(each), *terms.shape[1:]))
         np.add.at(by_row, place, terms)
         terms = by_row
@@ -196,6 +191,23 @@ def correct(
     precision = len(masks) ** LEARNING / float((scale * grown / law.within[sampled] / spent).sum())
     squares = _squares(cells.sizes[cell], values[: len(masks)], unpredicted)
     return Correction(found, _bundled(terms), _freedom(terms), precision, squares)
+
+
+def companies(
+    law: Law, first: int, masks: Masks, m: int, partners: Partners | None = None, base_of: Ints | None = None
+) -> Companies:
+    """Return which of m rows are left out together; see `correct` for the arguments."""
+    strata, links = law.stratum_of[law.cells.of(masks[first:])], []
+    if law.pairs:
+        paired = first + np.flatnonzero(strata == 0)
+        links.append((paired[1::2], paired[::2]))
+    if partners is not None:
+        new = first + np.flatnonzero(law.is_bin(strata))
+        links.append((new, partners.rows[partners.asked[: len(new)]] % m))
+    if base_of is not None:
+        made = np.flatnonzero(base_of >= 0)
+        links.append((made, base_of[made]))
+    return Companies.linked(m, links)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,23 +252,20 @@ class _Pairing:
         return 1 + RELATED**2 * max(0.0, self.factor - 1)
 
     def corrected(
-        self, root: Floats, solved: Floats, draws: Ints, part: int, target: Target, law: Law
+        self, root: Floats, solved: Floats, companies: Companies, draws: Ints, part: int, target: Target, law: Law
     ) -> tuple[Floats, Ints, Floats]:
         """Return what the draws of a bin correct, (p, n, q), their rows, and the mean solution without each."""
         bin = np.flatnonzero(self.part == part)
         mine = bin[np.isin(self.rows[bin] % len(solved), draws)]
-        alone, both = mine[self.evaluated[mine] < 0], mine[self.evaluated[mine] >= 0]
-        rows = self.rows % len(solved)
-        pairs = np.stack([rows[both], self.evaluated[both]], axis=1).reshape(-1)
-        left_out = [_left_out(root, solved, rows[alone], 1), _left_out(root, solved, pairs, 2)]
-        taken_out = root.T @ (root[:, np.concatenate([rows[alone], pairs])] @ np.concatenate(left_out))
-        old, new = left_out[1][::2], left_out[1][1::2]
-        residuals = np.concatenate([left_out[0], old + self.factor * (new - old)])
-        order = np.concatenate([alone, both])
-        cell, cells = self.cell[order], law.cells
+        rows = self.rows[mine] % len(solved)
+        both = np.stack([rows, np.where(self.evaluated[mine] >= 0, self.evaluated[mine], rows)], axis=1)
+        left_out, taken_out = companies.left_out(root, solved, rows, both)
+        old, new = left_out[:, 0], left_out[:, 1]
+        residuals = old + self.factor * (new - old)
+        cell, cells = self.cell[mine], law.cells
         share = cells.counts[cell] / cells.of_size[cell] / law.within[cell] / len(bin)
-        terms = (share[:, None] * target.coefficients(self.masks[order]))[:, :, None] * residuals[:, None, :]
-        return terms, rows[order], (len(mine) * solved - taken_out) / len(bin)
+        terms = (share[:, None] * target.coefficients(self.masks[mine]))[:, :, None] * residuals[:, None, :]
+        return terms, rows, (len(mine) * solved - taken_out) / len(bin)
 
 
 def widened(masks: Masks, related: Masks) -> Masks:
@@ -281,29 +290,6 @@ def _player_values(
     return process.player_values(masks, loads, parts.reshape(-1), log_weights, wider)[:n]
 
 
-def _left_out(root: Floats, solved: Floats, rows: Ints, together: int) -> Floats:
-    """Return (m, q): utilities less what is predicted of them from all others, one or two rows left out together."""
-    inverse = (root[:, rows] ** 2).sum(axis=0)
-    if together == 1:
-        return np.asarray(solved[rows] / inverse[:, None])
-    first, second = rows[::2], rows[1::2]
-    a, b, c = inverse[::2, None], inverse[1::2, None], (root[:, first] * root[:, second]).sum(axis=0)[:, None]
-    u, v = solved[first], solved[second]
-    found = np.stack([b * u - c * v, a * v - c * u], axis=1) / (a * b - c**2)[:, None]
-    return np.asarray(found.reshape(len(rows), solved.shape[1]))
-
-
-def _with_mates(root: Floats, solved: Floats, rows: Ints, together: int, mates: Ints) -> tuple[Floats, Floats]:
-    """Return what `_left_out` does, each with its mate if it has one, and the sum of what leaving out takes off."""
-    found = _left_out(root, solved, rows, together)
-    alone = mates[rows] < 0
-    pairs = np.stack([rows[~alone], mates[rows[~alone]]], axis=1).reshape(-1)
-    both = _left_out(root, solved, pairs, 2)
-    found[~alone] = both[::2]
-    taken_out = together * (root[:, rows[alone]] @ found[alone]) + root[:, pairs] @ both
-    return found, root.T @ taken_out
-
-
 def _squares(sizes: Ints, values: Floats, unpredicted: Floats) -> Floats:
     """Return `Correction.squares`; `unpredicted` is NaN for what is no draw. Sizes with one utility do not count."""
     counts = np.bincount(sizes).astype(float)
@@ -324,7 +310,7 @@ def predict(
     complete = cells.unseen(cells.known(masks)) == 0
     part_of_cell = np.where(complete | (cells.sizes % target.n == 0), -1, 0)
     everything = masks if related is None else widened(masks, related)
-    root, own = inverse_root(process, everything)
+    root, own = process.inverse_root(everything)
     solved = root.T @ (root @ values)
     inside = np.flatnonzero(part_of_cell[cell] == 0)
     by_own = (own[: len(masks)] / cells.of_size[cell])[inside, None] * solved[inside]
@@ -393,7 +379,7 @@ def with_opening(
 
 def uncertainty(process: Process, taught: Masks, cells: Cells, rng: np.random.Generator) -> Floats:
     """Return (c,): the root mean squared error to expect of predictions from coalitions `taught`, in each cell."""
-    root, _ = inverse_root(process, taught)
+    root, _ = process.inverse_root(taught)
     found = np.zeros((cells.n_levels, cells.n + 1))
     for level in range(cells.n_levels):
         sizes, masks = some_of_level(cells, level, rng)
@@ -402,15 +388,6 @@ def uncertainty(process: Process, taught: Masks, cells: Cells, rng: np.random.Ge
         variance = np.maximum(process.variance(wider) - explained, 1e-12).reshape(len(sizes), -1).mean(axis=1)
         found[level] = np.interp(np.arange(cells.n + 1), sizes, np.sqrt(variance))
     return found.reshape(-1)
-
-
-def inverse_root(process: Process, masks: Masks) -> tuple[Floats, Floats]:
-    """Return L^-1 for the covariance matrix L L' of utilities, and the (m,) variances of the parts of their own."""
-    own = process.own_variance(masks.sum(axis=1))
-    matrix = process.covariance(masks, masks)
-    matrix[np.diag_indices(len(own))] += own
-    lower = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    return dtrtri(lower, lower=True, overwrite_c=True)[0], own
 
 
 def _freedom(terms: Floats) -> float:

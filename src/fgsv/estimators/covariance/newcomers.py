@@ -20,20 +20,25 @@ EXPECTED = 32
 
 
 def may_be_bases(masks: Masks, cells: Cells) -> Masks:
-    """Say which draws of earlier runs may be bases: somebody joined later, and their cell has many others."""
+    """Say which draws of earlier runs, without who has left, may be bases.
+
+    Somebody joined later, and their cell has many others. If several are the same, it is the first of them.
+    """
     cell = cells.of(masks)
     few = cells.known(masks) <= RARE * cells.counts
-    return np.asarray(few[cell] & (cell // (cells.n + 1) < cells.n_levels - 1))
+    once = np.zeros(len(masks), dtype=bool)
+    once[np.unique(np.packbits(masks, axis=1), axis=0, return_index=True)[1]] = True
+    return np.asarray(once & few[cell] & (cell // (cells.n + 1) < cells.n_levels - 1))
 
 
 @dataclass(frozen=True, eq=False)
 class Bases:
-    """Draws R of earlier runs to which newcomers are added.
+    """Draws R of earlier runs to which newcomers are added, in place of those who have left.
 
     A coalition T with newcomers is drawn uniformly in its cell. Then its base, which is T without the latest of its
-    members to join, is replaced by a draw R of the same cell as the base, not used before, as long as there is one.
-    T is as uniform as it was. Let g(R) be the residual of R when it is predicted from all else that was known before
-    the new draws. A multiple of it,
+    members to join, is replaced by a draw R of the same cell as the base, not used before, as long as there is one;
+    by R without those who have left, if players of it have. T is as uniform as it was. Let g(R) be the residual of R
+    when it is predicted from all else that was known before the new draws. A multiple of it,
 
         x(T) = c g(R)
 
@@ -45,26 +50,32 @@ class Bases:
     process: Process
     taught: Masks
     """(m, n + l): all that was known before the new draws."""
+    n_related: int
+    """How many of these, the last ones, have players who have left."""
     inverse: Floats
     """(m, m): that of the covariance of these."""
     rows: Ints
-    """(p,): where the R are among all that is known."""
+    """(p,): where the R are among all that is known, from its end if players of it have left."""
     cell: Ints
     """(p,)"""
     masks: Masks
-    """(p, n)"""
+    """(p, n): R without those who have left."""
     c: Floats
     """(p,)"""
 
     @classmethod
-    def of(cls, process: Process, taught: Masks, root: Floats, rows: Ints, cells: Cells, seed: list[int]) -> Bases:
-        """Return the bases among the coalitions that teach a process, whose inverse root is (m, m).
+    def of(
+        cls, process: Process, taught: Masks, n_related: int, rows: Ints, cells: Cells, rng: np.random.Generator
+    ) -> Bases:
+        """Return the bases, `rows` of the coalitions that teach a process.
 
-        c is the root of the weight of R in what the process predicts for T, which is the mean over the cell of R.
-        The process has seen no two coalitions as close as R and T, and takes too much for the part of their own.
+        c is the root of the weight of R in what the process predicts for T: the mean over the R of a cell, those with
+        players who have left apart. The process has seen no two coalitions as close as R and T, and takes too much
+        for the part of their own.
         """
-        rng = np.random.default_rng(seed)
+        root, _ = process.inverse_root(taught)
         larger, inverse = taught[rows], root.T @ root
+        larger[:, cells.n :] = False
         masks = larger[:, : cells.n].copy()
         cell = cells.of(masks)
         level = cell[:, None] // (cells.n + 1) + 1
@@ -74,8 +85,18 @@ class Bases:
         added[np.arange(len(rows)), (latest * rng.random(masks.shape)).argmax(axis=1)] |= ~added.any(axis=1)
         larger[:, : cells.n] |= added
         weight = (process.covariance(larger, taught) * inverse[rows]).sum(axis=1)
-        by_cell = np.bincount(cell, weight) / np.maximum(np.bincount(cell), 1)
-        return cls(process, taught, inverse, rows, cell, masks, np.sqrt(np.clip(by_cell[cell], 0.0, 1.0)))
+        kind = 2 * cell + (rows < 0)
+        by_kind = np.bincount(kind, weight) / np.maximum(np.bincount(kind), 1)
+        return cls(process, taught, n_related, inverse, rows, cell, masks, np.sqrt(np.clip(by_kind[kind], 0.0, 1.0)))
+
+    @property
+    def n_known(self) -> int:
+        """How many coalitions were known, besides those with players who have left."""
+        return len(self.taught) - self.n_related
+
+    def before(self, values: Floats) -> Floats:
+        """Return the utilities of `taught`, out of all that are known now."""
+        return np.delete(values, np.arange(self.n_known, len(values) - self.n_related), axis=0)
 
     def controls(self, values: Floats) -> Floats:
         """Return (p, q): what x(T) is for each R, from the utilities (m, q) of `taught`."""
@@ -86,16 +107,14 @@ class Bases:
         """(p,): one over the variance that is expected of each residual."""
         return np.asarray(self.inverse[self.rows, self.rows])
 
-    def in_folds(self, masks: Masks, values: Floats, mates: Ints, folds: Sequence[Ints]) -> list[Bases]:
+    def in_folds(self, masks: Masks, values: Floats, base_of: Ints, folds: Sequence[Ints]) -> list[Bases]:
         """Return the bases for each fold of draws: those that others do not use, with c by what the others say.
 
         What is regressed on x(T) is the residual of T when it is predicted from all that was known, without R.
         """
-        end = len(masks) - (len(values) - len(self.taught))
-        made = end + np.flatnonzero(mates[end:] >= 0)
-        old, base = np.delete(values, np.arange(end, len(masks)), axis=0), mates[made]
-        place = np.searchsorted(self.rows, base)
-        x = self.controls(old)
+        made = self.n_known + np.flatnonzero(base_of[self.n_known :] >= 0)
+        place, old = self.places(base_of[made], len(values)), self.before(values)
+        base, x = self.rows[place], self.controls(old)
         larger = np.zeros((len(made), self.taught.shape[1]), dtype=bool)
         larger[:, : masks.shape[1]] = masks[made]
         covariance = self.process.covariance(larger, self.taught)
@@ -105,39 +124,46 @@ class Bases:
         expected = (self.own[:, None] * x**2).mean(axis=0)
         scale = self.own[place][:, None] / np.where(expected > 0, expected, np.inf)
         both, squares = ((scale * each * x[place]).mean(axis=1) for each in (residuals, x[place]))
+        used, kind = self.places(base_of[base_of >= 0], len(values)), (self.rows < 0).astype(int)
         found = []
         for fold in folds:
             others = ~np.isin(made, fold)
-            factor = (EXPECTED + both[others].sum()) / (EXPECTED + squares[others].sum())
-            free = (mates[self.rows] < 0) | np.isin(mates[self.rows], made[~others])
-            c = np.clip(factor, 0.0, 1.5) * self.c[free]
+            by_kind = (np.bincount(kind[place[others]], each[others], minlength=2) for each in (both, squares))
+            factor = np.divide(*(EXPECTED + each for each in by_kind))
+            free = ~np.isin(np.arange(len(kind)), used) | np.isin(np.arange(len(kind)), place[~others])
+            c = np.clip(factor, 0.0, 1.5)[kind[free]] * self.c[free]
             found.append(replace(self, rows=self.rows[free], cell=self.cell[free], masks=self.masks[free], c=c))
         return found
 
-    def mates(self, masks: Masks, first: int, cells: Cells) -> Ints:
-        """Return (m,): the row of the draw made of each base, and of the base of each such draw; else -1."""
-        found = np.full(len(masks), -1)
+    def base_of(self, masks: Masks, first: int, cells: Cells) -> Ints:
+        """Return (m,): the row of the base of each coalition from `first` on; -1 if it has none."""
+        m, found = len(masks) + self.n_related, np.full(len(masks), -1)
         later = first + np.flatnonzero((masks[first:] & (cells.joined > 0)).any(axis=1))
-        row_of = dict(zip((each.tobytes() for each in np.packbits(self.masks, axis=1)), self.rows, strict=True))
+        row_of = dict(zip((each.tobytes() for each in np.packbits(self.masks, axis=1)), self.rows % m, strict=True))
         for row, key in zip(later, np.packbits(cells.bases(masks[later]), axis=1), strict=True):
-            base = row_of.pop(key.tobytes(), -1)
-            if base >= 0:
-                found[row], found[base] = base, row
+            found[row] = row_of.pop(key.tobytes(), -1)
         return found
 
+    def unused(self, masks: Masks, first: int, cells: Cells) -> Masks:
+        """Return (p, n): the bases of which no coalition, from `first` on, was made."""
+        return self.masks[~np.isin(self.rows % (len(masks) + self.n_related), self.base_of(masks, first, cells))]
+
+    def places(self, base_of: Ints, m: int) -> Ints:
+        """Return which R is in each of these rows, of m; -1 stays as it is."""
+        return np.where(base_of >= 0, np.searchsorted(self.rows % m, base_of), -1)
+
     def subtracted(
-        self, x: Floats, draws: Masks, mates: Ints, weights: Floats, sizes: SizeWeights, cells: Cells
+        self, x: Floats, draws: Masks, place: Ints, weights: Floats, sizes: SizeWeights, cells: Cells
     ) -> Floats:
         """Return (d, n, q): x(T) times the coefficients (d, n) of draws T.
 
-        `x` (p, q) has x(T) for each R, and `mates` (d,) the rows of the bases. If there is none, although others of
+        `x` (p, q) has x(T) for each R, and `place` (d,) says which R it is. If it is none (-1), although others of
         its cell are bases, the mean over these takes the place of x(T).
         """
-        place = np.where(mates >= 0, np.searchsorted(self.rows, mates), len(x))
         found = weights[:, :, None] * np.pad(x, ((0, 1), (0, 0)))[place][:, None, :]
         base = cells.bases(draws)
         cell = cells.of(base)
-        for each in np.flatnonzero((mates < 0) & np.isin(cell, self.cell)):
+        for each in np.flatnonzero((place < 0) & np.isin(cell, self.cell)):
             rows = np.flatnonzero(self.cell == cell[each])
             moved = sizes.gain[draws[each].sum() - 1] * (self.masks[rows].astype(float) - base[each])
             found[each] = (weights[each] + moved).T @ x[rows] / len(rows)

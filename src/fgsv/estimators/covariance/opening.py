@@ -11,13 +11,14 @@ import numpy as np
 from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance.beginning import Beginning, Partners
 from fgsv.estimators.covariance.choice import choose, listed
+from fgsv.estimators.covariance.companies import Companies
 from fgsv.estimators.covariance.correction import (
     Correction,
     Target,
     combined,
+    companies,
     correct,
     in_groups,
-    inverse_root,
     predict,
     uncertainty,
     widened,
@@ -163,7 +164,7 @@ class Opening:
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         process = self._fitted(Process.default(known.related.shape[1]), self._taught(), self._beyond(beta))
         first = 2 + known.n_memos
-        self._bases = self._find_bases(first, process)
+        self._bases = self._find_bases(process)
         wanted = self._wanted(process, rng)
         end = GROWTH * self.n_evaluations
         own = np.unique(self._cells.of(self.masks[first:])).tolist()
@@ -173,21 +174,21 @@ class Opening:
         self._pair(law)
         self.end = max(self.end, end)
 
-    def _find_bases(self, first: int, process: Process) -> Bases | None:
+    def _find_bases(self, process: Process) -> Bases | None:
         """Return the draws of earlier runs to which newcomers may be added, if there are any."""
-        old = self.masks[: 2 + self.n_known]
-        rows = first + np.flatnonzero(may_be_bases(old[first:], self._cells))
-        if self._known is None or not len(rows):
+        if self._known is None:
             return None
-        taught = self._taught(old)
-        root, _ = inverse_root(process, taught)
-        return Bases.of(process, taught, root, rows, self._cells, [*self._known.seed, 2])
+        taught = self._taught(self.masks[: 2 + self.n_known])
+        rows = self._known.candidates(before=2)
+        rows = rows[may_be_bases(taught[rows, : self._n], self._cells)]
+        rng = np.random.default_rng([*self._known.seed, 2])
+        return Bases.of(process, taught, len(self._related), rows, self._cells, rng) if len(rows) else None
 
-    def _mates(self, masks: Masks) -> Ints:
-        """Return (m,): the other one of a draw and its base, left out together; -1 where there is none."""
-        if self._bases is None:
-            return np.full(len(masks), -1)
-        return self._bases.mates(masks, self.epochs[0].first, self._cells)
+    def _made_of(self, number: int, masks: Masks) -> tuple[Partners | None, Ints | None]:
+        """Return what draws of an epoch were made of: partners, and (m,) the rows of bases, or -1."""
+        if number or self._bases is None:
+            return (None if number else self._partners), None
+        return self._partners, self._bases.base_of(masks, self.epochs[0].first, self._cells)
 
     def _pair(self, law: Law) -> None:
         """Give draws of earlier runs partners to draw, by the law of the first epoch."""
@@ -219,7 +220,7 @@ class Opening:
             self.epochs[-1], self._latest, self._before = recorded, None, None
             if len(self.epochs) == 1:
                 self._pair(recorded.law)
-                self._bases = self._find_bases(recorded.first, recorded.process) if recorded.law.bases else None
+                self._bases = self._find_bases(recorded.process) if recorded.law.bases else None
         self._sampler.rewind()
         return self._round(rng, law.get("chosen"))
 
@@ -231,7 +232,7 @@ class Opening:
         known = epoch.law.known + self._cells.known(np.concatenate([since[by_choice], chosen]))
         law = replace(epoch.law, known=known)
         if self._bases is not None:
-            self._sampler.bases = self._bases.masks[self._mates(self.masks)[self._bases.rows] < 0]
+            self._sampler.bases = self._bases.unused(self.masks, self.epochs[0].first, self._cells)
         rows = self._sampler.draw(law, law.n_drawn(since[~by_choice]), count - len(chosen), rng, without=chosen)
         content = {} if epoch is self._announced else epoch.to_dict()
         if len(chosen):
@@ -357,24 +358,27 @@ class Opening:
 
     def _corrected(self) -> tuple[Correction, Floats] | None:
         """Return the estimate from the draws of the current epoch; None while a stratum has no draw."""
-        epoch = self.epochs[-1]
+        number, epoch = len(self.epochs) - 1, self.epochs[-1]
         rows = self._rows(epoch)
         masks, every = self.masks[rows], self._beyond(epoch.beta)
         values = every[np.append(rows, np.arange(self.n_evaluations, len(every)))]
-        draws = np.arange(self._first(epoch, rows), len(rows))
+        first, (partners, base_of) = self._first(epoch, rows), self._made_of(number, masks)
+        draws = np.arange(first, len(rows))
+        if partners is not None:
+            draws = np.append(partners.rows % len(values), draws)
         processes = [(epoch.process, draws)]
-        young = len(self.epochs) == 1 or epoch.end <= FOLDED
+        young = not number or epoch.end <= FOLDED
         if young and self._plug_in:
             processes = [(self._fitted_to_all(), draws)]
         elif young:
-            taught = self._taught(masks)
+            taught, together = self._taught(masks), companies(epoch.law, first, masks, len(values), partners, base_of)
             processes = [
                 (self._fitted(epoch.process, np.delete(taught, fold, axis=0), np.delete(values, fold, axis=0)), fold)
-                for fold in self._folds(epoch.law, masks, draws)
+                for fold in self._folds(epoch.law, masks, draws, together)
             ]
-        number, bases = len(self.epochs) - 1, []
-        if self._bases is not None and not number:
-            bases = self._bases.in_folds(masks, values, self._mates(masks), [fold for _, fold in processes])
+        bases = []
+        if self._bases is not None and base_of is not None:
+            bases = self._bases.in_folds(masks, values, base_of, [fold for _, fold in processes])
         found = self._correct(number, rows, values, processes, bases)
         if found is None:
             return None
@@ -387,9 +391,9 @@ class Opening:
     ) -> Correction | None:
         """Return what the draws of an epoch estimate from utilities of the coalitions `rows` and related ones."""
         epoch, masks = self.epochs[number], self.masks[rows]
-        partners, mates = (None, None) if number else (self._partners, self._mates(masks))
+        partners, base_of = self._made_of(number, masks)
         drawn = (self._target, epoch.law, self._first(epoch, rows), masks, values, processes)
-        return correct(*drawn, self._related, partners, bases, mates)
+        return correct(*drawn, self._related, partners, bases, base_of)
 
     def _predicted(self, process: Process) -> Floats:
         """Return (n, q): what a process predicts."""
@@ -418,28 +422,13 @@ class Opening:
         """Return where in `rows` the draws of an epoch begin."""
         return int(((rows < epoch.first) | self._chosen[rows]).sum())
 
-    def _folds(self, law: Law, masks: Masks, draws: Ints) -> list[Ints]:
-        """Divide the draws into a few parts, pairs together; a cell that is complete needs no correction."""
-        cell = law.cells.of(masks)
-        n_folds = FOLDS if len(self._taught(masks)) < 2 * MOST_FITTED[self._n > MANY_PLAYERS] else 2
-        draws = draws[law.cells.unseen(law.cells.known(masks))[cell[draws]] > 0]
-        paired = law.pairs & (law.stratum_of[cell[draws]] == 0)
-        turns = np.where(paired, (np.cumsum(paired) - 1) // 2, np.cumsum(~paired) - 1) % n_folds
-        if self._partners is not None and law.bins:
-            turn_of = np.full(len(masks) + len(self._related), -1)
-            turn_of[draws] = turns
-            olds = self._partners.rows % len(turn_of)
-            turn_of[olds] = np.where(turn_of[olds] < 0, np.arange(len(olds)) % n_folds, turn_of[olds])
-            new = draws[law.is_bin(law.stratum_of[cell[draws]])]
-            turn_of[new] = turn_of[olds[self._partners.asked[: len(new)]]]
-            draws = np.flatnonzero(turn_of >= 0)
-            turns = turn_of[draws]
-        if self._bases is not None and law.bases:
-            mates = np.full(len(masks) + len(self._related), -1)
-            mates[: len(masks)] = self._mates(masks)
-            both = np.flatnonzero(mates[draws] > draws)  # the earlier of two goes with the later
-            turns[both] = turns[np.searchsorted(draws, mates[draws[both]])]
-        return [draws[turns == turn] for turn in np.unique(turns)]
+    def _folds(self, law: Law, masks: Masks, draws: Ints, together: Companies) -> list[Ints]:
+        """Divide draws into a few parts; of a cell that is complete none need be corrected."""
+        n_folds = FOLDS if len(together.of) < 2 * MOST_FITTED[self._n > MANY_PLAYERS] else 2
+        cell = np.append(law.cells.of(masks), np.full(len(self._related), -1))
+        complete = (cell >= 0) & (law.cells.unseen(law.cells.known(masks))[cell] == 0)
+        paired = law.pairs & (cell >= 0) & (law.stratum_of[cell] == 0)
+        return together.folds(draws[~complete[draws]], paired, n_folds)
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""

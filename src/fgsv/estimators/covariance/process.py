@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg import cholesky
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 from scipy.optimize import minimize
 
 from fgsv.coalitions import log_choose
@@ -80,6 +81,14 @@ class Process:
         """Return (m,): the variance of the part that no other coalition tells anything about; none at the ends."""
         own = np.exp(self.parameters[_NUGGET] + 2 * self.log_scale[sizes])
         return np.where(sizes % self.n == 0, 0.0, own) + _JITTER
+
+    def inverse_root(self, masks: Masks) -> tuple[Floats, Floats]:
+        """Return L^-1 for the covariance matrix L L' of utilities, and (m,) the variances of their own parts."""
+        own = self.own_variance(masks.sum(axis=1))
+        matrix = self.covariance(masks, masks)
+        matrix[np.diag_indices(len(own))] += own
+        lower = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        return dtrtri(lower, lower=True, overwrite_c=True)[0], own
 
     def covariance(self, left: Masks, right: Masks) -> Floats:
         """Return the (m, M) covariances between coalitions, without the parts of their own."""

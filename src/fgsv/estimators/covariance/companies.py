@@ -1,0 +1,74 @@
+"""Draws that were made of each other: given all else they are what was drawn, so they are left out together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fgsv.types import Floats, Ints, Masks
+
+
+@dataclass(frozen=True, eq=False)
+class Companies:
+    """Complements, an earlier draw and its partner, what newcomers were added to; most companies have one member."""
+
+    of: Ints
+    """(m,): the company of each row of what is known, named by one of its rows."""
+
+    @classmethod
+    def linked(cls, m: int, links: Iterable[tuple[Ints, Ints]]) -> Companies:
+        """Return the companies of m rows; a link has rows and those that they were made of."""
+        found = np.arange(m)
+        for rows, others in links:
+            found[rows] = others
+        while (found != found[found]).any():
+            found = found[found]
+        return cls(found)
+
+    @cached_property
+    def members(self) -> Ints:
+        """(m, g): all rows of the company of each row, and -1 where there are fewer than in others."""
+        order = np.argsort(self.of, kind="stable")
+        count = np.bincount(self.of, minlength=len(order))
+        first = np.cumsum(count) - count
+        found = np.full((len(order), count.max(initial=1)), -1)
+        found[self.of[order], np.arange(len(order)) - first[self.of[order]]] = order
+        return found[self.of]
+
+    def left_out(self, root: Floats, solved: Floats, rows: Ints, wanted: Ints) -> tuple[Floats, Floats]:
+        """Return (r, w, q): utilities less what is predicted of them without the company of each row.
+
+        `root` is the inverse root of the covariance matrix C, `solved` C^-1 U, and `wanted` (r, w) are members of the
+        company. The other array is by how much all `solved` without each sum to less.
+        """
+        members = self.members[rows]
+        found = np.zeros((*members.shape, solved.shape[1]))
+        taken_out = np.zeros_like(solved)
+        n_members = (members >= 0).sum(axis=1)
+        for g in np.unique(n_members):
+            some = np.flatnonzero(n_members == g)
+            here = members[some, :g]
+            columns = root[:, here.reshape(-1)].reshape(len(root), len(some), g)
+            inverse = np.einsum("mra,mrb->rab", columns, columns)
+            found[some, :g] = np.linalg.solve(inverse, solved[here])
+            taken_out += columns.reshape(len(root), -1) @ found[some, :g].reshape(-1, solved.shape[1])
+        place = (members[:, None, :] == wanted[:, :, None]).argmax(axis=2)
+        return np.take_along_axis(found, place[:, :, None], axis=1), root.T @ taken_out
+
+    def folds(self, draws: Ints, first: Masks, n_folds: int) -> list[Ints]:
+        """Divide draws (d,) into parts, companies together: those that are `first` (m,), and then the others.
+
+        A company comes where the last of its members does, so that the last draws are spread over the parts.
+        """
+        last = np.full(len(self.of), -1)
+        last[self.of[draws]] = np.arange(len(draws))
+        names = np.flatnonzero(last >= 0)
+        names = names[np.argsort(last[names], kind="stable")]
+        turn_of = np.full(len(self.of), -1)
+        for some in (names[first[names]], names[~first[names]]):
+            turn_of[some] = np.arange(len(some)) % n_folds
+        turns = turn_of[self.of[draws]]
+        return [draws[turns == turn] for turn in np.unique(turns)]
