@@ -8,7 +8,15 @@ import pytest
 
 import fgsv
 from fgsv.estimators.covariance import opening
-from fgsv.estimators.covariance.correction import Correction, Target, correct, joint_freedom, with_opening
+from fgsv.estimators.covariance.correction import (
+    COUPLING,
+    Correction,
+    Target,
+    correct,
+    joint_freedom,
+    smallest_step,
+    with_opening,
+)
 from fgsv.estimators.covariance.design import Cells, Sampler, counts, first_law
 from fgsv.estimators.covariance.process import Process, _Pairs
 from fgsv.estimators.enumeration import semivalues
@@ -167,6 +175,49 @@ def test_leaving_one_out_is_what_the_formula_says(n, first, length, semivalue):
                 residual = utilities[index] - predicted[index]
                 expected += weights[index] * residual * unseen / law.within[size] / len(draws)
     np.testing.assert_allclose(found.values[:, 0], expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_where_every_prediction_holds_errors_are_those_of_one_failure():
+    """Against the mean over the draws of a stratum of what a failure of each would move, once."""
+    n, first, length = 8, 2, 24
+    law, process, target = first_law(n, np.ones(n - 1), length), any_process(n), Target.of(SHAPLEY, n)
+    drawn = Sampler(n).draw(law, np.zeros(law.n_strata, dtype=int), length, np.random.default_rng(3))
+    masks = np.concatenate([all_masks(n)[[0, -1]], drawn])
+    draws = [(process, np.arange(first, len(masks)))]
+
+    def spread(values, step):
+        found = correct(target, law, first, masks, values, draws, step=step)
+        return (found.deviations**2).sum() / COUPLING**2
+
+    expected, sizes = 0.0, masks.sum(axis=1)
+    for stratum in np.unique(law.stratum_of[sizes[first:]]):
+        rows = first + np.flatnonzero(law.stratum_of[sizes[first:]] == stratum)
+        left = counts(n)[sizes[rows]] - np.bincount(sizes)[sizes[rows]]
+        if not left.any():
+            continue
+        left += np.where(2 * sizes[rows] == n, 2, 1)
+        moves = left / counts(n)[sizes[rows]] / law.within[sizes[rows]] / len(rows)
+        expected += 9 * ((moves[:, None] * target.coefficients(masks[rows])) ** 2).sum() / len(rows)
+    none = np.zeros((len(masks), 1))
+    assert expected > 0
+    assert spread(none, 3.0) == pytest.approx(expected)
+    assert spread(none, 0.0) == 0
+    many = np.random.default_rng(0).normal(size=none.shape)
+    assert spread(many, 1e-3) == spread(many, 0.0)  # enough failed
+
+
+def test_the_smallest_step_between_utilities():
+    values = np.array([[0.0, 1.0, 5.0], [0.5, 1.0, 5.0 + 1e-12], [2.0, 1.0, 9.0], [0.5, 1.0, 8.0]])
+    np.testing.assert_array_equal(smallest_step(values), [0.5, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("seed", [11, 12, 15, 17, 29])
+def test_no_interval_is_empty_because_a_vote_showed_no_exception(seed):
+    """All that these runs evaluate agrees with a rule by size alone, which is not the vote's."""
+    weights = np.array([5, 4, 4, 3, 3, 2, 2, 2, 1, 1, 1, 1])
+    vote = fgsv.Game(lambda masks: (masks @ weights > weights.sum() / 2) * 1.0, 12)
+    found = fgsv.value(vote, budget=48, seed=seed, progress=False)
+    assert (np.abs(found.values - fgsv.exact(vote).values) <= found.half_width(0.95)).all()
 
 
 # --- the estimate

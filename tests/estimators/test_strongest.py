@@ -52,7 +52,7 @@ def test_few_evaluations_are_enough(semivalue):
     truth = fgsv.exact(AIRPORT, semivalue=semivalue).values
     found = fgsv.value(game, semivalue=semivalue, budget=48)
     np.testing.assert_allclose(found.values, np.stack([truth, -3 * truth], axis=1), atol=1e-5)
-    assert found.stderr.max() < 1e-5
+    assert (found.stderr.max(axis=0) < [0.1, 0.3]).all()  # if one prediction failed, by the smallest step: 3 and 9
 
 
 def test_ranks_are_recorded_and_followed(tmp_path):

@@ -84,6 +84,7 @@ def correct(
     partners: Partners | None = None,
     bases: Sequence[Bases] = (),
     base_of: Ints | None = None,
+    step: Floats | float = 0.0,
 ) -> Correction | None:
     """Return the estimate from the draws of an epoch, unbiased given what came before; None if a stratum has no draw.
 
@@ -103,7 +104,9 @@ def correct(
     What is known counts as it is: f(T) = U(T) - d_T a_T at a known T, with d_T the variance of its own part.
 
     The variance of the mean is that of the last terms, which vary about zero; in a size that fills up, by the factor
-    of a finite population.
+    of a finite population. Where all predictions hold, one more may still fail, by the smallest `step` (q,) between
+    utilities: the draws of a stratum vary at least as much as if one of them had. This matters where utilities have
+    few values.
 
     `related` (k, n + l) are coalitions with players who have left, whose utilities follow in `values` and teach the
     process. In a bin j is one of the `partners`, R_j and T_j. The residual of R_j takes the place of that of T_j,
@@ -133,7 +136,7 @@ def correct(
     filling = np.where(alone, np.sqrt(unseen[cell] * (unseen[cell] + m)) / (unseen[cell] + 1), 1.0)
     found = target.exact(masks, values[: len(masks)], cells, complete)
     everything = masks if related is None else widened(masks, related)
-    weights, deviations, rows_of = target.coefficients(masks), [], []
+    weights, deviations, rows_of, failures = target.coefficients(masks), [], [], []
     together = companies(law, first, masks, len(values), partners, base_of)
     unpredicted = np.full_like(values[: len(masks)], np.nan)
     for turn, (process, draws) in enumerate(processes):
@@ -151,10 +154,14 @@ def correct(
                 left_out, taken_out = together.left_out(root, solved, rows, rows[:, None])
                 residuals = unpredicted[rows] = left_out[:, 0]
                 without[part] = (len(rows) * solved - taken_out) / n_drawn[part]
-                here = (stands_for[rows, None] * weights[rows])[:, :, None] * residuals[:, None, :] / n_drawn[part]
-                found += here.sum(axis=0)
-                here *= filling[rows, None, None]
+                share = (stands_for[rows, None] * weights[rows])[:, :, None] / n_drawn[part]
+                found += (share * residuals[:, None, :]).sum(axis=0)
+                share *= filling[rows, None, None]
+                here = share * residuals[:, None, :]
                 here = here.reshape(len(rows) // at_once, at_once, *here.shape[1:]).sum(axis=1)
+                lacking = step**2 / n_drawn[part] - (residuals**2).sum(axis=0) / max(1, len(rows))
+                if (lacking > 0).any():
+                    failures.append(share * np.sqrt(np.maximum(0.0, lacking)))
             deviations.append(here)
             rows_of.append(rows)
         found += _player_values(process, everything, without, part_of_cell, target, cells)
@@ -175,12 +182,13 @@ def correct(
         inside = np.flatnonzero(part_of >= 0)
         by_own = (own[: len(masks)] / number[cell])[inside, None] * without[part_of[inside], inside]
         found += weights[inside].T @ by_own
-    terms = COUPLING * np.concatenate(deviations)
+    terms = np.concatenate(deviations)
     if pairing is not None or bases:  # a draw may count as itself, for its partner, and by what is made of it
         each, place = np.unique(together.of[np.concatenate(rows_of)], return_inverse=True)
         by_row = np.zeros((len(each), *terms.shape[1:]))
         np.add.at(by_row, place, terms)
         terms = by_row
+    terms = COUPLING * np.concatenate([terms, *failures])
     sampled = np.flatnonzero(part_of_cell >= 0)
     sizes, spent = cells.sizes[sampled], n_drawn[part_of_cell[sampled]]
     if pairing is not None:
@@ -300,6 +308,14 @@ def _squares(sizes: Ints, values: Floats, unpredicted: Floats) -> Floats:
     own = counts[sizes[rows]]
     about = (values[rows] - means[sizes[rows]]) ** 2 * (own / (own - 1))[:, None]
     return np.stack([about.sum(axis=0), (unpredicted[rows] ** 2).sum(axis=0)])
+
+
+def smallest_step(values: Floats) -> Floats:
+    """Return (q,): the least by which two different utilities of (m, q) differ, but for rounding; 0 if none do."""
+    gaps = np.diff(np.sort(values, axis=0), axis=0)
+    gaps[gaps <= 1e-9 * np.abs(values).max(axis=0)] = np.inf
+    found = gaps.min(axis=0)
+    return np.asarray(np.where(np.isfinite(found), found, 0.0))
 
 
 def predict(

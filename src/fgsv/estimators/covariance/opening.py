@@ -20,6 +20,7 @@ from fgsv.estimators.covariance.correction import (
     correct,
     in_groups,
     predict,
+    smallest_step,
     uncertainty,
     widened,
 )
@@ -393,7 +394,7 @@ class Opening:
         epoch, masks = self.epochs[number], self.masks[rows]
         partners, base_of = self._made_of(number, masks)
         drawn = (self._target, epoch.law, self._first(epoch, rows), masks, values, processes)
-        return correct(*drawn, self._related, partners, bases, base_of)
+        return correct(*drawn, self._related, partners, bases, base_of, smallest_step(self.values))
 
     def _predicted(self, process: Process) -> Floats:
         """Return (n, q): what a process predicts."""
