@@ -223,7 +223,7 @@ def _doubts_about_the_end(valuation: Valuation) -> Iterator[str]:
     where = "whether the run ended where its target was met"
     if was_regrouped(valuation):
         yield f"{where}: the target is about the first grouping; check valuation.json, which must have the same root"
-    elif settings.version != fgsv.__version__:
+    elif valuation.end.reason is Reason.TARGET and settings.version != fgsv.__version__:
         yield f"{where}: it was made with fgsv {settings.version}; check it with that version"
 
 
