@@ -205,6 +205,8 @@ def main() -> None:
     runs, budget, jobs, learn = arguments.runs, arguments.budget, arguments.jobs, arguments.learn
     rows = []
     for game in arguments.games:
+        game_of(game)  # a name that is unknown is found before the first runs
+    for game in arguments.games:
         fixed = repeat(game, runs, budget, None, jobs, learn)
         rows.append(summarise(game, "budget", fixed))
         # a target that is met after about as many evaluations, sooner or later as the data has it

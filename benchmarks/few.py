@@ -131,8 +131,9 @@ def main() -> None:
     parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS))
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--old", action="store_true", help="measure the draws of 0.1.0, and keep their errors")
-    parser.add_argument("--plug-in", action="store_true", help="measure values that are not corrected")
+    estimators = parser.add_mutually_exclusive_group()
+    estimators.add_argument("--old", action="store_true", help="measure the draws of 0.1.0, and keep their errors")
+    estimators.add_argument("--plug-in", action="store_true", help="measure values that are not corrected")
     parser.add_argument("--peers", type=Path, default=PEERS, help="what `python -m benchmarks peers` measured")
     parser.add_argument("--markdown", action="store_true", help="print the table of earlier runs, and run nothing")
     arguments = parser.parse_args()
@@ -155,8 +156,8 @@ def main() -> None:
         return
     estimator = "0.1.0" if arguments.old else PLUG_IN if arguments.plug_in else "fgsv"
     rows: list[dict[str, Any]] = []
-    for game in arguments.games:
-        n = len(load(game)[1])
+    players = {game: len(load(game)[1]) for game in arguments.games}  # a name that is unknown is found here
+    for game, n in players.items():
         for budget in (each for each in arguments.budgets if each < 2**n):
             row = cell(game, budget, arguments.runs, estimator, arguments.jobs)
             if arguments.old:

@@ -2,8 +2,9 @@
 
 python -m benchmarks months
 
-Made of scikit-learn's breast cancer data: a provider has four units of five rows, and nobody owns the test rows.
-Each month is valued twice to the same precision, starting from the ledger of the month before and starting over.
+Made of scikit-learn's breast cancer data: a provider has four units of five rows (the first two have more), and
+nobody owns the test rows. Each month is valued twice to the same precision, starting from the ledger of the month
+before and starting over.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def repeat(
 def main() -> None:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser("seeds", description=__doc__)
-    parser.add_argument("--games", nargs="+", default=list(GAMES))
+    parser.add_argument("--games", nargs="+", choices=list(GAMES), default=list(GAMES))
     parser.add_argument("--budgets", type=int, nargs="+", default=[40, 2**N])
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--trainings", type=int, default=2000, help="trainings of each coalition for the truth")

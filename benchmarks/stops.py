@@ -109,7 +109,7 @@ def repeat(game: str, precision: float, runs: int, jobs: int) -> dict[str, Any]:
 def main() -> None:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser("stops", description=__doc__)
-    parser.add_argument("--games", nargs="+", default=list(GAMES))
+    parser.add_argument("--games", nargs="+", choices=list(GAMES), default=list(GAMES))
     parser.add_argument("--precision", type=float, nargs="+", default=[0.05])
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fgsv
-from tools import check_release, smoke
+from tools import check_release, other_peoples_data, smoke
 
 ROOT = Path(__file__).parents[1]
 
@@ -54,3 +54,9 @@ def test_every_dependency_has_a_lowest_version():
 def test_smoke(part, tmp_path, monkeypatch, fgsv_command):
     monkeypatch.setattr(smoke, "command_line", lambda *words: fgsv_command(*words)[0] == 0 or pytest.fail(words[0]))
     part(tmp_path)
+
+
+def test_a_table_that_is_not_there_is_named():
+    """Not examined, it would have had no failures."""
+    with pytest.raises(SystemExit, match="there is no table 'titanik': choose from titanic"):
+        other_peoples_data.main(["titanik"])

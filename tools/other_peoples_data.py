@@ -181,6 +181,9 @@ def examine(case: Case, folder: Path) -> Found:
 
 def main(names: list[str]) -> int:
     """Examine the tables, print a line of a Markdown table for each, and return the exit code."""
+    known = [case.name for case in CASES]
+    if set(names) - set(known):
+        raise SystemExit(f"there is no table {min(set(names) - set(known))!r}: choose from {', '.join(known)}")
     print("| table | provider, target | rows | score | shares | payout of 1,000 | warnings | what errors asked for |")
     print("|---|---|---|---|---|---|---|---|")
     failures = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fgsv
-from benchmarks import accuracy, coverage, peers, problems, scale
+from benchmarks import accuracy, coverage, few, peers, problems, scale, seeds, stops
 from fgsv.cli import app
 from fgsv.coalitions import Coalitions
 from fgsv.experiments import sou
@@ -56,6 +57,25 @@ def test_command_refuses_before_it_runs(tmp_path, arguments, message):
     assert done.exit_code == 2
     assert message in done.output.replace("\n", " ").replace("│", " ")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        (coverage, ["--games", "sou64", "sou46x"]),
+        (stops, ["--games", "vote of 9", "vote of 10"]),
+        (seeds, ["--games", "synthetic", "networks"]),
+        (few, ["--games", "tiny8", "tiny9"]),
+        (few, ["--games", "tiny8", "--old", "--plug-in"]),
+    ],
+)
+def test_a_benchmark_refuses_before_its_first_run(monkeypatch, tmp_path, module, arguments):
+    """Not after an hour of the games before it, and no option is dropped in silence."""
+    monkeypatch.setattr("benchmarks.few_games.CACHE", tmp_path / "truth")
+    monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
+    monkeypatch.setattr(module, "run_all", lambda *given, **options: pytest.fail("it has begun"))
+    with pytest.raises((ValueError, SystemExit)):
+        module.main()
 
 
 def test_checkpoints_are_prefixes_of_one_run():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.experiments.diabetes import make_game
+from fgsv.experiments.diabetes import make_game, run
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +33,9 @@ def test_diabetes_totals_are_those_of_the_whole(diabetes_results):
     chosen = table[(table.method == "GSV") & (table.grouping == "sex")].set_index("category")["mean"]
     chosen.index = chosen.index.astype(str)
     np.testing.assert_allclose([chosen[name] for name in by_sex.names], by_sex.values, atol=1e-12)
+
+
+def test_one_repeat_is_refused_before_anything_is_evaluated(tmp_path):
+    with pytest.raises(ValueError, match="replications of at least 2, got 1"):
+        run(tmp_path / "out", replications=1)
+    assert not (tmp_path / "out").exists()

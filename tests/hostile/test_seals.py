@@ -10,11 +10,16 @@ from test_forged_ledgers import change
 
 import fgsv
 from fgsv.coalitions import Coalitions, pack, split
+from fgsv.game import as_game
 from fgsv.ledger import Ledger
+from fgsv.ledger.merkle import Tree
 from fgsv.payout import Terms
 from fgsv.report import Proof, Result, Seal, challenge, check_proof, make_result, seal_run
-from fgsv.report.proofs import picks
+from fgsv.report.proofs import Picked, picks
+from fgsv.report.sealing import Sealed
+from fgsv.running.evaluator import Evaluator
 from fgsv.running.record_checks import odds_of_missing
+from fgsv.running.replay import Records
 from fgsv.valuation import INTERRUPTED, file
 
 N_RECORDS = 20_000
@@ -207,3 +212,159 @@ def test_laws_that_an_operator_chose_are_not_taken_for_the_run(tmp_path):
     )
     assert found.code == 2
     assert "laws" in found.doubts[0]
+
+
+def test_fewer_records_than_were_asked_for_are_not_enough(sealed):
+    """An operator whose forged record is the tenth of those picked could answer with nine, all of them right."""
+    proof = _proof(sealed)
+    short = replace(proof, records=proof.records[:11])
+    found = check_proof(short, sealed / "valuation.json", random="dice", n_records=20)
+    assert [(each.where, each.stated, each.derived) for each in found.differences] == [("records", 9, 20)]
+    assert check_proof(proof, sealed / "valuation.json", random="dice", n_records=20).code == 0
+    all_of_them = _proof(sealed, n_records=10**6)
+    assert check_proof(all_of_them, sealed / "valuation.json", random="dice", n_records=10**6).code == 0
+
+
+def test_payments_in_larger_units_than_the_currency_has_are_a_difference(sealed):
+    """Rounded to 50 EUR, a share of 38% of 100 EUR is paid as 50."""
+    result = Result.load(sealed / "valuation.json")
+    coarse = fgsv.payout.split(result.valuation, 100, unit=50, pay_anyway=True)
+    assert coarse.payments != result.payout.payments
+    replace(result, payout=coarse).save(sealed / "coarse.json")
+    proof = replace(_proof(sealed), statement=file.statement(file.read(sealed / "coarse.json")))
+    assert [each.where for each in check_proof(proof, sealed / "coarse.json").differences] == ["unit of the payout"]
+
+
+@pytest.fixture(scope="module")
+def two_scales(tmp_path_factory):
+    """Make a function that seals a table with r2 beside squared errors of 1e10, and the table of data."""
+    frame = pd.DataFrame(np.random.default_rng(2).normal(size=(40, 2)), columns=["a", "b"])
+    frame = frame.assign(y=1e5 * (2 * frame["a"] + frame["b"]), provider=np.array(["n", "s"])[np.arange(40) % 2])
+
+    def make(name, change=lambda table: table):
+        folder = tmp_path_factory.mktemp(name)
+        opened = {"group": "provider", "target": "y", "metric": "r2,neg_mean_squared_error"}
+        table = change(fgsv.open_table(frame, **opened))
+        seal = Seal(seal_run(table, budget=60).contents, bytes(32))
+        given = {"budget": 60, "seal": seal, "public": "4711", "ledger": folder / "run.db", "without": False}
+        make_result(table, **given).save(folder / "valuation.json")
+        return folder, frame
+
+    return make
+
+
+def test_values_of_a_small_output_are_compared_with_that_output(two_scales):
+    """A rounding error of squared errors of 1e10 is a hundred times the largest r2."""
+    folder, _ = two_scales("altered")
+    result = Result.load(folder / "valuation.json")
+    valuation, codes = result.valuation, result.valuation.partition.codes
+    players = valuation.player_values.copy()
+    players[np.flatnonzero(codes == 0)[0], 0] += 0.2
+    players[np.flatnonzero(codes == 1)[0], 0] -= 0.2
+    moved = replace(valuation, player_values=players, grouped=False).regroup(valuation.partition)
+    replace(result, valuation=moved).save(folder / "lie.json")
+    proof = replace(_proof(folder), statement=file.statement(file.read(folder / "lie.json")))
+    found = check_proof(proof, folder / "lie.json")
+    assert {each.where.split()[0] for each in found.differences} == {"values", "player_values"}
+
+
+def test_forged_records_of_a_small_output_are_found(two_scales):
+    def forged(table):
+        honest = as_game(table.game)
+
+        def lifted(masks):
+            return honest(masks) + np.outer(0.2 * (masks[:, 0] & ~masks.all(axis=1)), [1, 0])
+
+        return replace(table, game=replace(honest, function=lifted, evaluate_lists=None))
+
+    folder, frame = two_scales("forged", forged)
+    assert check_proof(_proof(folder), folder / "valuation.json").code == 0
+    found = check_proof(_proof(folder), folder / "valuation.json", frame)
+    assert {each.where.split()[0] for each in found.differences} == {"record"}
+
+
+def ended_elsewhere(table, result, n_evaluations, path, **settings):
+    """Save a result that ends as another one says, but after other evaluations; return a proof that fits it."""
+    used, stated = Records(), replace(result.valuation.settings, **settings)
+    given = {"budget": stated.budget, "confidence": stated.confidence, "seed": stated.seed}
+    with Evaluator(as_game(table.game)) as evaluator:
+        for valuation in fgsv.iterate(used.watch(evaluator), table.partition, **given):
+            if valuation.n_evaluations >= n_evaluations:
+                break
+    valuation = valuation.regroup(result.valuation.partition)
+    tree, seal = Tree(used.leaves()), result.sealed
+    sealed = Sealed(seal.commitment, seal.seal, seal.public, tree.root.hex(), len(tree))
+    valuation = replace(valuation, settings=stated, end=result.valuation.end, finished=True)
+    replace(result, valuation=valuation, sealed=sealed).save(path)
+    chosen = picks(sealed.root, "dice", 20, len(tree))
+    records = [Picked(i, used.row(i), tuple(used.values[i].tolist()), tuple(tree.path(i))) for i in chosen]
+    statement = file.statement(file.read(path))
+    return Proof(sealed.commitment, sealed.root, "dice", tuple(records), statement, used.values)
+
+
+@pytest.fixture(scope="module")
+def with_sites(tmp_path_factory):
+    """Make a function that seals and makes a run by providers and by sites."""
+
+    def make(**limits):
+        folder = tmp_path_factory.mktemp("sites")
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame(rng.normal(size=(36, 2)), columns=["a", "b"])
+        frame = frame.assign(y=frame["a"] + rng.normal(size=36), site=np.array(["old", "new"])[np.arange(36) // 18])
+        frame = frame.assign(provider=np.array(["n", "s", "e"])[np.arange(36) % 3])
+        table = fgsv.open_table(frame, group="provider,site", target="y")
+        seal = Seal(seal_run(table, **limits).contents, bytes(32))
+        given = {"seal": seal, "public": "4711", "ledger": folder / "run.db", "without": False}
+        result = make_result(table, **limits, **given)
+        return folder, table, {"provider": result, **result.of_others()}
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("grouping", "version", "limits", "found"),
+    [
+        ("provider", "0.1.9", {"precision": 0.5}, ["settings.version"]),
+        ("provider", fgsv.__version__, {"budget": 200}, ["stopped"]),
+        ("site", fgsv.__version__, {"budget": 200}, ["stopped"]),
+    ],
+    ids=["as if by an older version", "before the budget", "by other groups before the budget"],
+)
+def test_an_operator_who_ends_a_run_where_it_pleases_is_found(with_sites, grouping, version, limits, found):
+    folder, table, results = with_sites(**limits)
+    n = results[grouping].valuation.n_evaluations
+    elsewhere = 2 * n if "precision" in limits else n // 2
+    proof = ended_elsewhere(table, results[grouping], elsewhere, folder / "lie.json", version=version)
+    assert [each.where for each in check_proof(proof, folder / "lie.json").differences] == found
+
+
+def test_nobody_can_tell_by_other_groups_whether_a_target_was_met(with_sites):
+    """The target is about providers, and the file of the sites does not say who they are."""
+    folder, table, results = with_sites(precision=0.5)
+    n = results["site"].valuation.n_evaluations
+    proof = ended_elsewhere(table, results["site"], 2 * n, folder / "lie.json")
+    found = check_proof(proof, folder / "lie.json")
+    assert found.code == 2
+    assert "the target is about the first grouping" in found.doubts[0]
+
+
+def test_nobody_can_tell_by_another_version_whether_a_target_was_met(with_sites, monkeypatch):
+    folder, _, results = with_sites(precision=0.5)
+    results["provider"].save(folder / "valuation.json")
+    proof = _proof(folder)
+    assert check_proof(proof, folder / "valuation.json").code == 0
+    monkeypatch.setattr(fgsv, "__version__", "9.9")
+    found = check_proof(proof, folder / "valuation.json")
+    assert found.code == 2
+    assert "check it with that version" in found.doubts[-1]
+
+
+@pytest.mark.parametrize("name", ["groups", "outputs", "settings", "versions", "columns", "policy", "weights"])
+@pytest.mark.parametrize("wrong", [5, True, "x", [1], {}])
+def test_contents_of_other_kinds_are_a_difference(sealed, name, wrong):
+    document = file.read(sealed / "valuation.json")
+    contents = document["info"]["sealed"]["contents"] | {name: wrong}
+    commitment = Seal(contents, bytes(32)).commitment
+    document["info"]["sealed"] |= {"contents": contents, "commitment": commitment}
+    (sealed / "odd.json").write_text(json.dumps(document))
+    assert check_proof(replace(_proof(sealed), commitment=commitment, statement={}), sealed / "odd.json").code == 1

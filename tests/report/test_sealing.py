@@ -196,7 +196,8 @@ def test_every_kind_of_run_can_be_challenged(tmp_path, of_table, of_run):
         other.save(tmp_path / f"valuation-{column}.json")
     for path in tmp_path.glob("*.json"):
         found = check_proof(challenge(path, made.ledger, random="dice", n_records=10), path, frame)
-        assert (found.code, found.lines()) == (0, found.lines()), path
+        unknown = "precision" in of_run and path != made.path  # whether the target was met, by the first grouping
+        assert (found.code, found.lines()) == (2 if unknown else 0, found.lines()), path
 
 
 def test_the_weights_of_folds_are_sealed(tmp_path):

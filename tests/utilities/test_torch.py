@@ -117,6 +117,23 @@ def test_it_is_a_game_and_leaves_no_trace():
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
 
+@pytest.mark.parametrize("n_test", [7, 8, 15, 16, 37])
+def test_test_rows_are_predicted_in_blocks(monkeypatch, n_test):
+    """Whatever the number of test rows, layers see few of them at once, and the scores are those of all together."""
+    X, y, X_test, y_test = make_data(n_test=n_test)
+    module, seen = network(), []
+    game = utilities.torch_utility(
+        module, X, y, X_test, y_test, "neg_log_loss", optimizer=sgd, n_steps=5, device="cpu"
+    )
+    masks, tester = masks_of_all_sizes()[1:], game.replicates[0].learner.tester
+    together = game(masks)
+    tester.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    monkeypatch.setattr("fgsv.utilities.torch.TEST_ROWS", 8)
+    np.testing.assert_allclose(game(masks), together, rtol=1e-12)
+    assert sum(seen) == n_test
+    assert max(seen) < 16
+
+
 def test_images_and_tensors():
     images = torch.rand(12, 1, 4, 4)
     module = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(8, 3))

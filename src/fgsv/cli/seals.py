@@ -117,8 +117,9 @@ def check(
     commitment: Annotated[str | None, typer.Option(help="The commitment as it was published")] = None,
     public: Annotated[str | None, typer.Option(help="The public value, as you know it")] = None,
     random: Annotated[str | None, typer.Option(help="The random string that you gave")] = None,
+    records: Annotated[int | None, typer.Option(help="How many records you asked for", min=1)] = None,
     tolerance: Annotated[
-        float, typer.Option(help="Largest difference of a value, relative to the largest", min=0)
+        float, typer.Option(help="Largest difference of a value, relative to the largest of its output", min=0)
     ] = 1e-6,
     jobs: option.Jobs = 1,
     as_json: option.Json = False,
@@ -127,7 +128,7 @@ def check(
 
     Exit code 0 if all is the same, 1 if something differs, 2 if that cannot be told.
 
-    Example: fgsv check proof.json valuation.json train.csv --commitment 899662b8... --random "4 2 6 1 1 5"
+    Example: fgsv check proof.json valuation.json train.csv --commitment 899662b8... --random "4 2 6" --records 300
     """
     from fgsv.report import Proof, check_proof
 
@@ -141,6 +142,7 @@ def check(
             commitment=commitment,
             public=public,
             random=random,
+            n_records=records,
             tolerance=tolerance,
             n_jobs=jobs,
         )

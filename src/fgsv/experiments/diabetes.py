@@ -54,6 +54,8 @@ def run(
     deviation over the repeats of the total of that category's groups. The number of `workers` changes the time
     and nothing else.
     """
+    if replications < 2:
+        raise ValueError(f"a standard deviation over repeats needs replications of at least 2, got {replications}")
     start = time.monotonic()
     game, categories = make_game()
     labels = {names: list(zip(*(categories[name] for name in names), strict=True)) for names in GROUPINGS}

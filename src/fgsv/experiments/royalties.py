@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import fgsv
-from fgsv.environment import write_whole
+from fgsv.environment import to_csv, write_whole
 from fgsv.plots import new_figure
 from fgsv.types import Floats
 
@@ -123,9 +124,18 @@ def paid_most_of(tables: Mapping[str, Royalties]) -> dict[str, dict[str, str]]:
 def split_minus_whole(results: Mapping[str, fgsv.Valuation]) -> float:
     """Return the largest difference between a provider's FGSV and the sum over its parts."""
     whole, split = results["fsrs_whole"], results["fsrs_split"]
-    parts = list(map(str, split.names))
-    of_brand = np.array([[part.startswith(brand) for part in parts] for brand in map(str, whole.names)])
-    return float(np.abs(of_brand @ split.values - whole.values).max())
+    names = list(map(str, split.names))
+    sums = [split.values[parts_of(str(provider), names)].sum(axis=0) for provider in whole.names]
+    return float(np.abs(sums - whole.values).max())
+
+
+def parts_of(provider: str, players: Sequence[str]) -> list[int]:
+    """Return the places of a provider, whole or in its two parts, among players.
+
+    >>> parts_of("rich", ["richlarge", "richsmall", "richer"])
+    [0, 1]
+    """
+    return [k for k, player in enumerate(players) if player in (provider, f"{provider}large", f"{provider}small")]
 
 
 def write_json(tables: Mapping[str, Royalties], path: Path, **more: Any) -> None:
@@ -137,12 +147,14 @@ def write_json(tables: Mapping[str, Royalties], path: Path, **more: Any) -> None
 
 def write_csv(tables: Mapping[str, Royalties], path: Path) -> None:
     """Write one line for each scenario, prompt and player."""
-    lines = ["scenario,prompt,player,share,stderr"]
-    for name, table in tables.items():
-        for q, prompt in enumerate(table.prompts):
-            for k, player in enumerate(table.players):
-                lines.append(f"{name},{prompt},{player},{table.shares[q, k]:.6f},{table.stderr[q, k]:.6f}")
-    write_whole(path, "\n".join(lines) + "\n")
+    rows = [
+        (name, prompt, player, table.shares[q, k], table.stderr[q, k])
+        for name, table in tables.items()
+        for q, prompt in enumerate(table.prompts)
+        for k, player in enumerate(table.players)
+    ]
+    frame = pd.DataFrame(rows, columns=["scenario", "prompt", "player", "share", "stderr"])
+    write_whole(path, to_csv(frame, float_format="%.6f", na_rep="nan"))
 
 
 def text(tables: Mapping[str, Royalties]) -> str:
@@ -222,7 +234,7 @@ def _bars(panel: Any, whole: Royalties, split: Royalties, title: str) -> None:
     for q, (axis, prompt) in enumerate(zip(axes, whole.prompts, strict=True)):
         axis.bar(where - 0.2, whole.shares[q], 0.38, yerr=_errors(whole, q), color="#3b6ea8", capsize=2)
         for position, brand in zip(where + 0.2, brands, strict=True):
-            parts = [k for k, player in enumerate(split.players) if player.startswith(brand)]
+            parts = parts_of(brand, split.players)
             ends = {True: 0.0, False: 0.0}  # of the stacks above and below zero
             for k, colour in zip(parts, ("#d9772b", "#f2b880"), strict=False):
                 share, error = split.shares[q, k], _errors(split, q, k)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import fgsv
 from fgsv import payout
 from fgsv.environment import versions
 from fgsv.estimators.method import OtherLaw
 from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import NotRecorded
 from fgsv.ledger.merkle import Tree
+from fgsv.payout.money import smallest_unit
 from fgsv.report.checking import open_again
 from fgsv.report.forging import moves_in_words, odds_in_words
 from fgsv.report.proofs import Proof, picks, sealed_of
@@ -32,7 +34,7 @@ from fgsv.report.sealing import (
 )
 from fgsv.running.differences import ROUNDING, Difference
 from fgsv.running.evaluator import Evaluator
-from fgsv.running.replay import Records, coalitions_of, follow_laws, from_values, repeated
+from fgsv.running.replay import Records, coalitions_of, follow_laws, from_values, has_targets, repeated, was_regrouped
 from fgsv.running.statements import compare
 from fgsv.running.verification import differences
 from fgsv.types import Floats
@@ -78,23 +80,30 @@ def check_proof(
     commitment: str | None = None,
     public: str | None = None,
     random: str | None = None,
+    n_records: int | None = None,
     tolerance: float = ROUNDING,
     n_jobs: int | None = 1,
 ) -> Check:
     """Check a proof against the sealed result saved at `path`, and with its data evaluate the picked records again.
 
-    `commitment`, `public` and `random` are what you know yourself: what was published before the run, the public
-    value as agreed, and the string that you challenged with. A proof of another result, or data that is not what was
-    sealed, is a `ValueError`. `tolerance` is the largest difference of a value, relative to the largest picked one.
+    `commitment`, `public`, `random` and `n_records` are what you know yourself: what was published before the run,
+    the public value as agreed, the string that you challenged with, and how many records you asked for. A proof of
+    another result, or data that is not what was sealed, is a `ValueError`. `tolerance` is the largest difference of a
+    value, relative to the largest picked one of the same output.
     """
     result, document = Result.load(path), file.read(path)
     sealed, valuation, found = sealed_of(result, path), result.valuation, Check()
     if (proof.commitment, proof.root) != (sealed.commitment, sealed.root):
         raise ValueError(f"the proof is of another result: its root is {proof.root}, that of {path} {sealed.root}")
-    known = {"commitment": commitment, "public": public, "random": random}
-    stated = {"commitment": sealed.commitment, "public": sealed.public, "random": proof.random}
+    asked = None if n_records is None else min(n_records, sealed.n_records - 2)
+    known = (
+        ("commitment", sealed.commitment, commitment),
+        ("public", sealed.public, public),
+        ("random", proof.random, random),
+        ("records", len(proof.records) - 2, asked),
+    )
     found.differences += [
-        Difference(name, stated[name], mine) for name, mine in known.items() if mine not in (None, stated[name])
+        Difference(name, stated, mine) for name, stated, mine in known if mine not in (None, stated)
     ]
     found.differences += _against_seal(result, sealed)
     altered, _ = compare(document, [dict(proof.statement)])
@@ -129,18 +138,26 @@ def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
     if sealed.seal.commitment != sealed.commitment:
         yield Difference("commitment", sealed.commitment, sealed.seal.commitment)
     seed = sealed.seal.seed(sealed.public)
-    for name, stated in (("seed", valuation.seed), ("settings.seed", settings.seed)):
-        if stated != seed:
-            yield Difference(name, stated, seed)
+    version = source.versions.get("fgsv")
+    for name, stated, derived in (
+        ("seed", valuation.seed, seed),
+        ("settings.seed", settings.seed, seed),
+        ("settings.version", settings.version, version),
+    ):
+        if stated != derived:
+            yield Difference(name, stated, derived)
     found: dict[str, Any] = {"versions": dict(source.versions), **of_source(source), "game": source.game}
     found["weights"] = None if valuation.weights is None else list(valuation.weights)
     found["settings"] = of_settings(settings)
-    groups = of_partition(valuation.partition)
-    if groups not in contents.get("groups", {}).values():
+    groups, sealed_groups = of_partition(valuation.partition), contents.get("groups")
+    if not isinstance(sealed_groups, Mapping) or groups not in sealed_groups.values():
         found["groups"] = groups
     paid = result.payout
     if paid is not None:
         found["policy"] = policy_of(paid.policy.clip, paid.policy.floor, paid.policy.cap, paid.currency)
+        unit = smallest_unit(paid.currency, None)
+        if paid.unit != unit:  # a run pays in these; larger ones would move money by rounding
+            yield Difference("unit of the payout", paid.unit, unit)
         yield from payout.differences(paid, valuation)
     difference = first_difference({name: contents.get(name) for name in found}, found)
     if difference is not None:
@@ -175,6 +192,7 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
         influence = None if estimator is None else estimator.influence(valuation.partition)
         found.checked.append(f"the shares of {count} providers follow from the seed and {len(values)} values")
         found.checked.append(moves_in_words(result, values, influence))
+        found.doubts += _doubts_about_the_end(valuation)
         return
     made, here = {} if result.source is None else result.source.versions, versions()
     others = [f"{name} {made.get(name)}" for name in sorted({*made, *here}) if made.get(name) != here.get(name)]
@@ -196,10 +214,24 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
         found.differences += wrong
 
 
+def _doubts_about_the_end(valuation: Valuation) -> Iterator[str]:
+    """Yield why the end of a run with a target may have been chosen: it was repeated as far as it is said to go."""
+    settings = valuation.settings
+    assert settings is not None
+    if not has_targets(valuation):
+        return
+    where = "whether the run ended where its target was met"
+    if was_regrouped(valuation):
+        yield f"{where}: the target is about the first grouping; check valuation.json, which must have the same root"
+    elif valuation.end.reason is Reason.TARGET and settings.version != fgsv.__version__:
+        yield f"{where}: it was made with fgsv {settings.version}; check it with that version"
+
+
 def _evaluator(valuation: Valuation, sealed: Sealed, values: Floats) -> Evaluator:
     settings, names = valuation.settings, sealed.seal.contents.get("outputs")
     assert settings is not None
-    return from_values(values, valuation.partition.n_players, None if names is None else tuple(names), settings)
+    outputs = tuple(names) if isinstance(names, list) else None
+    return from_values(values, valuation.partition.n_players, outputs, settings)
 
 
 def _repeat(valuation: Valuation, sealed: Sealed, values: Floats, evaluator: Evaluator) -> list[Difference]:
@@ -235,7 +267,7 @@ def _evaluate_again(
     except GameError as error:
         found.doubts.append(f"what the picked records are worth: {str(error).splitlines()[0]}")
         return
-    far = ~(np.abs(values - stated) <= tolerance * np.abs(stated).max()).all(axis=1)
+    far = ~(np.abs(values - stated) <= tolerance * np.abs(stated).max(axis=0)).all(axis=1)
     found.differences += [
         Difference(f"record {proof.records[row].number}", stated[row].tolist(), values[row].tolist())
         for row in np.flatnonzero(far)[:5].tolist()

@@ -35,9 +35,12 @@ class Differences(list[Difference]):
 
 
 def different_entries(
-    name: str, stated: Any, derived: Any, names: tuple[Any, ...], rounding: float = 0.0
+    name: str, stated: Any, derived: Any, names: tuple[Any, ...], rounding: float = 0.0, by_output: bool = False
 ) -> Iterator[Difference]:
-    """Yield the entries of two arrays that differ by more than `rounding`, relative to the largest of them."""
+    """Yield the entries of two arrays that differ by more than `rounding`, relative to the largest of them.
+
+    With `by_output` the last axis has an entry for each output, and each is compared with the largest of its own.
+    """
     if stated is None or derived is None or np.shape(stated) != np.shape(derived):
         if stated is not derived:
             yield Difference(f"shape of {name}", np.shape(stated), np.shape(derived))
@@ -45,9 +48,11 @@ def different_entries(
     a, b = np.asarray(stated), np.asarray(derived)
     same = (a == b) | ((a != a) & (b != b))
     finite = np.isfinite(a) & np.isfinite(b)
-    if rounding and finite.any():
+    if rounding:
+        over = tuple(range(a.ndim - 1)) if by_output else None
+        largest = np.abs(np.where(finite, a, 0)).max(axis=over, keepdims=True, initial=0)
         with np.errstate(invalid="ignore"):
-            same = same | (finite & (np.abs(a - b) <= rounding * np.abs(a[finite]).max()))
+            same = same | (finite & (np.abs(a - b) <= rounding * largest))
     wrong = np.argwhere(~same)
     for index in wrong[:5]:
         place = tuple(index.tolist())

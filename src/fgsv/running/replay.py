@@ -94,6 +94,12 @@ def was_regrouped(valuation: Valuation) -> bool:
     return settings is not None and settings.groups not in (None, valuation.partition.fingerprint)
 
 
+def has_targets(valuation: Valuation) -> bool:
+    """Say whether errors, which depend on the groups, could end the run."""
+    settings = valuation.settings
+    return settings is not None and bool(settings.precision or settings.stderr or "stop" in settings.needs)
+
+
 def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
     """Return an evaluator of a recorded game that only looks values up."""
     start = known_of_run(ledger, game, settings.start)

@@ -14,7 +14,7 @@ from fgsv.estimators import Method
 from fgsv.estimators.method import OtherLaw
 from fgsv.ledger import Ledger, NotRecorded
 from fgsv.running.differences import ROUNDING, Difference, Differences, different_entries
-from fgsv.running.replay import from_ledger, recorded_game, repeated, was_regrouped
+from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeated, was_regrouped
 from fgsv.running.statements import compare, longer_runs
 from fgsv.running.targets import same_end
 from fgsv.semivalue import Semivalue
@@ -40,6 +40,8 @@ RECOMPUTED = {
     "deviations": "deviations",
 }
 """Fields of a file -> fields of a valuation that follow from the recorded utilities."""
+BY_OUTPUT = ("values", "stderr", "total", "ends", "player_values", "deviations")
+"""Fields with an entry for each output, which may be of very different scales."""
 REPEATED = 1024
 """Evaluations up to which the draws of 0.1.0 are repeated; with more, learning rounds differently since."""
 _MAY_BE_MISSING = ("ends",)
@@ -112,7 +114,7 @@ def _end_is_free(stated: Valuation) -> bool:
     """Say whether the end cannot be recomputed: a clock, an interrupt or the errors of other groups set it."""
     clocked = stated.settings is not None and stated.settings.max_seconds is not None
     return (
-        was_regrouped(stated)
+        (was_regrouped(stated) and has_targets(stated))
         or stated.end.reason is Reason.INTERRUPTED
         or (stated.end.reason is Reason.TIME and clocked)
     )
@@ -126,7 +128,8 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
             continue
         if isinstance(ours, np.ndarray | float) or isinstance(theirs, np.ndarray):
             rounding = 0.0 if field in to_the_bit else ROUNDING
-            yield from different_entries(name, ours, theirs, stated.names, rounding)
+            by_output = stated.outputs is not None and name in BY_OUTPUT
+            yield from different_entries(name, ours, theirs, stated.names, rounding, by_output)
         elif ours != theirs:
             yield Difference(name, ours, theirs)
     if not _end_is_free(stated) and not same_end(stated, derived):

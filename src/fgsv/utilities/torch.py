@@ -31,6 +31,8 @@ try:
 except ImportError:
     raise ImportError(f"fgsv.utilities.torch needs torch: {how_to_install('torch')}") from None
 
+TEST_ROWS = 1024
+"""Test rows that the copies predict at once; the last block has up to twice as many."""
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(b, C) outputs and (b,) targets -> (b,) losses, one for each row."""
 Optimizer = Callable[[Iterable[torch.Tensor]], torch.optim.Optimizer]
@@ -83,9 +85,7 @@ class Copies:
         filler = len(self.X) - 1
         members = torch.as_tensor(sets.explicit().table(filler), device=self.X.device)
         parameters = self.train(members, self._seeds(sets))
-        with torch.no_grad():
-            outputs = vmap(lambda own: functional_call(self.tester, own, (self.X_test,)))(parameters)
-        predicted = outputs.double().cpu().numpy()
+        predicted = self._tested(parameters)
         diverged = ~np.isfinite(predicted).reshape(len(sets), -1).all(axis=1)
         if diverged.any():
             raise GameError(
@@ -101,6 +101,17 @@ class Copies:
             probabilities=softmax(predicted),
             ranks=predicted[:, :, 1] - predicted[:, :, 0] if "ranks" in needs else None,
         )
+
+    def _tested(self, parameters: dict[str, torch.Tensor]) -> Floats:
+        """Return what each copy makes of the test rows, in blocks, so that the memory of layers does not grow."""
+        cuts = list(range(TEST_ROWS, len(self.X_test) - TEST_ROWS + 1, TEST_ROWS))  # a short block would round anew
+        with torch.no_grad():
+            blocks = [
+                vmap(lambda own, rows=rows: functional_call(self.tester, own, (rows,)))(parameters).double().cpu()
+                for rows in self.X_test.tensor_split(cuts)
+            ]
+        predicted: Floats = torch.cat(blocks, dim=1).numpy()
+        return predicted
 
     def _seeds(self, sets: RowSets) -> list[int]:
         """Return a seed for each set, or one for all of them."""

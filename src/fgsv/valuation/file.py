@@ -209,7 +209,8 @@ def _check_sums(valuation: Valuation, path: str | Path) -> None:
         parts["stderr"] = valuation.stderr, again.stderr
         if valuation.efficient:
             parts["player_values"] = valuation.player_values.sum(axis=0), valuation.total
-    scale = max(np.abs(valuation.values).max(initial=0), np.abs(np.atleast_1d(valuation.total)).max(initial=0))
+    # outputs, the last axis, may be of very different scales
+    scale = np.maximum(np.abs(valuation.values).max(axis=0, initial=0), np.abs(valuation.total))
     for name, (stated, derived) in parts.items():
         if derived is None:
             continue
