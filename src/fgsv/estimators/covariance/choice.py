@@ -6,13 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance.correction import Target
+from fgsv.estimators.covariance.design import counts
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.method import OtherLaw
 from fgsv.types import Floats, Masks
 
 CANDIDATES = 512
 """Random coalitions to choose from, half of them complements of the others; they stand for all coalitions."""
+ALL = 10
+"""Up to this many players, all coalitions are candidates."""
 _AS_GOOD = 0.99
 """A choice that was recorded gains at least this part of what the best one does."""
 
@@ -31,7 +35,8 @@ def choose(
     The best one lowers the variance of the values, summed over players, most for its `cost` (n + 1,) by size. Values
     are sums over coalitions of W_i(T) U(T); with S the covariance of utilities given what is known, U(T) lowers the
     variance by the sum over i of (W_i S)_T^2 / var U(T). Here the candidates stand for all coalitions, each with the
-    inverse of its probability. What was `recorded` (by `listed`) is returned if it is as good, but for rounding.
+    inverse of its probability; with few players they are all. What was `recorded` (by `listed`) is returned if it is
+    as good, but for rounding.
     """
     masks, weights = _candidates(target, rng)
     sizes = masks.sum(axis=1)
@@ -64,8 +69,11 @@ def choose(
 
 
 def _candidates(target: Target, rng: np.random.Generator) -> tuple[Masks, Floats]:
-    """Return coalitions and their weights (m, n) in the values: sizes as in a first epoch, uniform within a size."""
+    """Return coalitions and their weights (m, n) in the values: all, or sizes as in a first epoch at random."""
     n, inner = target.n, np.arange(1, target.n)
+    if n <= ALL:
+        masks = np.concatenate([Coalitions.of_size(n, int(size)).masks() for size in inner])
+        return masks, target.coefficients(masks) / counts(n)[masks.sum(axis=1), None]
     base = target.weights.gain * np.sqrt(inner * (n - inner))
     probability = (base + base[::-1]) / (2 * base.sum())
     sizes = rng.choice(inner, CANDIDATES // 2, p=probability)
