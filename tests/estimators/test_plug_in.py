@@ -108,8 +108,10 @@ def test_it_opens_with_hundreds_of_players_and_cheap_evaluations(seconds):
 # --- the choice
 
 
-def test_the_best_candidates_by_enumeration(monkeypatch):
+@pytest.mark.parametrize("everything", [6, 5])
+def test_the_best_candidates_by_enumeration(monkeypatch, everything):
     """The first lowers the summed posterior variance most, and the second most of the rest."""
+    monkeypatch.setattr(choice, "ALL", everything)
     monkeypatch.setattr(choice, "CANDIDATES", 24)
     n, rng = 6, np.random.default_rng(3)
     parameters = Process.default(n).parameters
@@ -137,6 +139,15 @@ def test_the_best_candidates_by_enumeration(monkeypatch):
     found = choose(process, target, seen, 2, cost, np.random.default_rng(5))
     first = best()
     np.testing.assert_array_equal(found, masks[[first, best(first)]])
+
+
+def test_with_few_players_the_candidates_are_all_coalitions():
+    """So that their weights give values exactly, but for the ends."""
+    masks, weights = _candidates(Target.of(SHAPLEY, 8), np.random.default_rng(0))
+    game = SumOfUnanimity(8, seed=1)
+    ends = (game(np.ones((1, 8), dtype=bool)) - game(np.zeros((1, 8), dtype=bool))) / 8
+    assert len(np.unique(masks, axis=0)) == 2**8 - 2
+    np.testing.assert_allclose(weights.T @ game(masks) + ends, game.shapley)
 
 
 def test_half_of_the_evaluations_are_chosen_and_none_is_asked_for_twice(quick):
