@@ -94,6 +94,8 @@ def export(ledger: str | Path, path: str | Path) -> int:
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"export writes .csv or .parquet, not {path.suffix or 'a file without suffix'!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to export to")
     with Ledger(ledger, read_only=True) as opened:
         return _write_csv(opened, path) if path.suffix == ".csv" else _write_parquet(opened, path)
 
