@@ -154,6 +154,12 @@ def test_a_small_game_needs_no_more_than_all_its_coalitions():
     assert fgsv.value(Airport([1, 2, 3, 4]), budget=16).method == "exact"
 
 
+@pytest.mark.parametrize("size", [-1, 0, 2.5])
+def test_a_game_cannot_prefer_batches_of_no_coalitions(size):
+    with pytest.raises(ValueError, match="batch_size must be"):
+        fgsv.value(fgsv.Game(lambda masks: masks.sum(axis=1), 8, batch_size=size), budget=60)
+
+
 def test_the_number_of_players_must_be_known():
     with pytest.raises(ValueError, match=r"fgsv.Game\(fn, n_players\)"):
         fgsv.value(lambda masks: masks.sum(axis=1))
