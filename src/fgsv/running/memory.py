@@ -26,7 +26,7 @@ class Memory:
         self.numbers = [self.number] if self._old is None else [self.number, self._old]
         """The game's numbers, with that of 0.1.0 where its records are trusted."""
         widths = (batch.outcome.values.shape[1] for number in self.numbers for batch in ledger.batches(number))
-        self.n_outputs = next((width for width in widths if width), None)
+        self.width = next((width for width in widths if width), None)
         """Outputs of the recorded evaluations; None if there are none."""
         self._retries = retries
         self._recent: dict[bytes, Row] = {}
