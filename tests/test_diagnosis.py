@@ -86,6 +86,23 @@ def test_too_little():
         fgsv.diagnose(fgsv.Game(root, 50), budget=50)
 
 
+def test_the_budget_is_kept_and_counted_and_failures_of_the_ends_too():
+    asked = []
+
+    def fails_alone(masks):
+        asked.extend(masks.sum(axis=1).tolist())
+        return np.where(masks.any(axis=1), root(masks), np.nan)
+
+    found = fgsv.diagnose(fgsv.Game(fails_alone, 30), budget=700, on_error=0.0)
+    assert found.n_evaluations == len(asked) <= 700
+    assert asked.count(0) == asked.count(30) == 1
+    assert found.failures is not None
+    assert found.failures.coalitions == 1
+    for wrong in ({"budget": 700.5}, {"budget": "700"}, {"seed": 0.5}):
+        with pytest.raises(ValueError, match="must be a whole number"):
+            fgsv.diagnose(fgsv.Game(root, 30), **wrong)
+
+
 def test_sampled_split_gains_of_many_groups_are_the_exact_ones_within_their_error(monkeypatch):
     rng = np.random.default_rng(3)
     groups = np.repeat(np.arange(12), rng.integers(1, 9, size=12)).tolist()

@@ -20,7 +20,8 @@ def test_every_form_describes_the_same_groups():
     labels = Partition.of(["a", "b", "a"])
     mapping = Partition.of({"a": [0, 2], "b": [1]})
     matrix = Partition.of(pd.DataFrame({"a": [1, 0, 1], "b": [0, 1, 0]}))
-    for other in (mapping, matrix):
+    sets = Partition.of({"a": {2, 0}, "b": frozenset({1})})
+    for other in (mapping, matrix, sets, Partition.of({7: "a", 8: "b", 9: "a"}.values())):
         assert other.names == labels.names
         np.testing.assert_array_equal(other.codes, labels.codes)
 
@@ -51,6 +52,8 @@ def test_a_point_can_be_owned_half_and_half(random_game):
         ([[0, 1], [2]], "give a mapping of names to them"),
         ({"a", "b", "c"}, "in their order.*; got set"),
         (3, "got int"),
+        ([{0}, {1}, {2}], "labels such as names or numbers .unhashable type: 'set'"),
+        ({"a": [0, 0], "b": [1, 2]}, "1 players are listed more than once, the first is player 0"),
     ],
 )
 def test_bad_groups_are_named_before_anything_is_evaluated(groups, message):

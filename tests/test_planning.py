@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fgsv
+from fgsv.cli.console import describe
 from fgsv.planning import PILOT_STARTED, Limits, Plan, value_with_plan
 from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import Reason
@@ -85,8 +86,18 @@ def test_a_plan_knows_what_a_longer_run_takes_only_once():
     assert plan.fixed_seconds == pytest.approx(8)
     assert plan.seconds_for(1000) == pytest.approx(108)
     assert plan.expected(Limits(max_seconds=58.0)) == 500
-    assert plan.expected(Limits(max_seconds=5.0)) == 0
+    assert plan.expected(Limits(max_seconds=5.0)) == 2  # U(0) and U(N)
+    assert describe(plan, Limits(max_seconds=5.0)).startswith("plan: about 2 evaluations, 8 s,")
     assert Plan.of(found, seconds=18.0).seconds_for(1000) == pytest.approx(180)
+
+
+def test_a_plan_of_all_coalitions_expects_no_more_than_these():
+    plan = fgsv.plan(fgsv.games.Airport(np.arange(1.0, 9)))
+    assert plan.exact
+    for limits in (Limits(), Limits(budget=20_000), Limits(precision=0.01)):
+        assert plan.expected(limits) == 2**8
+        assert describe(plan, limits).startswith("plan: about 256 evaluations")
+    assert plan.expected(Limits(budget=100)) == 100
 
 
 def test_a_plan_from_known_evaluations_lies_between_what_all_and_what_new_ones_say():

@@ -15,6 +15,7 @@ from fgsv.ledger import Ledger, Purpose
 from fgsv.running.preparation import door_to, read_players
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
+from fgsv.valuation.settings import whole_number
 
 N_SIZES = 16
 N_RESAMPLES = 200
@@ -167,29 +168,30 @@ def diagnose(
     if n < 6:
         raise ValueError(f"diagnose needs at least 6 players, but the game has {n}")
     sizes = _sizes(n)
+    budget, seed = whole_number("budget", budget), whole_number("seed", seed)
     n_draws = (budget - 2) // (EVALUATIONS_PER_DRAW * len(sizes))
     if n_draws < 2:
         least = 2 * EVALUATIONS_PER_DRAW * len(sizes) + 2
         raise ValueError(f"diagnose needs a budget of at least {least} evaluations for {n} players, got {budget}")
     rng = np.random.default_rng(seed)
-    coalitions = Coalitions.concatenate([Coalitions.ends(n), *_draws(n, sizes, n_draws, rng)])
+    coalitions = Coalitions.concatenate(_draws(n, sizes, n_draws, rng))
     door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     settings = {"method": "diagnose", "budget": budget, "seed": seed, "fingerprint": read.fingerprint}
     with opened, door.evaluator.recorded(settings, Purpose.DIAGNOSIS) as record:
-        n_outputs = door.ends().shape[1]
-        if not 0 <= output < n_outputs:
-            raise ValueError(f"output must be a position from 0 to {n_outputs - 1}, got {output}")
+        ends = door.ends()
+        if not 0 <= output < ends.shape[1]:
+            raise ValueError(f"output must be a position from 0 to {ends.shape[1] - 1}, got {output}")
         mark = door.evaluator.mark()
         values = door(coalitions)[:, output]
-        failures = door.evaluator.failures_since(mark)
+        failures = door.evaluator.failures_of_run(mark)
         record.end = End(Reason.EXHAUSTED)
-    ends, drawn = values[:2], values[2:].reshape(len(sizes), n_draws, EVALUATIONS_PER_DRAW)
+    drawn = values.reshape(len(sizes), n_draws, EVALUATIONS_PER_DRAW)
     weights = rng.multinomial(n_draws, np.full(n_draws, 1 / n_draws), size=(N_RESAMPLES, len(sizes))) / n_draws
     weights = np.concatenate([np.full((1, len(sizes), n_draws), 1 / n_draws), weights])
 
     deletion = np.abs(drawn[:, :, 1] - drawn[:, :, 0])
     second = np.abs(drawn[:, :, 2] - drawn[:, :, 3] - drawn[:, :, 4] + drawn[:, :, 5])
-    nodes, curves = _curves(sizes, drawn, ends, n, weights)
+    nodes, curves = _curves(sizes, drawn, ends[:, output], n, weights)
     smoothed = np.stack([np.interp(np.log1p(sizes), np.log1p(nodes), curve) for curve in curves])
     error = smoothed[1:].std(axis=0, ddof=1)
     by_size = pd.DataFrame(
@@ -215,7 +217,7 @@ def diagnose(
         _slope(sizes, np.einsum("rsd,sd->rs", weights, deletion), deletion),
         _slope(sizes, np.einsum("rsd,sd->rs", weights, second), second),
         _slope(sizes, _resampled_quantiles(second, weights), second),
-        len(coalitions),
+        len(coalitions) + 2,
         seed,
         failures,
         sampling_error,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -36,7 +36,7 @@ class Partition:
     @classmethod
     def of(cls, groups: Any, n_players: int | None = None) -> Partition:
         """Read labels, a mapping name -> indices, an ownership matrix, or None (each player is its own group)."""
-        groups = list(groups) if isinstance(groups, Iterator) else groups
+        groups = list(groups) if isinstance(groups, Iterator | ValuesView) else groups
         if isinstance(groups, Partition):
             partition = groups
         elif groups is None:
@@ -171,7 +171,10 @@ def _from_labels(groups: Any) -> Partition:
     if not labels:
         raise ValueError("groups is empty: expected one label for each player")
     codes: dict[Hashable, int] = {}
-    positions = np.fromiter((codes.setdefault(label, len(codes)) for label in labels), np.int64, len(labels))
+    try:
+        positions = np.fromiter((codes.setdefault(label, len(codes)) for label in labels), np.int64, len(labels))
+    except TypeError as error:
+        raise ValueError(f"groups must be labels such as names or numbers ({error})") from None
     return Partition(tuple(codes), None, positions)
 
 
@@ -188,7 +191,7 @@ def _from_mapping(groups: Mapping[Any, Any], n_players: int | None) -> Partition
         raise ValueError("groups is empty: expected a mapping of names to indices")
     lists = []
     for name, members in groups.items():
-        indices = np.atleast_1d(np.asarray(members))
+        indices = np.atleast_1d(np.asarray(list(members) if isinstance(members, Set) else members))
         if indices.dtype == bool:
             indices = np.flatnonzero(indices)
         if indices.size == 0:
@@ -204,7 +207,7 @@ def _from_mapping(groups: Mapping[Any, Any], n_players: int | None) -> Partition
     if counts.max() > 1:
         twice = np.flatnonzero(counts > 1)
         raise ValueError(
-            f"{len(twice)} players are in more than one group, the first is player {twice[0]}; for shared "
+            f"{len(twice)} players are listed more than once, the first is player {twice[0]}; for shared "
             "ownership pass an (n, K) matrix whose rows sum to 1"
         )
     if counts.min() == 0:

@@ -115,12 +115,14 @@ class Plan:
         return (self.seconds - self.fixed_seconds) / max(self.n_evaluations, 1)
 
     def expected(self, limits: Limits) -> int | None:
-        """Return the expected evaluations of a run with these limits; None without limits."""
+        """Return the expected evaluations of a run with these limits; None without any, unless all are made."""
         counts = [] if limits.budget is None else [limits.budget]
+        if self.exact:
+            counts.append(self.n_evaluations)
         if limits.precision is not None and math.isfinite(self.half_width):
             counts.append(self.evaluations_for(limits.precision))
         if limits.max_seconds is not None and self._seconds_each > 0:
-            counts.append(max(0, int((limits.max_seconds - self.fixed_seconds) / self._seconds_each)))
+            counts.append(max(2, int((limits.max_seconds - self.fixed_seconds) / self._seconds_each)))  # U(0), U(N)
         return min(counts, default=None)
 
     def to_frame(self) -> pd.DataFrame:

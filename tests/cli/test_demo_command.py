@@ -39,3 +39,19 @@ def test_the_demo_runs(fgsv_command, tmp_path, monkeypatch):
     commands = [document["info"].pop("command") for document in both]
     assert commands == [by_hand.strip().replace("d-by-hand", "d"), by_hand.strip()]
     assert json.dumps(both[0]) == json.dumps(both[1])
+
+
+def test_the_demo_is_written_to_the_current_folder(fgsv_command, tmp_path, monkeypatch):
+    class Written(Exception):
+        """The tables are written, and the run begins."""
+
+    def stop(*given, **options):
+        raise Written("enough")
+
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr("fgsv.open_table", stop)
+    _, _, notes = fgsv_command("demo", "--out", ".")
+    assert "failed: enough" in notes
+    assert f"--out {here}-by-hand\n" in notes

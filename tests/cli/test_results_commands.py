@@ -33,6 +33,35 @@ def test_plan_and_payout(fgsv_command, train, tmp_path):
     assert "not faithful" in text + notes
 
 
+def test_a_file_that_cannot_be_written_is_said_so_before_the_work(fgsv_command, train, tmp_path):
+    fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o", "--ledger", tmp_path / "run.db")
+    commands = {
+        ".html": ["report", tmp_path / "o", "--out"],
+        ".csv": ["payout", tmp_path / "o", "--amount", 100, "--pay-anyway", "--out"],
+        ".json": ["seal", train, *COLUMNS, "--out"],
+        ".parquet": ["ledger", "export", tmp_path / "run.db"],
+    }
+    for suffix, command in commands.items():
+        code, _, notes = fgsv_command(*command, tmp_path / "nowhere" / f"x{suffix}")
+        assert (code, f"there is no folder {tmp_path / 'nowhere'}" in notes) == (2, True), notes
+        if suffix != ".parquet":
+            folder = tmp_path / f"folder{suffix}"
+            folder.mkdir()
+            code, _, notes = fgsv_command(*command, folder, "--force")
+            assert (code, "is a folder" in notes) == (2, True), notes
+
+
+def test_another_file_in_place_of_a_result_is_not_printed(fgsv_command, train, tmp_path):
+    """Such as a ledger: the error would be as long as the file."""
+    other = tmp_path / "run.db"
+    other.write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 400)
+    seal = ["value", train, *COLUMNS, "--budget", 100, "--public", "1", "--seal"]
+    for command in (["report"], ["compare", tmp_path], ["check"], seal):
+        code, _, notes = fgsv_command(*command, other, *([tmp_path] if command == ["check"] else []))
+        assert code == 2
+        assert len(notes.splitlines()[-1]) < 500, command
+
+
 def test_a_plan_of_several_metrics_has_shares_in_percent(capsys):
     console.show(pd.DataFrame({"evaluations": [1000], "half_width": [0.2], "half_width_r2": [0.125]}))
     shown = capsys.readouterr().out

@@ -177,7 +177,9 @@ def test_forget_withdrawn_rows(fgsv_command, march):
     assert code == 0, notes
     assert json.loads(text)["players"] == 2
     assert json.loads(text)["evaluations"] > 20
-    assert json.loads(fgsv_command(*forget, *run, "--json")[1]) == {"players": 0, "evaluations": 0}
+    again = json.loads(fgsv_command(*forget, *run, "--json")[1])
+    assert (again["players"], again["evaluations"]) == (0, 0)
+    assert "misspelt, or forgotten before" in fgsv_command(*forget, *run)[1]
     assert fgsv_command(*forget)[0] == 2
     rows.iloc[:3].assign(a=1e6).to_csv(march / "withdrawn.csv", index=False)
     code, _, notes = fgsv_command(*forget, *run)

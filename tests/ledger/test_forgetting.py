@@ -1,6 +1,7 @@
 """Forgetting: evaluations of withdrawn players are gone from the file, and the others stay."""
 
 import hashlib
+import sqlite3
 import struct
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ import pytest
 
 import fgsv
 from fgsv.game import Game
-from fgsv.ledger import Ledger, WrongLedger, known
+from fgsv.ledger import Ledger, LedgerError, WrongLedger, forgetting, known
 from fgsv.ledger.forgetting import forget
+from fgsv.ledger.tools import merge
 from fgsv.running.verification import verify
 
 WEIGHTS = {name: (number + 1.25) ** 1.5 for number, name in enumerate("abcdefgh")}
@@ -86,3 +88,46 @@ def test_forget_a_provider_by_name(tmp_path):
     assert forget(april, providers=["Birch"]).players == 2
     assert not any(hashlib.sha256(each).digest()[:16] in april.read_bytes() for each in (b"c", b"d"))
     assert len(known(market("abef"), [april])) == before
+
+
+def test_who_was_evaluated_again_can_withdraw_again(march, tmp_path):
+    """Also where the evaluations come back from a copy of the ledger."""
+    path, _ = march
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+    digest, n_known = hashlib.sha256(b"c").digest()[:16], len(known(market("abcdef"), [path]))
+    first = forget(path, ["c"])
+    for bring_back in (
+        lambda: fgsv.value(market("abcdef"), budget=50, ledger=path),
+        lambda: merge(path, [copy]),
+    ):
+        bring_back()
+        assert len(known(market("abcdef"), [path])) == n_known
+        assert forget(path, ["c"]) == first
+        assert digest not in path.read_bytes()
+    merge(copy, [path])  # who was forgotten elsewhere is not forgotten here
+    assert forget(copy, ["c"]) == first
+
+
+def test_a_file_that_could_not_be_written_anew_is_when_forget_runs_again(march, monkeypatch):
+    path, _ = march
+    tried = []
+
+    def full(path):
+        tried.append(path)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(forgetting, "closing", lambda db: db.close() or full(path))
+    for _ in range(2):
+        with pytest.raises(LedgerError, match=r"still has traces of them .*is full.: run the same again"):
+            forget(path, ["c"])
+    assert tried == [path, path]
+
+
+def test_a_player_or_a_ledger_that_is_not_there_is_said_so(march, tmp_path):
+    path, _ = march
+    assert forget(path, ["c", "Zoe"]).unknown == ("Zoe",)
+    assert forget(path, ["c"]).unknown == ("c",)
+    with pytest.raises(WrongLedger, match="there is no ledger"):
+        forget(tmp_path / "none.db", ["c"])
+    assert not (tmp_path / "none.db").exists()

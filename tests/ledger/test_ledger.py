@@ -89,6 +89,17 @@ def test_two_games_with_one_name_are_told_apart(tmp_path):
         fgsv.value(Counted(21), budget=100, ledger=tmp_path / "run.db")
 
 
+@pytest.mark.parametrize("independent_rows", [False, True])
+def test_a_game_of_more_outputs_than_are_recorded_is_named(tmp_path, independent_rows):
+    def named(function):
+        return fgsv.Game(function, 12, fingerprint="one name", independent_rows=independent_rows)
+
+    fgsv.value(named(lambda masks: masks.sum(axis=1)), budget=60, ledger=tmp_path / "run.db")
+    two = named(lambda masks: np.stack([masks.sum(axis=1), masks.any(axis=1)], axis=1))
+    with pytest.raises(fgsv.GameError, match="2 outputs, expected 1"):
+        fgsv.value(two, budget=120, ledger=tmp_path / "run.db")
+
+
 def test_runs_are_recorded_with_their_settings_and_their_end(tmp_path):
     result = fgsv.value(Counted(), budget=300, seed=3, ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:

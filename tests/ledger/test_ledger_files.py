@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.ledger import Ledger, LedgerError
+from fgsv.ledger import Ledger, LedgerError, WrongLedger
 from fgsv.running.verification import verify
 
 N = 10
@@ -141,6 +141,13 @@ def test_a_missing_folder_or_file_is_said_so(tmp_path):
         value(tmp_path / "nowhere" / "run.db")
     with pytest.raises(LedgerError, match="there is no ledger"):
         Ledger(tmp_path / "run.db", read_only=True)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_folder_or_a_device_is_no_ledger(tmp_path, read_only):
+    for path in (tmp_path, Path(os.devnull)):
+        with pytest.raises(WrongLedger, match="is not a file"):
+            Ledger(path, read_only=read_only)
 
 
 DRIVER = f"""

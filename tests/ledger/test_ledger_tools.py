@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import fgsv
 from fgsv.cli import app
 from fgsv.estimators import Covariance
-from fgsv.ledger import Ledger, schema
+from fgsv.ledger import Ledger, WrongLedger, schema
 from fgsv.ledger import tools as archive
 from fgsv.payout import split
 from fgsv.report import Result
@@ -238,6 +238,14 @@ def test_merging_counts_what_differs_and_keeps_what_is_there(tmp_path):
     merged = archive.merge(tmp_path / "a.db", [tmp_path / "b.db"])
     assert (merged.added, merged.different, merged.largest_difference) == (0, 1, 0.5)
     assert verify(result, tmp_path / "a.db") == []
+
+
+@pytest.mark.parametrize("source", ["none.db", "table.csv"])
+def test_no_ledger_is_created_for_one_that_cannot_be_merged(tmp_path, source):
+    (tmp_path / "table.csv").write_text("group,value\n" * 500)
+    with pytest.raises(WrongLedger, match=source):
+        archive.merge(tmp_path / "all.db", [tmp_path / source])
+    assert not (tmp_path / "all.db").exists()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -154,6 +154,12 @@ def test_a_small_game_needs_no_more_than_all_its_coalitions():
     assert fgsv.value(Airport([1, 2, 3, 4]), budget=16).method == "exact"
 
 
+@pytest.mark.parametrize("size", [-1, 0, 2.5])
+def test_a_game_cannot_prefer_batches_of_no_coalitions(size):
+    with pytest.raises(ValueError, match="batch_size must be"):
+        fgsv.value(fgsv.Game(lambda masks: masks.sum(axis=1), 8, batch_size=size), budget=60)
+
+
 def test_the_number_of_players_must_be_known():
     with pytest.raises(ValueError, match=r"fgsv.Game\(fn, n_players\)"):
         fgsv.value(lambda masks: masks.sum(axis=1))
@@ -227,6 +233,45 @@ def test_an_interrupted_run_returns_what_it_has():
     assert result.end == INTERRUPTED
     again = fgsv.value(game, budget=result.n_evaluations)
     np.testing.assert_array_equal(result.values, again.values)
+
+
+@pytest.mark.parametrize("then", [lambda values: values, lambda values: 1 / 0])
+def test_an_interrupt_that_a_model_swallows_ends_the_run(then):
+    """Code in C drops exceptions, and models catch them all: what they return or raise afterwards does not count."""
+    game, handler = SumOfUnanimity(20), signal.getsignal(signal.SIGINT)
+
+    class Swallows:
+        n_players, asked = 20, 0
+
+        def __call__(self, masks):
+            self.asked += len(masks)
+            if self.asked <= 300:
+                return game(masks)
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except BaseException:
+                return then(game(masks))
+
+    result = fgsv.value(Swallows(), budget=10_000, on_error=0.0)
+    assert result.end == INTERRUPTED
+    assert result.failures is None
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_handler_that_a_model_sets_stays():
+    def own(number, frame):
+        raise AssertionError
+
+    def game(masks):
+        signal.signal(signal.SIGINT, own)
+        return masks.sum(axis=1)
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        fgsv.value(game, list("abcd"), budget=16)
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_rules_stop_and_can_be_repeated():

@@ -172,3 +172,37 @@ def test_what_was_drawn_for_a_view_is_known_but_no_draw_of_the_game(tmp_path):
     assert [run.settings["fingerprint"] for run in found.runs] == [game.fingerprint]
     assert len(found) > 100
     assert 0 < (found.run == 0).sum() <= 64
+
+
+def test_a_failure_in_one_ledger_gives_way_to_a_value_in_another(tmp_path):
+    """A run that failed and was continued elsewhere, or here after another one started from it."""
+
+    def failing(masks):
+        if len(masks) > 2:
+            raise RuntimeError("out of memory")
+        return market("abcdef").function(masks)
+
+    failed, whole = tmp_path / "failed.db", tmp_path / "whole.db"
+    game = Game(failing, 6, frame="roots", players=list("abcdef"))
+    with pytest.raises(fgsv.GameError):
+        fgsv.value(game, ledger=failed, **OPTIONS)
+    fgsv.value(market("abcdef"), ledger=whole, **OPTIONS)
+    alone = fgsv.value(market("abcdefg"), start=whole, **OPTIONS)
+    for number, paths in enumerate(([failed, whole], [whole, failed])):
+        ledger = tmp_path / f"april {number}.db"
+        result = fgsv.value(market("abcdefg"), start=paths, ledger=ledger, **OPTIONS)
+        assert result.values.tobytes() == alone.values.tobytes()
+        assert verify(result, ledger) == []
+    fgsv.value(market("abcdefg"), start=failed, ledger=tmp_path / "may.db", **OPTIONS)
+    fgsv.value(market("abcdef"), ledger=failed, **OPTIONS)
+    again = fgsv.value(market("abcdefg"), start=failed, ledger=tmp_path / "may.db", **OPTIONS)
+    assert again.values.tobytes() == alone.values.tobytes()
+
+
+def test_ledgers_that_contradict_each_other_are_named(tmp_path):
+    twice = Game(lambda masks: 2 * market("abcdef").function(masks), 6, frame="roots", players=list("abcdef"))
+    fgsv.value(market("abcdef"), ledger=tmp_path / "one.db", **OPTIONS)
+    fgsv.value(twice, ledger=tmp_path / "two.db", **OPTIONS)
+    start = [tmp_path / "one.db", tmp_path / "two.db"]
+    with pytest.raises(fgsv.ledger.LedgerError, match=r"other values than .*two.db.* only one of them"):
+        fgsv.value(market("abcdefg"), start=start, ledger=tmp_path / "april.db", **OPTIONS)

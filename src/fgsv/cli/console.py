@@ -54,6 +54,8 @@ OF_OUTPUT = "half_width_"
 """Begins the columns of a plan with several metrics."""
 COUNTS = {"points", "evaluations", "parts"}
 WIDE = 160
+LEAST_NAME = 6
+"""Cells to which names may be narrowed before a table is wider than the terminal."""
 NEGATIVE = (
     "a negative value: averaged over all selections of the data, these rows lowered the score. What the model scores "
     "without them is another question, which the column `score without` answers"
@@ -67,8 +69,8 @@ MOST_ROWS = 1000
 def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, str] | None = None) -> None:
     """Print a table; text is shown literally, without markup or control characters.
 
-    Columns NAME_low and NAME_high become one, "from ... to"; only names are wrapped, never numbers. `headers` are
-    shown in place of columns' names.
+    Columns NAME_low and NAME_high become one, "from ... to"; only names are wrapped, never numbers: where they do not
+    fit, the terminal breaks the lines. `headers` are shown in place of columns' names.
     """
     names = [name for name in frame.columns if not name.endswith("_high")]
     own = {name: f"{name.removesuffix('_low')}, from ... to" for name in names if name.endswith("_low")}
@@ -84,7 +86,11 @@ def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, st
     if len(rows) > MOST_ROWS:
         console.file.writelines(_aligned([header, *rows]))
         return
-    table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    first, *others = _widths([header, *rows])
+    gaps, least = len(others), min(first, LEAST_NAME) + sum(others)
+    tight = console.width < least + 3 * gaps + 2
+    console.width = max(console.width, least + 2 * gaps + 2)  # rich would drop names and digits
+    table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=tight)
     for number, words in enumerate(header):
         justify: Literal["left", "right"] = "right" if number else "left"
         table.add_column(Text(words), justify=justify, no_wrap=number > 0, overflow="fold")
@@ -95,7 +101,7 @@ def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, st
 
 def _aligned(rows: list[list[str]]) -> Iterator[str]:
     """Yield lines of cells in columns; rich would take minutes for a hundred thousand of them."""
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    widths = _widths(rows)
     for row in rows:
         blanks = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
         cells = [
@@ -103,6 +109,10 @@ def _aligned(rows: list[list[str]]) -> Iterator[str]:
             for number, (cell, blank) in enumerate(zip(row, blanks, strict=True))
         ]
         yield "  ".join(cells) + "\n"
+
+
+def _widths(rows: list[list[str]]) -> list[int]:
+    return [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 
 
 def say(words: str) -> None:

@@ -33,9 +33,9 @@ def demo(
     arguments += ["--metric", "accuracy", "--budget", str(budget), "--seed", str(seed), "--payout", "100000"]
     arguments += ["--audit", "--out"]
     if not as_json:
-        again = out.with_name(out.name + "-by-hand")
+        again = f"{out if out.name else out.absolute()}-by-hand"
         console.say(f"ten hospitals in {hospitals}; to run this yourself:")
-        console.say(f"  {shlex.join(['fgsv', 'value', *arguments, str(again)])}")
+        console.say(f"  {shlex.join(['fgsv', 'value', *arguments, again])}")
     options = [str(out), *(["--force"] if force else []), *(["--json"] if as_json else [])]
     assert context.parent is not None
     command = context.parent.command.get_command(context.parent, "value")  # type: ignore[attr-defined]

@@ -228,6 +228,9 @@ def forget(
         print_json(asdict(found))
     else:
         echo(f"{found.evaluations} evaluations of {found.players} players erased from {ledger}")
+        if found.unknown:
+            few = ", ".join(map(repr, found.unknown[:3])) + (", ..." if len(found.unknown) > 3 else "")
+            echo(f"warning: {ledger} has no player {few}: misspelt, or forgotten before")
 
 
 def report_differences(same: list[str], differences: list[Any], as_json: bool) -> None:

@@ -43,8 +43,8 @@ def report(
     from fgsv.report import Result, check_file, render
 
     page = out or (saved / "report.html" if saved.is_dir() else saved.with_name("report.html"))
-    check_file(page, force=force)
     result = Result.load(saved)
+    check_file(page, force=force)
     if before is not None:
         result = replace(result, before=Result.load(before))
     if payout:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fgsv.coalitions import BITS_ONLY, n_rows, unpack
 from fgsv.game import Game, Known, PastRun, Related, as_game, as_keys
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
-from fgsv.ledger.records import Batch, Purpose
+from fgsv.ledger.records import Batch, Purpose, classify
 from fgsv.ledger.schema import Promise
 from fgsv.types import Floats, Ints, Masks
 
@@ -66,7 +66,7 @@ def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[b
             runs = copy_runs(source, into, games)
             for number, copied in games.items():
                 for batches in _chunks(source.batches(number)):
-                    new = [batch for batch in batches if _is_new(into, copied, batch)]
+                    new = [batch for batch in batches if _is_new(into, copied, batch, source)]
                     keys |= dict.fromkeys(into.key(copied, batch.replicate, batch.coalitions) for batch in batches)
                     for run in dict.fromkeys(batch.run for batch in new):
                         records = [(batch.coalitions, batch.outcome) for batch in new if batch.run == run]
@@ -98,17 +98,14 @@ def _chunks(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
         yield chunk
 
 
-def _is_new(into: Ledger, game: int, batch: Batch) -> bool:
-    there = into.find(game, batch.coalitions, batch.replicate)
-    if there is None:
-        return True
-    if there.values.shape != batch.outcome.values.shape or not np.array_equal(
-        there.values, batch.outcome.values, equal_nan=True
-    ):
+def _is_new(into: Ledger, game: int, batch: Batch, source: Ledger) -> bool:
+    kind, _ = classify(batch.outcome, into.find(game, batch.coalitions, batch.replicate))
+    if kind == "different":
         raise LedgerError(
-            f"{into.path} has other values than the ledger to start from, for the same coalitions: use a new ledger"
+            f"{into.path} has other values than {source.path}, for the same coalitions: use a new ledger, and where "
+            "two ledgers to start from differ, only one of them"
         )
-    return False
+    return kind == "added"
 
 
 def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:

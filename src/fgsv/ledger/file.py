@@ -13,9 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-import numpy as np
-
-from fgsv.coalitions import n_rows, split
+from fgsv.coalitions import split
 from fgsv.environment import versions
 from fgsv.game import Game
 from fgsv.ledger import schema
@@ -60,6 +58,8 @@ class Ledger:
         self._lock = RLock()
         if read_only and not self.path.exists():
             raise WrongLedger(f"there is no ledger at {self.path}")
+        if self.path.exists() and not self.path.is_file():
+            raise WrongLedger(f"{self.path} is not a file, so it cannot be a ledger")
         if not self.path.parent.exists():
             raise WrongLedger(f"the folder {self.path.parent} of the ledger does not exist")
         # a reader with write access merges the log of a killed driver into the file, as the next driver would
@@ -264,10 +264,23 @@ class Ledger:
                     f"(players, outputs, independent rows): {known[3:6]}, now {entered[2:]}. "
                     "Two games need two names"
                 )
+            self._name_again(known, game)
             return int(known[0])
         frame = None if game.frame is None else json.dumps(game.frame, sort_keys=True)
         with self._transaction():
             return self._add("game", *entered, frame, game.player_digests())
+
+    def _name_again(self, known: tuple[Any, ...], game: Game) -> None:
+        """Enter the players of a game that were forgotten, since it is evaluated again: they may withdraw again."""
+        *entered, recorded = known
+        given = game.player_digests()
+        if self.read_only or not recorded or not given:
+            return
+        pairs = [(recorded[i : i + 16], given[i : i + 16]) for i in range(0, len(recorded), 16)]
+        players = b"".join(old if any(old) else new for old, new in pairs)
+        if players != recorded:
+            with self._transaction():
+                self._put("game", *entered, players)
 
     def _find_game(self, fingerprint: str | None, promises: Promise) -> tuple[Any, ...] | None:
         with self._explained("read"):
@@ -289,7 +302,7 @@ class Ledger:
         """Return the outcome of a batch, or None if this exact batch was not evaluated."""
         with self._explained("read"):
             for columns in self._read("batch", "WHERE key = ?", self.key(game, replicate, coalitions)):
-                batch = _batch(columns)
+                batch = Batch.of(columns)
                 if (batch.game, batch.replicate, batch.coalitions) != (game, replicate, coalitions):
                     raise self._damaged("batch", batch.id, "it lies under the key of another batch")
                 return batch.outcome
@@ -300,7 +313,7 @@ class Ledger:
         found: dict[bytes, Row] = {}
         with self._explained("read"):
             for batch, wanted in self._rows_of(game, replicate).find(rows).items():
-                record = _batch(next(self._read("batch", "WHERE id = ?", batch)))
+                record = Batch.of(next(self._read("batch", "WHERE id = ?", batch)))
                 recorded = split(record.coalitions)
                 outcomes = by_row(record.outcome, [row for _, row in wanted])
                 found |= {
@@ -314,7 +327,7 @@ class Ledger:
         if (game, replicate) not in self._rows:
             rows = self._rows[game, replicate] = Rows()
             for columns in self._read("batch", "WHERE game = ? AND replicate = ? ORDER BY id", game, replicate):
-                batch = _batch(columns)
+                batch = Batch.of(columns)
                 rows.add(batch.id, split(batch.coalitions), batch.outcome.failed)
         return self._rows[game, replicate]
 
@@ -337,7 +350,7 @@ class Ledger:
     def _columns(
         self, game: int, replicate: int, run: int | None, coalitions: bytes, outcome: Outcome
     ) -> tuple[Any, ...]:
-        """Return a batch as columns without its number; `_batch` reads them back."""
+        """Return a batch as columns without its number; `Batch.of` reads them back."""
         values = outcome.values.astype("<f8").tobytes()
         failures = json.dumps(outcome.failures) if outcome.failures else None
         key = self.key(game, replicate, coalitions)
@@ -368,7 +381,7 @@ class Ledger:
         """Yield the records one by one."""
         with self._explained("read"):
             where = ("ORDER BY id",) if game is None else ("WHERE game = ? ORDER BY id", game)
-            yield from map(_batch, self._read("batch", *where))
+            yield from map(Batch.of, self._read("batch", *where))
 
     # Runs, the laws of their draws, and what their results state
 
@@ -438,16 +451,6 @@ class Ledger:
         """Return what the results of each run state: the run's number, and field -> digest."""
         with self._explained("read"):
             return [(columns[1], json.loads(columns[2])) for columns in self._read("statement", "ORDER BY id")]
-
-
-def _batch(columns: tuple[Any, ...]) -> Batch:
-    number, _, game, replicate, run, coalitions, values, seconds, failures = columns
-    outcome = Outcome(
-        np.frombuffer(values, "<f8").reshape(n_rows(coalitions), -1).astype(float),
-        seconds,
-        json.loads(failures) if failures else {},
-    )
-    return Batch(number, game, replicate, coalitions, outcome, run)
 
 
 def _recorded(

@@ -13,7 +13,7 @@ import numpy as np
 from fgsv.coalitions import unpack
 from fgsv.game import Game, player_digest, provider_digest
 from fgsv.ledger.earlier import latest
-from fgsv.ledger.file import Ledger, WrongLedger
+from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Outcome
 from fgsv.types import Masks
 
@@ -27,6 +27,8 @@ class Forgotten:
 
     players: int
     evaluations: int
+    unknown: tuple[str, ...] = ()
+    """Those of `players` that no game of the ledger has: misspelt, or forgotten before."""
 
 
 def forget(
@@ -50,8 +52,12 @@ def forget(
             "say which players to forget: players (--player, --rows), providers (--provider), or keep (--keep): all "
             "but those of its last run"
         )
-    withdrawn = _digests_of(players) | _players_of_providers(path, providers)
+    if not Path(path).exists():
+        raise WrongLedger(f"there is no ledger at {path}")
+    named = _digests_of(players)
+    withdrawn = {*named.values(), *_players_of_providers(path, providers)}
     kept = None if keep is None else _players_of_last_run(keep)
+    players_met: set[bytes] = set()
     players_gone: set[bytes] = set()
     n_evaluations = 0
     with Ledger(path) as ledger:
@@ -60,6 +66,7 @@ def forget(
             if digests is None:
                 continue
             each = [digests[start : start + 16] for start in range(0, len(digests), 16)]
+            players_met |= set(each)
             gone = np.array([digest in withdrawn if kept is None else digest not in kept for digest in each])
             gone &= np.array([any(digest) for digest in each])  # zeros were forgotten before
             if not gone.any():
@@ -69,17 +76,28 @@ def forget(
             n_evaluations += sum(count for _, count in erased)
             nobody = b"".join(bytes(16) if left else digest for left, digest in zip(gone, each, strict=True))
             ledger.replace(replace(game, players=nobody), number, [batch for batch, _ in erased])
-    if players_gone:
+    _write_anew(path)
+    unknown = [name for name, digest in named.items() if digest not in players_met]
+    return Forgotten(len(players_gone), n_evaluations, tuple(unknown))
+
+
+def _write_anew(path: str | Path) -> None:
+    """Write a file without what SQLite keeps of deleted records; also where none were, if that failed before."""
+    try:
         with closing(sqlite3.connect(path)) as db:
             db.execute("VACUUM")
-    return Forgotten(len(players_gone), n_evaluations)
+    except sqlite3.Error as error:
+        raise LedgerError(
+            f"the evaluations are erased, but {path} could not be written anew and still has traces of them "
+            f"({error}): run the same again"
+        ) from error
 
 
-def _digests_of(players: Iterable[str]) -> set[bytes]:
+def _digests_of(players: Iterable[str]) -> dict[str, bytes]:
     """Return the digests of players, given as ids or as digests in hexadecimal."""
     hexadecimal = set("0123456789abcdef")
     are = {each: len(each) == 32 and set(each) <= hexadecimal for each in players}
-    return {bytes.fromhex(each) if is_digest else player_digest(each) for each, is_digest in are.items()}
+    return {each: bytes.fromhex(each) if is_digest else player_digest(each) for each, is_digest in are.items()}
 
 
 def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[bytes]:

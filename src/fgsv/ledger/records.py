@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fgsv.coalitions import n_rows
 from fgsv.types import Floats
 
 
@@ -61,6 +63,27 @@ class Batch:
     outcome: Outcome
     run: int | None = None
     """The run that had it evaluated; None in files of 0.1.0."""
+
+    @classmethod
+    def of(cls, columns: tuple[Any, ...]) -> Batch:
+        """Return the record that has these columns (`schema.COLUMNS`)."""
+        number, _, game, replicate, run, coalitions, values, seconds, failures = columns
+        table = np.frombuffer(values, "<f8").reshape(n_rows(coalitions), -1).astype(float)
+        outcome = Outcome(table, seconds, json.loads(failures) if failures else {})
+        return cls(number, game, replicate, coalitions, outcome, run)
+
+
+def classify(new: Outcome, seen: Outcome | None) -> tuple[str, float]:
+    """Classify the outcome of a batch beside the recorded one: added, known or different, with the largest gap.
+
+    A failure tells nothing about a value: it is added where nothing is recorded, and gives way to a success.
+    """
+    if seen is None or (seen.failures and not new.failures):
+        return "added", 0.0
+    if new.failures or (seen.values.shape == new.values.shape and np.array_equal(seen.values, new.values)):
+        return "known", 0.0
+    apart = np.abs(seen.values - new.values).max() if seen.values.shape == new.values.shape else np.inf
+    return "different", float(apart)
 
 
 def failed(m: int, text: str, seconds: float, trace: str = "") -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -14,8 +15,9 @@ import pandas as pd
 from fgsv.coalitions import n_rows, unpack
 from fgsv.environment import how_to_install, to_csv, written_whole
 from fgsv.game import Game
-from fgsv.ledger import Batch, Ledger, Outcome, WrongLedger
+from fgsv.ledger import Batch, Ledger, WrongLedger
 from fgsv.ledger.earlier import copy_runs
+from fgsv.ledger.records import classify
 from fgsv.ledger.schema import Promise
 
 CHUNK = 64
@@ -61,39 +63,30 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
     """
     counts = Counter[str]()
     largest = 0.0
-    with Ledger(into) as target:
-        for path in sources:
-            if Path(path).resolve() == Path(into).resolve():
-                raise WrongLedger(f"{path} cannot be merged into itself")
-            with Ledger(path, read_only=True) as source:
-                promises = source.promises()
-                if trust_old:
-                    promises = {number: max(each, Promise.TRUSTED_NAMES) for number, each in promises.items()}
-                numbers = {number: target.game(game, promises[number]) for number, game in source.games()}
-                runs = copy_runs(source, target, numbers)
-                for old, new in numbers.items():
-                    for batch in source.batches(old):
-                        kind, difference = _classify(batch, target.find(new, batch.coalitions, batch.replicate))
-                        counts[kind] += 1
-                        largest = max(largest, difference)
-                        if kind == "added":
-                            record = [(batch.coalitions, batch.outcome)]
-                            run = None if batch.run is None else runs[batch.run]
-                            target.record(new, record, batch.replicate, run)
-                for run, content in source.statements():
-                    target.add_statement(runs[run], content)
+    for path in sources:
+        if Path(path).resolve() == Path(into).resolve():
+            raise WrongLedger(f"{path} cannot be merged into itself")
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Ledger(path, read_only=True)) for path in sources]  # before `into` is created
+        target = stack.enter_context(Ledger(into))
+        for source in opened:
+            promises = source.promises()
+            if trust_old:
+                promises = {number: max(each, Promise.TRUSTED_NAMES) for number, each in promises.items()}
+            numbers = {number: target.game(game, promises[number]) for number, game in source.games()}
+            runs = copy_runs(source, target, numbers)
+            for old, new in numbers.items():
+                for batch in source.batches(old):
+                    kind, difference = classify(batch.outcome, target.find(new, batch.coalitions, batch.replicate))
+                    counts[kind] += 1
+                    largest = max(largest, difference)
+                    if kind == "added":
+                        record = [(batch.coalitions, batch.outcome)]
+                        run = None if batch.run is None else runs[batch.run]
+                        target.record(new, record, batch.replicate, run)
+            for run, content in source.statements():
+                target.add_statement(runs[run], content)
     return Merged(counts["added"], counts["known"], counts["different"], largest)
-
-
-def _classify(batch: Batch, seen: Outcome | None) -> tuple[str, float]:
-    """Classify a batch as added, known or different, with the largest gap between the values."""
-    new = batch.outcome
-    if seen is None or (seen.failures and not new.failures):
-        return "added", 0.0
-    if new.failures or (seen.values.shape == new.values.shape and np.array_equal(seen.values, new.values)):
-        return "known", 0.0
-    apart = np.abs(seen.values - new.values).max() if seen.values.shape == new.values.shape else np.inf
-    return "different", float(apart)
 
 
 def export(ledger: str | Path, path: str | Path) -> int:
@@ -101,6 +94,8 @@ def export(ledger: str | Path, path: str | Path) -> int:
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"export writes .csv or .parquet, not {path.suffix or 'a file without suffix'!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to export to")
     with Ledger(ledger, read_only=True) as opened:
         return _write_csv(opened, path) if path.suffix == ".csv" else _write_parquet(opened, path)
 

@@ -70,9 +70,13 @@ def check_folder(folder: Path, *, force: bool) -> None:
 
 
 def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
-    """Raise an error if a file exists, or if its name does not end as one of these kinds do."""
+    """Raise an error if a file exists or cannot be written there, or if its name ends as none of these kinds do."""
     if kinds and path.suffix.lower() not in kinds:
         raise ValueError(f"{path} must end in {' or '.join(kinds)}")
+    if path.is_dir():
+        raise FileExistsError(f"{path} is a folder: --out must name a file")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}: create it, or choose another --out")
     if path.exists() and not force:
         raise FileExistsError(f"{path} already exists: add --force to replace it, or choose another --out")
 

@@ -131,7 +131,7 @@ class Proof:
                 None if laws is None else {int(number): dict(law) for number, law in laws.items()},
             )
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, zlib.error) as error:
-            raise ValueError(f"{path} is not a proof: {error!r}") from None
+            raise ValueError(f"{path} is not a proof: {error!r:.200}") from None
 
 
 def challenge(

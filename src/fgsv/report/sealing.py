@@ -87,7 +87,7 @@ class Seal:
             return cls.from_dict(document)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             words = str(error) if type(error) is ValueError else repr(error)
-            raise ValueError(f"{path} is not a seal: {words}") from None
+            raise ValueError(f"{path} is not a seal: {words:.200}") from None
 
 
 @dataclass(frozen=True)

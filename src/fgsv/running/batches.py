@@ -17,6 +17,7 @@ import numpy as np
 from fgsv.coalitions import Coalitions, canonical, pack
 from fgsv.game import Game, GameError, ask, describe, message_of, shaped
 from fgsv.ledger import LedgerError, Outcome, failed
+from fgsv.running.interrupts import kept_interrupts
 
 GRACE = 5.0
 """A batch that ignores its timeout is killed after this many more seconds, or after twice the timeout if sooner."""
@@ -42,7 +43,7 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
     m = len(coalitions)
     start = time.perf_counter()
     try:
-        with _same_process(), _deadline(timeout):
+        with _same_process(), kept_interrupts(), _deadline(timeout):
             answer = ask(game, canonical(coalitions) if game.evaluate_lists else coalitions)
     except _Late:
         faulthandler.cancel_dump_traceback_later()  # the timer may have fired during the clean-up

@@ -29,14 +29,17 @@ class OutOfTime(TimeoutError):
 class Calls:
     """Evaluates batches with the workers of one evaluator; values do not depend on how calls are cut, to the bit."""
 
-    def __init__(self, game: Game, workers: Workers, record: Record | None, *, raises: bool) -> None:
+    def __init__(
+        self, game: Game, workers: Workers, record: Record | None, *, raises: bool, width: int | None = None
+    ) -> None:
         self._game, self._workers, self._record, self._raises = game, workers, record, raises
         self._size = workers.count
         self.n_done = 0
         """Coalitions evaluated so far."""
         self.seconds = 0.0
         """What they took inside the game, all workers together: not the start of workers."""
-        self._n_outputs = len(game.outputs) if game.outputs else None
+        self._n_outputs = len(game.outputs) if game.outputs else width
+        """Outputs of an evaluation: as named, as recorded (`width`), or as in the first one."""
 
     def __call__(self, batches: list[PackedBatch], deadline: float | None = None) -> list[Outcome]:
         """Return the outcomes of batches, in order; raise an error for a failure if that is the policy.

@@ -45,9 +45,8 @@ def default_batch_size(n_players: int) -> int:
 class Evaluator:
     """Evaluates coalitions of one game; a context manager that opens the ledger and the workers.
 
-    A round is cut into batches of `batch_size` coalitions. A batch is evaluated, recorded and looked up as a whole,
-    so its bits do not depend on workers, calls or the contents of the ledger. (If the game's rows are independent,
-    the same holds for each coalition.)
+    A round is cut into batches of `batch_size` coalitions. A batch (a coalition, if rows are independent) is
+    evaluated, recorded and looked up as a whole, so its bits do not depend on workers, calls or the ledger.
     """
 
     def __init__(
@@ -61,10 +60,11 @@ class Evaluator:
         ledger: str | Path | Ledger | None = None,
         start: Start = None,
     ) -> None:
-        if batch_size is not None and whole_number("batch_size", batch_size) < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        size = game.batch_size if batch_size is None else batch_size
+        if size is not None and whole_number("batch_size", size) < 1:
+            raise ValueError(f"batch_size must be at least 1, got {size}")
         self.game = game
-        self.batch_size = int(batch_size or game.batch_size or default_batch_size(game.n_players))
+        self.batch_size = int(size or default_batch_size(game.n_players))
         self.on_error = on_error
         self.timeout = timeout
         self.deadline: float | None = None
@@ -112,7 +112,7 @@ class Evaluator:
                 self._memory = Memory(self._ledger, self.game, retries=self._raises)
                 self.recorder = Recorder(self._ledger, self._memory.number)
                 record = self.recorder.batches if self.recorder.is_open else None
-                self.calls = Calls(self.game, self._workers, record, raises=self._raises)
+                self.calls = Calls(self.game, self._workers, record, raises=self._raises, width=self._memory.width)
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -164,7 +164,7 @@ class Evaluator:
         """Evaluate what the ledger does not know, after checking that it still gives the values it recorded."""
         if batches and not self._checked:
             self.beginning.check(self._workers)
-            if self._ledger is not None and self._memory is not None and self._memory.holds_records:
+            if self._ledger is not None and self._memory is not None:
                 recheck(self._ledger, self._memory.numbers, self.game, self._workers)
             self._checked = True
         return self.calls(batches, self.deadline)

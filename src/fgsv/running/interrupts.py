@@ -4,25 +4,60 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from types import FrameType
 
 ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """Signals by which a scheduler, a container or a closed terminal ends a process."""
+
+Handler = Callable[[int, FrameType | None], object]
 
 
 @contextmanager
 def held_interrupts() -> Iterator[None]:
     """Delay an interrupt until the block is done: in the middle of an update an estimator has no estimate."""
+    waiting: list[int] = []
+    with _handled(lambda before, number, frame: waiting.append(number)):
+        yield
+    if waiting:
+        signal.raise_signal(waiting[0])  # for the original handler: Python's or the user's own
+
+
+@contextmanager
+def kept_interrupts() -> Iterator[None]:
+    """Raise an interrupt again that the block has swallowed: models do, and so does numpy's C code."""
+    raised: list[BaseException] = []
+
+    def handle(before: Handler, number: int, frame: FrameType | None) -> None:
+        try:
+            before(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    try:
+        with _handled(handle):
+            yield
+    finally:
+        if raised:
+            raise raised[0]
+
+
+@contextmanager
+def _handled(handle: Callable[[Handler, int, FrameType | None], object]) -> Iterator[None]:
+    """Handle interrupts in the block by a function that also takes the original handler."""
     # only the main thread gets interrupts; a handler not set from Python cannot be restored
     main = threading.current_thread() is threading.main_thread()
-    numbers = [number for number in (signal.SIGINT, *ENDINGS) if main and callable(signal.getsignal(number))]
-    waiting: list[int] = []
-    before = {number: signal.signal(number, lambda number, frame: waiting.append(number)) for number in numbers}
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDINGS) if main}
+    before = {number: handler for number, handler in found.items() if callable(handler)}
+    meanwhile = {number: partial(handle, handler) for number, handler in before.items()}
+    for number, ours in meanwhile.items():
+        signal.signal(number, ours)
     try:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
-    if waiting:
-        signal.raise_signal(waiting[0])  # for the original handler: Python's or the user's own
+            if signal.getsignal(number) is meanwhile[number]:  # the block may have set its own
+                signal.signal(number, handler)

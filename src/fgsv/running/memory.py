@@ -25,7 +25,9 @@ class Memory:
         self._old = ledger.old_game(game)
         self.numbers = [self.number] if self._old is None else [self.number, self._old]
         """The game's numbers, with that of 0.1.0 where its records are trusted."""
-        self.holds_records = any(next(ledger.batches(number), None) is not None for number in self.numbers)
+        widths = (batch.outcome.values.shape[1] for number in self.numbers for batch in ledger.batches(number))
+        self.width = next((width for width in widths if width), None)
+        """Outputs of the recorded evaluations; None if there are none."""
         self._retries = retries
         self._recent: dict[bytes, Row] = {}
 

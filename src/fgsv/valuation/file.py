@@ -98,7 +98,7 @@ def read(path: str | Path) -> dict[str, Any]:
             f"there is no saved valuation at {path}: expected a valuation.json, or the folder of fgsv value --out"
         ) from None
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ValueError(f"{path} is not a saved valuation: {error!r}") from None
+        raise ValueError(f"{path} is not a saved valuation: {error!r:.200}") from None
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
     return dict(document)
@@ -115,7 +115,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         try:
             return None if optional and document[name] is None else read(document[name])
         except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, zlib.error) as error:
-            raise ValueError(f"{path}: the field {name!r} cannot be read: {error!r}") from None
+            raise ValueError(f"{path}: the field {name!r} cannot be read: {error!r:.200}") from None
 
     def entry(name: str, read: Callable[[Any], Any]) -> Any:
         return field("info", lambda info: read(info[name]) if name in info else None)

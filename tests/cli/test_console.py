@@ -1,0 +1,33 @@
+"""Tables in the terminal: nothing is lost, however narrow it is."""
+
+import pandas as pd
+import pytest
+
+from fgsv.cli.console import show
+
+NAMES = ["north", "Clinic Birch", "日本"]
+NUMBERS = {
+    "points": [27, 25, 16],
+    "value": [0.05925, 0.1659, -0.03575],
+    "stderr": [0.09791, 0.1037, 0.08184],
+    "share": [0.1909, 0.5344, -0.1152],
+    "share_low": [-0.4553, -0.15, -0.6554],
+    "share_high": [0.8372, 1.2188, 0.425],
+    "without": [0.8276, 0.7931, 0.8276],
+}
+CELLS = ["0.05925", "-0.03575", "0.1037", "53.44%", "-15.00% to 121.88%", "± stderr", "score without", "0.7931"]
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 120])
+def test_no_name_and_no_digit_is_lost_in_a_narrow_terminal(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal
+    monkeypatch.setenv("NO_COLOR", "1")
+    show(pd.DataFrame({"group": NAMES, **NUMBERS}))
+    shown = capsys.readouterr().out.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    lines = shown.splitlines()
+    assert all(cell in shown for cell in CELLS)
+    assert all(word in shown for name in NAMES for word in name.split())
+    if columns >= 80:  # the usual width: one line for each of these rows, and one more for a name of two words
+        assert max(map(len, lines)) <= columns
