@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.environment import versions, write_whole
+from fgsv.environment import read_json, versions, write_whole
 from fgsv.game import Game, as_game
 from fgsv.partition import Partition
 from fgsv.payout import Terms
@@ -81,11 +81,11 @@ class Seal:
     def load(cls, path: str | Path) -> Seal:
         """Read a seal; the error for another file, or a seal that was altered, says so."""
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = read_json(path)
             if document["schema"] != SCHEMA:
                 raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
             return cls.from_dict(document)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             words = str(error) if type(error) is ValueError else repr(error)
             raise ValueError(f"{path} is not a seal: {words}") from None
 
