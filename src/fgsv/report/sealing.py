@@ -240,6 +240,11 @@ def in_words(difference: Difference) -> str:
 
 def first_difference(sealed: Any, found: Any, place: str = "") -> Difference | None:
     """Return the first entry, in the order of `found`, in which two documents differ."""
+    if isinstance(sealed, list) and isinstance(found, list) and sealed != found:
+        pairs = zip(sealed, found, strict=False)
+        entries = (first_difference(a, b, f"{place}.{number}") for number, (a, b) in enumerate(pairs))
+        longer = Difference(place, f"{len(sealed)} entries", f"{len(found)} entries")
+        return next((each for each in entries if each is not None), longer)
     if not isinstance(sealed, Mapping) or not isinstance(found, Mapping):
         return None if sealed == found else Difference(place or "contents", sealed, found)
     for name in dict.fromkeys([*found, *sealed]):
