@@ -89,8 +89,10 @@ def check_proof(
     """
     result, document = Result.load(path), file.read(path)
     sealed, valuation, found = sealed_of(result, path), result.valuation, Check()
-    if (proof.commitment, proof.root) != (sealed.commitment, sealed.root):
-        raise ValueError(f"the proof is of another result: its root is {proof.root}, that of {path} {sealed.root}")
+    for name in ("commitment", "root"):
+        its, theirs = getattr(proof, name), getattr(sealed, name)
+        if its != theirs:
+            raise ValueError(f"the proof is of another result: its {name} is {its}, that of {path} {theirs}")
     known = {"commitment": commitment, "public": public, "random": random}
     stated = {"commitment": sealed.commitment, "public": sealed.public, "random": proof.random}
     found.differences += [
