@@ -137,6 +137,14 @@ def test_units_of_currencies():
     )
 
 
+def test_a_table_of_payments_counts_players_as_the_table_of_values_does():
+    game = fgsv.games.Airport([1, 2, 3])
+    for groups in (["a", "a", "b"], np.array([[1, 0], [0.5, 0.5], [0, 1]])):
+        valuation = fgsv.exact(game, groups)
+        ours, theirs = payout.split(valuation, 6).to_frame()["points"], valuation.to_frame()["points"]
+        assert (ours.tolist(), ours.dtype) == (theirs.tolist(), theirs.dtype)
+
+
 def test_intervals_are_those_of_the_shares():
     deviations = np.random.default_rng(0).normal(size=(8, 4, 1)) / 20
     deviations -= deviations.mean(axis=1, keepdims=True)

@@ -1,5 +1,7 @@
 """Every plot returns axes that show the numbers it was given."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,6 +31,12 @@ def test_given_axes_are_used_and_returned(valuation):
     ax = Figure().add_subplot()
     assert fgsv.plots.values(valuation, ax) is ax
     assert valuation.plot(ax=ax) is ax
+
+
+@pytest.mark.parametrize("path", ["values.png", Path("values.png")])
+def test_a_path_instead_of_axes_is_told_how_to_save(valuation, path):
+    with pytest.raises(TypeError, match=r"ax must be matplotlib axes.*figure\.savefig\('values\.png'\)"):
+        valuation.plot(path)
 
 
 def test_convergence(valuation):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import json
 import os
 import platform
 import re
@@ -239,6 +240,14 @@ def harmless(cell: Any) -> Any:
         return cell
     text = cell.replace("\r\n", "\n").replace("\r", "\n")
     return f"'{text}" if text.lstrip().startswith(FORMULA) or text.startswith(("\t", "\n")) else text
+
+
+def read_json(path: str | Path) -> Any:
+    """Return what a JSON file holds; the error for a file of another kind quotes nothing of it."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON ({error})") from None
 
 
 def printable(words: Any) -> str:

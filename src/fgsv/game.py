@@ -38,7 +38,7 @@ class Game:
     """(m, n) bool -> (m,) or (m, q). It must be deterministic: same coalition, same value."""
     n_players: int
     outputs: tuple[str, ...] | None = None
-    """Names of the q outputs; None for one output without a name."""
+    """Names of the q outputs, in any sequence (a classifier's `classes_`); None for one output without a name."""
     fingerprint: str | None = None
     """Identifies the game by content, the same on every machine: the key of its evaluations in a ledger."""
     independent_rows: bool = False
@@ -76,6 +76,8 @@ class Game:
             raise TypeError(f"n_players must be a whole number, got {self.n_players!r}")
         if self.n_players < 1:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
+        if self.outputs is not None:
+            object.__setattr__(self, "outputs", _names_of(self.outputs))
         if self.fingerprint is None and self.frame is not None and self.players is not None:
             content = json.dumps(self.frame, sort_keys=True).encode() + (self.player_digests() or b"")
             object.__setattr__(self, "fingerprint", hashlib.sha256(content).hexdigest())
@@ -104,6 +106,16 @@ class Game:
     def n_unfitted(self, coalitions: Coalitions, values: Floats) -> int:
         """Return how many of these coalitions a model cannot be fitted to; 0 for games that do not say."""
         return 0 if self.unfitted is None else int(self.unfitted(coalitions, values).sum())
+
+
+def _names_of(outputs: Any) -> tuple[str, ...]:
+    """Return the names of a game's outputs as text, or raise an error if they do not name them one by one."""
+    if isinstance(outputs, str):
+        raise TypeError(f"outputs must be a sequence with a name for each output, got the text {outputs!r}")
+    names = tuple(map(str, outputs))
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"outputs must have a name for each output, all different; got {names}")
+    return names
 
 
 def player_digest(id: str) -> bytes:

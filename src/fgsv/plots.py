@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,6 +140,8 @@ def _label_rows(ax: Axes, names: list[str]) -> None:
 
 def _axes(ax: Axes | None, rows: float) -> Axes:
     """Return the given axes, or new ones tall enough for this many rows."""
+    if isinstance(ax, str | Path):
+        raise TypeError(f"ax must be matplotlib axes; save those that are returned: ax.figure.savefig({str(ax)!r})")
     if ax is not None:
         return ax
     return new_figure((7, float(np.clip(1.2 + 0.32 * rows, 3, 14)))).add_subplot()

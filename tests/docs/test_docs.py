@@ -104,3 +104,13 @@ def test_the_site_builds_strictly(tmp_path):
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[-3000:]
     assert (tmp_path / "site" / "cli" / "index.html").exists()
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
+def test_lists_stay_lists_on_the_site(page):
+    """Blocks of a list item need four spaces there, and a blank line after them: or the next item is plain text."""
+    markdown = pytest.importorskip("markdown")
+    html = markdown.markdown(page.read_text(encoding="utf-8"), extensions=["tables", "pymdownx.superfences"])
+    paragraphs = re.findall(r"<p>(.*?)</p>", html, re.DOTALL)
+    lost = [each for each in paragraphs if re.search(r"^(\d+\.|[-*]) ", each, re.MULTILINE)]
+    assert lost == []

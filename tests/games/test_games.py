@@ -1,6 +1,7 @@
 """Closed-form games against enumeration."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracles import GAMES
 
@@ -48,3 +49,26 @@ def test_majority_of_one_player_alone():
 def test_games_whose_closed_form_would_be_wrong_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("outputs", [np.array([0, 1]), pd.Index([0, 1]), [np.int64(0), np.int64(1)], ("0", "1")])
+def test_outputs_may_be_the_classes_of_a_classifier(outputs, tmp_path):
+    game = fgsv.Game(lambda masks: np.c_[masks @ [1.0, 2.0, 3.0], masks.sum(axis=1)], 3, outputs=outputs)
+    result = fgsv.exact(game)
+    assert result.outputs == ("0", "1")
+    np.testing.assert_allclose(result.values, [[1, 1], [2, 1], [3, 1]])
+    result.save(tmp_path / "run.json")
+    assert fgsv.load(tmp_path / "run.json").outputs == result.outputs
+
+
+@pytest.mark.parametrize(
+    ("outputs", "error", "words"),
+    [
+        ("accuracy", TypeError, "a name for each output, got the text 'accuracy'"),
+        ((), ValueError, "a name for each output"),
+        (("a", "a"), ValueError, "all different"),
+    ],
+)
+def test_outputs_are_names_that_differ(outputs, error, words):
+    with pytest.raises(error, match=words):
+        fgsv.Game(lambda masks: masks.sum(axis=1), 3, outputs=outputs)

@@ -62,6 +62,23 @@ def test_a_foreign_ledger_is_shown_without_control_characters(fgsv_command, ledg
     assert "evil" in fgsv_command("ledger", "show", ledger)[1]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["verify", "LEDGER", "--ledger", "LEDGER"],
+        ["check", "LEDGER", "LEDGER"],
+        ["payout", "LEDGER", "--amount", "1"],
+        ["value", "TRAIN", "--group", "provider", "--target", "y", "--seal", "LEDGER", "--public", "1"],
+    ],
+)
+def test_a_file_of_another_kind_is_not_quoted(fgsv_command, ledger, train, command):
+    code, text, notes = fgsv_command(*({"LEDGER": ledger, "TRAIN": train}.get(word, word) for word in command))
+    assert (code, text) == (2, "")
+    assert "it is not JSON ('utf-8' codec can't decode byte" in notes
+    assert len(notes.splitlines()[-1]) < 200 + len(str(ledger))
+    assert "evil" not in notes
+
+
 def test_providers_names_are_shown_without_control_characters(fgsv_command, train, tmp_path):
     for name, words in zip(["north", "south", "east"], ESCAPES[:1] + ESCAPES[4:6], strict=True):
         train.write_text(train.read_text(encoding="utf-8").replace(name, words), encoding="utf-8")

@@ -14,6 +14,8 @@ from fgsv.ledger.merkle import Tree
 from fgsv.payout import Terms
 from fgsv.report import Proof, Result, Seal, challenge, check_proof, make_result, seal_run
 from fgsv.report.proofs import picks
+from fgsv.report.sealing import first_difference
+from fgsv.running.differences import Difference
 from fgsv.running.replay import leaf
 from fgsv.valuation import file
 
@@ -102,6 +104,21 @@ OTHER_RUNS = {
     ),
     "another provider": ({}, {"frame": rows().replace({"provider": {"west": "west inc"}})}, "groups.provider"),
 }
+
+
+@pytest.mark.parametrize(
+    ("sealed", "found", "where", "stated", "derived"),
+    [
+        ([*"abcdefg", "old"], [*"abcdefg", "new"], "features.7", "old", "new"),
+        (["a", "b"], ["a", "b", "c"], "features", "2 entries", "3 entries"),
+        ([None], [], "features", "1 entries", "0 entries"),
+        ([{"rows": [1, 2]}], [{"rows": [1, 3]}], "features.0.rows.1", 2, 3),
+    ],
+)
+def test_the_entry_of_a_list_that_differs_is_named(sealed, found, where, stated, derived):
+    difference = Difference(where, stated, derived)
+    assert first_difference({"features": sealed}, {"features": found}) == difference
+    assert first_difference({"features": sealed}, {"features": list(sealed)}) is None
 
 
 @pytest.mark.parametrize(("of_run", "of_table", "words"), OTHER_RUNS.values(), ids=OTHER_RUNS)
@@ -210,7 +227,7 @@ def test_the_weights_of_folds_are_sealed(tmp_path):
     replace(made.result, valuation=tilted, test_error=None).save(tmp_path / "tilted.json")
     proof = replace(made.proof(), statement=file.statement(file.read(tmp_path / "tilted.json")))
     found = check_proof(proof, tmp_path / "tilted.json")
-    assert [each.where for each in found.differences] == ["weights"]
+    assert [each.where for each in found.differences] == ["weights.0"]
 
 
 def test_texts_can_be_sealed(tmp_path):
@@ -242,8 +259,10 @@ def test_data_that_was_not_sealed_cannot_tell(run):
 
 def test_a_proof_of_another_result_is_no_proof(run, tmp_path):
     other = Run(tmp_path, budget=150)
-    with pytest.raises(ValueError, match="the proof is of another result"):
+    with pytest.raises(ValueError, match="the proof is of another result: its commitment is"):
         check_proof(other.proof(), run.path)
+    with pytest.raises(ValueError, match="the proof is of another result: its root is 00"):
+        check_proof(replace(run.proof(), root="00"), run.path)
     with pytest.raises(ValueError, match="is of another game"):
         challenge(run.path, Run(tmp_path / "other", opened(metric="roc_auc")).ledger, random="dice")
     saved = fgsv.exact(fgsv.games.Airport([1, 2, 3]))

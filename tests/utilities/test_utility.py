@@ -421,3 +421,16 @@ def test_one_long_text_does_not_widen_the_others():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10e6
+
+
+def test_a_utility_from_another_process_is_valued_with_the_same_bits(tmp_path):
+    """A run decides by `seconds` what to learn: a worker of an experiment has to decide the same."""
+    game = fgsv.utility(Ridge(), *make_data(classes=None), scoring="r2")
+    sent = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(game))))
+    assert game.seconds is not None
+    assert sent.seconds == game.seconds
+    here, there = (fgsv.value(each, budget=300, seed=0) for each in (game, sent))
+    assert there.learned == here.learned
+    assert there.player_values.tobytes() == here.player_values.tobytes()
+    with pytest.raises(ValueError, match="this utility was pickled, which leaves out the data"):
+        fgsv.value(sent, budget=300, ledger=tmp_path / "run.db")

@@ -238,7 +238,7 @@ def copies_section(table: Opened, copies: Copies) -> Section:
 
 
 def _came_first(copies: Copies) -> str:
-    return "comes earlier in the file" if copies.ranks is None else "registered them earlier"
+    return "comes earlier in the file" if copies.ranks is None else "registered it earlier"
 
 
 def _called(table: Opened) -> str:
@@ -248,11 +248,12 @@ def _called(table: Opened) -> str:
 def _counted(copies: Copies, what: str) -> str:
     """Return how many rows are copies, the equal ones apart from the nearly equal ones."""
     exact, near = copies.n_exact, copies.n_near
+    first = f"1 {what} is" if (exact or near) == 1 else f"{exact or near:,} {what}s are"
     if not near:
-        return f"{exact:,} {what}s are equal to {what}s"
+        return f"{first} equal to a {what}"
     if not exact:
-        return f"{near:,} {what}s are nearly equal, and none is equal, to a {what}"
-    return f"{exact:,} {what}s are equal to {what}s, and {near:,} more nearly equal to {what}s,"
+        return f"{first} nearly equal, and none is equal, to a {what}"
+    return f"{first} equal, and {near:,} more nearly equal, to a {what}"
 
 
 def remedy_section(

@@ -89,7 +89,7 @@ class Payout:
         return pd.DataFrame(
             {
                 "group": pd.Series(list(self.names), dtype=object),
-                "points": self.points,
+                "points": self.points.astype(int) if (self.points % 1 == 0).all() else self.points,
                 "share": self.shares,
                 "payout": pd.Series(list(self.payments), dtype=object),
                 "payout_low": pd.Series(list(self.low), dtype=object),

@@ -93,8 +93,10 @@ def check_proof(
     """
     result, document = Result.load(path), file.read(path)
     sealed, valuation, found = sealed_of(result, path), result.valuation, Check()
-    if (proof.commitment, proof.root) != (sealed.commitment, sealed.root):
-        raise ValueError(f"the proof is of another result: its root is {proof.root}, that of {path} {sealed.root}")
+    for name in ("commitment", "root"):
+        its, theirs = getattr(proof, name), getattr(sealed, name)
+        if its != theirs:
+            raise ValueError(f"the proof is of another result: its {name} is {its}, that of {path} {theirs}")
     asked = None if n_records is None else min(n_records, sealed.n_records - 2)
     known = (
         ("commitment", sealed.commitment, commitment),

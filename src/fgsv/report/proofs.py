@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.environment import write_whole
+from fgsv.environment import read_json, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result
@@ -117,7 +117,7 @@ class Proof:
     def load(cls, path: str | Path) -> Proof:
         """Read a proof; the error for another file says so."""
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = read_json(path)
             if document["schema"] != SCHEMA:
                 raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
             values, laws = document["values"], document["laws"]
@@ -131,7 +131,8 @@ class Proof:
                 None if laws is None else {int(number): dict(law) for number, law in laws.items()},
             )
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, zlib.error) as error:
-            raise ValueError(f"{path} is not a proof: {error!r:.200}") from None
+            words = str(error) if type(error) is ValueError else f"{error!r:.200}"
+            raise ValueError(f"{path} is not a proof: {words}") from None
 
 
 def challenge(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.environment import versions, write_whole
+from fgsv.environment import read_json, versions, write_whole
 from fgsv.game import Game, as_game
 from fgsv.partition import Partition
 from fgsv.payout import Terms
@@ -81,11 +81,11 @@ class Seal:
     def load(cls, path: str | Path) -> Seal:
         """Read a seal; the error for another file, or a seal that was altered, says so."""
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = read_json(path)
             if document["schema"] != SCHEMA:
                 raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
             return cls.from_dict(document)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             words = str(error) if type(error) is ValueError else repr(error)
             raise ValueError(f"{path} is not a seal: {words:.200}") from None
 
@@ -240,6 +240,11 @@ def in_words(difference: Difference) -> str:
 
 def first_difference(sealed: Any, found: Any, place: str = "") -> Difference | None:
     """Return the first entry, in the order of `found`, in which two documents differ."""
+    if isinstance(sealed, list) and isinstance(found, list) and sealed != found:
+        pairs = zip(sealed, found, strict=False)
+        entries = (first_difference(a, b, f"{place}.{number}") for number, (a, b) in enumerate(pairs))
+        longer = Difference(place, f"{len(sealed)} entries", f"{len(found)} entries")
+        return next((each for each in entries if each is not None), longer)
     if not isinstance(sealed, Mapping) or not isinstance(found, Mapping):
         return None if sealed == found else Difference(place or "contents", sealed, found)
     for name in dict.fromkeys([*found, *sealed]):

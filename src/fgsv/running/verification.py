@@ -93,7 +93,7 @@ def verify(
                     "coalitions from its seed: verify it with the version that made it"
                 ) from None
             stated = f"{valuation.n_evaluations} evaluations from seed {settings.seed}"
-            return Differences([Difference("draws", stated, "some of them are not in the ledger")])
+            return Differences([Difference("draws", stated, "coalitions that the ledger does not have")])
         except OtherLaw as error:
             return Differences([Difference("law of the draws", "as recorded", str(error))])
         recorded = [content for _, content in opened.statements()]
@@ -105,7 +105,7 @@ def verify(
     on_trust = [name for name in on_trust if name not in checked]
     if was_regrouped(valuation):  # after the run: the ledger knows players, not providers
         on_trust += [name for name in ("names", "groups") if altered.pop(name, None) is not None]
-    found += [Difference(name, said, "something else was recorded") for name, said in altered.items()]
+    found += [Difference(name, said, "something else, by the ledger") for name, said in altered.items()]
     found.on_trust, found.notes = tuple(on_trust), tuple(notes)
     return found
 

@@ -89,12 +89,16 @@ class Utility:
     """Weights of the outputs whose sum a run's targets are about; None for every output."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the data, which the learner has in its own form and workers need not be sent twice."""
-        return {**vars(self), "data": None}
+        """Leave out the data, which the learner has in its own form, but not what a run decides by its shape."""
+        return {**vars(self), "data": None, "seconds": self.seconds}
 
     def players(self) -> bytes:
         """Return 16 bytes for the content of each player: its rows, as the model sees them."""
-        assert self.data is not None
+        if self.data is None:
+            raise ValueError(
+                "this utility was pickled, which leaves out the data that a ledger knows its players by: "
+                "make it with fgsv.utility in the process that runs fgsv.value"
+            )
         n, starts = self.data.n_rows, self.units.starts
         units = None if starts is None or self.units.rows is None else np.split(self.units.rows, starts[1:-1])
         return row_digests(self.data.X[:n], self.data.labels[:n], units)
@@ -114,7 +118,7 @@ class Utility:
         """Number of coalitions that are best evaluated in one call."""
         return 16 if self.independent_rows else 2048
 
-    @property
+    @cached_property
     def seconds(self) -> float | None:
         """About what an evaluation by a batched twin takes, from shapes alone; None without a twin."""
         if self.data is None or self.independent_rows:

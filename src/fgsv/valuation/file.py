@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.environment import most_expanded, write_whole
+from fgsv.environment import most_expanded, read_json, write_whole
 from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation import old_files
@@ -91,14 +91,15 @@ def read(path: str | Path) -> dict[str, Any]:
     """Return the document of a saved valuation: of a file, or of the folder of `fgsv value --out`."""
     path = Path(path)
     try:
-        document = json.loads((path / "valuation.json" if path.is_dir() else path).read_text(encoding="utf-8"))
+        document = read_json(path / "valuation.json" if path.is_dir() else path)
         schema = document["schema"]
     except FileNotFoundError:
         raise FileNotFoundError(
             f"there is no saved valuation at {path}: expected a valuation.json, or the folder of fgsv value --out"
         ) from None
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ValueError(f"{path} is not a saved valuation: {error!r:.200}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        words = str(error) if isinstance(error, ValueError) else "it has no schema"
+        raise ValueError(f"{path} is not a saved valuation: {words}") from None
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
     return dict(document)

@@ -409,7 +409,7 @@ class Valuation:
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the values with their intervals and return the matplotlib axes; needs `fgsv[plots]`."""
+        """Draw the values with their intervals; needs `fgsv[plots]`. `plot().figure.savefig(path)` saves them."""
         from fgsv import plots
 
         return plots.values(self, ax)
@@ -417,7 +417,8 @@ class Valuation:
     def __repr__(self) -> str:
         frame = self.to_frame().drop(columns=["share_low", "share_high"], errors="ignore")
         table = frame.head(SHOWN).to_string(index=False, float_format=lambda x: f"{x:.6g}")
-        more = [] if len(frame) <= SHOWN else [f"... {self.partition.n_groups} groups in all"]
+        side = f", each with {len(self.outputs)} outputs" if self.outputs else ""
+        more = [] if len(frame) <= SHOWN else [f"... {self.partition.n_groups} groups in all{side}"]
         return "\n".join([table, *more, *self._footnotes])
 
     def _repr_html_(self) -> str:
