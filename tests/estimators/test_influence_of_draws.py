@@ -85,7 +85,15 @@ def test_methods_that_do_not_tell_say_nothing():
         assert started.influence(Partition.of(np.arange(1100) % 2)) is None
 
 
-@pytest.mark.parametrize("method", [Enumeration(), SampleThenEnumerate(Covariance(), 40)], ids=lambda each: each.name)
+METHODS = {
+    "enumerate": Enumeration(),
+    "sample first": SampleThenEnumerate(Covariance(), 40),
+    "with repetitions": SampleThenEnumerate(Covariance(opening=False), 40, 8),
+    "as in 0.1.0": SampleThenEnumerate(Covariance(), 40, anew=True),
+}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_every_coalition_counts_as_in_the_definition(method):
     n, partition = 6, Partition.of([0, 0, 1, 1, 1, 2])
     game = utility(n)

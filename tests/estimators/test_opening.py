@@ -178,7 +178,7 @@ def test_leaving_one_out_is_what_the_formula_says(n, first, length, semivalue):
 
 
 def test_where_every_prediction_holds_errors_are_those_of_one_failure():
-    """Against the mean over the draws of a stratum of what a failure of each would move, once."""
+    """Against the mean over the draws of what a failure of each would move, once."""
     n, first, length = 8, 2, 24
     law, process, target = first_law(n, np.ones(n - 1), length), any_process(n), Target.of(SHAPLEY, n)
     drawn = Sampler(n).draw(law, np.zeros(law.n_strata, dtype=int), length, np.random.default_rng(3))
@@ -189,7 +189,7 @@ def test_where_every_prediction_holds_errors_are_those_of_one_failure():
         found = correct(target, law, first, masks, values, draws, step=step)
         return (found.deviations**2).sum() / COUPLING**2
 
-    expected, sizes = 0.0, masks.sum(axis=1)
+    expected, m, sizes = 0.0, 0, masks.sum(axis=1)
     for stratum in np.unique(law.stratum_of[sizes[first:]]):
         rows = first + np.flatnonzero(law.stratum_of[sizes[first:]] == stratum)
         left = counts(n)[sizes[rows]] - np.bincount(sizes)[sizes[rows]]
@@ -197,10 +197,11 @@ def test_where_every_prediction_holds_errors_are_those_of_one_failure():
             continue
         left += np.where(2 * sizes[rows] == n, 2, 1)
         moves = left / counts(n)[sizes[rows]] / law.within[sizes[rows]] / len(rows)
-        expected += 9 * ((moves[:, None] * target.coefficients(masks[rows])) ** 2).sum() / len(rows)
+        expected += 9 * ((moves[:, None] * target.coefficients(masks[rows])) ** 2).sum()
+        m += len(rows)
     none = np.zeros((len(masks), 1))
     assert expected > 0
-    assert spread(none, 3.0) == pytest.approx(expected)
+    assert spread(none, 3.0) == pytest.approx(expected / m)
     assert spread(none, 0.0) == 0
     many = np.random.default_rng(0).normal(size=none.shape)
     assert spread(many, 1e-3) == spread(many, 0.0)  # enough failed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from fgsv.estimators.covariance.design import counts
 from fgsv.estimators.method import Draws, Estimator, Method, Problem
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, Semivalue, SizeWeights
-from fgsv.types import Floats
+from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
 
 _PER_ROUND = 2**11
@@ -38,59 +38,79 @@ class Enumeration:
 
 @dataclass(eq=False)
 class Enumerator:
-    """Stores the values of all coalitions, in the order of their numbers."""
+    """Stores the values of all coalitions by their numbers, in which bit i stands for player i."""
 
     problem: Problem
-    _chunks: Iterator[Coalitions] = field(init=False)
-    _values: list[Floats] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._chunks = everything(self.problem.n_players)
-        self._values = [self.problem.ends[:1]]
+        n, ends = self.problem.n_players, self.problem.ends
+        self._chunks = everything(n)
+        self._values: Floats = np.empty((2**n, ends.shape[1]))
+        self._known: Masks = np.zeros(2**n, dtype=bool)
+        self._values[[0, -1]], self._known[[0, -1]] = ends, True
+        self._taken: list[Ints] = []
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
-        """Return the next coalitions by number, without the two ends."""
-        coalitions = next(self._chunks, None)
-        if coalitions is None:
-            return None
-        inside = np.flatnonzero(coalitions.sizes % self.problem.n_players)
-        return Draws(coalitions[int(inside[0]) : int(inside[-1]) + 1]) if len(inside) else None
+        """Return the next coalitions by number that are not known; None if there are none."""
+        for coalitions in self._chunks:
+            unknown = np.flatnonzero(~self._known[self._numbers(coalitions)])
+            if len(unknown):
+                return Draws(coalitions.take(unknown))
+        return None
 
     def update(self, draws: Draws, values: Floats) -> None:
-        """Keep the values."""
-        self._values.append(values)
+        """Keep the values; of a coalition that was known before, the first one."""
+        numbers = self._numbers(draws.coalitions)
+        first = np.zeros(len(numbers), dtype=bool)
+        first[np.unique(numbers, return_index=True)[1]] = True
+        new = first & ~self._known[numbers]
+        self._values[numbers[new]], self._known[numbers[new]] = values[new], True
+        self._taken.append(np.where(new, numbers, 0))
+
+    def n_repeated(self, coalitions: Coalitions) -> int:
+        """Return how many of some coalitions are known, or one of the others."""
+        numbers = np.unique(self._numbers(coalitions))
+        return len(coalitions) - int((~self._known[numbers]).sum())
+
+    def _numbers(self, coalitions: Coalitions) -> Ints:
+        return np.asarray(coalitions.masks() @ (1 << np.arange(self.problem.n_players)))
 
     @property
     def is_complete(self) -> bool:
         """Whether every coalition is evaluated."""
-        return sum(map(len, self._values)) == 2**self.problem.n_players - 1
+        return bool(self._known.all())
 
     def estimate(self) -> Estimate:
         """Return the exact values or, before the last coalition is evaluated, equal shares with unknown error."""
         n, ends = self.problem.n_players, self.problem.ends
         if not self.is_complete:
             return Estimate(np.repeat((ends[1:] - ends[:1]) / n, n, axis=0), method=Enumeration.name)
-        values = np.concatenate([*self._values, ends[1:]])
-        semivalue = self.problem.semivalue
-        return Estimate(
-            semivalues(values, semivalue), exact=True, efficient=semivalue == SHAPLEY, method=Enumeration.name
-        )
+        values, semivalue = semivalues(self._values, self.problem.semivalue), self.problem.semivalue
+        return Estimate(values, exact=True, efficient=semivalue == SHAPLEY, method=Enumeration.name)
 
     def influence(self, partition: Partition) -> Floats | None:
-        """Return (m, K): how much each coalition but the ends moves each group's value; None before the last one."""
+        """Return (m, K): how much each evaluation but the ends moves each group's value; None before the last one."""
+        if not self.is_complete:
+            return None
         n = self.problem.n_players
-        masks = np.concatenate([each.masks() for each in everything(n)])[1:-1]
+        masks = np.concatenate([each.masks() for each in everything(n)])
         coefficients = in_groups(partition, masks, SizeWeights.of(self.problem.semivalue, n))
-        return coefficients / counts(n)[masks.sum(axis=1)][:, None] if self.is_complete else None
+        coefficients /= counts(n)[masks.sum(axis=1)][:, None]
+        taken = np.concatenate([np.zeros(0, dtype=np.int64), *self._taken])
+        return np.where(taken[:, None] > 0, coefficients[taken], 0.0)
 
 
 @dataclass(frozen=True)
 class SampleThenEnumerate:
-    """Sample first, because a target may be met long before the last coalition; then evaluate every coalition."""
+    """Sample first, because a target may be met long before the last coalition; then evaluate all others."""
 
     sampling: Method
     most_sampled: int
     """Evaluations, including the ends, after which the enumeration begins."""
+    most_repeated: int = 0
+    """Limit on the evaluations of coalitions that were known."""
+    anew: bool = False
+    """Whether what was sampled is evaluated again, as 0.1.0 did."""
 
     name: ClassVar[str] = "sample then enumerate"
 
@@ -100,34 +120,39 @@ class SampleThenEnumerate:
 
     def start(self, problem: Problem) -> _SamplerThenEnumerator:
         """Return an estimator that samples first."""
-        return _SamplerThenEnumerator(self.sampling.start(problem), Enumerator(problem), self.most_sampled)
+        return _SamplerThenEnumerator(self, self.sampling.start(problem), Enumerator(problem))
 
 
 @dataclass(eq=False)
 class _SamplerThenEnumerator:
-    """Samples, then enumerates; the sample's estimate stands until the enumeration is complete."""
+    """Samples, then enumerates the rest; the sample's estimate stands until every coalition is evaluated."""
 
+    method: SampleThenEnumerate
     sampler: Estimator
     enumerator: Enumerator
-    most_sampled: int
     _n_evaluations: int = 2
+    _n_repeated: int = 0
     _enumerating: bool = False
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the sampler's next draws or, once these would exceed its part of the budget, the enumerator's."""
         if not self._enumerating:
-            draws = self.sampler.draw(rng)
-            draws = None if draws is None else draws.within(self.most_sampled - self._n_evaluations)
-            if draws is None or self._n_evaluations + len(draws.coalitions) <= self.most_sampled:
+            draws, left = self.sampler.draw(rng), self.method.most_sampled - self._n_evaluations
+            draws = None if draws is None else draws.within(left)
+            if draws is None:
+                return None
+            repeated = self._n_repeated + self.enumerator.n_repeated(draws.coalitions)
+            if len(draws.coalitions) <= left and repeated <= self.method.most_repeated:
+                self._n_repeated = repeated
                 return draws
             self._enumerating = True
         return self.enumerator.draw(rng)
 
     def update(self, draws: Draws, values: Floats) -> None:
-        """Pass the values to the estimator that drew the coalitions."""
-        if self._enumerating:
+        """Pass the values to the enumerator, and to the sampler if it drew the coalitions."""
+        if self._enumerating or not self.method.anew:
             self.enumerator.update(draws, values)
-        else:
+        if not self._enumerating:
             self.sampler.update(draws, values)
             self._n_evaluations += len(values)
 
@@ -142,7 +167,7 @@ class _SamplerThenEnumerator:
         if not self._enumerating:
             return getattr(self.sampler, "influence", lambda groups: None)(partition)
         found = self.enumerator.influence(partition)
-        unused = np.zeros((self._n_evaluations - 2, partition.n_groups))
+        unused = np.zeros((self._n_evaluations - 2 if self.method.anew else 0, partition.n_groups))
         return None if found is None else np.concatenate([unused, found])
 
 

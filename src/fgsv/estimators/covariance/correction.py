@@ -105,8 +105,8 @@ def correct(
 
     The variance of the mean is that of the last terms, which vary about zero; in a size that fills up, by the factor
     of a finite population. Where all predictions hold, one more may still fail, by the smallest `step` (q,) between
-    utilities: the draws of a stratum vary at least as much as if one of them had. This matters where utilities have
-    few values.
+    utilities: residuals are at least as large as if one of all draws had. This matters where utilities have few
+    values.
 
     `related` (k, n + l) are coalitions with players who have left, whose utilities follow in `values` and teach the
     process. In a bin j is one of the `partners`, R_j and T_j. The residual of R_j takes the place of that of T_j,
@@ -136,7 +136,7 @@ def correct(
     filling = np.where(alone, np.sqrt(unseen[cell] * (unseen[cell] + m)) / (unseen[cell] + 1), 1.0)
     found = target.exact(masks, values[: len(masks)], cells, complete)
     everything = masks if related is None else widened(masks, related)
-    weights, deviations, rows_of, failures = target.coefficients(masks), [], [], []
+    weights, deviations, rows_of, shares = target.coefficients(masks), [], [], []
     together = companies(law, first, masks, len(values), partners, base_of)
     unpredicted = np.full_like(values[: len(masks)], np.nan)
     for turn, (process, draws) in enumerate(processes):
@@ -159,9 +159,7 @@ def correct(
                 share *= filling[rows, None, None]
                 here = share * residuals[:, None, :]
                 here = here.reshape(len(rows) // at_once, at_once, *here.shape[1:]).sum(axis=1)
-                lacking = step**2 / n_drawn[part] - (residuals**2).sum(axis=0) / max(1, len(rows))
-                if (lacking > 0).any():
-                    failures.append(share * np.sqrt(np.maximum(0.0, lacking)))
+                shares.append(share)
             deviations.append(here)
             rows_of.append(rows)
         found += _player_values(process, everything, without, part_of_cell, target, cells)
@@ -188,7 +186,11 @@ def correct(
         by_row = np.zeros((len(each), *terms.shape[1:]))
         np.add.at(by_row, place, terms)
         terms = by_row
-    terms = COUPLING * np.concatenate([terms, *failures])
+    residuals = unpredicted[np.isfinite(unpredicted[:, 0])]
+    lacking = (step**2 - (residuals**2).sum(axis=0)) / max(1, len(residuals))
+    if (lacking > 0).any():
+        terms = np.concatenate([terms, *(share * np.sqrt(np.maximum(0.0, lacking)) for share in shares)])
+    terms *= COUPLING
     sampled = np.flatnonzero(part_of_cell >= 0)
     sizes, spent = cells.sizes[sampled], n_drawn[part_of_cell[sampled]]
     if pairing is not None:
