@@ -33,6 +33,22 @@ def test_plan_and_payout(fgsv_command, train, tmp_path):
     assert "not faithful" in text + notes
 
 
+def test_a_saved_result_is_paid_in_its_currency(fgsv_command, train, tmp_path):
+    pay = ["--pay-anyway", "--json"]
+    for folder, paid in (("euro", []), ("francs", ["--payout", 100, "--currency", "CHF", "--pay-anyway"])):
+        fgsv_command("value", train, *COLUMNS, "--budget", 100, *paid, "--out", tmp_path / folder)
+    for folder, options, currency in (
+        ("euro", [], "EUR"),
+        ("francs", [], "CHF"),
+        ("francs", ["--currency", "JPY"], "JPY"),
+    ):
+        code, text, _ = fgsv_command("payout", tmp_path / folder, "--amount", 500, *options, *pay)
+        assert (code, json.loads(text)["currency"]) == (0, currency)
+    page = tmp_path / "page.html"
+    code, _, _ = fgsv_command("report", tmp_path / "francs", "--payout", 500, "--pay-anyway", "--out", page)
+    assert (code, "500.00 CHF" in page.read_text(encoding="utf-8")) == (0, True)
+
+
 def test_a_file_that_cannot_be_written_is_said_so_before_the_work(fgsv_command, train, tmp_path):
     fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o", "--ledger", tmp_path / "run.db")
     commands = {

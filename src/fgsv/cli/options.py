@@ -149,6 +149,12 @@ Amount = Annotated[
     ),
 ]
 Currency = Annotated[str, typer.Option(help="Three-letter currency code")]
+SameCurrency = Annotated[
+    str | None,
+    typer.Option(
+        help="Three-letter currency code (default: that of the saved payout; EUR if it has none)", show_default=False
+    ),
+]
 Clip = Annotated[
     bool, typer.Option("--clip", help="Pay nothing for negative values instead of charging (not faithful)")
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from fgsv.cli.documents import print_json
 from fgsv.cli.ledger import report_differences
 from fgsv.cli.parsers import amounts
 
+if TYPE_CHECKING:
+    from fgsv.report import Result
+
 
 def report(
     saved: option.Saved,
@@ -19,7 +22,7 @@ def report(
         Path | None, typer.Option(help="Page to write (default: report.html next to the file)", show_default=False)
     ] = None,
     payout: option.Amount = None,
-    currency: option.Currency = "EUR",
+    currency: option.SameCurrency = None,
     clip: option.Clip = False,
     floor: option.Floor = None,
     cap: option.Cap = None,
@@ -48,7 +51,8 @@ def report(
     if before is not None:
         result = replace(result, before=Result.load(before))
     if payout:
-        result = result.paid_by(Terms(amounts(payout), currency, clip, floor, cap, pay_anyway))
+        terms = Terms(amounts(payout), currency or _currency_of(result), clip, floor, cap, pay_anyway)
+        result = result.paid_by(terms)
         if result.errors:
             raise result.errors[-1]
     write_whole(page, render(result, aggregate_only=aggregate_only))
@@ -93,7 +97,7 @@ def compare(
 def payout(
     saved: option.Saved,
     amount: option.Amount,
-    currency: option.Currency = "EUR",
+    currency: option.SameCurrency = None,
     clip: option.Clip = False,
     floor: option.Floor = None,
     cap: option.Cap = None,
@@ -118,8 +122,9 @@ def payout(
 
     if out is not None:
         check_file(out, force=force, kinds=(".csv", ".json"))
-    terms = Terms(amounts(amount or ()), currency, clip, floor, cap, pay_anyway)
-    result = replace(Result.load(saved), confidence=confidence).paid_by(terms)
+    result = replace(Result.load(saved), confidence=confidence)
+    terms = Terms(amounts(amount or ()), currency or _currency_of(result), clip, floor, cap, pay_anyway)
+    result = result.paid_by(terms)
     if result.errors:
         raise result.errors[-1]
     paid = result.payout
@@ -131,6 +136,11 @@ def payout(
     if out is not None and paid is not None:
         console.say(f"written: {write_payout(out, paid)}")
     raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json))
+
+
+def _currency_of(result: Result) -> str:
+    """Return the currency in which a result was paid, or the default one."""
+    return "EUR" if result.payout is None else result.payout.currency
 
 
 def sensitivity(

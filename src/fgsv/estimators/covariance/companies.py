@@ -1,4 +1,4 @@
-"""Draws that were made of each other: given all else they are what was drawn, so they are left out together."""
+"""Draws that were made of each other, and so are left out together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from fgsv.types import Floats, Ints, Masks
 
 @dataclass(frozen=True, eq=False)
 class Companies:
-    """Complements, an earlier draw and its partner, what newcomers were added to; most companies have one member."""
+    """Who is left out with whom: complements, a draw and its partner, a base and what newcomers made of it.
+
+    Given all others, a company is what was drawn. Most of them have one member.
+    """
 
     of: Ints
     """(m,): the company of each row of what is known, named by one of its rows."""
