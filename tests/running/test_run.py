@@ -324,6 +324,12 @@ def test_what_was_sampled_is_not_evaluated_again_where_a_target_needs_every_coal
     np.testing.assert_allclose(found.values, fgsv.exact(game).values)
 
 
+def test_a_target_needs_no_room_for_every_coalition():
+    """A budget may be as good as none: here that of all coalitions of 39 players, terabytes of utilities."""
+    game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 39)
+    assert fgsv.value(game, np.arange(39) % 3, precision=0.1, budget=2**39).n_evaluations < 1000
+
+
 def test_an_enumeration_in_several_rounds_can_be_watched():
     game = Airport(np.arange(1.0, 14))
     rounds = list(fgsv.iterate(game, budget=2**13))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -53,27 +53,19 @@ class Enumerator:
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the next coalitions by number that are not known; None if there are none."""
         for coalitions in self._chunks:
-            unknown = np.flatnonzero(~self._known[self._numbers(coalitions)])
+            unknown = np.flatnonzero(~self._known[_numbers(coalitions)])
             if len(unknown):
                 return Draws(coalitions.take(unknown))
         return None
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Keep the values; of a coalition that was known before, the first one."""
-        numbers = self._numbers(draws.coalitions)
+        numbers = _numbers(draws.coalitions)
         first = np.zeros(len(numbers), dtype=bool)
         first[np.unique(numbers, return_index=True)[1]] = True
         new = first & ~self._known[numbers]
         self._values[numbers[new]], self._known[numbers[new]] = values[new], True
         self._taken.append(np.where(new, numbers, 0))
-
-    def n_repeated(self, coalitions: Coalitions) -> int:
-        """Return how many of some coalitions are known, or one of the others."""
-        numbers = np.unique(self._numbers(coalitions))
-        return len(coalitions) - int((~self._known[numbers]).sum())
-
-    def _numbers(self, coalitions: Coalitions) -> Ints:
-        return np.asarray(coalitions.masks() @ (1 << np.arange(self.problem.n_players)))
 
     @property
     def is_complete(self) -> bool:
@@ -120,7 +112,7 @@ class SampleThenEnumerate:
 
     def start(self, problem: Problem) -> _SamplerThenEnumerator:
         """Return an estimator that samples first."""
-        return _SamplerThenEnumerator(self, self.sampling.start(problem), Enumerator(problem))
+        return _SamplerThenEnumerator(self, self.sampling.start(problem), problem)
 
 
 @dataclass(eq=False)
@@ -129,46 +121,57 @@ class _SamplerThenEnumerator:
 
     method: SampleThenEnumerate
     sampler: Estimator
-    enumerator: Enumerator
+    problem: Problem
+    _sampled: list[tuple[Draws, Floats]] = field(default_factory=list)
+    _seen: set[int] = field(default_factory=set)
     _n_evaluations: int = 2
-    _n_repeated: int = 0
-    _enumerating: bool = False
+    _enumerator: Enumerator | None = None
+    """None while sampling: it has room for every coalition, and may not be needed."""
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the sampler's next draws or, once these would exceed its part of the budget, the enumerator's."""
-        if not self._enumerating:
+        if self._enumerator is None:
             draws, left = self.sampler.draw(rng), self.method.most_sampled - self._n_evaluations
             draws = None if draws is None else draws.within(left)
             if draws is None:
                 return None
-            repeated = self._n_repeated + self.enumerator.n_repeated(draws.coalitions)
-            if len(draws.coalitions) <= left and repeated <= self.method.most_repeated:
-                self._n_repeated = repeated
+            n_new = len(set(_numbers(draws.coalitions).tolist()) - self._seen)
+            n_repeated = self._n_evaluations - 2 + len(draws.coalitions) - len(self._seen) - n_new
+            if len(draws.coalitions) <= left and n_repeated <= self.method.most_repeated:
                 return draws
-            self._enumerating = True
-        return self.enumerator.draw(rng)
+            self._enumerator = Enumerator(self.problem)
+            for sampled in () if self.method.anew else self._sampled:
+                self._enumerator.update(*sampled)
+        return self._enumerator.draw(rng)
 
     def update(self, draws: Draws, values: Floats) -> None:
-        """Pass the values to the enumerator, and to the sampler if it drew the coalitions."""
-        if self._enumerating or not self.method.anew:
-            self.enumerator.update(draws, values)
-        if not self._enumerating:
-            self.sampler.update(draws, values)
-            self._n_evaluations += len(values)
+        """Pass the values to the estimator that drew the coalitions."""
+        if self._enumerator is not None:
+            self._enumerator.update(draws, values)
+            return
+        self.sampler.update(draws, values)
+        self._sampled.append((draws, values))
+        self._seen.update(_numbers(draws.coalitions).tolist())
+        self._n_evaluations += len(values)
 
     def estimate(self) -> Estimate:
         """Return the exact values if complete, else the sample's estimate."""
-        if self.enumerator.is_complete:
-            return self.enumerator.estimate()
+        if self._enumerator is not None and self._enumerator.is_complete:
+            return self._enumerator.estimate()
         return replace(self.sampler.estimate(), n_evaluations=self._n_evaluations)
 
     def influence(self, partition: Partition) -> Floats | None:
         """Return (m, K): how much each draw moves each group's value; None in an unfinished enumeration."""
-        if not self._enumerating:
+        if self._enumerator is None:
             return getattr(self.sampler, "influence", lambda groups: None)(partition)
-        found = self.enumerator.influence(partition)
+        found = self._enumerator.influence(partition)
         unused = np.zeros((self._n_evaluations - 2 if self.method.anew else 0, partition.n_groups))
         return None if found is None else np.concatenate([unused, found])
+
+
+def _numbers(coalitions: Coalitions) -> Ints:
+    """Return (m,): numbers in which bit i stands for player i."""
+    return np.asarray(coalitions.masks() @ (1 << np.arange(coalitions.n_players)))
 
 
 def everything(n_players: int, step: int = _PER_ROUND) -> Iterator[Coalitions]:

@@ -61,8 +61,8 @@ class Companies:
         place = (members[:, None, :] == wanted[:, :, None]).argmax(axis=2)
         return np.take_along_axis(found, place[:, :, None], axis=1), root.T @ taken_out
 
-    def folds(self, draws: Ints, first: Masks, n_folds: int) -> list[Ints]:
-        """Divide draws (d,) into parts, companies together: those that are `first` (m,), and then the others.
+    def folds(self, draws: Ints, apart: Masks, n_folds: int) -> list[Ints]:
+        """Divide draws (d,) into parts, companies together; those that are `apart` (m,) are spread by themselves.
 
         A company comes where the last of its members does, so that the last draws are spread over the parts.
         """
@@ -71,7 +71,7 @@ class Companies:
         names = np.flatnonzero(last >= 0)
         names = names[np.argsort(last[names], kind="stable")]
         turn_of = np.full(len(self.of), -1)
-        for some in (names[first[names]], names[~first[names]]):
+        for some in (names[apart[names]], names[~apart[names]]):
             turn_of[some] = np.arange(len(some)) % n_folds
         turns = turn_of[self.of[draws]]
         return [draws[turns == turn] for turn in np.unique(turns)]

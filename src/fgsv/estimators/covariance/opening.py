@@ -187,9 +187,10 @@ class Opening:
 
     def _made_of(self, number: int, masks: Masks) -> tuple[Partners | None, Ints | None]:
         """Return what draws of an epoch were made of: partners, and (m,) the rows of bases, or -1."""
-        if number or self._bases is None:
-            return (None if number else self._partners), None
-        return self._partners, self._bases.base_of(masks, self.epochs[0].first, self._cells)
+        if number:
+            return None, None
+        first = self.epochs[0].first
+        return self._partners, None if self._bases is None else self._bases.base_of(masks, first, self._cells)
 
     def _pair(self, law: Law) -> None:
         """Give draws of earlier runs partners to draw, by the law of the first epoch."""
