@@ -1,29 +1,32 @@
 """Where the opening should end: errors of runs whose opening ends after 0, 512, 1,024 or 2,048 evaluations.
 
-Three games whose values have closed forms, for each number of players: a sum of unanimity games, a nearest-neighbour
-vote and an airport game. Errors are over those of runs without an opening, from the same seeds.
+Four games whose values have closed forms, for each number of players: a sum of unanimity games, a nearest-neighbour
+vote, an airport game and one prediction of boosted trees. Errors are over those of runs without an opening, from the
+same seeds; beside them those of permutation sampling, which is the usual way to explain a prediction.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import fgsv
+from benchmarks.tree_game import friedman_prediction
 from fgsv.estimators.covariance import opening
 from fgsv.experiments.repeats import run_all
 from fgsv.types import Floats
 
-GAMES = ("unanimity", "neighbours", "airport")
+GAMES = ("unanimity", "neighbours", "airport", "explanation")
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run."""
+    """One run; an end of -1 is that of permutation sampling."""
 
     game: str
     n: int
@@ -32,11 +35,14 @@ class Task:
     seed: int
 
 
+@cache
 def load(name: str, n: int) -> tuple[Any, Floats]:
     """Return a game of n players that does not say what an evaluation costs, and its values."""
     rng = np.random.default_rng(n)
     if name == "unanimity":
         game: Any = fgsv.games.SumOfUnanimity(n, seed=1)
+    elif name == "explanation":
+        game = friedman_prediction(n)
     elif name == "airport":
         game = fgsv.games.Airport(rng.uniform(0.2, 1.0, n) ** 2)
     else:
@@ -50,7 +56,8 @@ def measure(task: Task) -> float:
     """Return the mean squared error of the player values over their variance."""
     opening.HAND_OVER = ((task.n, task.end),)
     game, truth = load(task.game, task.n)
-    found = fgsv.value(game, budget=task.budget, seed=task.seed, opening=task.end > 0)
+    options: dict[str, Any] = {"method": "permutation"} if task.end < 0 else {"opening": task.end > 0}
+    found = fgsv.value(game, budget=task.budget, seed=task.seed, **options)
     assert found.player_values is not None
     return float(((found.player_values - truth) ** 2).mean() / truth.var())
 
@@ -70,11 +77,12 @@ def main() -> None:
         for game in arguments.games:
             for budget in (each for each in arguments.budgets if each < 2**n):
                 errors = {}
-                for end in (0, *arguments.ends):
+                for end in (-1, 0, *arguments.ends):
                     tasks = [Task(game, n, end, budget, seed) for seed in range(arguments.runs)]
                     squares = run_all(measure, tasks, jobs=arguments.jobs, label=f"{game}, {n}, {budget}, {end}")
                     errors[end] = np.sqrt(np.mean(squares))
                 row: dict[str, object] = {"players": n, "game": game, "evaluations": budget, "without": errors[0]}
+                row["permutations"] = errors[-1] / errors[0]
                 row |= {f"to {end}": errors[end] / errors[0] for end in arguments.ends}
                 print(pd.DataFrame([row]).round(3).to_string(index=False, header=header), flush=True)
                 header = False

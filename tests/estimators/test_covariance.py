@@ -5,7 +5,7 @@ import pytest
 from oracles import GAMES
 
 import fgsv
-from fgsv.estimators.covariance import covariance
+from fgsv.estimators.covariance import epochs
 from fgsv.games import Airport, SumOfUnanimity
 
 
@@ -173,7 +173,7 @@ def test_a_million_players():
     result = fgsv.value(Lists(), np.arange(n) % 4, budget=300)
     assert result.values.sum() == pytest.approx(np.log1p(n), rel=1e-9)
     assert (np.abs(result.values - np.log1p(n) / 4) < 5 * result.stderr + 1e-9).all()
-    assert len(result.deviations) == covariance.PARTS
+    assert len(result.deviations) == epochs.PARTS
 
 
 @pytest.mark.parametrize("n", [3, 4, 20])

@@ -5,7 +5,7 @@ import pytest
 
 import fgsv
 from fgsv.estimators import Covariance, Enumeration
-from fgsv.estimators.covariance import opening
+from fgsv.estimators.covariance import estimator, opening
 from fgsv.estimators.enumeration import SampleThenEnumerate
 from fgsv.estimators.method import Problem
 from fgsv.estimators.units import InUnits
@@ -26,19 +26,19 @@ def estimated(n, budget, partition, *, moved=None, by=0.0, **options):
     """Return the groups' values after so many evaluations, the estimator, and the draws and rounds."""
     game = utility(n)
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
-    estimator = InUnits(Covariance(**options), Problem(n, ends, partition))
+    started = InUnits(Covariance(**options), Problem(n, ends, partition))
     number, count, last = 0, 2, 2
     while count < budget:
-        draws = estimator.draw(np.random.default_rng([0, number]))
+        draws = started.draw(np.random.default_rng([0, number]))
         if draws is None:
             break
         draws = draws.within(budget - count)
         values = game(draws.coalitions.masks())
         if moved is not None and count <= moved < count + len(values):
             values[moved - count] += by
-        estimator.update(draws, values[:, None])
+        started.update(draws, values[:, None])
         number, last, count = number + 1, count, count + len(values)
-    return partition.sums(estimator.estimate().values)[:, 0], estimator, last
+    return partition.sums(started.estimate().values)[:, 0], started, last
 
 
 CASES = {
@@ -56,12 +56,13 @@ CASES = {
 def test_a_draw_moves_the_estimate_by_its_influence(n, budget, options, monkeypatch):
     """A draw of the last round, after which nothing is learned anew, changes the estimate and little else.
 
-    Only the weight of the opening depends on errors, to which the draw adds.
+    Only the weight of the opening depends on errors, to which the draw adds: it is fixed here.
     """
     monkeypatch.setattr(opening, "FOLDED", 0)
+    monkeypatch.setattr(estimator, "opening_share", lambda *_: np.array([0.4]))
     partition = Partition.of(np.arange(n) % 3)
-    values, estimator, last = estimated(n, budget, partition, **options)
-    influence = estimator.influence(partition)
+    values, started, last = estimated(n, budget, partition, **options)
+    influence = started.influence(partition)
     for moved in (last, last + 1):
         changed, *_ = estimated(n, budget, partition, moved=moved, by=1e-6, **options)
         found = (changed - values) / 1e-6

@@ -162,7 +162,7 @@ def correct(
                 shares.append(share)
             deviations.append(here)
             rows_of.append(rows)
-        found += _player_values(process, everything, without, part_of_cell, target, cells)
+        found += player_values(process, everything, without, part_of_cell, target, cells)
         if bases and base_of is not None and 0 in opened:
             mine = bases[turn]
             x = mine.controls(mine.before(values))
@@ -286,7 +286,7 @@ def widened(masks: Masks, related: Masks) -> Masks:
     return found
 
 
-def _player_values(
+def player_values(
     process: Process, masks: Masks, loads: Floats, part_of_cell: Ints, target: Target, cells: Cells
 ) -> Floats:
     """Return `Process.player_values` for the players of the game, where the process has others who have left."""
@@ -332,7 +332,7 @@ def predict(
     solved = root.T @ (root @ values)
     inside = np.flatnonzero(part_of_cell[cell] == 0)
     by_own = (own[: len(masks)] / cells.of_size[cell])[inside, None] * solved[inside]
-    found = _player_values(process, everything, solved[None], part_of_cell, target, cells)
+    found = player_values(process, everything, solved[None], part_of_cell, target, cells)
     return (
         found
         + target.exact(masks, values[: len(masks)], cells, complete)

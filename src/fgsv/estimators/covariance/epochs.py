@@ -46,6 +46,8 @@ class Epoch:
     intercepts: Floats
     """(J, n - 1, q): h(s) in each stream."""
     surrogate: Surrogate | None
+    foreseen: Floats
+    """(n, q): the players' values of the forecast."""
     known: Floats
     """(n, q): the part that needs no sampling, including the surrogate's values."""
     total: Floats

@@ -17,22 +17,28 @@ class History:
     """Rows of all evaluations in draw order: size, values, the proxy's values, part, and packed members if kept."""
 
     def __init__(self, n_players: int, n_outputs: int, n_bands: int = 0, *, keep_masks: bool) -> None:
-        self._n = n_players
+        self.n_players = n_players
         self._packed = _Rows(np.zeros((0, -(-n_players // 8)), dtype=np.uint8)) if keep_masks else None
         self._sizes = _Rows(np.zeros(0, dtype=np.int32))
         self._parts = _Rows(np.zeros(0, dtype=np.int8))
         self._values = _Rows(np.zeros((0, n_outputs)))
         self._proxies = _Rows(np.zeros((0, n_bands, n_outputs)))
+        self._forecasts: _Rows | None = None
 
     def __len__(self) -> int:
         return len(self._sizes.filled)
 
-    def add(self, coalitions: Coalitions, values: Floats, proxies: Floats, parts: Ints) -> None:
-        """Append the rows of a round; part -1 marks enumerated coalitions."""
+    def add(
+        self, coalitions: Coalitions, values: Floats, proxies: Floats, parts: Ints, forecasts: Floats | None = None
+    ) -> None:
+        """Append the rows of a round; part -1 marks enumerated coalitions. All rounds have forecasts, or none has."""
         self._sizes.append(coalitions.sizes)
         self._parts.append(parts)
         self._values.append(values)
         self._proxies.append(proxies)
+        if forecasts is not None:
+            self._forecasts = self._forecasts or _Rows(np.zeros_like(values[:0]))
+            self._forecasts.append(forecasts)
         if self._packed is not None:
             self._packed.append(np.packbits(coalitions.masks(), axis=1))
 
@@ -52,6 +58,20 @@ class History:
         return self._values.filled
 
     @property
+    def has_forecasts(self) -> bool:
+        """Whether anything was forecast."""
+        return self._forecasts is not None
+
+    @property
+    def unforeseen(self) -> Floats:
+        """The utilities less what was forecast of them, (m, q)."""
+        return self.values if self._forecasts is None else self.values - self._forecasts.filled
+
+    def drop_forecasts(self) -> None:
+        """Go on as if there had been no forecasts."""
+        self._forecasts = None
+
+    @property
     def proxies(self) -> Floats:
         """The proxy's values, (m, k, q)."""
         return self._proxies.filled
@@ -59,14 +79,15 @@ class History:
     def masks(self, rows: Ints | slice) -> Masks:
         """Return the members of some rows, (k, n)."""
         assert self._packed is not None
-        return np.unpackbits(self._packed.filled[rows], axis=1, count=self._n).view(bool)
+        return np.unpackbits(self._packed.filled[rows], axis=1, count=self.n_players).view(bool)
 
     def draws_since(self, first: int) -> Iterator[tuple[slice, tuple[Coalitions, Floats, Floats, Ints]]]:
-        """Yield rows from `first` on, in chunks: which they are, and their coalitions, values, proxies and parts."""
+        """Yield rows from `first` on, in chunks: which they are; coalitions, unforeseen values, proxies and parts."""
+        unforeseen = self.unforeseen
         for start in range(first, len(self), _CHUNK):
             rows = slice(start, min(start + _CHUNK, len(self)))
             coalitions = Coalitions.from_masks(self.masks(rows))
-            yield rows, (coalitions, self.values[rows], self.proxies[rows], self.parts[rows].astype(np.int64))
+            yield rows, (coalitions, unforeseen[rows], self.proxies[rows], self.parts[rows].astype(np.int64))
 
 
 def evenly(count: int, most: int) -> Ints:

@@ -25,7 +25,8 @@ from fgsv.estimators.covariance.correction import (
     widened,
 )
 from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
-from fgsv.estimators.covariance.gains import learned, predicted_in
+from fgsv.estimators.covariance.forecast import Forecast, line
+from fgsv.estimators.covariance.gains import GAUSSIAN_PROCESS, Predicted, learned
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.opening_epoch import Epoch
@@ -44,6 +45,8 @@ HAND_OVER: tuple[tuple[int, int], ...] = (11, 2048), (128, 1024)
 """Up to so many players, the evaluations after which the opening ends; with more there is none."""
 HAND_OVER_PREDICTED = (512, 1024)
 """The same, where what the process predicts is not corrected."""
+MOST_STARTED = 512
+"""Limit on the players of a game whose opening takes up earlier draws."""
 CHOSEN = 32, 256
 """Evaluations from which and up to which every second one is chosen, where predictions are not corrected."""
 FIRST_EPOCH = 64, 256
@@ -294,7 +297,7 @@ class Opening:
             corrected, values = values, self._whole(self._predicted(self._fitted_to_all()))
             deviations = np.concatenate([deviations, (corrected - values)[None]])
         check_finite(values)
-        predicted, weights = predicted_in((), found), self._target.weights
+        predicted, weights = Predicted(GAUSSIAN_PROCESS, found.squares), self._target.weights
         drawn = 2 + np.flatnonzero(~self._chosen[2:])
         return Estimate(
             values,
@@ -481,8 +484,14 @@ class Opening:
         return np.concatenate([found, self._related_values - self._line(self._related.sum(axis=1))])
 
     def _line(self, sizes: Ints) -> Floats:
-        share = (sizes / self._n)[:, None]
-        return (1 - share) * self._ends[0] + share * self._ends[1]
+        return line(self._ends, sizes, self._n)
+
+    def forecast(self) -> Forecast | None:
+        """Return what all evaluations predict by the process of the last epoch; None if there is a proxy."""
+        epoch = self.epochs[-1]
+        if epoch.beta.size:  # later epochs change its coefficients, and so what it leaves
+            return None
+        return Forecast.of(epoch.process, self._taught(), self._beyond(epoch.beta), self._ends, self._n)
 
     def uncertainty(self, rng: np.random.Generator) -> Floats:
         """Return (n - 1,): the root mean squared error to expect of predictions at each size, in some unit."""
