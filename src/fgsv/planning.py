@@ -15,7 +15,7 @@ import pandas as pd
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
-from fgsv.running.preparation import DEFAULT_BUDGET, door_to, is_open, read_players
+from fgsv.running.preparation import DEFAULT_BUDGET, access_to, is_open, read_players
 from fgsv.running.run import iterate
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
@@ -220,14 +220,14 @@ def plan(
     """
     check_confidence(confidence)
     read, partition = read_players(game, groups)
-    door, opened = door_to(game, read, **{name: options.pop(name) for name in OF_EVALUATOR & options.keys()})
-    start, before, first = time.monotonic(), door.evaluator.calls.seconds, None
+    access, opened = access_to(game, read, **{name: options.pop(name) for name in OF_EVALUATOR & options.keys()})
+    start, before, first = time.monotonic(), access.evaluator.calls.seconds, None
     with opened:
-        enough = PILOT_STARTED if door.evaluator.known else pilot
-        for valuation in iterate(door, partition, budget=pilot, seed=seed, **options):
+        enough = PILOT_STARTED if access.evaluator.known else pilot
+        for valuation in iterate(access, partition, budget=pilot, seed=seed, **options):
             seconds = time.monotonic() - start
             first = first or (valuation.n_evaluations, seconds)
-            evaluating = (door.evaluator.calls.seconds - before) / door.evaluator.n_workers
+            evaluating = (access.evaluator.calls.seconds - before) / access.evaluator.n_workers
             if (seconds if valuation.n_evaluations >= enough else evaluating) >= PILOT_SECONDS:
                 break
     return Plan.of(valuation, seconds, confidence, first or (0, 0.0))
@@ -245,8 +245,8 @@ def plan_table(
 ) -> Plan:
     """Run a pilot on a table and predict what precision costs, for the score on all its test rows."""
     with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, start=start or None) as evaluator:
-        door = weighted(evaluator, table.weights)
-        found = plan(door, table.partition, pilot=pilot, confidence=confidence, seed=seed)
+        access = weighted(evaluator, table.weights)
+        found = plan(access, table.partition, pilot=pilot, confidence=confidence, seed=seed)
         known = evaluator.known
         return found if known is None else replace(found, start=in_words(known, table.partition))
 

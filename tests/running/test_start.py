@@ -162,8 +162,8 @@ def test_what_was_drawn_for_a_view_is_known_but_no_draw_of_the_game(tmp_path):
     game = Game(lambda masks: np.sqrt(masks @ weights), 24, frame="roots", players=list(range(24)))
 
     def valued(ledger):
-        with Evaluator(game, ledger=ledger) as door:
-            views = [(door, groups), (by_groups(door, groups), None), (by_precedence(door, order), groups)]
+        with Evaluator(game, ledger=ledger) as access:
+            views = [(access, groups), (by_groups(access, groups), None), (by_precedence(access, order), groups)]
             return [fgsv.value(*view, budget=66, seed=1) for view in views]
 
     for plain, recorded in zip(valued(None), valued(tmp_path / "march.db"), strict=True):

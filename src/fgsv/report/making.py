@@ -20,8 +20,8 @@ from fgsv.report.answers import Answers
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.highlights import highlights
 from fgsv.report.result import Result
+from fgsv.report.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_of_terms
-from fgsv.report.without import MOST_GROUPS, without_each
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
@@ -290,7 +290,7 @@ def _with_scores_without(result: Result, table: Opened, evaluator: Evaluator, se
         if not table.partition.is_disjoint:
             raise GameError("some players belong to several providers")
         with evaluator.within(seconds):
-            scores = without_each(weighted(evaluator, table.weights), table.partition)
+            scores = scores_without_each(weighted(evaluator, table.weights), table.partition)
     except KeyboardInterrupt:
         unfinished, warning = replace(result.valuation, finished=False), "the run was interrupted before them"
         result = replace(result, valuation=unfinished)

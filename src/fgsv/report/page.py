@@ -25,7 +25,7 @@ from fgsv.report.panel import Panel, panel_of
 from fgsv.report.periods import compare_results
 from fgsv.report.questions import sensitivity
 from fgsv.report.result import Result, as_result, table_of
-from fgsv.report.without import Without
+from fgsv.report.scores_without import ScoresWithout
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
 
@@ -212,7 +212,7 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     return largest_first.sort_values("output", key=lambda names: names.map(order), kind="stable")
 
 
-def _rows(valuation: Valuation, confidence: float, without: Without | None = None) -> list[dict[str, Any]]:
+def _rows(valuation: Valuation, confidence: float, without: ScoresWithout | None = None) -> list[dict[str, Any]]:
     return [
         {
             "group": str(row["group"]),

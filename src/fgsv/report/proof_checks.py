@@ -34,8 +34,8 @@ from fgsv.report.sealing import (
 )
 from fgsv.running.differences import ROUNDING, Difference
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.recorded_results import compare_with_record
 from fgsv.running.replay import Records, coalitions_of, follow_laws, from_values, has_targets, repeated, was_regrouped
-from fgsv.running.statements import compare
 from fgsv.running.verification import differences
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
@@ -108,7 +108,7 @@ def check_proof(
         Difference(name, stated, mine) for name, stated, mine in known if mine not in (None, stated)
     ]
     found.differences += _against_seal(result, sealed)
-    altered, _ = compare(document, [dict(proof.statement)])
+    altered, _ = compare_with_record(document, [dict(proof.statement)])
     found.differences += [Difference(name, said, "something else, by the proof") for name, said in altered.items()]
     found.differences += _against_tree(proof, sealed)
     agreed = sealed.seal.contents.get("public_from") or "which one, the seal does not say"

@@ -14,8 +14,8 @@ from fgsv.audit.sections import Section
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
 from fgsv.report.answers import Answers
+from fgsv.report.scores_without import ScoresWithout
 from fgsv.report.sealing import Sealed
-from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
 from fgsv.valuation import Reason, Valuation, file
@@ -40,7 +40,7 @@ class Result:
     """Why the requested payout or audit could not be made, or files could not be written; the rest stands."""
     unpaid: PayoutRefused | None = None
     """Why the requested payout was refused."""
-    without: Without | None = None
+    without: ScoresWithout | None = None
     """The score without each group of the main grouping, if it was computed."""
     made: str | None = None
     """When it was made, in UTC: 2026-01-31T12:00:00Z."""
@@ -187,7 +187,7 @@ class Result:
                 command=info.get("command"),
                 answers=Answers.from_dict(info["answers"]) if "answers" in info else None,
                 highlights=Section.from_dict(info["highlights"]) if "highlights" in info else None,
-                without=Without.from_dict(info["without"]) if "without" in info else None,
+                without=ScoresWithout.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
                 noise=float(info["test_noise"]) if "test_noise" in info else None,
                 sealed=Sealed.from_dict(info["sealed"]) if "sealed" in info else None,
@@ -230,7 +230,7 @@ def table_of(
     valuation: Valuation,
     payout: Payout | None = None,
     confidence: float = 0.95,
-    without: Without | None = None,
+    without: ScoresWithout | None = None,
 ) -> pd.DataFrame:
     """Return the table of a valuation, with payments and the scores without each group if there are any."""
     frame = valuation.to_frame(confidence)

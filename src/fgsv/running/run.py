@@ -15,7 +15,7 @@ from fgsv.estimators import Enumeration, Method
 from fgsv.ledger import Ledger, Purpose
 from fgsv.running.closed_form import by_closed_form
 from fgsv.running.loop import rounds
-from fgsv.running.preparation import door_to, is_open, prepare, read_players
+from fgsv.running.preparation import access_to, is_open, prepare, read_players
 from fgsv.running.progress import is_shown, watched
 from fgsv.running.start import Start
 from fgsv.running.stopping import Rule
@@ -60,9 +60,9 @@ def _start(
     """Check the arguments, open the evaluator, and yield what runs the rounds; the ledger records the end."""
     read, partition = read_players(game, groups)
     how = {"batch_size": batch_size, "n_jobs": n_jobs, "on_error": on_error, "timeout": timeout}
-    door, opened = door_to(game, read, ledger=ledger, start=start, **how)
+    access, opened = access_to(game, read, ledger=ledger, start=start, **how)
     run = prepare(
-        door,
+        access,
         partition,
         method=method,
         budget=budget,
@@ -79,11 +79,11 @@ def _start(
     )
     purpose = Purpose.ENUMERATION if isinstance(run.method, Enumeration) else Purpose.DRAWS
     shown = is_shown(False if progress is None and is_open(game) else progress)  # an open evaluator's run is a part
-    bar = watched(run, shown, door.evaluator)
-    with opened, door.evaluator.recorded(run.settings.to_dict(), purpose) as record, bar as seen:
+    bar = watched(run, shown, access.evaluator)
+    with opened, access.evaluator.recorded(run.settings.to_dict(), purpose) as record, bar as seen:
 
         def recorded_rounds(*, every: bool) -> Iterator[Valuation]:
-            for valuation in rounds(seen, door, every=every):
+            for valuation in rounds(seen, access, every=every):
                 record.end = valuation.end
                 record.document = partial(to_document, valuation)
                 yield valuation
@@ -175,9 +175,9 @@ def exact(
     read, partition = read_players(game, groups)
     n = read.n_players
     if n > MOST_PLAYERS and as_semivalue(semivalue, n) == SHAPLEY and getattr(game, "shapley", None) is not None:
-        door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
+        access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
         with opened:
-            return by_closed_form(game, door, partition)
+            return by_closed_form(game, access, partition)
     if n > MOST_PLAYERS:
         raise ValueError(
             f"exact values of {n} players would take 2^{n} = {2.0**n:.3g} evaluations; the limit is "

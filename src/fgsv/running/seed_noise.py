@@ -9,7 +9,7 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions, log_choose
 from fgsv.game import trained_again
-from fgsv.running.door import Door
+from fgsv.running.game_access import GameAccess
 from fgsv.running.views import View
 from fgsv.semivalue import Semivalue, SizeWeights
 from fgsv.types import Floats, Ints, Masks
@@ -21,15 +21,15 @@ PART = 32
 FEWEST, MOST = 8, 32
 
 
-def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> Valuation:
+def with_seed_noise(valuation: Valuation, access: GameAccess, semivalue: Semivalue) -> Valuation:
     """Return a valuation with its error of training seeds, if its game trains every coalition with a seed of its own.
 
     Takes 32 to 128 more evaluations: U(N) and U(0) 8 to 32 times each, and as many pairs of other coalitions, of
     sizes that are drawn in proportion to what their noise adds to the variance of a player.
     """
-    if door.game.again is None:
+    if access.game.again is None:
         return valuation
-    n, n_used = door.game.n_players, valuation.n_evaluations + valuation.n_known
+    n, n_used = access.game.n_players, valuation.n_evaluations + valuation.n_known
     count = int(np.clip(n_used // PART, FEWEST, MOST))
     weights = SizeWeights.of(semivalue, n)
     rng = np.random.default_rng([valuation.seed or 0, 0, 1])
@@ -38,10 +38,10 @@ def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> V
     coalitions = np.concatenate([np.repeat(ends, count, axis=0), np.repeat(pairs, 2, axis=0)])
     numbers = np.concatenate([np.tile(np.arange(1, count + 1), 2), 1 + np.arange(2 * len(pairs))])
     try:
-        values = _again(door, coalitions, numbers)
+        values = _again(access, coalitions, numbers)
     except KeyboardInterrupt:
         return replace(valuation, end=INTERRUPTED)
-    of_ends = np.concatenate([door.ends()[:, None], values[: 2 * count].reshape(2, count, -1)], axis=1)
+    of_ends = np.concatenate([access.ends()[:, None], values[: 2 * count].reshape(2, count, -1)], axis=1)
     empty, full = (of_ends - of_ends.mean(axis=1, keepdims=True)) / np.sqrt(count)
     twice = values[2 * count :].reshape(len(pairs), 2, values.shape[1])
     gaps = (twice[:, 1] - twice[:, 0]) / np.sqrt(2 * max(len(pairs), 1))
@@ -75,14 +75,14 @@ def _pairs(n: int, weights: SizeWeights, count: int, rng: np.random.Generator) -
     return masks, gain[places] / probability, drift[places] / probability
 
 
-def _again(door: Door, coalitions: Masks, numbers: Ints) -> Floats:
+def _again(access: GameAccess, coalitions: Masks, numbers: Ints) -> Floats:
     """Return the values of coalitions by other trainings, of the number of each; recorded like all others."""
-    if isinstance(door, View):
-        lift = door.lift or (lambda each: each)
+    if isinstance(access, View):
+        lift = access.lift or (lambda each: each)
         inner = lift(Coalitions.from_masks(coalitions)).masks()
-        return door.lower(_again(door.inner, inner, numbers))
-    game, masks = trained_again(door.game, coalitions, numbers)
-    with door.evaluator.beside(game) as beside:
+        return access.lower(_again(access.inner, inner, numbers))
+    game, masks = trained_again(access.game, coalitions, numbers)
+    with access.evaluator.beside(game) as beside:
         mark = beside.mark()
         values = beside(Coalitions.from_masks(masks))
         failures = beside.failures_since(mark)

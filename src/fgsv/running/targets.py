@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 import fgsv
-from fgsv.running.last_look import by_the_others, stop_shares
+from fgsv.running.stop_bias import stop_shares, without_stop_bias
 from fgsv.running.stopping import MaxSeconds, Progress, Rule, own_rules
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, positive_total
@@ -116,7 +116,7 @@ def _shares(rule: StandardError | Precision, valuation: Valuation) -> Floats | N
 
 def _aimed_at(rule: StandardError | Precision, valuation: Valuation) -> Valuation:
     """Return the valuation that a target is about, with the errors of a run that stops at it."""
-    stopped = by_the_others(valuation, _shares(rule, valuation))
+    stopped = without_stop_bias(valuation, _shares(rule, valuation))
     return stopped if rule.weights is None else stopped.combined(rule.weights)
 
 
@@ -124,7 +124,7 @@ def at_last_look(rules: Iterable[Rule], progress: Progress) -> Valuation:
     """Return the valuation of a run that ends: if a target was met, each replicate counts as if others had met it."""
     rule = next((rule for rule in targets_in(rules) if _is_met(rule, progress)), None)
     valuation = progress.valuation
-    return valuation if rule is None else by_the_others(valuation, _shares(rule, valuation))
+    return valuation if rule is None else without_stop_bias(valuation, _shares(rule, valuation))
 
 
 def _is_met(rule: StandardError | Precision, progress: Progress) -> bool:

@@ -14,8 +14,8 @@ from fgsv.estimators import Method
 from fgsv.estimators.method import OtherLaw
 from fgsv.ledger import Ledger, NotRecorded
 from fgsv.running.differences import ROUNDING, Difference, Differences, different_entries
+from fgsv.running.recorded_results import compare_with_record, longer_runs
 from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeated, was_regrouped
-from fgsv.running.statements import compare, longer_runs
 from fgsv.running.targets import same_end
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, Valuation
@@ -98,7 +98,7 @@ def verify(
             return Differences([Difference("law of the draws", "as recorded", str(error))])
         recorded = [content for _, content in opened.statements()]
         notes = longer_runs(opened, valuation)
-    altered, on_trust = compare(document or to_document(valuation), recorded)
+    altered, on_trust = compare_with_record(document or to_document(valuation), recorded)
     found = Differences(differences(valuation, derived, to_the_bit={*altered, *on_trust}))
     checked = {*RECOMPUTED, *(() if _end_is_free(valuation) else ("end", "stopped"))}
     altered = {name: said for name, said in altered.items() if name not in checked}

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fgsv.partition import Partition
+from fgsv.tables.carried_over import CarriedOver, check_features, find_rows, row_hashes
 from fgsv.tables.players import (
     MOST_CLASSES,
     SharedUnits,
@@ -23,7 +24,6 @@ from fgsv.tables.players import (
     without_training_rows,
 )
 from fgsv.tables.reading import TableError, TableFile, odd_number
-from fgsv.tables.standing import Standing, check_features, find_rows, row_hashes
 from fgsv.tables.test_rows import TestRows, chosen, marked
 from fgsv.types import Ints, Masks
 
@@ -79,7 +79,7 @@ def prepare(
     shared_units: SharedUnits | None = None,
     ignore: Sequence[str] = (),
     task: Task | None = None,
-    standing: Standing | None = None,
+    carried: CarriedOver | None = None,
     slices: Sequence[str] = (),
     registered: str | None = None,
 ) -> Dataset:
@@ -92,7 +92,7 @@ def prepare(
     by, which remain features; a numeric column with many distinct values is cut into three bands. Rows with the same
     value in column `unit` are one player; `shared_units` says what happens to a unit with rows of several providers.
     Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
-    what `recognise` infers from the target. `standing` is what an earlier run stood on: its features and, unless
+    what `recognise` infers from the target. `carried` is taken over from an earlier run: its features and, unless
     `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored apart. Column
     `registered` says when each row was registered; it is no feature.
     """
@@ -113,9 +113,9 @@ def prepare(
     if not feature_names:
         raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
     earlier: list[str] = []
-    if standing is not None:
-        earlier = check_features(feature_names, standing)
-        feature_names, task = list(standing.features), task or cast(Task, standing.task)
+    if carried is not None:
+        earlier = check_features(feature_names, carried)
+        feature_names, task = list(carried.features), task or cast(Task, carried.task)
     inferred = task is None
     task = task or recognise(values)
     if inferred and values.nunique() > MOST_CLASSES and (cell := odd_number(values)) is not None:
@@ -133,8 +133,8 @@ def prepare(
         identity = [*feature_names, target, *([] if unit is None else [unit])]
         if test_by is not None:
             is_test, note = marked(table.column(test_by, "marks the test rows"))
-        elif standing is not None and standing.test_rows is not None:
-            places = find_rows(table.frame[identity], standing.test_rows)
+        elif carried is not None and carried.test_rows is not None:
+            places = find_rows(table.frame[identity], carried.test_rows)
             is_test = np.isin(np.arange(len(y)), places)
             note = f"the {len(places)} test rows of the run to start from"
         else:

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.environment import versions
 from fgsv.partition import Partition
+from fgsv.tables.carried_over import CarriedOver
 from fgsv.tables.dataset import Dataset, Task, prepare
 from fgsv.tables.folds import Folds, folds_of, without_each_fold
 from fgsv.tables.inputs import read_all
@@ -25,7 +26,6 @@ from fgsv.tables.players import SharedUnits
 from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
-from fgsv.tables.standing import Standing
 from fgsv.types import Floats, Masks
 from fgsv.utilities.seeds import TrainingSeeds
 from fgsv.valuation import Valuation
@@ -160,7 +160,7 @@ def open_table(
     given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
     if ledgers and reference is not None:
         raise TableError("the preprocessing comes from --start or from --reference, not from both")
-    standing = Standing.of_ledger(ledgers[0]) if ledgers else None
+    carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
     groups, ignored = listed_names(group), listed_names(ignore)
     if test is not None and test_by is not None:
         raise TableError("the test rows come from --test or from --test-by, not from both")
@@ -183,12 +183,12 @@ def open_table(
         shared_units=shared_units,
         ignore=ignored,
         task=task or task_of(model),
-        standing=standing,
+        carried=carried,
         slices=listed_names(also_slice),
         registered=registered,
     )
     learner = model_of(model, dataset.task, seed)
-    metrics, why = listed_names(metric or ("" if standing is None else standing.metric)), []
+    metrics, why = listed_names(metric or ("" if carried is None else carried.metric)), []
     if not metrics:
         default, reason = default_metric(dataset, learner, test_error=test_error)
         metrics, why = [default], [reason]
@@ -196,8 +196,8 @@ def open_table(
     if test_error and folds is None:
         raise TableError(f"the error from the test rows takes one metric, got {', '.join(metrics)}")
     also = _also(metrics, listed_names(also_metric), dataset)
-    if standing is not None:
-        fitted, fitted_to = standing.fitted, "taken from the run to start from"
+    if carried is not None:
+        fitted, fitted_to = carried.fitted, "taken from the run to start from"
     else:
         frame, fitted_to = _to_fit(dataset, reference, encoding)
         fitted = Fitted.to(frame, recognise_columns(frame))
@@ -206,14 +206,14 @@ def open_table(
         dataset, fitted, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
     )
     inputs = replace(_with_also(inputs, metrics[0], also, folds), training_seeds=training_seeds)
-    stands = Standing(
+    to_carry = CarriedOver(
         fitted,
         ",".join(metrics),
         dataset.task,
         tuple(map(str, dataset.features.columns)),
         dataset.test_hashes,
     )
-    inputs = replace(inputs, stands_on=stands.parts())
+    inputs = replace(inputs, carried_over=to_carry.parts())
     notes = (notes[0], notes[1] or f"preprocessing is {fitted_to}")
     game = inputs.game()
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
@@ -317,7 +317,7 @@ class Inputs:
     seed: int
     numbers: Floats
     """(rows, p) the training rows as numbers, whatever turns them into numbers."""
-    stands_on: Mapping[str, str] = field(default_factory=dict)
+    carried_over: Mapping[str, str] = field(default_factory=dict)
     """What the table adds to the frame of the game, from which a later period can take it."""
     training_seeds: TrainingSeeds = "fixed"
 
@@ -340,7 +340,7 @@ class Inputs:
             seed=self.seed,
             training_seeds=self.training_seeds,
         )
-        return game if game.frame is None else replace(game, frame={**game.frame, **self.stands_on})
+        return game if game.frame is None else replace(game, frame={**game.frame, **self.carried_over})
 
 
 def inputs_of(

@@ -11,18 +11,18 @@ import pandas as pd
 
 from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, least_budget
 from fgsv.audit.copies import Copies, find_copies, rows_in_both
-from fgsv.audit.of_text import passage_sections, warnings_of_test_texts
 from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, PARTS, Sample, sample_groups
+from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
 from fgsv.diagnosis import Diagnosis, diagnose
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition
 from fgsv.payout import Terms
 from fgsv.running.calls import OutOfTime
-from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.game_access import GameAccess
 from fgsv.running.run import value
 from fgsv.running.views import by_precedence, weighted
 from fgsv.tables.corpus import Corpus, Opened
@@ -132,7 +132,7 @@ def audit_table(
                 seed=seed,
             )
     plan = plan or AuditPlan.of(table)
-    door = weighted(evaluator, table.weights)
+    access = weighted(evaluator, table.weights)
     spent: dict[str, int] = {}
     out_of_time: list[str] = []
     sections = [copies_section(table, plan.copies)]
@@ -153,7 +153,7 @@ def audit_table(
         if plan.copies.n_copies:
             with in_time("the valuation without copies"):
                 part = plan.of_remedy(valuation)
-                section, taken = remedy_section(table, door, valuation, plan.copies, part, confidence, seed)
+                section, taken = remedy_section(table, access, valuation, plan.copies, part, confidence, seed)
                 sections.append(section)
                 spent |= taken
                 least = LEAST_OF_REMEDY * n_valuations(plan.copies)
@@ -163,11 +163,11 @@ def audit_table(
         if table.game.n_players >= FEWEST_DIAGNOSED:
             with in_time("prudence and stability"), counted(spent, "prudence and stability", evaluator):
                 part = LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4
-                found = diagnose(door, table.partition, budget=part, seed=seed)
+                found = diagnose(access, table.partition, budget=part, seed=seed)
                 sections.append(stability_section(found))
                 left -= found.n_evaluations
         audited = audit_through(
-            door,
+            access,
             valuation,
             budget=left,
             parts=plan.parts,
@@ -257,11 +257,11 @@ def _counted(copies: Copies, what: str) -> str:
 
 
 def remedy_section(
-    table: Opened, door: Door, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
+    table: Opened, access: GameAccess, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
 ) -> tuple[Section, dict[str, int]]:
     """Return what each provider would get under each remedy, and the evaluations used, by purpose."""
     units, what = table.dataset.units, _called(table)
-    with door.evaluator.beside(as_game(table.game_of(copies.kept))) as other:
+    with access.evaluator.beside(as_game(table.game_of(copies.kept))) as other:
         remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
     spent = {"the valuation without copies": remedied.n_evaluations}
     if not remedied.total > 0:
@@ -280,7 +280,7 @@ def remedy_section(
     ]
     if copies.ranks is not None:
         try:
-            columns["precedence"] = _with_precedence(table, door, copies, budget, seed, spent)
+            columns["precedence"] = _with_precedence(table, access, copies, budget, seed, spent)
             words.append(
                 f"Or nothing is left out, but a copy counts only together with the {what} registered first "
                 "(precedence): it earns by what it adds to that, and the first provider earns as much again."
@@ -306,13 +306,13 @@ def remedy_section(
 
 
 def _with_precedence(
-    table: Opened, door: Door, copies: Copies, budget: int, seed: int, spent: dict[str, int]
+    table: Opened, access: GameAccess, copies: Copies, budget: int, seed: int, spent: dict[str, int]
 ) -> Valuation:
     """Value the providers where a row counts only beside the first of those that it is a copy of."""
     units = table.dataset.units
     order = Precedence.of(copies.origin, None if units is None else pd.factorize(units)[0])
     game = table.game if units is None else table.game_of_single_rows()
-    with door.evaluator.beside(as_game(game)) as rows, counted(spent, "the valuation by precedence", rows):
+    with access.evaluator.beside(as_game(game)) as rows, counted(spent, "the valuation by precedence", rows):
         preceded = by_precedence(weighted(rows, table.weights), order)
         return value(preceded, table.partition, budget=budget, seed=seed)
 

@@ -1,4 +1,4 @@
-"""Memory: look batches up in the ledger before evaluating them."""
+"""Looking batches up in the ledger before they are evaluated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_RECENT = 2**16
 Evaluated = Callable[[list[PackedBatch]], list[Outcome]]
 
 
-class Memory:
+class LedgerLookup:
     """Looks batches up in a ledger, row by row if rows are independent, and has the missing ones evaluated."""
 
     def __init__(self, ledger: Ledger, game: Game, *, retries: bool) -> None:
