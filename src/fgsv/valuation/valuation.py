@@ -431,7 +431,7 @@ class Valuation:
     def _footnotes(self) -> list[str]:
         """What stands below the table."""
         total = np.array2string(np.asarray(self.total), precision=6)
-        known = f" and {self.n_known} known before" if self.n_known else ""
+        known = f" and {self.n_known} known from earlier runs" if self.n_known else ""
         how = f"{self.method}: {self.n_evaluations} evaluations{known}; {self.end}; U(N) - U(0) = {total}"
         notes = [] if self.failures is None else [str(self.failures)]
         notes += [] if self.about_unfitted is None else [self.about_unfitted]
