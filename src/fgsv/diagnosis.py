@@ -93,7 +93,7 @@ class Diagnosis:
             f"second-order differences fall as s^{self.second_order.exponent:.2f} "
             f"(± {self.second_order.stderr:.2f}), their 99th percentile as "
             f"s^{self.second_order_extreme.exponent:.2f} (± {self.second_order_extreme.stderr:.2f})",
-            f"faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
+            f"they fall faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
             f"{self.n_evaluations} evaluations, seed {self.seed}",
             *([] if self.failures is None else [str(self.failures)]),
         ]

@@ -95,7 +95,7 @@ class Game:
             given = b"".join(map(player_digest, ids))
         if len(given) != 16 * self.n_players:
             raise ValueError(
-                f"players must have an id for each of the {self.n_players} players, got {len(given) // 16}"
+                f"players must list an id for each of the {self.n_players} players, got {len(given) // 16}"
             )
         return given
 
@@ -258,7 +258,9 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
     """Return `game` as a `Game`; `n_players` is needed for a plain callable."""
     if not callable(game):
         model = (
-            "; of a model, make one with fgsv.utility(model, X, y, X_test, y_test)" if hasattr(game, "fit") else ""
+            "; make a game from a model with fgsv.utility(model, X, y, X_test, y_test)"
+            if hasattr(game, "fit")
+            else ""
         )
         raise TypeError(
             f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}{model}"
@@ -300,7 +302,7 @@ def shaped(answer: ArrayLike, m: int) -> Floats:
         one = (
             ""
             if values.ndim
-            else ". For a function f of one: fgsv.Game(lambda masks: [f(mask) for mask in masks], n)"
+            else ". If f takes one coalition: fgsv.Game(lambda masks: [f(mask) for mask in masks], n)"
         )
         raise GameError(
             f"the game returned an array of shape {values.shape} for {m} coalitions; expected ({m},) or ({m}, q){one}"
@@ -429,7 +431,7 @@ class Precedence:
         first = np.asarray(origin)
         n = len(first)
         if first.ndim != 1 or first.dtype.kind not in "iu" or n == 0 or first.min() < 0 or first.max() >= n:
-            raise ValueError("origin must have for each row the number of the row it descends from, or its own")
+            raise ValueError("origin must give, for each row, the number of the row it descends from, or its own")
         if (first[first] != first).any():
             row = int(np.argmax(first[first] != first))
             raise ValueError(
@@ -438,7 +440,7 @@ class Precedence:
             )
         rows = np.arange(n) if players is None else np.asarray(players)
         if rows.shape != (n,) or not np.array_equal(np.unique(rows), np.arange(len(np.unique(rows)))):
-            raise ValueError(f"players must number the player of each of the {n} rows, from 0 and without gaps")
+            raise ValueError(f"players must give the player of each of the {n} rows, numbered from 0 without gaps")
         return cls(first.astype(np.int64), rows.astype(np.int64))
 
     def rows(self, masks: Masks) -> Masks:

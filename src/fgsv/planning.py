@@ -101,7 +101,7 @@ class Plan:
         """Return the expected evaluations for a half-width of `precision`."""
         check_precision(precision)
         if not math.isfinite(self.half_width):
-            raise ValueError("the method of this plan does not tell its errors: use the default method")
+            raise ValueError("the method of this plan does not estimate its errors: use the default method")
         n, known = self.n_evaluations, self.n_known
         product = n * (n + known) * (self.half_width / precision) ** 4  # b (b + known) for the b to find
         return max(n, math.ceil((math.sqrt(known**2 + 4 * product) - known) / 2))

@@ -173,7 +173,7 @@ def test_the_number_of_players_must_be_known():
     for players in ("4", 4.0):
         with pytest.raises(TypeError, match="n_players must be a whole number"):
             fgsv.Game(lambda masks: masks.sum(axis=1), players)
-    with pytest.raises(TypeError, match=r"got LinearRegression; of a model, make one with fgsv.utility"):
+    with pytest.raises(TypeError, match=r"got LinearRegression; make a game from a model with fgsv.utility"):
         fgsv.value(LinearRegression(), ["a"])
 
 

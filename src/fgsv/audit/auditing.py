@@ -127,7 +127,7 @@ def audit(
     """
     check_confidence(confidence)
     if valuation.outputs is not None:
-        raise ValueError("an audit takes a valuation of one output: combine the outputs first")
+        raise ValueError("an audit needs a valuation with one output: combine the outputs first")
     positive_total(valuation.total)
     partition = valuation.partition
     if not partition.is_disjoint:

@@ -144,7 +144,7 @@ def measure_shells(
     """Measure with open access what `shell_companies` returns, group after group, within its deadline."""
     unknown = [way for way in ways if way not in WAYS]
     if unknown:
-        raise ValueError(f"unknown way {unknown[0]!r}: expected one of {', '.join(WAYS)}")
+        raise ValueError(f"unknown kind of split {unknown[0]!r}: expected one of {', '.join(WAYS)}")
     least = least_budget(partition, ways=ways, parts=parts, classes=classes)
     budget = max(2000, least) if budget is None else budget
     if budget < least:

@@ -58,7 +58,7 @@ class AuditPlan:
         dataset = table.dataset
         if table.outputs is not None:
             one = "output: leave out --output-by" if isinstance(table, Corpus) else "metric: choose one"
-            raise ValueError(f"an audit takes one {one}, or value several without --audit")
+            raise ValueError(f"an audit needs one {one}, or value several without --audit")
         passages, classes = None, None
         if isinstance(table, Corpus):
             texts = table.dataset
@@ -209,8 +209,8 @@ def warnings_of_test(table: Opened) -> list[str]:
         counts = pd.Series(dataset.test_groups[column]).value_counts(normalize=True)
         if counts.iloc[0] > MOST_OF_TEST:
             warnings.append(
-                f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows: data like its own "
-                "scores well. Test rows from no provider, or from all alike, are fairer"
+                f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows, which favours data like its "
+                "own. Test rows from no provider, or from all alike, are fairer"
             )
     if not isinstance(dataset, Dataset):
         return warnings
@@ -226,12 +226,12 @@ def copies_section(table: Opened, copies: Copies) -> Section:
     if not copies.n_copies:
         return Section("Copies", (f"No provider has another's {what}s, exactly or nearly.",))
     words = [
-        f"{_counted(copies, what)} of a provider that {_came_first(copies)}. The faithful "
-        f"value alone does not prevent copying: a copied {what} is a new {what}, and earns."
+        f"{_counted(copies, what)} of a provider that {_came_first(copies)}. The faithful value alone does not "
+        f"prevent copying: a copied {what} is a new {what} and earns a share."
     ]
     if table.dataset.units is not None:
         whole, partly = copies.units_hit(table.dataset.units)
-        words.append(f"{whole} units are copies in all their {what}s, {partly} in some of them.")
+        words.append(f"{whole} units consist entirely of copies, {partly} in part.")
     rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
     columns = ("provider", f"has copies of {what}s of", "equal", "nearly equal")
     return Section(f"Copies: who has whose {what}s", tuple(words), columns, rows)
@@ -283,14 +283,17 @@ def remedy_section(
             columns["precedence"] = _with_precedence(table, access, copies, budget, seed, spent)
             words.append(
                 f"Or nothing is left out, but a copy counts only together with the {what} registered first "
-                "(precedence): it earns by what it adds to that, and the first provider earns as much again."
+                f"(precedence): it earns from what it adds to that {what}, and the first provider earns as much "
+                "again."
             )
         except OutOfTime:
             words.append("Time ran out before the valuation by precedence: allow more time to see it.")
     failures = [each.failures for name, each in columns.items() if name in ("first holder keeps", "precedence")]
     words += [f"{each}." for each in failures if each is not None]
     if units is not None:
-        words.append(f"A unit keeps its own {what}s; where copies are left out, so is a unit without any.")
+        words.append(
+            f"A unit keeps its own {what}s; if copies are left out, a unit with none of its own is left out too."
+        )
     cells = [
         [f"{share:.2%} ± {half:.2%}" for share, half in zip(each.shares(), half_widths, strict=True)]
         for each in columns.values()
@@ -327,10 +330,10 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], s
     gains = policy_gains(valuation, payout.amount, payout.currency, **split)
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     words = (
-        "The best split found, by the estimated values of the players. Splits for which the policy could not "
+        "The best split found, using the estimated values of the players. Splits for which the policy could not "
         "be met are left out."
         if len(gains)
-        else "The policy leaves no money for another company: it could not be met for any split."
+        else "The policy leaves no money for another company, so it could not be met for any split."
     )
     if not everybody:
         words += f" {Sample(len(groups), int((valuation.partition.sizes > 1).sum()))}."
@@ -348,9 +351,9 @@ def stability_section(found: Diagnosis) -> Section:
     """Return how fast one player's effect falls with the size of a coalition, and what that implies."""
     gains = found.split_gains
     words = (
-        "The mean utility by size predicts that under GSV a group gains by splitting"
+        "The mean utility by size predicts that groups gain by splitting under GSV"
         if (gains["gain"] > 0).mean() > 0.5
-        else "The mean utility by size does not predict that under GSV groups gain by splitting"
+        else "The mean utility by size does not predict that groups gain by splitting under GSV"
     )
     slopes = {
         "effect of one player": (found.deletion, -1.0),

@@ -98,8 +98,8 @@ SharedUnits = Annotated[
 TrainingSeeds = Annotated[
     Literal["fixed", "fresh"],
     typer.Option(
-        help="One seed for all trainings, or a fresh one for each coalition. With fresh, shares refer to the expected "
-        "score, and intervals include the error of training seeds (32 to 128 more evaluations)"
+        help="One seed for all trainings, or a fresh one for each coalition. With fresh, shares refer to the "
+        "expected score, and intervals include the error of training seeds (32 to 128 more evaluations)"
     ),
 ]
 Refit = Annotated[

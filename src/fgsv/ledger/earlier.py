@@ -41,7 +41,7 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
     digests = game.player_digests()
     if digests is None and game.fingerprint is None:
         raise WrongLedger(
-            "this game does not say what its players are, so nothing that is known about them can be found: name "
+            "this game does not say what its players are, so earlier evaluations of them cannot be found: name "
             'them with fgsv.Game(fn, n_players, frame="ridge, test rows of 2024", players=[...])'
         )
     found = _Found(game, digests)
@@ -102,8 +102,8 @@ def _is_new(into: Ledger, game: int, batch: Batch, source: Ledger) -> bool:
     kind, _ = classify(batch.outcome, into.find(game, batch.coalitions, batch.replicate))
     if kind == "different":
         raise LedgerError(
-            f"{into.path} has other values than {source.path}, for the same coalitions: use a new ledger, and where "
-            "two ledgers to start from differ, only one of them"
+            f"{into.path} has different values from {source.path} for the same coalitions: use a new ledger, and if "
+            "two ledgers to start from differ, use only one of them"
         )
     return kind == "added"
 
@@ -400,7 +400,7 @@ class _Found:
         self._n_bytes += more
         if self._n_bytes > MOST_BYTES:
             raise ValueError(
-                f"the known coalitions of {self._game.n_players} players take more than {MOST_BYTES >> 30} GiB: "
+                f"the known coalitions of {self._game.n_players} players need more than {MOST_BYTES >> 30} GiB: "
                 "start from fewer of them, or make players of several rows each"
             )
 

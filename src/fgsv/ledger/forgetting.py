@@ -88,8 +88,8 @@ def _write_anew(path: str | Path) -> None:
             db.execute("VACUUM")
     except sqlite3.Error as error:
         raise LedgerError(
-            f"the evaluations are erased, but {path} could not be written anew and still has traces of them "
-            f"({error}): run the same again"
+            f"the evaluations are erased, but {path} could not be rewritten and still has traces of them ({error}): "
+            "run the same command again"
         ) from error
 
 

@@ -64,7 +64,7 @@ class PayoutRefused(ValueError):
         self.amount, self.currency, self.objections = amount, currency, tuple(objections)
         reasons = ". ".join(map(str, objections))
         super().__init__(
-            f"{amount:,} {currency} was not split: {reasons}. To pay nevertheless: --pay-anyway, or pay_anyway=True"
+            f"{amount:,} {currency} was not split: {reasons}. To pay anyway, use --pay-anyway, or pay_anyway=True"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -122,8 +122,8 @@ def objections(
         found.append(
             Objection(
                 Doubt.MORE_THAN_ALL,
-                f"the payment to {names[0]} would be {payments[order[0]]:,} {currency}, more than all of {whole:,}, "
-                f"and others would be charged for it{_others(names[1:])}",
+                f"the payment to {names[0]} would be {payments[order[0]]:,} {currency}, more than the whole "
+                f"{whole:,}, and others would be charged for it{_others(names[1:])}",
                 names,
                 None if certain else evaluations_to_narrow(valuation, float(factors.max())),
             )

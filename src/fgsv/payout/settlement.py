@@ -54,7 +54,7 @@ def settle(paid: Payout, due: Payout) -> Settlement:
     (['-4.44', '-11.12', '15.56'], '0.00')
     """
     if paid.currency != due.currency:
-        raise ValueError(f"the payment was in {paid.currency}, and {due.currency} is due: settle in one currency")
+        raise ValueError(f"the payment was in {paid.currency}, but {due.currency} is due: settle in one currency")
     before, now = (by_text(each.names, each.payments) for each in (paid, due))
     names = tuple(dict.fromkeys([*before, *now]))
     nothing = Decimal(0) * max(paid.unit, due.unit)

@@ -102,7 +102,7 @@ def verdict(
     half_widths = np.hypot(valuation.share_half_width(confidence), lasting.test)
     widest, stays = float(np.max(half_widths)), float(np.max(lasting.half_width))
     if not np.isfinite(widest):
-        return Verdict(Decision.UNDECIDED, f"method {valuation.method!r} does not tell the errors of its values")
+        return Verdict(Decision.UNDECIDED, f"method {valuation.method!r} does not estimate the errors of its values")
     if valuation.exact and not lasting.causes:
         return Verdict(Decision.SETTLED, "every share is exact", half_width=0.0)
     pairs = list(_undecided_pairs(valuation, confidence, lasting))
@@ -159,8 +159,8 @@ def _unresolvable(valuation: Valuation, confidence: float, test_noise: float | N
     if linear and np.any(low > 1):
         largest = int(low.argmax())
         return (
-            f"{valuation.names[largest]} is worth more than all the data together, because other data lowers it: "
-            f"others would have to pay for its share of at least {low[largest]:.0%}. {flat}"
+            f"{valuation.names[largest]} is worth more than all the data together, because other data lowers the "
+            f"score: others would have to pay for its share of at least {low[largest]:.0%}. {flat}"
         )
     return None
 
@@ -258,7 +258,7 @@ class Lasting:
         causes = " and ".join(self.causes)
         leave = "leaves" if self.causes == ["the choice of test rows"] else "leave"
         help = {
-            "training seeds": "the mean of several trainings as the score",
+            "training seeds": "averaging several trainings",
             "the choice of test rows": "more test rows",
         }
         remedies = " or ".join(help[each] for each in self.causes)

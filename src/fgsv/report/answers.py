@@ -75,7 +75,7 @@ class Answers:
         shape = width, len(questions), len(questions)
         covariances = np.full(shape, np.nan) if given is None else np.array(given, dtype=float)
         if covariances.shape != shape or shares.shape != (len(questions), width) or totals.shape != (len(questions),):
-            raise ValueError("the answers contradict each other in their numbers of questions or groups")
+            raise ValueError("the answers disagree about the number of questions or groups")
         return cls(questions, totals, shares, covariances, np.inf if freedom is None else float(freedom))
 
 

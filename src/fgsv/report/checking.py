@@ -62,7 +62,9 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
     """
     table = open_again(result.source, data, test, ledger)
     if not isinstance(table, Table) or result.source is None or result.source.game != table.source.game:
-        raise TableError("this is not the table that the result was made from: withdrawn rows are looked up there")
+        raise TableError(
+            "this is not the table that the result was made from, in which the withdrawn rows must be found"
+        )
     target = str(table.source.columns["target"])
     encoding = (result.source.opened_with or {}).get("encoding", "utf-8")
     file = read_all(rows, encoding=encoding)

@@ -34,7 +34,7 @@ class UnwrittenError(RuntimeError):
     def __init__(self, folder: Path, failed: dict[str, BaseException], written: Iterable[Path]) -> None:
         words = "; ".join(f"{name}: {error or type(error).__name__}" for name, error in failed.items())
         if list(failed) == [PAGE]:
-            again = f"the rest is in {folder}, and fgsv report {folder / RESULT} tries again"
+            again = f"the rest is in {folder}, and fgsv report {folder / RESULT} writes the report again"
         else:
             again = (
                 "free some space, or choose another --out, and run it again; with a ledger nothing is evaluated twice"

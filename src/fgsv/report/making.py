@@ -106,7 +106,9 @@ def make_result(
     if payout is not None:
         payout.check(table.partition.n_groups, table.outputs)
     if precision is not None and table.folds is not None:
-        raise ValueError("--precision cannot be used with --test-error, which values each fold apart: use --budget")
+        raise ValueError(
+            "--precision cannot be used with --test-error, which values each fold separately: use --budget"
+        )
     if seal is not None:
         drawn = seal.seed(public)
         _check_sealed(seed=seed, start=start, max_seconds=max_seconds, ledger=ledger)
@@ -199,9 +201,9 @@ def make_result(
 def _check_sealed(**options: Any) -> None:
     """Raise an error for what a sealed run cannot have, or lacks."""
     why = {
-        "seed": "draws its seed from the seal and the public value: leave out --seed",
-        "start": "starts from nothing: leave out --start",
-        "max_seconds": "must not be ended by a clock: leave out --max-time",
+        "seed": "gets its seed from the seal and the public value: leave out --seed",
+        "start": "cannot use earlier evaluations: leave out --start",
+        "max_seconds": "must not end by the clock: leave out --max-time",
     }
     for name, words in why.items():
         if options[name]:
@@ -292,7 +294,7 @@ def _with_scores_without(result: Result, table: Opened, evaluator: Evaluator, se
         with evaluator.within(seconds):
             scores = scores_without_each(weighted(evaluator, table.weights), table.partition)
     except KeyboardInterrupt:
-        unfinished, warning = replace(result.valuation, finished=False), "the run was interrupted before them"
+        unfinished, warning = replace(result.valuation, finished=False), "the run was interrupted first"
         result = replace(result, valuation=unfinished)
     except (GameError, OutOfTime) as error:
         warning = str(error)

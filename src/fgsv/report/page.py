@@ -271,7 +271,9 @@ def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]
     words += map(_sentence, found.facts)
     if found.settlement is not None:
         columns += ["paid before", "due", "to correct it"]
-        words.append(f"To correct the earlier payment, in {found.settlement.currency}; due is {found.settled_as}.")
+        words.append(
+            f"Corrections of the earlier payment, in {found.settlement.currency}; due is {found.settled_as}."
+        )
     words += [f"Warning: {each}." for each in found.warnings]
     return {"title": "Then and now", "words": words, "columns": columns, "rows": table}
 
@@ -329,9 +331,8 @@ def _questions(result: Result, confidence: float) -> dict[str, Any] | None:
     parts = {row["group"]: [_percent(row[name]) for name in ("choice", "error")] for row in _records(ranked)}
     words = [
         f"The shares above are by {result.answers.questions[0]}. The other questions were declared before the run "
-        "and answered by the same trainings. A star marks a share that differs from the first by more than error. "
-        "The spread is the standard deviation over questions: the part that is a matter of choice, and the part that "
-        "the error of the run explains.",
+        "and answered by the same trainings. A star marks a share that differs from the first by more than its "
+        "error. The spread is the standard deviation over questions, split into choice and the error of the run.",
         *map(_sentence, found.facts),
     ]
     columns = [next(iter(result.groupings)), "spread by choice", "spread by error"]
@@ -359,8 +360,8 @@ def _errors(result: Result) -> dict[str, Any] | None:
     words = []
     if noise is not None:
         words.append(
-            "Every selection of the data was trained once, with a seed of its own. The shares are those of the score "
-            f"that is expected over seeds; {noise.n_evaluations} more trainings tell how far from it they may be."
+            f"Every selection of the data was trained once, with its own seed. The shares refer to the expected "
+            f"score over seeds; {noise.n_evaluations} more trainings measured how far off they may be."
         )
     if "test_rows" in frame and tested is not None:
         words.append(
@@ -407,8 +408,9 @@ def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:
                 "title": "Shell companies: what splitting would earn",
                 "words": [
                     "In percentage points of all shares. Under the faithful value nobody gains, by construction: "
-                    "under any number of names, a provider earns the sum of its points' values. Dots of one colour "
-                    "mean more parts from top to bottom; gains beyond 100 percentage points are cut off."
+                    "whatever names it uses, a provider earns the sum of its points' values. For dots of one "
+                    "colour, the number of parts grows from top to bottom; gains beyond 100 percentage points are "
+                    "cut off."
                 ],
                 "chart": "gains",
                 "columns": ["group", "split", "gain under GSV", "from … to", "under FGSV"],

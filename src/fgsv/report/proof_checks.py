@@ -109,9 +109,9 @@ def check_proof(
     ]
     found.differences += _against_seal(result, sealed)
     altered, _ = compare_with_record(document, [dict(proof.statement)])
-    found.differences += [Difference(name, said, "something else, by the proof") for name, said in altered.items()]
+    found.differences += [Difference(name, said, "different in the proof") for name, said in altered.items()]
     found.differences += _against_tree(proof, sealed)
-    agreed = sealed.seal.contents.get("public_from") or "which one, the seal does not say"
+    agreed = sealed.seal.contents.get("public_from") or "the seal does not say which one"
     found.checked += [
         f"commitment {sealed.commitment}, public value {sealed.public!r} ({agreed}): seed {valuation.seed}",
         f"root {sealed.root} over {sealed.n_records} records",
@@ -224,7 +224,7 @@ def _doubts_about_the_end(valuation: Valuation) -> Iterator[str]:
         return
     where = "whether the run ended where its target was met"
     if was_regrouped(valuation):
-        yield f"{where}: the target is about the first grouping; check valuation.json, which must have the same root"
+        yield f"{where}: the target refers to the first grouping; check valuation.json, which must have the same root"
     elif valuation.end.reason is Reason.TARGET and settings.version != fgsv.__version__:
         yield f"{where}: it was made with fgsv {settings.version}; check it with that version"
 

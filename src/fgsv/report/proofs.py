@@ -146,7 +146,7 @@ def challenge(
     result = Result.load(path)
     sealed = sealed_of(result, path)
     if not random.strip():
-        raise ValueError("a challenge needs a random string of the verifier's own")
+        raise ValueError("a challenge needs a random string from the verifier")
     if n_records < 1:
         raise ValueError(f"a challenge picks at least one record, got {n_records}")
     with Ledger(ledger, read_only=True) as opened:
@@ -156,7 +156,7 @@ def challenge(
     if tree.root.hex() != sealed.root:
         raise ValueError(
             f"the records of {ledger} have the root {tree.root.hex()[:16]}..., but {path} states {sealed.root[:16]}"
-            "...: they are not those that the run used"
+            "...: they are not the records that the run used"
         )
     values = records.values
     picked = [

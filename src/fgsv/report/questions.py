@@ -122,9 +122,7 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
     for number, each in enumerate(results):
         valuation = each.valuation
         if valuation.outputs is not None:
-            raise ValueError(
-                "sensitivity takes results with one score to pay by: name the others with --also-metric, not --metric"
-            )
+            raise ValueError("sensitivity needs results with one --metric: name the other scores with --also-metric")
         own = [str(name) for name in valuation.names]
         if set(own) != set(names):
             odd = sorted(set(own) ^ set(names))[0]
@@ -233,7 +231,7 @@ def _facts(
         f"{shares[low, widest]:.2%} by {questions[low]} to {shares[high, widest]:.2%} by {questions[high]}"
     )
     if by_choice is not None:
-        yield f"{by_choice:.0%} of the variance over questions is choice; the rest is what the run's error explains"
+        yield f"{by_choice:.0%} of the variance over questions is due to choice; the rest is the run's error"
     moved = groups[groups["best_rank"] < groups["worst_rank"]]
     named = [f"{row.group} ({row.best_rank} to {row.worst_rank})" for row in moved.itertuples()]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""

@@ -42,7 +42,7 @@ class Seal:
 
     def __post_init__(self) -> None:
         if len(self.salt) != SALT_BYTES:  # or salt and contents could be cut elsewhere
-            raise ValueError(f"the salt of a seal has {SALT_BYTES} bytes, this one has {len(self.salt)}")
+            raise ValueError(f"the salt of a seal must have {SALT_BYTES} bytes, this one has {len(self.salt)}")
 
     @property
     def commitment(self) -> str:
@@ -69,7 +69,7 @@ class Seal:
         """Read what `to_dict` returned; raise an error if the commitment is not that of the contents."""
         seal = cls(dict(document["contents"]), bytes.fromhex(document["salt"]))
         if seal.commitment != document["commitment"]:
-            raise ValueError("the seal was altered: its commitment is not that of its contents")
+            raise ValueError("the seal was altered: its commitment does not match its contents")
         return seal
 
     def save(self, path: str | Path) -> None:
@@ -149,12 +149,12 @@ def described_run(
     """Return what a seal holds about the data and the settings of a run, in the order in which it is compared."""
     opened_with = table.source.opened_with or {}
     if opened_with.get("start"):
-        raise ValueError("a sealed run starts from nothing: earlier evaluations (--start) would be one more choice")
+        raise ValueError("a sealed run cannot use earlier evaluations (--start): they would be one more choice")
     if opened_with.get("seed"):
-        raise ValueError("--seed cannot be sealed: the seed is drawn from the seal and the public value")
+        raise ValueError("--seed cannot be sealed: the seed comes from the seal and the public value")
     game = as_game(table.game)
     if game.fingerprint is None:
-        raise ValueError("this model has no content that a hash could name: give it as package.module:object")
+        raise ValueError("this model's content cannot be hashed: give it as package.module:object")
     evaluator = Evaluator(game, on_error=worth_of_failure(table.game, on_error))
     run = prepare(
         evaluator,

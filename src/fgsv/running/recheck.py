@@ -77,6 +77,6 @@ def _compare(workers: Workers, coalitions: Coalitions, recorded: Floats, place: 
     members = coalitions.members(row)[:10].tolist()
     raise LedgerError(
         f"the game gives other values than those recorded in {place}: for the coalition of size "
-        f"{coalitions.sizes[row]} that begins with {members}, {recorded[row]} is recorded, now {found}. "
-        f"What changed: {changed}. Install the versions of then, or use a new ledger"
+        f"{coalitions.sizes[row]} that begins with {members}, {recorded[row]} is recorded, but now it is {found}. "
+        f"What changed: {changed}. Install the earlier versions, or use a new ledger"
     )

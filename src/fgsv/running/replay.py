@@ -113,7 +113,7 @@ def from_values(values: Floats, n_players: int, outputs: tuple[str, ...] | None,
     def answer(masks: Any) -> Floats:
         found = list(islice(left, len(masks)))
         if len(found) < len(masks):
-            raise NotRecorded(f"the run needs more than the {len(values)} values that are stated")
+            raise NotRecorded(f"the run needs more than the {len(values)} values in the proof")
         return np.array(found)
 
     game = Game(answer, n_players, outputs, settings.fingerprint)
@@ -132,7 +132,8 @@ def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
     if fingerprint not in games:
         held = ", ".join(map(repr, games)) or "no game at all"
         raise WrongLedger(
-            f"the ledger {ledger.path} is of another game: it contains no game with fingerprint {fingerprint!r}, "
+            f"the ledger {ledger.path} belongs to another game: it contains no game with fingerprint "
+            f"{fingerprint!r}, "
             f"but {held}. Pass the ledger of the run itself"
         )
     return games[fingerprint]

@@ -182,7 +182,7 @@ def exact(
         raise ValueError(
             f"exact values of {n} players would take 2^{n} = {2.0**n:.3g} evaluations; the limit is "
             f"{MOST_PLAYERS} players. Use fgsv.value(game, groups, budget=20_000) to estimate them, with errors; a "
-            "game that knows its Shapley values can state them, as `shapley`"
+            "game that knows its Shapley values can provide them as `shapley`"
         )
     return value(
         game,

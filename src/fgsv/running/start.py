@@ -104,8 +104,8 @@ def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
     ledger = ledger.path if isinstance(ledger, Ledger) else ledger
     if isinstance(ledger, (str, Path)) and Path(ledger).resolve() in [path.resolve() for path in paths]:
         raise WrongLedger(
-            f"{ledger} is both the ledger of this run and one to start from, which is only read: give the run a "
-            "ledger of its own, which takes over what it uses"
+            f"{ledger} is both the ledger of this run and one to start from, which is only read: give the run its "
+            "own ledger, which takes over the evaluations it uses"
         )
     return paths
 

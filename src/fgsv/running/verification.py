@@ -105,7 +105,7 @@ def verify(
     on_trust = [name for name in on_trust if name not in checked]
     if was_regrouped(valuation):  # after the run: the ledger knows players, not providers
         on_trust += [name for name in ("names", "groups") if altered.pop(name, None) is not None]
-    found += [Difference(name, said, "something else, by the ledger") for name, said in altered.items()]
+    found += [Difference(name, said, "different in the ledger") for name, said in altered.items()]
     found.on_trust, found.notes = tuple(on_trust), tuple(notes)
     return found
 

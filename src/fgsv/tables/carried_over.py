@@ -59,7 +59,8 @@ class CarriedOver:
         frame = last_frame(path)
         if not isinstance(frame, Mapping) or not set(frame) >= PARTS:
             raise TableError(
-                f"nothing in {path} can be reused: its last run was not of a table, or its model could not be named"
+                f"nothing in {path} can be reused: its last run did not value a table, or its model has no "
+                "fingerprint"
             )
         return cls.of_frame(frame)
 
@@ -84,7 +85,7 @@ def find_rows(rows: pd.DataFrame, hashes: Sequence[str]) -> Ints:
     if missing:
         raise TableError(
             f"{missing} of the {len(hashes)} test rows of the earlier run are not in the table any more, or changed: "
-            "nothing can be reused. Run without --start, and keep the test rows in a file of their own (--test)"
+            "nothing can be reused. Run without --start, and keep the test rows in a separate file (--test)"
         )
     return np.array(indices, dtype=np.int64)
 

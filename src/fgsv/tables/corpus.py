@@ -125,9 +125,9 @@ def open_text(
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     if test is not None and test_by is not None:
-        raise TableError("the test texts come from --test or from --test-by, not from both")
+        raise TableError("give the test texts with --test or --test-by, not both")
     if test_error and output_by is not None:
-        raise TableError("the error from the test texts takes one output: leave out --output-by")
+        raise TableError("the error from the test texts needs a single output: leave out --output-by")
     make, words, score = _model(model, dict(training or {}))
     groups, ignored = listed_names(group), listed_names(ignore)
     kept = [text, *groups, *(name for name in (unit, output_by, prompt) if name)]

@@ -121,7 +121,7 @@ def prepare(
     if inferred and values.nunique() > MOST_CLASSES and (cell := odd_number(values)) is not None:
         raise TableError(
             f"column {target!r} (the target) is read as text, because of cells such as {shown(cell)}, though most "
-            "look like numbers: write plain numbers, such as 1234.5, or say --task classification"
+            "look like numbers: write plain numbers, such as 1234.5, or use --task classification"
         )
     y = _target(values, task)
     if test is not None:
@@ -232,7 +232,8 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
     if task == "classification":
         if pd.api.types.is_float_dtype(values) and (fractions := values[np.mod(values.astype(float), 1) != 0]).any():
             raise TableError(
-                f"column {values.name!r} (the target) has fractions, such as {fractions.iloc[0]:g}: classification "
+                f"column {values.name!r} (the target) has fractional values, such as {fractions.iloc[0]:g}: "
+                "classification "
                 "needs classes. Choose --task regression, or write the classes as words"
             )
         return np.asarray(values.astype(str) if values.dtype == object else values.to_numpy())

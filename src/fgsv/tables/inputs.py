@@ -132,6 +132,6 @@ def _check_kinds(parts: Sequence[TableFile], columns: Iterable[str], skipped: se
         }
         if len(kinds) > 1:
             raise TableError(
-                f"column {name!r} has numbers in {kinds[True]} and text in {kinds[False]}: write it alike, or leave "
-                f"it out with --ignore {name}"
+                f"column {name!r} has numbers in {kinds[True]} and text in {kinds[False]}: use one kind in all "
+                f"files, or leave it out with --ignore {name}"
             )

@@ -37,7 +37,7 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
     warnings = []
     if ids:
         warnings.append(
-            f"these features look like row numbers or ids, from which a model learns by heart: {', '.join(ids)}; "
+            f"these features look like row numbers or ids, which a model can memorise: {', '.join(ids)}; "
             f"leave them out with --ignore {','.join(ids)}"
         )
     alone = {name: score for name in columns.used if (score := _score_alone(dataset, columns, name)) >= ALMOST_ALONE}
@@ -45,15 +45,15 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
         what = "balanced accuracy" if dataset.task == "classification" else "R²"
         words = ", ".join(f"{name} ({what} {score:.3f})" for name, score in alone.items())
         warnings.append(
-            f"predicts the target almost alone: {words}; if it is known only after the target, leave it out with "
+            f"almost predicts the target by itself: {words}; if it is known only after the target, leave it out with "
             f"--ignore {','.join(alone)}"
         )
     texts = {name: odd_number(dataset.features[name]) for name in (*columns.categories, *columns.left_out)}
     numbers = ", ".join(f"{name} ({shown(cell)})" for name, cell in texts.items() if cell is not None)
     if numbers:
         warnings.append(
-            f"read as text, because of cells such as this one, though most look like numbers: {numbers}; write plain "
-            "numbers, such as 1234.5, and nothing where one is missing"
+            f"read as text, because of cells such as this one, though most look like numbers: {numbers}; write "
+            "plain numbers, such as 1234.5, and leave missing ones empty"
         )
     return warnings
 

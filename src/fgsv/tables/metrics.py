@@ -46,15 +46,15 @@ def default_metric(dataset: Dataset, model: Any, *, test_error: bool = False) ->
     other = "--metric chooses another"
     if dataset.task == "regression":
         metric = "neg_mean_squared_error" if test_error else "r2"
-        return metric, f"scored by {metric}, the default of a regression; {other}"
+        return metric, f"scored by {metric}, the default for a regression; {other}"
     y = np.concatenate([dataset.target, dataset.test_target])
     classes, counts = np.unique(y, return_counts=True)
     fraction, commonest = counts.max() / len(y), classes[counts.argmax()]
     skewed = f"{fraction:.0%} of the rows have class {commonest}"
     if fraction <= SKEWED:
-        return "accuracy", f"scored by accuracy, as no class has more than two thirds of the rows; {other}"
+        return "accuracy", f"scored by accuracy, because no class has more than two thirds of the rows; {other}"
     metric = _of_skewed(classes, dataset.test_target, model, test_error)
-    return metric, f"scored by {metric} and not by accuracy, as {skewed}; {other}"
+    return metric, f"scored by {metric} and not by accuracy, because {skewed}; {other}"
 
 
 def _of_skewed(classes: NDArray[Any], y_test: NDArray[Any], model: Any, test_error: bool) -> str:

@@ -159,11 +159,11 @@ def open_table(
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
     if ledgers and reference is not None:
-        raise TableError("the preprocessing comes from --start or from --reference, not from both")
+        raise TableError("the preprocessing comes from --start or --reference: give only one")
     carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
     groups, ignored = listed_names(group), listed_names(ignore)
     if test is not None and test_by is not None:
-        raise TableError("the test rows come from --test or from --test-by, not from both")
+        raise TableError("give the test rows with --test or --test-by, not both")
     text = [*groups, *([unit] if unit else [])]
     file = read_all(path, group=groups, ignore=ignored, text=text, encoding=encoding)
     tested = None if test is None else read_all(test, group=groups, ignore=ignored, text=text, encoding=encoding)
@@ -194,7 +194,7 @@ def open_table(
         metrics, why = [default], [reason]
     folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
     if test_error and folds is None:
-        raise TableError(f"the error from the test rows takes one metric, got {', '.join(metrics)}")
+        raise TableError(f"the error from the test rows needs a single metric, got {', '.join(metrics)}")
     also = _also(metrics, listed_names(also_metric), dataset)
     if carried is not None:
         fitted, fitted_to = carried.fitted, "taken from the run to start from"
@@ -251,7 +251,7 @@ open_file = open_table
 def _also(metrics: Sequence[str], others: Sequence[str], dataset: Dataset) -> dict[str, Any]:
     """Return the further outputs, as `fgsv.utility` takes them: other metrics, and the first one on slices."""
     if (others or dataset.test_slices) and len(metrics) > 1:
-        raise TableError(f"--also-metric and --also-slice take one --metric, to pay by, got {', '.join(metrics)}")
+        raise TableError(f"--also-metric and --also-slice need a single --metric, got {', '.join(metrics)}")
     found: dict[str, Any] = {name: name for name in others if name != metrics[0]}
     for column, slices in dataset.test_slices.items():
         for each in sorted(pd.unique(pd.Series(slices))):
@@ -266,7 +266,7 @@ def _with_also(inputs: Inputs, metric: str, also: Mapping[str, Any], folds: Fold
     first = {metric: metric} if folds is None else folds.scoring
     given = [None] if inputs.empty is None else np.atleast_1d(inputs.empty).tolist()
     if len(given) != len(first):
-        raise TableError(f"--empty takes one number, for {metric}: with --also-metric the others have their default")
+        raise TableError(f"--empty takes one number, for {metric}: the scores of --also-metric keep their defaults")
     return replace(inputs, scoring={**first, **also}, empty=[*given, *[None] * len(also)])
 
 
@@ -276,7 +276,7 @@ def _described(game: Any, metric: str, folds: Folds | None, also: Sequence[str])
         lines = [*lines[:2], f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
     elif also:
         lines = [*lines[:2], f"score: {metric}"]
-    return [*lines, f"not paid by, but scored too: {', '.join(also)}"] if also else lines
+    return [*lines, f"also scored, without effect on payments: {', '.join(also)}"] if also else lines
 
 
 def _short_hash(part: str) -> str:
@@ -366,7 +366,7 @@ def inputs_of(
     if refit:
         learner = make_pipeline(transformer(fitted.columns), learner)
         X, X_test = dataset.features, dataset.test_features
-        how = "preprocessing is fitted anew for each coalition"
+        how = "preprocessing is refitted for each coalition"
     else:
         X, X_test = numbers, fitted.transform(dataset.test_features)
     scoring: Any = metrics[0] if len(metrics) == 1 else list(metrics)

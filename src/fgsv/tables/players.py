@@ -115,7 +115,9 @@ def _split_units(units: NDArray[Any], labels: Sequence[NDArray[Any]]) -> tuple[N
     keys = [pd.Series(part) for part in (units, *labels)]
     split = pd.DataFrame(dict(enumerate(keys))).groupby(list(range(len(keys))), sort=False).ngroup().to_numpy()
     before, after = len(pd.unique(pd.Series(units))), int(split.max()) + 1
-    return split, [f"{before} units are {after} players, one for each of their providers"] if after > before else []
+    return split, [
+        f"{before} units become {after} players, one for each of their providers"
+    ] if after > before else []
 
 
 def _partition(
@@ -142,8 +144,8 @@ def _partition(
     if shared_units is None:
         raise TableError(
             f"unit {shown(units[first[crossing[0]]])} is in more than one group of column {column!r} "
-            f"({len(crossing)} such units): --shared-units co-own makes it one player that they own in proportion to "
-            "their rows, --shared-units split a player of each"
+            f"({len(crossing)} such units): --shared-units co-own makes it one player that they own in proportion "
+            "to their rows, --shared-units split makes one player for each group"
         )
     rows = np.zeros((len(first), len(names)))
     np.add.at(rows, (players, codes), 1.0)
@@ -157,7 +159,7 @@ def without_training_rows(labels: Mapping[str, NDArray[Any]], is_test: Masks) ->
         lost = [str(label) for label in dict.fromkeys(each.tolist()) if label not in trained]
         if lost:
             return (
-                f"the test rows are all the rows of {len(lost)} of the providers in column {name!r}: "
+                f"the test rows include every row of {len(lost)} of the providers in column {name!r}: "
                 f"{', '.join(lost[:10])}{', ...' if len(lost) > 10 else ''}"
             )
     return None

@@ -79,7 +79,7 @@ class Columns:
                 if lost.any() and (what == "numbers" or lost.sum() == present.sum()):
                     cell = shown(frame[name].iloc[int(np.argmax(lost))])
                     raise TableError(
-                        f"column {name!r} must have {what}, but has {cell} in the {rows}: write it alike in all "
+                        f"column {name!r} must have {what}, but has {cell} in the {rows}: use the same kind in all "
                         f"files, or leave it out with --ignore {name}"
                     )
 
@@ -98,7 +98,7 @@ def recognise_columns(frame: pd.DataFrame) -> Columns:
     columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()}, day_first=day_first)
     if not columns.used:
         raise TableError(
-            "none of the feature columns can be used, all are empty or different in almost every row: "
+            "none of the feature columns can be used: all are empty or different in almost every row: "
             f"{', '.join(map(str, frame.columns))}"
         )
     return columns

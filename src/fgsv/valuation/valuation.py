@@ -180,7 +180,7 @@ class Valuation:
             return None
         were = "evaluation was of a coalition" if self.n_unfitted == 1 else "evaluations were of coalitions"
         why = "that the model cannot be fitted to, such as those of one class"
-        return f"{self.n_unfitted:,} {were} {why}: worth the same as the empty one"
+        return f"{self.n_unfitted:,} {were} {why}: they count like the empty one"
 
     @property
     def info(self) -> dict[str, Any]:
@@ -418,7 +418,7 @@ class Valuation:
         frame = self.to_frame().drop(columns=["share_low", "share_high"], errors="ignore")
         table = frame.head(SHOWN).to_string(index=False, float_format=lambda x: f"{x:.6g}")
         side = f", each with {len(self.outputs)} outputs" if self.outputs else ""
-        more = [] if len(frame) <= SHOWN else [f"... {self.partition.n_groups} groups in all{side}"]
+        more = [] if len(frame) <= SHOWN else [f"... {self.partition.n_groups} groups in total{side}"]
         return "\n".join([table, *more, *self._footnotes])
 
     def _repr_html_(self) -> str:

@@ -58,7 +58,7 @@ class Neighbours:
         n_test, n_rows = len(self.X_test), len(self.X)
         if self.order is not None or n_test * n_rows < _MANY:
             return ""
-        return f"an evaluation compares {n_test:,} test rows with up to {n_rows:,}: fewer test rows make it quicker"
+        return f"an evaluation compares {n_test:,} test rows with up to {n_rows:,}: fewer test rows make it faster"
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Let the nearest members of each set vote on every test point."""
