@@ -38,9 +38,9 @@ BUDGETS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 class Plan:
     """What a run costs and how precise it will be, extrapolated from its first evaluations.
 
-    The half-width of a share falls with the square root of the evaluations; the default method usually does
-    better, because it learns as it goes. Those that were known before count where they still apply, and elsewhere
-    only new ones do: a run that starts from some is expected half way between. Seconds are measured on this machine.
+    The half-width of a share falls with the square root of the evaluations; the default method usually does better,
+    because it learns as it goes. Known evaluations count where they still apply, and elsewhere only new ones do; a
+    run that starts from some is expected to lie half way between. Seconds are measured on this machine.
     """
 
     n_players: int
@@ -53,7 +53,7 @@ class Plan:
     confidence: float
     exact: bool = False
     by_output: Mapping[str, float] = field(default_factory=dict)
-    """With several outputs, the largest half-width of a share for each; `half_width` is that of the widest."""
+    """With several outputs, the largest half-width of a share for each; `half_width` is the largest of these."""
     n_known: int = 0
     """Evaluations that were known before the pilot: they narrow the intervals and cost nothing."""
     start: str = ""
@@ -67,8 +67,9 @@ class Plan:
     ) -> Plan:
         """Return the plan extrapolated from the first part of a run, which took `seconds`.
 
-        `first` are the evaluations and the seconds of its first round: what later ones take tells what is fixed. The
-        intervals of a pilot are also wide because its errors rest on few draws. Those of a longer run do not.
+        `first` are the evaluations and seconds of its first round; comparing later rounds with it shows which costs
+        are fixed. The intervals of a pilot are also wide because its errors rest on few draws, which is not so in a
+        longer run.
         """
         bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
         half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
@@ -175,7 +176,7 @@ def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstC
 
 
 class Watcher(Protocol):
-    """Follows a run: receives its cost and plan once, and the progress after every round; then those of the audit."""
+    """Follows a run: receives its cost and plan once, its progress after every round, and then the audit's."""
 
     def measured(self, cost: FirstCost) -> None:
         """Receive what the run will cost, before it begins."""

@@ -48,7 +48,7 @@ class Audit:
     tables: tuple[Section, ...] = ()
     """Further sections."""
     sample: Sample | None = None
-    """The part of the groups whose splits were measured; None where it was all of them."""
+    """The sample of groups whose splits were measured; None if it was all of them."""
 
     @property
     def n_evaluations(self) -> int:
@@ -121,9 +121,9 @@ def audit(
     """Compare a valuation of one output with GSV and compute what shell companies would gain under GSV.
 
     Never uses more than `budget` evaluations (default: 4000, or the minimum it needs). GSV takes all coalitions of
-    the groups if that is at most half the budget, else a quarter of it; the rest goes to the attacks, which are
-    those of `shell_companies`: with more than 24 groups, of a sample of them (`Audit.sample`). `n_jobs`, `ledger`,
-    `on_error` and `timeout` are as for `fgsv.value`; with a ledger, nothing is evaluated twice.
+    the groups if that is at most half the budget, else a quarter of it; the rest goes to the attacks of
+    `shell_companies`: with more than 24 groups, of a sample of them (`Audit.sample`). `n_jobs`, `ledger`, `on_error`
+    and `timeout` are as for `fgsv.value`; with a ledger, nothing is evaluated twice.
     """
     check_confidence(confidence)
     if valuation.outputs is not None:
@@ -212,7 +212,7 @@ def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = No
 
 
 def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -> list[str]:
-    """Warn of neighbours in the ranking whose difference is smaller than its error."""
+    """Warn about neighbours in the ranking whose difference is smaller than its error."""
     if valuation.outputs is not None:
         return []
     [ranking] = rankings(valuation)

@@ -97,7 +97,7 @@ def shell_companies(
 
 @dataclass(frozen=True)
 class Sample:
-    """How many groups the splits were measured of, among all that could split."""
+    """For how many groups splits were measured, of all that could split."""
 
     measured: int
     of: int
@@ -112,16 +112,16 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Shells:
-    """The measured gains of shell companies, and the groups that time did not allow."""
+    """The measured gains of shell companies, and the groups for which time ran out."""
 
     table: pd.DataFrame
     n_evaluations: int
     not_measured: tuple[str, ...] = ()
     """Groups whose splits there was no time for."""
     failures: Failures | None = None
-    """Evaluations that failed; None where none did."""
+    """Evaluations that failed; None if none did."""
     sample: Sample | None = None
-    """Which part of the groups was measured; None where all were."""
+    """The sample of groups that was measured; None if all were."""
 
     @classmethod
     def nothing(cls) -> Shells:

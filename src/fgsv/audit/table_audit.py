@@ -50,7 +50,7 @@ class AuditPlan:
     least: int
     budget: int | None
     passages: Passages | None = None
-    """What texts have in common; None of a table."""
+    """What texts have in common; None for a table."""
 
     @classmethod
     def of(cls, table: Opened, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
@@ -114,9 +114,9 @@ def audit_table(
 ) -> Audit:
     """Audit a valuation of a table or texts: shell companies, copies, the payout's policy, and warnings.
 
-    Never uses more evaluations than the plan's budget; the default is 4000 (or the minimum it needs), plus as many
-    as the valuation took if there are copies, twice if it is known when rows were registered. `evaluator` is that of
-    the valuation, still open: it has the ledger, the workers and all evaluations so far; without it the table's game
+    Never uses more evaluations than the plan's budget; the default is 4000 (or the minimum it needs), plus as many as
+    the valuation took if there are copies, twice that if registration times are known. `evaluator` is the open
+    evaluator of the valuation, with its ledger, its workers and all evaluations so far; without it the table's game
     is evaluated in this process. No evaluation begins after `max_seconds`, and a warning names what is missing.
     """
     if evaluator is None:

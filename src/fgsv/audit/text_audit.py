@@ -33,7 +33,7 @@ def passage_sections(documents: Documents, found: Passages) -> list[Section]:
 
 
 def warnings_of_test_texts(documents: Documents, found: Passages) -> list[str]:
-    """Return a warning if test texts are in training documents: their model has learned them by heart."""
+    """Return a warning if test texts are in training documents, which lets the model memorise them."""
     if not len(found.tested):
         return []
     return [

@@ -24,7 +24,7 @@ class Promise(IntEnum):
     NAMES = 0
     """The names of functions and classes, as in 0.1.0: evaluations are kept, but do not count for new runs."""
     TRUSTED_NAMES = 1
-    """The same, where the user said that the code did not change."""
+    """The same, but the user said that the code did not change."""
     CODE = 2
 
 

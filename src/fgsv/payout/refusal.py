@@ -1,4 +1,4 @@
-"""Refusals: payments that nobody should make without a second thought, and the error that says why."""
+"""Refusals: reasons not to make a payment, and the error that states them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Objection:
     doubt: Doubt
     detail: str
     groups: tuple[str, ...] = ()
-    """Whose payments it is about; empty if all."""
+    """The groups whose payments it concerns; empty for all."""
     evaluations: int | None = None
     """About how many evaluations in total would settle it; None if no number would."""
 
@@ -93,7 +93,7 @@ def objections(
     test_noise: float | None = None,
     confidence: float = 0.95,
 ) -> tuple[Objection, ...]:
-    """Return what speaks against (K,) payments with these half-widths; an unknown error is no objection."""
+    """Return the objections to (K,) payments with these half-widths; an unknown error is not an objection."""
     whole = sum(payments, Decimal(0))
     paid = np.array([float(payment) for payment in payments])
     found = []

@@ -45,7 +45,7 @@ class Verdict:
     between: tuple[tuple[str, str], ...] = ()
     """Neighbours in the ranking whose order is undecided."""
     half_width: float | None = None
-    """Of the widest share; None if there are no shares or their errors are unknown."""
+    """Half-width of the widest share; None if there are no shares or their errors are unknown."""
     evaluations: int | None = None
     """About how many evaluations in total would settle it; None if it is settled, or if no number would."""
 
@@ -89,11 +89,11 @@ def verdict(
     >>> str(verdict(fgsv.exact(fgsv.games.Airport([1, 2, 3]), ["a", "b", "c"])))
     'settled: every share is exact'
 
-    *Settled*: every share is known to within a tenth, and each two neighbours in the ranking are either ordered or
-    equal to within a tenth of an equal part. *Unresolvable*: U(N) - U(0) is not positive, or no larger than
-    `test_noise`, its half-width due to the choice of test rows; or, where payments are `linear`, one group's share is
-    certainly more than everything, which the others would have to pay for; or the errors of training seeds and of
-    test rows (`test_error`), which no evaluations reduce, are too large by themselves.
+    *Settled*: every share is known to within ten percentage points, and any two neighbours in the ranking are either
+    ordered or equal to within a tenth of an equal part. *Unresolvable*: U(N) - U(0) is not positive, or no larger
+    than `test_noise`, its half-width due to the choice of test rows; or, if payments are `linear`, one group's share
+    is certainly more than everything, which the others would have to pay for; or the errors of training seeds and of
+    test rows (`test_error`), which more evaluations do not reduce, are too large by themselves.
     """
     shared = _unresolvable(valuation, confidence, test_noise, linear)
     if shared is not None:
@@ -198,7 +198,7 @@ class Ranking(NamedTuple):
 def rankings(valuation: Valuation) -> list[Ranking]:
     """Return the ranking of the groups by each output.
 
-    A method that does not tell the joint errors of its groups values each on its own: they are independent.
+    A method without joint errors of its groups values each group on its own, so the errors are independent.
     """
     values, alone = (each.reshape(len(valuation), -1) for each in (valuation.values, valuation.stderr))
     deviations = valuation.group_deviations

@@ -14,18 +14,18 @@ from fgsv.types import Floats
 FORGED = (0.01, 0.05, 0.2)
 """Forged fractions of all records for which odds and bounds are stated."""
 ONE_POINT, MISSED = 0.01, 0.05
-"""A move of a share, and the odds of missing who made it, for which the number of picks is stated."""
+"""A move of a share, and the odds of missing the records that made it, for which the number of picks is stated."""
 
 
 def odds_in_words(n_picked: int) -> str:
-    """Say how likely forged records are among so many picked ones, at least: 1 - (1 - f)^K.
+    """Say how likely it is, at least, that K picked records include a forged one: 1 - (1 - f)^K.
 
     >>> odds_in_words(60)
-    'had 1% of the records been forged, 60 evaluated again would show it with 45.3%; 5% with 95.4%; 20% with 100.0%'
+    'if 1% of the records had been forged, 60 evaluated again would show it with 45.3%; 5% with 95.4%; 20% with 100.0%'
     """
     first, *rest = [f"{each:.0%}" for each in FORGED]
     odds, *others = [f"{1 - odds_of_missing(n_picked, each):.1%}" for each in FORGED]
-    words = f"if {first} of the records had been forged, {n_picked} evaluated again would reveal it with {odds}"
+    words = f"if {first} of the records had been forged, {n_picked} evaluated again would show it with {odds}"
     return "; ".join([words, *(f"{each} with {found}" for each, found in zip(rest, others, strict=True))])
 
 

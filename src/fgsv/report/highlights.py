@@ -36,7 +36,7 @@ def highlights(documents: Documents, valuation: Valuation) -> Section:
 
 
 def _row(documents: Documents, valuation: Valuation, player: int, column: int, output: str) -> tuple[Any, ...]:
-    """Return one document; its error is that of a group of its own."""
+    """Return one document; its error is that of a group with this one player."""
     alone = np.zeros(valuation.partition.n_players, dtype=np.int64)
     alone[player] = 1
     single = valuation.regroup(Partition(("others", "this"), None, alone))

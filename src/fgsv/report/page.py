@@ -30,7 +30,7 @@ from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
 
 TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
-"""Characters that turn the direction of what follows them, and what stands in their place."""
+"""Characters that change the direction of the text after them, and their replacements."""
 
 
 def render(
@@ -60,7 +60,7 @@ def _template() -> Any:
 
 
 def _in_order(part: Any) -> Any:
-    """Return text in which nothing turns the direction: a name that does would reverse the amounts after it."""
+    """Return text without direction marks: in a name, they would reverse the amounts after it."""
     return part if hasattr(part, "__html__") else str(part).translate(TURNING)
 
 
@@ -255,7 +255,7 @@ def _payments(payout: Payout | None) -> list[dict[str, Any]]:
 
 
 def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]:
-    """Return the comparison with the period before as text and a table."""
+    """Return the comparison with the previous period as text and a table."""
     found = compare_results(before, result, confidence)
     money = {}
     if found.settlement is not None:
@@ -309,7 +309,7 @@ def _first_facts(result: Result) -> list[tuple[str, str]]:
 
 
 def _tested(source: Source | None) -> str:
-    """Return what the report calls what models are tested on."""
+    """Return the report's word for what models are tested on."""
     return "test texts" if source is not None and source.task == "text" else "test rows"
 
 

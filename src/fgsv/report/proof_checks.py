@@ -52,11 +52,11 @@ class Check:
     """What is as it should be."""
     differences: list[Difference] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
-    """What cannot be told, and why."""
+    """What the check cannot decide, and why."""
 
     @property
     def code(self) -> int:
-        """0 if everything is the same, 1 if something differs, 2 if that cannot be told."""
+        """0 if everything matches, 1 if something differs, 2 if the check cannot decide."""
         return 1 if self.differences else 2 if self.doubts else 0
 
     def lines(self) -> list[str]:
@@ -185,7 +185,7 @@ def _against_tree(proof: Proof, sealed: Sealed) -> Iterator[Difference]:
 
 
 def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found: Check) -> None:
-    """Repeat the run from the values of all records, and compare what comes of it."""
+    """Repeat the run from the values of all records, and compare the results."""
     valuation = result.valuation
     evaluator = _evaluator(valuation, sealed, values)
     wrong = _repeat(valuation, sealed, values, evaluator)
@@ -217,7 +217,7 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
 
 
 def _doubts_about_the_end(valuation: Valuation) -> Iterator[str]:
-    """Yield why the end of a run with a target may have been chosen: it was repeated as far as it is said to go."""
+    """Yield why the end of a run with a target may have been chosen: it was only repeated up to its stated end."""
     settings = valuation.settings
     assert settings is not None
     if not has_targets(valuation):

@@ -20,13 +20,13 @@ from fgsv.valuation.notebook import html_of
 
 RESAMPLES = 2000
 MOST_GROUPS = 1000
-"""With more groups, pairs that change their order are not looked for."""
+"""With more groups than this, the search for pairs that change their order is skipped."""
 SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """Shares by several questions, and what of their differences is a matter of choice."""
+    """Shares by several questions, and how much of their differences is a matter of choice."""
 
     shares: pd.DataFrame
     """For each question and group: question, group, share, share_low, share_high, rank, and the difference from the
@@ -177,7 +177,7 @@ def _ranks(shares: Floats) -> Ints:
 
 
 def _error_of_spread(covariances: Floats) -> Floats:
-    """Return (K,): the variance over questions that errors alone would lead one to expect."""
+    """Return (K,): the variance over questions to expect from errors alone."""
     n = covariances.shape[1]
     if n < 2:
         return np.zeros(len(covariances))

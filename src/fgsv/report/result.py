@@ -33,11 +33,11 @@ class Result:
     test_error: TestError | None = None
     history: tuple[HistoryPoint, ...] = ()
     own_warnings: tuple[str, ...] = ()
-    """Warnings besides those of the audit."""
+    """Warnings other than the audit's."""
     others: Mapping[str, Valuation] = field(default_factory=dict)
     """The same players under other groupings, by column."""
     errors: tuple[Exception, ...] = ()
-    """Why the requested payout or audit could not be made, or files could not be written; the rest stands."""
+    """Why the requested payout or audit could not be made, or files could not be written; the rest is valid."""
     unpaid: PayoutRefused | None = None
     """Why the requested payout was refused."""
     without: ScoresWithout | None = None
@@ -51,11 +51,11 @@ class Result:
     noise: float | None = None
     """The half-width of U(N) - U(0) due to the choice of test rows, without folds; None if unknown."""
     before: Result | None = None
-    """The result of the period before, which the report shows beside this one; not saved."""
+    """The result of the previous period, which the report shows beside this one; not saved."""
     highlights: Section | None = None
-    """The documents that earned and cost most, where texts were valued and single players may be shown."""
+    """The documents that earned and cost most, if texts were valued and single players may be shown."""
     answers: Answers | None = None
-    """The shares by other scores and slices of the test rows, where these were declared."""
+    """The shares by other scores and slices of the test rows, if these were declared."""
     sealed: Sealed | None = None
     """The seal of the run, the public value, and the root over its records, if the run was sealed."""
 
@@ -86,7 +86,7 @@ class Result:
     def errors_of_shares(self) -> pd.DataFrame | None:
         """Return each share with its half-widths by cause; None unless more than the Monte Carlo error is known.
 
-        Columns: group, share, monte_carlo, training_seeds and test_rows, the last two where they are known.
+        Columns: group, share, monte_carlo, training_seeds and test_rows, the last two if they are known.
         """
         valuation, tested = self.valuation, self.test_error
         rows = () if tested is None else tested.rows

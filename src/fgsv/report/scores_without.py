@@ -1,4 +1,4 @@
-"""The score without each provider: what a negative value is compared with."""
+"""The score without each provider, shown beside its value."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fgsv.running.game_access import GameAccess
 from fgsv.running.views import by_groups
 
 MOST_GROUPS = 200
-"""Groups beyond which the scores are not computed: each is an evaluation of nearly all the data."""
+"""With more groups the scores are not computed: each is an evaluation of nearly all the data."""
 
 
 @dataclass(frozen=True)
 class ScoresWithout:
-    """U(N without a group) for each group: an evaluation each, beside the budget of the run."""
+    """U(N without a group) for each group: an evaluation each, outside the budget of the run."""
 
     scores: tuple[tuple[float, ...], ...]
     """For each group, in the order of the valuation, the score of everybody else's data for each output."""

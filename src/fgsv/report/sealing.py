@@ -35,7 +35,7 @@ _OF_SOURCE = ("columns", "task", "metric", "model", "features", "rows", "test_ro
 
 @dataclass(frozen=True)
 class Seal:
-    """What a run will be, and the salt that hides it: kept by its operator, who publishes `commitment`."""
+    """The description of a run, and the salt that hides it: kept by its operator, who publishes `commitment`."""
 
     contents: Mapping[str, Any]
     salt: bytes = field(default_factory=lambda: secrets.token_bytes(SALT_BYTES), repr=False)
@@ -66,7 +66,7 @@ class Seal:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Seal:
-        """Read what `to_dict` returned; raise an error if the commitment is not that of the contents."""
+        """Read what `to_dict` returned; raise an error if the commitment does not match the contents."""
         seal = cls(dict(document["contents"]), bytes.fromhex(document["salt"]))
         if seal.commitment != document["commitment"]:
             raise ValueError("the seal was altered: its commitment does not match its contents")
@@ -92,7 +92,7 @@ class Seal:
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a sealed result carries: the seal, opened, and what came of it."""
+    """What a sealed result carries: the opened seal, the public value, and the root over its records."""
 
     commitment: str
     """As it was published; `seal.commitment` follows from the contents."""
@@ -109,7 +109,7 @@ class Sealed:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Sealed:
-        """Read what `to_dict` returned; `check_proof` says whether the commitment is that of the contents."""
+        """Read what `to_dict` returned; `check_proof` checks that the commitment matches the contents."""
         seal = Seal(dict(document["contents"]), bytes.fromhex(document["salt"]))
         commitment, public, root = (str(document[name]) for name in ("commitment", "public", "root"))
         return cls(commitment, seal, public, root, int(document["n_records"]))

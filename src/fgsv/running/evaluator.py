@@ -189,7 +189,7 @@ class Evaluator:
         return self._failures.mark()
 
     def failures_since(self, mark: Mark) -> Failures | None:
-        """Return what has failed since a mark; None where nothing has."""
+        """Return what has failed since a mark; None if nothing has."""
         return self._failures.since(mark)
 
     def failures_of_run(self, mark: Mark) -> Failures | None:

@@ -64,7 +64,7 @@ class Progress:
     n_drawn: int
     """Values that the estimator has seen, including the ends, known or not."""
     n_free: int
-    """Those that were known before the run, and do not count as its evaluations."""
+    """Values known before the run, which do not count as its evaluations."""
     seconds: float
     round_seconds: float = 0.0
     failures: Failures | None = None
@@ -83,7 +83,7 @@ class Progress:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the budget is spent, and nothing needs to be drawn to know that the run ends by it."""
+        """Whether the budget is spent, so that the run ends without another draw."""
         return self.n_evaluations >= self.run.settings.budget and self.is_estimate and not self.valuation.exact
 
     @cached_property

@@ -27,15 +27,15 @@ from fgsv.valuation.settings import check_precision
 
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
-"""With another stopping rule, the budget only guards against targets out of reach."""
+"""Default budget with another stopping rule: it only guards against targets that are out of reach."""
 LEARNING = {"opening", "surrogate", "plug_in"}
-"""Options of the default method that say what it learns; if none is given, what an evaluation takes may decide."""
+"""Options of the default method that say what it learns; if none is given, the time of an evaluation may decide."""
 LEAST_STARTED = 3
 """Evaluations, U(0) and U(N) among them, of a run that starts from enough known ones."""
 
 
 def is_open(game: Any) -> bool:
-    """Say whether an evaluator was given as the game, open and with settings of its own."""
+    """Say whether the game given is an open evaluator, which has its own settings."""
     return isinstance(game, Evaluator | View)
 
 
@@ -67,7 +67,7 @@ def access_to(given: Any, game: Game, **options: Any) -> tuple[GameAccess, Abstr
 
 
 def worth_of_failure(game: Any, on_error: str | float) -> str | float:
-    """Return `on_error`, with "empty" as a number: what the game gives where the model cannot be fitted."""
+    """Return `on_error`, with "empty" as a number: the value of coalitions that the model cannot be fitted to."""
     if on_error != "empty":
         return on_error
     defaults = getattr(game, "defaults", None)

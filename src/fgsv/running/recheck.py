@@ -1,4 +1,4 @@
-"""Re-evaluation of recorded coalitions where the libraries have changed since they were recorded."""
+"""Re-evaluation of recorded coalitions if libraries have changed since they were recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording: what an evaluator enters in its ledger besides looking values up."""
+"""Recording: what an evaluator writes into its ledger."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Recorder:
         self._settings: Mapping[str, Any] = {}
         self._run: int | None = None
         self.estimator: InUnits | None = None
-        """The estimator of the last run, for those who ask how much each draw counts in it."""
+        """The estimator of the last run, which can say how much each draw counts."""
         self._stated: int | None = None
-        """The last run that was a valuation: what a result states is stated of it."""
+        """The last run that was a valuation: a result's statements are recorded for it."""
 
     @property
     def is_open(self) -> bool:

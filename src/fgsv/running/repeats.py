@@ -58,7 +58,7 @@ class Repeats:
 
     @property
     def note(self) -> str | None:
-        """What was noticed; None if nothing was."""
+        """The warning about a random game; None if nothing was noticed."""
         if not self._n_different:
             return None
         return (

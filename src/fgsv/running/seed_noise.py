@@ -1,4 +1,4 @@
-"""The error of training seeds: some coalitions are trained again with other seeds, beside the budget."""
+"""The error of training seeds: some coalitions are trained again with other seeds, in addition to the budget."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fgsv.valuation import INTERRUPTED, Valuation
 from fgsv.valuation.seed_noise import SeedNoise
 
 PART = 32
-"""U(N) is trained once more for each of so many evaluations of the run, and as many other coalitions twice."""
+"""For every so many evaluations of the run, U(N) is trained once more, and one other coalition twice."""
 FEWEST, MOST = 8, 32
 
 
 def with_seed_noise(valuation: Valuation, access: GameAccess, semivalue: Semivalue) -> Valuation:
-    """Return a valuation with its error of training seeds, if its game trains every coalition with a seed of its own.
+    """Return a valuation with its error of training seeds, if its game trains every coalition with its own seed.
 
     Takes 32 to 128 more evaluations: U(N) and U(0) 8 to 32 times each, and as many pairs of other coalitions, of
     sizes that are drawn in proportion to what their noise adds to the variance of a player.
@@ -76,7 +76,7 @@ def _pairs(n: int, weights: SizeWeights, count: int, rng: np.random.Generator) -
 
 
 def _again(access: GameAccess, coalitions: Masks, numbers: Ints) -> Floats:
-    """Return the values of coalitions by other trainings, of the number of each; recorded like all others."""
+    """Return the values of coalitions, each from the training with its number; recorded like all others."""
     if isinstance(access, View):
         lift = access.lift or (lambda each: each)
         inner = lift(Coalitions.from_masks(coalitions)).masks()
@@ -92,7 +92,7 @@ def _again(access: GameAccess, coalitions: Masks, numbers: Ints) -> Floats:
 
 
 def _freedom(deviations: Floats) -> float:
-    """Return the effective number of squares in a sum of squares; of normal deviations of equal variance, all."""
+    """Return the effective number of terms in a sum of squares: all of them, if their variances are equal."""
     squares = deviations**2
     total = squares.sum(axis=0)
     squares = squares[:, total > 0] / total[total > 0]

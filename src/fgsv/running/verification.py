@@ -43,7 +43,7 @@ RECOMPUTED = {
 BY_OUTPUT = ("values", "stderr", "total", "ends", "player_values", "deviations")
 """Fields with an entry for each output, which may be of very different scales."""
 REPEATED = 1024
-"""Evaluations up to which the draws of 0.1.0 are repeated; with more, learning rounds differently since."""
+"""Evaluations up to which the draws of 0.1.0 can be repeated; beyond that, learning rounds differently now."""
 _MAY_BE_MISSING = ("ends",)
 """Fields that files of 0.1.0 need not have."""
 
@@ -61,13 +61,13 @@ def verify(
     """Recompute every draw from the seed and every number from the recorded utilities; return what differs.
 
     This repeats the run with a game that only looks values up in the ledger: it needs neither data nor model, and
-    does not change the ledger. What cannot be recomputed (names, groups, weights of test folds, model, metric, notes,
-    audit, an end by the clock) is compared with what the ledger recorded when the result was made: `document` is the
-    saved file as JSON, by default that of the valuation alone.
+    does not change the ledger. Fields that cannot be recomputed (names, groups, weights of test folds, model, metric,
+    notes, audit, an end by the clock) are compared with what the ledger recorded when the result was made. `document`
+    is the saved file as JSON, by default the file of the valuation alone.
 
-    Fields that the ledger vouches for may differ by rounding, as they do between processors; others may not.
-    An empty list means that nothing differs; its `on_trust` names the fields about which the ledger records nothing.
-    A run with your own method, semivalue, stopping rule or proxy needs that object again.
+    Fields that the ledger vouches for may differ by rounding, as they do between processors; others may not. An empty
+    list means that nothing differs; its `on_trust` names the fields that the ledger has no record of. A run with your
+    own method, semivalue, stopping rule or proxy needs that object again.
     """
     settings = valuation.settings
     if settings is None:

@@ -66,7 +66,7 @@ class View:
 
 
 def by_groups(access: GameAccess, partition: Partition) -> View:
-    """Return the game whose players are groups, so that its Shapley value is the Group Shapley Value."""
+    """Return the game whose players are groups; its Shapley value is the Group Shapley Value."""
     codes = partition.codes
 
     def lift(coalitions: Coalitions) -> Coalitions:

@@ -34,7 +34,7 @@ MOST_SLICES = 10
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training rows, test rows and the groupings of the players: all that a utility and a valuation need."""
+    """Training rows, test rows and the groupings of the players: everything that a utility and a valuation need."""
 
     features: pd.DataFrame
     """The features of the training rows, as in the file."""
@@ -49,7 +49,7 @@ class Dataset:
     """Column -> the group of each test row, where the test rows have that column."""
     task: Task
     notes: tuple[str, ...]
-    """Decisions made on the way, in plain words."""
+    """The choices that were made, in plain words."""
     test_hashes: tuple[str, ...] | None = None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
     test_slices: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -93,8 +93,8 @@ def prepare(
     value in column `unit` are one player; `shared_units` says what happens to a unit with rows of several providers.
     Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
     what `recognise` infers from the target. `carried` is taken over from an earlier run: its features and, unless
-    `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored apart. Column
-    `registered` says when each row was registered; it is no feature.
+    `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored separately.
+    Column `registered` says when each row was registered; it is not a feature.
     """
     if not group:
         raise TableError("no provider column: name it with --group, or give a file for each provider")

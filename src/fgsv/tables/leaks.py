@@ -1,6 +1,6 @@
-"""Leaks: features that should perhaps not be features, such as row numbers, ids and what is known only afterwards.
+"""Leaks: columns that should perhaps not be features, such as row numbers, ids and facts known only afterwards.
 
-And the other way round: numbers that are no features, or not as numbers, because of how they are written.
+Also the opposite: numbers that are not used, or not as numbers, because of how they are written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEWEST_ROWS = 20
 MOST_ROWS = 1_000
 """Rows that a tree of one feature is fitted to, and tested on: those that come first."""
 ALMOST_ALONE = 0.99
-"""A feature predicts the target almost alone if a tree of it has this balanced accuracy, or this R²."""
+"""A feature almost predicts the target by itself if a tree on it has this balanced accuracy, or this R²."""
 MOST_OF_TREES = 1e38
 """Trees compare numbers in single precision, which ends here; larger ones are scaled."""
 NAMES_OF_IDS = {"id", "idx", "index", "row", "rownames", "rownumber", "unnamed: 0"}

@@ -1,4 +1,4 @@
-"""The score of a table: which one is used if none was chosen, and what to say if it leaves little to share."""
+"""The score of a table: the default, and advice if it leaves little to share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WITHIN_ONE_OF_ANY_KIND = ("roc_auc", "f1", "precision", "recall", "jaccard")
 
 
 def range_of(metric: str) -> tuple[float, float] | None:
-    """Return the least and the largest value of a score; None if it has no such bounds, as r2 and losses have not.
+    """Return the smallest and largest value of a score; None for scores without such bounds, like r2 and losses.
 
     >>> range_of("roc_auc_ovr"), range_of("matthews_corrcoef"), range_of("r2")
     ((0.0, 1.0), (-1.0, 1.0), None)

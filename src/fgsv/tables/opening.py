@@ -47,7 +47,7 @@ class OpenedData:
 
     @property
     def notes(self) -> list[str]:
-        """What was decided on the way, in plain words."""
+        """The choices that were made, in plain words."""
         return list(self.source.notes)
 
     @property
@@ -59,11 +59,11 @@ class OpenedData:
 
     @property
     def outputs(self) -> tuple[str, ...] | None:
-        """The outputs that are valued side by side; None for one score, whatever else is scored beside it."""
+        """The outputs that are valued side by side; None for a single score, even if others are scored too."""
         return self.game.outputs if self.weights is None else None
 
     def on_all_test_rows(self, valuation: Valuation) -> Valuation:
-        """Return a valuation of the game as that of the score on all test rows, folds or not."""
+        """Convert a valuation of the game to one of the score on all test rows, with or without folds."""
         return valuation if self.weights is None else valuation.combined(self.weights)
 
 
@@ -76,11 +76,11 @@ class Table(OpenedData):
     inputs: Inputs
     source: Source
     folds: Folds | None = None
-    """How the test rows are cut, where the error from their choice is asked for."""
+    """How the test rows are cut into folds, if the error from their choice is asked for."""
     warnings: tuple[str, ...] = ()
     """Features that look like ids, or that predict the target almost alone."""
     also: tuple[str, ...] = ()
-    """The last outputs of the game: other scores and slices of the test rows, which nothing is paid by."""
+    """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
 
     def game_of(self, rows: Masks) -> Any:
         """Return the game of those training rows that a mask selects."""
@@ -135,26 +135,26 @@ def open_table(
     >>> table.partition.names, table.source.metric
     (('north', 'south'), 'accuracy')
 
-    `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (of
-    pandas, or with a method `to_pandas`, as those of polars and Hugging Face have), or a list of these with the same
-    columns. Where a file of several lacks the provider column, or none is named, the provider is the file's name.
+    `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (from
+    pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same columns. If
+    one of several files lacks the provider column, or none is named, the provider is the file's name.
 
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
-    are no features; those of `regroup` are, and group the same players once more. `test_error` makes the folds of the
-    test rows outputs of the game (see `fgsv.tables.folds`).
+    are not features; those of `regroup` are, and group the same players in other ways. `test_error` makes the
+    folds of the test rows outputs of the game (see `fgsv.tables.folds`).
 
-    `training_seeds="fresh"` trains every coalition with a seed of its own, from `seed` (see `fgsv.utility`).
+    `training_seeds="fresh"` trains every coalition with its own seed, derived from `seed` (see `fgsv.utility`).
 
     `also_metric` names further scores, and `also_slice` columns of the test rows: the score on the test rows with
-    each of a column's values. They are outputs of the same trainings that nothing is paid or stopped by;
+    each of a column's values. They are outputs of the same trainings, without effect on payments and stopping;
     `fgsv.report.sensitivity` shows the shares by each.
 
-    So that evaluations of one period count in the next, `start` takes the preprocessing, the test rows and the score
-    from the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
+    To reuse the evaluations of an earlier period, `start` takes the preprocessing, the test rows and the score from
+    the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
     test rows, that the preprocessing is fitted to in place of the training rows.
 
-    Column `registered` says when each row was registered, in numbers or dates: the audit then knows which of two
-    equal rows came first. It is no feature.
+    Column `registered` says when each row was registered, in numbers or dates, by which the audit decides which of
+    two equal rows came first. It is not a feature.
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
@@ -307,7 +307,7 @@ class Inputs:
 
     model: Any
     X: Any
-    """Training rows: numbers, or the table's own columns where the model is to preprocess them."""
+    """Training rows: numbers, or the table's own columns if the model preprocesses them."""
     y: NDArray[Any]
     X_test: Any
     y_test: NDArray[Any]
@@ -354,9 +354,9 @@ def inputs_of(
     empty: float | Sequence[float] | None = None,
     seed: int = 0,
 ) -> tuple[Inputs, tuple[str, ...]]:
-    """Return what makes the utility of a data set, and what was decided on the way, in plain words.
+    """Return the inputs of a data set's utility, and the choices that were made, in plain words.
 
-    Columns become numbers by fitted preprocessing, or for each coalition anew (`refit`).
+    Columns become numbers by preprocessing that is fitted once, or for each coalition (`refit`).
     """
     fitted.columns.check(dataset.features, "training rows")
     fitted.columns.check(dataset.test_features, "test rows")

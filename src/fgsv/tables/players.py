@@ -1,4 +1,4 @@
-"""Players and their groups: whose each row is, which rows are one player, and who owns a player."""
+"""Players and their groups: the provider of each row, which rows are one player, and who owns a player."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fgsv.tables.reading import TableError, TableFile
 from fgsv.types import Ints, Masks
 
 SharedUnits = Literal["co-own", "split"]
-"""A unit with rows of several providers: one player that they own by rows, or a player of each."""
+"""A unit with rows of several providers: one player owned in proportion to rows, or a player for each."""
 MOST_CLASSES = 10
 """A target of whole numbers with more distinct values than this is a quantity, not a class."""
 
@@ -25,11 +25,11 @@ class Players:
     """The players that training rows make, and their groups."""
 
     units: NDArray[Any] | None
-    """(rows,) the unit of each training row; None where each row is a player."""
+    """(rows,) the unit of each training row; None if each row is a player."""
     groupings: dict[str, Partition]
     """Column -> partition of the players; the first is the main one."""
     notes: tuple[str, ...]
-    """Decisions made on the way, in plain words."""
+    """The choices that were made, in plain words."""
 
 
 def players_of(

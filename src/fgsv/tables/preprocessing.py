@@ -28,7 +28,7 @@ DATE_FRACTION = 0.95
 DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*"
 POINTS, SLASHES = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", r"^\s*(\d{1,2})/(\d{1,2})/(\d{4})"
 LARGEST = 1e150
-"""Of larger numbers no variance can be computed."""
+"""The variance of larger numbers would overflow."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _is_day_first(column: pd.Series[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Preprocessing with all that it has learned, as JSON can hold it: the same numbers for a row in every period."""
+    """Fitted preprocessing, in a form that JSON can hold: the same numbers for a row in every period."""
 
     columns: Columns
     medians: tuple[float, ...]
@@ -143,7 +143,7 @@ class Fitted:
     means: tuple[float, ...]
     scales: tuple[float, ...]
     words: tuple[tuple[str, ...], ...]
-    """For each column of categories, those that have a column of their own."""
+    """For each column of categories, the categories that get their own column."""
     shared: tuple[bool, ...]
     """For each column of categories, whether all others share one more."""
 

@@ -347,7 +347,7 @@ def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tup
 
 
 def _fresh_learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
-    """Return one fit per coalition, each with a seed of its own, and why there is no twin."""
+    """Return one fit per coalition, each with its own seed, and why there is no twin."""
     if not is_random(model):
         raise ValueError(
             f"training_seeds='fresh' is for models that are trained with a seed, but {type(model).__name__} has no "
