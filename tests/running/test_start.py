@@ -204,5 +204,5 @@ def test_ledgers_that_contradict_each_other_are_named(tmp_path):
     fgsv.value(market("abcdef"), ledger=tmp_path / "one.db", **OPTIONS)
     fgsv.value(twice, ledger=tmp_path / "two.db", **OPTIONS)
     start = [tmp_path / "one.db", tmp_path / "two.db"]
-    with pytest.raises(fgsv.ledger.LedgerError, match=r"other values than .*two.db.* only one of them"):
+    with pytest.raises(fgsv.ledger.LedgerError, match=r"different values from .*two.db.* use only one of them"):
         fgsv.value(market("abcdefg"), start=start, ledger=tmp_path / "april.db", **OPTIONS)
