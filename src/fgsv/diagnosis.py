@@ -64,7 +64,7 @@ class Diagnosis:
     n_evaluations: int
     seed: int
     failures: Failures | None = None
-    """Evaluations that failed; None where none did."""
+    """Evaluations that failed; None if none did."""
     split_gains_stderr: float = 0.0
     """The largest standard error of a predicted gain from sampling sets of groups, part of the intervals; 0 up to
     `MOST_EXACT` groups, where the prediction is exact for the fitted curve."""
