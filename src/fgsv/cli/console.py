@@ -245,7 +245,7 @@ class Bar:
         self._bar.update(self._task, description=words, completed=done, total=expected or done)
 
     def audit_begins(self, n_evaluations: int, seconds: float) -> None:
-        """Print what the audit will cost, and begin the bar anew."""
+        """Print what the audit will cost, and restart the bar."""
         if not self._quiet:
             self._print(f"audit: at most {n_evaluations:,} more evaluations, about {duration(seconds)}")
         self._bar.reset(self._task, description="audit", total=n_evaluations)

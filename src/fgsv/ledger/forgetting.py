@@ -76,12 +76,12 @@ def forget(
             n_evaluations += sum(count for _, count in erased)
             nobody = b"".join(bytes(16) if left else digest for left, digest in zip(gone, each, strict=True))
             ledger.replace(replace(game, players=nobody), number, [batch for batch, _ in erased])
-    _write_anew(path)
+    _rewrite(path)
     unknown = [name for name, digest in named.items() if digest not in players_met]
     return Forgotten(len(players_gone), n_evaluations, tuple(unknown))
 
 
-def _write_anew(path: str | Path) -> None:
+def _rewrite(path: str | Path) -> None:
     """Rewrite a file without traces of deleted records; also if none were deleted now, in case it failed before."""
     try:
         with closing(sqlite3.connect(path)) as db:
