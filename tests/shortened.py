@@ -1,6 +1,6 @@
 """A shorter opening of the default method, and shorter audits: both take long, and have tests of their own."""
 
-from fgsv.audit import of_table, shells
+from fgsv.audit import shells, table_audit
 from fgsv.estimators.covariance import opening, proxy
 
 
@@ -16,6 +16,6 @@ def shorten(patch):
 def shorten_audits(patch):
     """Let an audit try fewer splits, with fewer evaluations for all it looks at."""
     patch.setattr(shells, "SEARCHED", 4)
-    patch.setattr(of_table, "LEAST_OF_DIAGNOSIS", 200)
-    patch.setattr(of_table, "DEFAULT_BUDGET", 1000)
-    patch.setattr(of_table, "SPARE", 200)
+    patch.setattr(table_audit, "LEAST_OF_DIAGNOSIS", 200)
+    patch.setattr(table_audit, "DEFAULT_BUDGET", 1000)
+    patch.setattr(table_audit, "SPARE", 200)

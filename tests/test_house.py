@@ -1,4 +1,4 @@
-"""The house: rooms that one would guess, imports that go one way, one door to the game, files that fit on a desk."""
+"""The house: rooms that one would guess, imports that go one way, one way to a game, files that fit on a desk."""
 
 import ast
 import re

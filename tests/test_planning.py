@@ -114,7 +114,7 @@ def test_a_plan_without_errors_expects_no_number_for_a_precision():
     plan = Plan(13, 13, 2048, 1.0, float("nan"), 0.95)
     assert plan.expected(Limits(precision=0.01)) is None
     assert plan.expected(Limits(budget=500, precision=0.01)) == 500
-    with pytest.raises(ValueError, match="does not tell its errors"):
+    with pytest.raises(ValueError, match="does not estimate its errors"):
         plan.evaluations_for(0.01)
 
 

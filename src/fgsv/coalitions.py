@@ -33,13 +33,13 @@ class Coalitions:
     starts: Ints
     """Coalition j lists `listed[starts[j]:starts[j + 1]]`; m + 1 entries."""
     inverted: Masks
-    """Where True, the listed players are those left out."""
+    """If True, the listed players are the ones left out."""
 
     def __len__(self) -> int:
         return len(self.inverted)
 
     def __getitem__(self, rows: slice) -> Coalitions:
-        """Return consecutive coalitions as a batch of their own, without copying the lists."""
+        """Return consecutive coalitions as a batch, without copying the lists."""
         first, last, step = rows.indices(len(self))
         if step != 1:
             raise ValueError("coalitions can only be sliced in steps of one")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fgsv.coalitions import Coalitions
 from fgsv.ledger import Ledger, Purpose
-from fgsv.running.preparation import door_to, read_players
+from fgsv.running.preparation import access_to, read_players
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
 from fgsv.valuation.settings import whole_number
@@ -64,7 +64,7 @@ class Diagnosis:
     n_evaluations: int
     seed: int
     failures: Failures | None = None
-    """Evaluations that failed; None where none did."""
+    """Evaluations that failed; None if none did."""
     split_gains_stderr: float = 0.0
     """The largest standard error of a predicted gain from sampling sets of groups, part of the intervals; 0 up to
     `MOST_EXACT` groups, where the prediction is exact for the fitted curve."""
@@ -93,7 +93,7 @@ class Diagnosis:
             f"second-order differences fall as s^{self.second_order.exponent:.2f} "
             f"(± {self.second_order.stderr:.2f}), their 99th percentile as "
             f"s^{self.second_order_extreme.exponent:.2f} (± {self.second_order_extreme.stderr:.2f})",
-            f"faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
+            f"they fall faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
             f"{self.n_evaluations} evaluations, seed {self.seed}",
             *([] if self.failures is None else [str(self.failures)]),
         ]
@@ -175,15 +175,15 @@ def diagnose(
         raise ValueError(f"diagnose needs a budget of at least {least} evaluations for {n} players, got {budget}")
     rng = np.random.default_rng(seed)
     coalitions = Coalitions.concatenate(_draws(n, sizes, n_draws, rng))
-    door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
+    access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     settings = {"method": "diagnose", "budget": budget, "seed": seed, "fingerprint": read.fingerprint}
-    with opened, door.evaluator.recorded(settings, Purpose.DIAGNOSIS) as record:
-        ends = door.ends()
+    with opened, access.evaluator.recorded(settings, Purpose.DIAGNOSIS) as record:
+        ends = access.ends()
         if not 0 <= output < ends.shape[1]:
             raise ValueError(f"output must be a position from 0 to {ends.shape[1] - 1}, got {output}")
-        mark = door.evaluator.mark()
-        values = door(coalitions)[:, output]
-        failures = door.evaluator.failures_of_run(mark)
+        mark = access.evaluator.mark()
+        values = access(coalitions)[:, output]
+        failures = access.evaluator.failures_of_run(mark)
         record.end = End(Reason.EXHAUSTED)
     drawn = values.reshape(len(sizes), n_draws, EVALUATIONS_PER_DRAW)
     weights = rng.multinomial(n_draws, np.full(n_draws, 1 / n_draws), size=(N_RESAMPLES, len(sizes))) / n_draws

@@ -1,4 +1,4 @@
-"""The environment of a run: package versions, optional packages, objects named by users, files written whole."""
+"""The environment of a run: package versions, optional packages, objects named by users, atomic file writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NOT_PRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Control characters, invisible ones, those that turn the direction of text, and halves of characters."""
+"""Control characters, invisible characters, direction marks, and halves of characters."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -135,7 +135,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _from_path(module: str, name: str) -> ModuleType:
-    """Import a module from the usual places, or else from the current folder, which is a place only meanwhile."""
+    """Import a module from the usual places, or else from the current folder, which is searched only here."""
     try:
         if importlib.util.find_spec(module.partition(".")[0]) is not None:
             return importlib.import_module(module)
@@ -149,8 +149,8 @@ def _from_path(module: str, name: str) -> ModuleType:
 def _current_folder() -> Iterator[None]:
     """Look for modules in the current folder too, but last; those found there go to workers by value.
 
-    Afterwards the folder is no place for modules again: a file named like a package that is not installed must not
-    be imported in its place.
+    Afterwards the folder is no longer searched: a file named like a package that is not installed must not be
+    imported in its place.
     """
     import cloudpickle
 
@@ -167,9 +167,9 @@ def _current_folder() -> Iterator[None]:
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to write that takes its name when the block is done: readers see all of it or nothing.
+    """Open a file for writing that gets its name when the block is done: readers see all of it or nothing.
 
-    Until then it has a random name that nothing has: a link that somebody laid there is never followed.
+    Until then it has a random, unused name, so a link that somebody planted is never followed.
     """
     path = Path(path)
     part = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.part")
@@ -187,7 +187,7 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
 def write_whole(path: str | Path, text: str) -> Path:
     r"""Write a text file by renaming a complete one: readers see all of it or nothing.
 
-    Text that UTF-8 lacks, such as the parts of file names that are no UTF-8, is written as \udcff, which JSON reads.
+    Text that is not valid UTF-8, such as parts of some file names, is written as \udcff, which JSON reads.
     """
     with written_whole(path) as file:
         file.write(text.encode("utf-8", errors="backslashreplace"))
@@ -243,7 +243,7 @@ def harmless(cell: Any) -> Any:
 
 
 def read_json(path: str | Path) -> Any:
-    """Return what a JSON file holds; the error for a file of another kind quotes nothing of it."""
+    """Return the contents of a JSON file; the error for another kind of file quotes nothing from it."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -48,7 +48,7 @@ class Game:
     batch_size: int | None = None
     """Preferred number of coalitions in a batch."""
     seconds: float | None = None
-    """About what an evaluation takes, if known: a fixed number, by which the default method decides what to learn."""
+    """Approximate seconds of an evaluation, if known: a constant that decides what the default method learns."""
     evaluate_lists: Callable[[Coalitions], ArrayLike] | None = None
     """A function that takes `Coalitions` directly, for games that can avoid n booleans per coalition."""
     grouped_by: Partition | None = None
@@ -56,18 +56,18 @@ class Game:
     frame: str | Mapping[str, str] | None = None
     """What a coalition's value depends on besides its players (model, score, test rows), by name or part by part."""
     players: Sequence[Any] | bytes | Callable[[], bytes] | None = None
-    """An id for each player, by which another game of the same frame knows it again; or 16 bytes for each, which a
-    function may return. With `frame`, it makes the fingerprint."""
+    """An id for each player, by which another game of the same frame recognises it; or 16 bytes for each, which a
+    function may return. Together with `frame` it makes the fingerprint."""
     old_fingerprint: str | None = None
-    """The fingerprint that 0.1.0 gave this game, where it was another."""
+    """The fingerprint that 0.1.0 gave this game, if it was different."""
     again: Callable[[int], Callable[[Masks], ArrayLike]] | None = None
-    """If every coalition is trained with a seed of its own: k = 1, 2, ... -> the same game by other seeds. A run then
+    """If every coalition is trained with its own seed: k = 1, 2, ... -> the same game with other seeds. A run then
     trains some coalitions again, and its intervals hold for the expected utility."""
     targets: Sequence[float] | None = None
-    """Weights of the outputs: a precision or standard error to reach is that of their sum, not of every output."""
+    """Weights of the outputs: a precision or standard error refers to their weighted sum, not to every output."""
     unfitted: Callable[[Coalitions, Floats], Masks] | None = None
-    """Coalitions and their (m, q) values -> (m,) whether a coalition is worth what the empty one is only because a
-    model cannot be fitted to it: a run counts them."""
+    """Coalitions and their (m, q) values -> (m,) whether a coalition has the value of the empty one only because a
+    model cannot be fitted to it; a run counts these."""
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -95,7 +95,7 @@ class Game:
             given = b"".join(map(player_digest, ids))
         if len(given) != 16 * self.n_players:
             raise ValueError(
-                f"players must have an id for each of the {self.n_players} players, got {len(given) // 16}"
+                f"players must list an id for each of the {self.n_players} players, got {len(given) // 16}"
             )
         return given
 
@@ -119,12 +119,12 @@ def _names_of(outputs: Any) -> tuple[str, ...]:
 
 
 def player_digest(id: str) -> bytes:
-    """Return the 16 bytes by which a player with an id of the user's own is known again."""
+    """Return the 16 bytes that identify a player with an id given by the user."""
     return hashlib.sha256(id.encode()).digest()[:16]
 
 
 def provider_digest(name: Any) -> str:
-    """Return by what a ledger knows a provider again: not by name."""
+    """Return the digest by which a ledger recognises a provider; it does not store the name."""
     return hashlib.sha256(str(name).encode()).hexdigest()[:16]
 
 
@@ -145,7 +145,7 @@ class PastRun:
 
 @dataclass(frozen=True, eq=False)
 class Related:
-    """Evaluations of an earlier game with players who have left: not worth what the others are, but about as much."""
+    """Evaluations of an earlier game with players who have left; without them, coalitions are worth about as much."""
 
     n_players: int
     """The n players of the present game, and after them those who have left."""
@@ -174,7 +174,7 @@ class Known:
     values: Floats
     """(m, q)"""
     run: Ints
-    """(m,): the entry of `runs` that drew it, or -1 if its value is all that is known of it."""
+    """(m,): the entry of `runs` that drew it, or -1 if only its value is known."""
     place: Ints
     """(m,): which draw of that run it was, from 0, not counting U(0) and U(N); -1 where `run` is."""
     runs: tuple[PastRun, ...]
@@ -190,7 +190,7 @@ class Known:
     versions: tuple[Mapping[str, str], ...] = ()
     """The versions of Python, fgsv and libraries that the evaluations were made with."""
     related: Related | None = None
-    """Draws with players who have left, where there are any."""
+    """Draws with players who have left, if there are any."""
 
     def with_values(self, change: Callable[[Floats], Floats]) -> Known:
         """Return the same coalitions with other values: `change` takes (m, q) and returns (m, q')."""
@@ -236,7 +236,7 @@ def as_keys(packed: NDArray[np.uint8]) -> NDArray[np.void]:
 
 
 _NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
-"""What numpy would turn into floats in silence."""
+"""Types that numpy would silently turn into floats."""
 _OPTIONAL = (
     "outputs",
     "fingerprint",
@@ -258,7 +258,9 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
     """Return `game` as a `Game`; `n_players` is needed for a plain callable."""
     if not callable(game):
         model = (
-            "; of a model, make one with fgsv.utility(model, X, y, X_test, y_test)" if hasattr(game, "fit") else ""
+            "; make a game from a model with fgsv.utility(model, X, y, X_test, y_test)"
+            if hasattr(game, "fit")
+            else ""
         )
         raise TypeError(
             f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}{model}"
@@ -288,9 +290,9 @@ def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
 
 
 def shaped(answer: ArrayLike, m: int) -> Floats:
-    """Return a game's answer for m coalitions as (m, q) floats of its own, or raise a `GameError`.
+    """Return a copy of a game's answer for m coalitions as (m, q) floats, or raise a `GameError`.
 
-    A copy: a game may fill the same array for every batch. A masked entry is no score: it becomes NaN.
+    A copy, because a game may fill the same array for every batch. A masked entry is not a score: it becomes NaN.
     """
     try:
         values = np.array(_numbers(answer), dtype=float)
@@ -300,7 +302,7 @@ def shaped(answer: ArrayLike, m: int) -> Floats:
         one = (
             ""
             if values.ndim
-            else ". For a function f of one: fgsv.Game(lambda masks: [f(mask) for mask in masks], n)"
+            else ". If f takes one coalition: fgsv.Game(lambda masks: [f(mask) for mask in masks], n)"
         )
         raise GameError(
             f"the game returned an array of shape {values.shape} for {m} coalitions; expected ({m},) or ({m}, q){one}"
@@ -386,9 +388,9 @@ _BITS = 8
 
 
 def trained_again(game: Game, coalitions: Masks, numbers: Ints) -> tuple[Game, Masks]:
-    """Return a game and coalitions of it that are worth what `game.again(k)` says, k the number of each coalition.
+    """Return a game and coalitions of it whose values are those of `game.again(k)`, k the number of each coalition.
 
-    Its last eight players are the bits of k, so that one game, with its workers and its place in a ledger, holds all
+    Its last eight players are the bits of k, so one game, with its workers and its place in a ledger, holds all
     trainings.
     """
     again, n = game.again, game.n_players
@@ -419,7 +421,7 @@ class Precedence:
     """Which row each row descends from: in a coalition, a row counts only beside it."""
 
     origin: Ints
-    """(n,) the first row of the line of each row: itself, where it descends from none."""
+    """(n,) the first row of the line of each row: the row itself, if it descends from none."""
     players: Ints
     """(n,) the player that each row belongs to, from 0."""
 
@@ -429,7 +431,7 @@ class Precedence:
         first = np.asarray(origin)
         n = len(first)
         if first.ndim != 1 or first.dtype.kind not in "iu" or n == 0 or first.min() < 0 or first.max() >= n:
-            raise ValueError("origin must have for each row the number of the row it descends from, or its own")
+            raise ValueError("origin must give, for each row, the number of the row it descends from, or its own")
         if (first[first] != first).any():
             row = int(np.argmax(first[first] != first))
             raise ValueError(
@@ -438,7 +440,7 @@ class Precedence:
             )
         rows = np.arange(n) if players is None else np.asarray(players)
         if rows.shape != (n,) or not np.array_equal(np.unique(rows), np.arange(len(np.unique(rows)))):
-            raise ValueError(f"players must number the player of each of the {n} rows, from 0 and without gaps")
+            raise ValueError(f"players must give the player of each of the {n} rows, numbered from 0 without gaps")
         return cls(first.astype(np.int64), rows.astype(np.int64))
 
     def rows(self, masks: Masks) -> Masks:
@@ -455,9 +457,9 @@ def with_precedence(game: Any, origin: ArrayLike | Precedence, players: ArrayLik
     [0.0, 1.0]
 
     `origin` has the row that each row of `game` descends from (`fgsv.audit.Copies.origin`); `players` the player of
-    each row, from 0, if several rows are one. U(N) is that of `game`, so values have the same sum. The original of
-    one copy earns what it would without the copy, and as much again as the copy does. Nobody gains by splitting,
-    merging or renaming, since the game does not know who owns what. One evaluation costs one of `game`'s.
+    each row, from 0, if several rows are one. U(N) is the same as in `game`, so values have the same sum. The
+    original of one copy earns what it would without the copy, and as much again as the copy does. Nobody gains by
+    splitting, merging or renaming, since the game does not know who owns what. One evaluation costs one of `game`'s.
     """
     order = origin if isinstance(origin, Precedence) else Precedence.of(origin, players)
     inner = as_game(game, len(order.origin))

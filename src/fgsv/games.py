@@ -105,7 +105,8 @@ class WeightedMajority:
         numbers = np.asarray([*self.weights, self.quota - 1])
         if numbers.dtype.kind not in "iu" or (numbers < 0).any():
             raise ValueError(
-                f"a vote needs whole weights from 0 and a whole quota from 1, got {self.weights} and {self.quota}"
+                f"a vote needs whole-number weights of at least 0 and a whole-number quota of at least 1, got "
+                f"{self.weights} and {self.quota}"
             )
 
     @property

@@ -48,7 +48,7 @@ class Partition:
             partition = cls(tuple(range(n_players)), None, np.arange(n_players))
         elif isinstance(groups, Set) or not isinstance(groups, Iterable):
             raise ValueError(
-                "groups must be a label for each player, in their order, a mapping of names to indices, an (n, K) "
+                "groups must be one label per player in order, a mapping of names to indices, an (n, K) "
                 f"matrix, or None; got {type(groups).__name__}"
             )
         elif isinstance(groups, Mapping):
@@ -129,7 +129,7 @@ def _as_matrix(groups: Any) -> Floats | None:
         return np.asarray(groups, dtype=float)
     except (TypeError, ValueError) as error:
         listed = (
-            "" if hasattr(groups, "shape") else "; where these are lists of players, give a mapping of names to them"
+            "" if hasattr(groups, "shape") else "; if these are lists of players, give a mapping from names to lists"
         )
         raise ValueError(f"an ownership matrix must contain numbers: {error}{listed}") from None
 

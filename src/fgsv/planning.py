@@ -15,7 +15,7 @@ import pandas as pd
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
-from fgsv.running.preparation import DEFAULT_BUDGET, door_to, is_open, read_players
+from fgsv.running.preparation import DEFAULT_BUDGET, access_to, is_open, read_players
 from fgsv.running.run import iterate
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
@@ -38,9 +38,9 @@ BUDGETS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 class Plan:
     """What a run costs and how precise it will be, extrapolated from its first evaluations.
 
-    The half-width of a share falls with the square root of the evaluations; the default method usually does
-    better, because it learns as it goes. Those that were known before count where they still apply, and elsewhere
-    only new ones do: a run that starts from some is expected half way between. Seconds are measured on this machine.
+    The half-width of a share falls with the square root of the evaluations; the default method usually does better,
+    because it learns as it goes. Known evaluations count where they still apply, and elsewhere only new ones do; a
+    run that starts from some is expected to lie half way between. Seconds are measured on this machine.
     """
 
     n_players: int
@@ -53,7 +53,7 @@ class Plan:
     confidence: float
     exact: bool = False
     by_output: Mapping[str, float] = field(default_factory=dict)
-    """With several outputs, the largest half-width of a share for each; `half_width` is that of the widest."""
+    """With several outputs, the largest half-width of a share for each; `half_width` is the largest of these."""
     n_known: int = 0
     """Evaluations that were known before the pilot: they narrow the intervals and cost nothing."""
     start: str = ""
@@ -67,8 +67,9 @@ class Plan:
     ) -> Plan:
         """Return the plan extrapolated from the first part of a run, which took `seconds`.
 
-        `first` are the evaluations and the seconds of its first round: what later ones take tells what is fixed. The
-        intervals of a pilot are also wide because its errors rest on few draws. Those of a longer run do not.
+        `first` are the evaluations and seconds of its first round; comparing later rounds with it shows which costs
+        are fixed. The intervals of a pilot are also wide because its errors rest on few draws, which is not so in a
+        longer run.
         """
         bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
         half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
@@ -101,7 +102,7 @@ class Plan:
         """Return the expected evaluations for a half-width of `precision`."""
         check_precision(precision)
         if not math.isfinite(self.half_width):
-            raise ValueError("the method of this plan does not tell its errors: use the default method")
+            raise ValueError("the method of this plan does not estimate its errors: use the default method")
         n, known = self.n_evaluations, self.n_known
         product = n * (n + known) * (self.half_width / precision) ** 4  # b (b + known) for the b to find
         return max(n, math.ceil((math.sqrt(known**2 + 4 * product) - known) / 2))
@@ -175,7 +176,7 @@ def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstC
 
 
 class Watcher(Protocol):
-    """Follows a run: receives its cost and plan once, and the progress after every round; then those of the audit."""
+    """Follows a run: receives its cost and plan once, its progress after every round, and then the audit's."""
 
     def measured(self, cost: FirstCost) -> None:
         """Receive what the run will cost, before it begins."""
@@ -220,14 +221,14 @@ def plan(
     """
     check_confidence(confidence)
     read, partition = read_players(game, groups)
-    door, opened = door_to(game, read, **{name: options.pop(name) for name in OF_EVALUATOR & options.keys()})
-    start, before, first = time.monotonic(), door.evaluator.calls.seconds, None
+    access, opened = access_to(game, read, **{name: options.pop(name) for name in OF_EVALUATOR & options.keys()})
+    start, before, first = time.monotonic(), access.evaluator.calls.seconds, None
     with opened:
-        enough = PILOT_STARTED if door.evaluator.known else pilot
-        for valuation in iterate(door, partition, budget=pilot, seed=seed, **options):
+        enough = PILOT_STARTED if access.evaluator.known else pilot
+        for valuation in iterate(access, partition, budget=pilot, seed=seed, **options):
             seconds = time.monotonic() - start
             first = first or (valuation.n_evaluations, seconds)
-            evaluating = (door.evaluator.calls.seconds - before) / door.evaluator.n_workers
+            evaluating = (access.evaluator.calls.seconds - before) / access.evaluator.n_workers
             if (seconds if valuation.n_evaluations >= enough else evaluating) >= PILOT_SECONDS:
                 break
     return Plan.of(valuation, seconds, confidence, first or (0, 0.0))
@@ -245,8 +246,8 @@ def plan_table(
 ) -> Plan:
     """Run a pilot on a table and predict what precision costs, for the score on all its test rows."""
     with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, start=start or None) as evaluator:
-        door = weighted(evaluator, table.weights)
-        found = plan(door, table.partition, pilot=pilot, confidence=confidence, seed=seed)
+        access = weighted(evaluator, table.weights)
+        found = plan(access, table.partition, pilot=pilot, confidence=confidence, seed=seed)
         known = evaluator.known
         return found if known is None else replace(found, start=in_words(known, table.partition))
 

@@ -126,7 +126,7 @@ def test_a_concave_game_rewards_splitting_and_faithful_values_do_not():
 def test_audit_needs_something_to_share():
     with pytest.raises(ValueError, match="must be positive"):
         shell_companies(lambda masks: -masks.sum(axis=1), LABELS)
-    with pytest.raises(ValueError, match="unknown way"):
+    with pytest.raises(ValueError, match="unknown kind of split"):
         shell_companies(lambda masks: masks.sum(axis=1), LABELS, ways=["sideways"])
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import fgsv
 from fgsv.audit import Audit, AuditPlan, audit, least_budget, shell_companies
-from fgsv.audit.of_table import copies_section
 from fgsv.audit.shells import MOST_MEASURED, Sample
+from fgsv.audit.table_audit import copies_section
 from fgsv.payout import Terms
 from fgsv.report import make_result
 from fgsv.report.making import Silent

@@ -166,7 +166,7 @@ def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
 
 
 def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
-    from fgsv.audit import of_table
+    from fgsv.audit import table_audit
     from fgsv.game import as_game
     from fgsv.running.calls import OutOfTime
 
@@ -174,9 +174,9 @@ def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
         market(2), group="provider", target="y", test_by="split", model="ridge", ignore="patient", registered="when"
     )
     plan, valuation = AuditPlan.of(table), fgsv.exact(table.game, table.partition)
-    monkeypatch.setattr(of_table, "by_precedence", lambda *_: (_ for _ in ()).throw(OutOfTime("no time")))
-    with Evaluator(as_game(table.game)) as door:
-        section, spent = of_table.remedy_section(table, door, valuation, plan.copies, 2**11, 0.95, 0)
+    monkeypatch.setattr(table_audit, "by_precedence", lambda *_: (_ for _ in ()).throw(OutOfTime("no time")))
+    with Evaluator(as_game(table.game)) as access:
+        section, spent = table_audit.remedy_section(table, access, valuation, plan.copies, 2**11, 0.95, 0)
     assert section.columns == ("group", "share as it is", "first holder keeps", "holders co-own")
     assert any("Time ran out" in words for words in section.words)
     assert spent["the valuation by precedence"] == 0

@@ -20,7 +20,10 @@ from fgsv.report import Result
         (["value", "TRAIN", *COLUMNS, "--metric", "accurracy"], "accurracy"),
         (["value", "TRAIN", *COLUMNS, "--payout", "12.345"], "whole number of units"),
         (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be a positive number"),
-        (["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"], "not from both"),
+        (
+            ["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"],
+            "with --test or --test-by, not both",
+        ),
         (["value", "TRAIN", *COLUMNS, "--payout", "10,000.00"], "10, 000.00. An amount has no commas"),
         (["payout", "TRAIN", "--amount", "1"], "not a saved valuation"),
         (["payout", "march", "--amount", "1"], "no saved valuation at march: expected"),
@@ -130,7 +133,7 @@ def test_a_ledger_of_another_game(fgsv_command, saved, train, tmp_path):
     fgsv.value(squares, budget=100, ledger=tmp_path / "squares.db")
     code, _, notes = fgsv_command("verify", saved, "--ledger", tmp_path / "squares.db")
     assert (code, len(notes.splitlines())) == (2, 1)
-    assert "is of another game" in notes
+    assert "belongs to another game" in notes
     for wrong in (tmp_path / "no.db", train, saved):
         code, _, notes = fgsv_command("verify", saved, "--ledger", wrong)
         assert (code, len(notes.splitlines())) == (2, 1), notes

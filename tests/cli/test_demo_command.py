@@ -5,7 +5,7 @@ import shlex
 
 import pandas as pd
 
-from fgsv.audit import of_table
+from fgsv.audit import table_audit
 from fgsv.experiments import hospitals as demo
 
 
@@ -24,7 +24,7 @@ def test_the_demo_runs(fgsv_command, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "HOSPITALS", {"Aurora": 30, "Fjord": 10, "Juniper": 5})
     monkeypatch.setattr(demo, "N_COPIES", 10)
     for setting in ("DEFAULT_BUDGET", "SPARE"):  # an audit as short as can be
-        monkeypatch.setattr(of_table, setting, 0)
+        monkeypatch.setattr(table_audit, setting, 0)
     code, text, notes = fgsv_command("demo", "--out", tmp_path / "d", "--budget", 300)
     assert (code, "about" in notes.split("refused:")[1]) == (3, True), notes  # the default budget is enough to pay
     for word in ("Aurora", "Iris", "points", "value", "± stderr", "share"):

@@ -47,11 +47,11 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
     ]
     code, _, notes = fgsv_command(*command, "--also-metric", "neg_log_loss", "--also-slice", "area")
     assert code == 0, notes
-    assert "not paid by, but scored too: neg_log_loss, area: city, area: land" in notes
+    assert "also scored, without effect on payments: neg_log_loss, area: city, area: land" in notes
     code, text, notes = fgsv_command("sensitivity", tmp_path / "o" / "valuation.json")
     assert code == 0
     assert "area: land" in text
-    assert "of the variance over questions is choice" in notes
+    assert "of the variance over questions is due to choice" in notes
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
         (["--training-seeds", "fresh"], "random_state"),
         (["--training-seeds", "new"], "'fixed', 'fresh'"),
         (["--also-slice", "nowhere"], "nowhere"),
-        (["--also-metric", "f1", "--metric", "accuracy,f1"], "take one --metric"),
+        (["--also-metric", "f1", "--metric", "accuracy,f1"], "need a single --metric"),
         (["--also-metric", "f1", "--metric", "accuracy", "--empty", "0,1"], "--empty takes one number"),
     ],
 )

@@ -36,8 +36,8 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
     code, text, _ = fgsv_command("check", proof, saved, train, *known)
     assert code == 0
     assert "these 22 records evaluated again: same" in text
-    assert "had 1% of the records been forged, 20 evaluated again would show it with 18.2%" in text
-    assert "with surrogate and law held fixed" in text
+    assert "if 1% of the records were forged, 20 evaluated again would show it with 18.2%" in text
+    assert "with the surrogate and the law of the draws held fixed" in text
     code, text, _ = fgsv_command("check", proof, saved, "--random", "1 2 3", "--json")
     assert code == 1
     assert [each["where"] for each in json.loads(text)["differences"]] == ["random"]

@@ -81,7 +81,7 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert {row["group"]: row["status"] for row in found["groups"]}["late"] == "joined"
     assert found["settlement"]["total"] == "0.00"
     code, text, notes = fgsv_command("compare", march / "march" / "valuation.json", saved)
-    assert (code, "to correct the first payment" in text, "left: west" in notes) == (0, True, True)
+    assert (code, "corrections of the first payment" in text, "left: west" in notes) == (0, True, True)
 
 
 def test_plan_knows_it_too(fgsv_command, march):
@@ -131,7 +131,7 @@ def test_a_reference_keeps_the_preprocessing(fgsv_command, files):
         code, _, notes = fgsv_command("value", files / "april.csv", *common)
         assert (code, "without labels, on" in notes) == (0, True), notes
     code, _, notes = fgsv_command("value", files / "april.csv", *common, "--start", files / f"{name}.db")
-    assert (code, "not from both" in notes) == (2, True)
+    assert (code, "the preprocessing comes from --start or --reference: give only one" in notes) == (2, True)
 
 
 def test_how_much_of_a_ledger_applies_to_a_file(fgsv_command, march):

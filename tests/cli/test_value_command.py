@@ -78,7 +78,7 @@ def test_several_metrics(fgsv_command, train):
     assert len(document["groupings"]["provider"]) == 8
     assert document["payout"]["amount"] == "150.00"
     code, _, notes = fgsv_command(*command, "--audit")
-    assert (code, "takes one metric" in notes) == (2, True)
+    assert (code, "needs one metric" in notes) == (2, True)
     assert fgsv_command(*command)[0] == 0
 
 
@@ -109,7 +109,7 @@ def test_regression_units_and_refitted_preprocessing(fgsv_command, tmp_path):
     assert code == 0
     document = json.loads(text)
     assert any(note.startswith("regression") for note in document["notes"])
-    assert any("anew for each coalition" in note for note in document["notes"])
+    assert any("preprocessing is refitted for each coalition" in note for note in document["notes"])
     assert sum(row["points"] for row in document["groupings"]["provider"]) == 17
 
 

@@ -93,4 +93,4 @@ def test_nothing_to_share_names_other_scores_and_a_score_may_need_its_empty_set(
     code, _, notes = fgsv_command(*command)
     assert code == 0, notes
     code, text, notes = fgsv_command(*command, "--empty", "-1")
-    assert (code, "worth of a set the model cannot be fitted to: -1" in text) == (0, True), notes
+    assert (code, "value of a set that the model cannot be fitted to: -1" in text) == (0, True), notes

@@ -169,5 +169,5 @@ def test_the_command_reads_the_published_file(file, tmp_path):
     assert "fsrs_split" in result.output
     assert (tmp_path / "out" / "shares.json").is_file()
     refused = CliRunner().invoke(app, ["--out", str(tmp_path / "two"), "--published", str(file), "--small"])
-    assert "only --out and --json go with it" in str(refused.exception)
+    assert "use it with --out and --json only" in str(refused.exception)
     assert not (tmp_path / "two").exists()

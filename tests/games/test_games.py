@@ -42,8 +42,8 @@ def test_majority_of_one_player_alone():
     ("make", "words"),
     [
         (lambda: Airport([-1, 2, 3]), "must not be negative"),
-        (lambda: WeightedMajority([0.5, 0.5, 1.5], quota=1), "whole weights from 0"),
-        (lambda: WeightedMajority([1, 2], quota=0), "whole quota from 1"),
+        (lambda: WeightedMajority([0.5, 0.5, 1.5], quota=1), "whole-number weights of at least 0"),
+        (lambda: WeightedMajority([1, 2], quota=0), "whole-number quota of at least 1"),
     ],
 )
 def test_games_whose_closed_form_would_be_wrong_are_refused(make, words):

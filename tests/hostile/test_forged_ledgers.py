@@ -50,7 +50,7 @@ def test_a_record_under_another_batchs_key_is_refused(ledger):
     two = change(ledger, "batch", second.id, key=one["key"])
     change(ledger, "batch", first.id, key=two["key"])
     for open_again in (lambda: Ledger(ledger, read_only=True), lambda: fgsv.value(game(), ledger=ledger)):
-        with pytest.raises(LedgerError, match="key is not that of its coalitions"):
+        with pytest.raises(LedgerError, match="key does not match its coalitions"):
             open_again()
 
 
@@ -71,8 +71,8 @@ FORGED = {
     "a negative failure": ("batch", {"failures": json.dumps({"odd": [-1]})}, "failure of coalition"),
     "failures that are a list": ("batch", {"failures": "[1]"}, "cannot be read"),
     "a record of no game": ("batch", {"game": 7}, "game 7, which is not in the file"),
-    "half a batch": ("batch", {"coalitions": b"\x02\0\0\0"}, "key is not that"),
-    "another game's record": ("batch", {"replicate": 1}, "key is not that"),
+    "half a batch": ("batch", {"coalitions": b"\x02\0\0\0"}, "key does not match its coalitions"),
+    "another game's record": ("batch", {"replicate": 1}, "key does not match its coalitions"),
     "settings that are no JSON": ("run", {"settings": "{"}, "settings cannot be read as JSON"),
     "a run of no game": ("run", {"game": 9}, "game 9, which is not in the file"),
     "outputs that are no JSON": ("game", {"outputs": "("}, "outputs cannot be read as JSON"),

@@ -56,7 +56,7 @@ def test_cells_that_look_like_missing_values_are_words(tmp_path):
 def test_half_a_character_is_named(tmp_path):
     path = tmp_path / "half.jsonl"
     path.write_text('{"body": "whole \\ud83d\\ude00", "by": "a"}\n{"body": "half \\ud83d", "by": "b"}\n')
-    with pytest.raises(TableError, match="row 2 has half of a character"):
+    with pytest.raises(TableError, match="row 2 has half a character"):
         fgsv.open_text(path, text="body", group="by", test=path)
 
 

@@ -345,7 +345,7 @@ def test_nobody_can_tell_by_other_groups_whether_a_target_was_met(with_sites):
     proof = ended_elsewhere(table, results["site"], 2 * n, folder / "lie.json")
     found = check_proof(proof, folder / "lie.json")
     assert found.code == 2
-    assert "the target is about the first grouping" in found.doubts[0]
+    assert "the target refers to the first grouping" in found.doubts[0]
 
 
 def test_nobody_can_tell_by_another_version_whether_a_target_was_met(with_sites, monkeypatch):

@@ -119,7 +119,7 @@ def test_a_file_that_could_not_be_written_anew_is_when_forget_runs_again(march, 
 
     monkeypatch.setattr(forgetting, "closing", lambda db: db.close() or full(path))
     for _ in range(2):
-        with pytest.raises(LedgerError, match=r"still has traces of them .*is full.: run the same again"):
+        with pytest.raises(LedgerError, match=r"still has traces of them .*is full.: run the same command again"):
             forget(path, ["c"])
     assert tried == [path, path]
 

@@ -85,7 +85,7 @@ def test_a_game_without_a_fingerprint_must_be_given_a_name(tmp_path):
 
 def test_two_games_with_one_name_are_told_apart(tmp_path):
     fgsv.value(Counted(20), budget=100, ledger=tmp_path / "run.db")
-    with pytest.raises(LedgerError, match="Two games need two names"):
+    with pytest.raises(LedgerError, match="Give the two games different fingerprints"):
         fgsv.value(Counted(21), budget=100, ledger=tmp_path / "run.db")
 
 

@@ -112,7 +112,7 @@ def test_scores_without_providers_that_fail_lose_no_valuation(table, tmp_path, m
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("fgsv.report.making.without_each", fail)
+    monkeypatch.setattr("fgsv.report.making.scores_without_each", fail)
     made = make_result(table, budget=200, out=tmp_path / "o")
     assert made.without is None
     assert "scores without each provider are missing" in made.warnings[0]

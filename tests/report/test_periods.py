@@ -97,7 +97,7 @@ def test_without_a_later_payout_the_same_amount_is_split_again():
 def test_two_currencies_are_not_settled():
     found = compare_results(paid(MARCH, 100), paid(APRIL, 100, "USD"))
     assert found.settlement is None
-    assert "in EUR, and USD is due" in found.warnings[0]
+    assert "in EUR, but USD is due" in found.warnings[0]
     with pytest.raises(ValueError, match="settle in one currency"):
         settle(paid(MARCH, 100).payout, paid(APRIL, 100, "USD").payout)
 

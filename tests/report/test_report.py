@@ -17,7 +17,7 @@ from fgsv.report import Result, render
 from fgsv.report import page as pages
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import quantized
-from fgsv.report.without import Without
+from fgsv.report.scores_without import ScoresWithout
 from fgsv.tables.source import Source
 from fgsv.valuation import End, Reason, Valuation
 
@@ -157,7 +157,7 @@ def test_the_licence_of_the_bundled_charts_is_in_the_footer():
 def test_a_negative_value_is_explained_as_an_average_beside_the_score_without_it():
     valuation = fgsv.value(lambda masks: masks @ [1.0, 2.0, -0.5], ["a", "b", "c"])
     average = "A negative value means that, averaged over all selections of the data, adding these points lowered"
-    words = words_of(render(Result(valuation, without=Without(((1.5,), (0.5,), (3.125,))))))
+    words = words_of(render(Result(valuation, without=ScoresWithout(((1.5,), (0.5,), (3.125,))))))
     assert average in words
     assert "score without" in words
     assert "3.125" in words

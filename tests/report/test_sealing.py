@@ -263,7 +263,7 @@ def test_a_proof_of_another_result_is_no_proof(run, tmp_path):
         check_proof(other.proof(), run.path)
     with pytest.raises(ValueError, match="the proof is of another result: its root is 00"):
         check_proof(replace(run.proof(), root="00"), run.path)
-    with pytest.raises(ValueError, match="is of another game"):
+    with pytest.raises(ValueError, match="belongs to another game"):
         challenge(run.path, Run(tmp_path / "other", opened(metric="roc_auc")).ledger, random="dice")
     saved = fgsv.exact(fgsv.games.Airport([1, 2, 3]))
     saved.save(tmp_path / "v.json")

@@ -12,7 +12,7 @@ import fgsv
 from fgsv.estimators import Covariance
 from fgsv.games import Airport, SumOfUnanimity
 from fgsv.running import loop
-from fgsv.running.last_look import by_the_others
+from fgsv.running.stop_bias import without_stop_bias
 from fgsv.valuation import INTERRUPTED
 
 
@@ -173,7 +173,7 @@ def test_the_number_of_players_must_be_known():
     for players in ("4", 4.0):
         with pytest.raises(TypeError, match="n_players must be a whole number"):
             fgsv.Game(lambda masks: masks.sum(axis=1), players)
-    with pytest.raises(TypeError, match=r"got LinearRegression; of a model, make one with fgsv.utility"):
+    with pytest.raises(TypeError, match=r"got LinearRegression; make a game from a model with fgsv.utility"):
         fgsv.value(LinearRegression(), ["a"])
 
 
@@ -281,7 +281,7 @@ def test_rules_stop_and_can_be_repeated():
         result = fgsv.value(game, labels, **rule)
         assert "every" in result.stopped
         again = fgsv.value(game, labels, budget=result.n_evaluations)
-        np.testing.assert_array_equal(result.values, by_the_others(again, result.stop_shares).values)
+        np.testing.assert_array_equal(result.values, without_stop_bias(again, result.stop_shares).values)
     assert fgsv.value(game, labels, stderr=3.0).stderr.max() <= 3.0
     timed = fgsv.value(game, labels, max_seconds=1e-9)
     assert timed.n_evaluations == 16
@@ -345,7 +345,7 @@ def test_a_rule_is_looked_at_before_every_coalition_is_evaluated():
     assert not early.exact
     assert early.n_evaluations < 2**12
     drawn = fgsv.value(game, budget=early.n_evaluations)
-    np.testing.assert_array_equal(by_the_others(drawn, early.stop_shares).values, early.values)
+    np.testing.assert_array_equal(without_stop_bias(drawn, early.stop_shares).values, early.values)
     never = fgsv.value(game, stderr=1e-9)
     assert never.exact
     assert never.n_evaluations <= 1.5 * 2**13

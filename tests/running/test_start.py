@@ -162,8 +162,8 @@ def test_what_was_drawn_for_a_view_is_known_but_no_draw_of_the_game(tmp_path):
     game = Game(lambda masks: np.sqrt(masks @ weights), 24, frame="roots", players=list(range(24)))
 
     def valued(ledger):
-        with Evaluator(game, ledger=ledger) as door:
-            views = [(door, groups), (by_groups(door, groups), None), (by_precedence(door, order), groups)]
+        with Evaluator(game, ledger=ledger) as access:
+            views = [(access, groups), (by_groups(access, groups), None), (by_precedence(access, order), groups)]
             return [fgsv.value(*view, budget=66, seed=1) for view in views]
 
     for plain, recorded in zip(valued(None), valued(tmp_path / "march.db"), strict=True):
@@ -204,5 +204,5 @@ def test_ledgers_that_contradict_each_other_are_named(tmp_path):
     fgsv.value(market("abcdef"), ledger=tmp_path / "one.db", **OPTIONS)
     fgsv.value(twice, ledger=tmp_path / "two.db", **OPTIONS)
     start = [tmp_path / "one.db", tmp_path / "two.db"]
-    with pytest.raises(fgsv.ledger.LedgerError, match=r"other values than .*two.db.* only one of them"):
+    with pytest.raises(fgsv.ledger.LedgerError, match=r"different values from .*two.db.* use only one of them"):
         fgsv.value(market("abcdefg"), start=start, ledger=tmp_path / "april.db", **OPTIONS)

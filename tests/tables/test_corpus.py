@@ -154,7 +154,7 @@ def test_a_proxy_of_the_same_texts_leaves_nothing_to_sample():
         ({"prompt": "question"}, "no column 'question'"),
         ({"ignore": "nothing"}, "no column 'nothing'"),
         ({"group": ()}, "no provider column"),
-        ({"test": corpus()}, "not from both"),
+        ({"test": corpus()}, "give the test texts with --test or --test-by, not both"),
         ({"text_missing": "unknown"}, "drop"),
         ({"training": {"order": 3, "steps": 5}}, "unknown training setting 'steps'"),
     ],

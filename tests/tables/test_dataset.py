@@ -50,7 +50,9 @@ def test_a_target_of_numbers_that_are_read_as_text_is_named():
 
 
 def test_fractions_are_no_classes():
-    with pytest.raises(TableError, match=r"'y' \(the target\) has fractions, such as 0.5: .*--task regression"):
+    with pytest.raises(
+        TableError, match=r"'y' \(the target\) has fractional values, such as 0.5: .*--task regression"
+    ):
         prepared(small().assign(y=lambda frame: frame["y"] + 0.5), task="classification")
     assert prepared(small().assign(y=lambda frame: frame["y"] * 1.0), task="classification").task == "classification"
 

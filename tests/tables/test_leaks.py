@@ -72,7 +72,7 @@ def test_what_gives_the_target_away_is_named(task):
     for leak in (frame["y"] * 2 + 1, -frame["y"], *([words] if task == "classification" else [])):
         warnings = opened(frame.assign(leak=leak), task=task).warnings
         assert len(warnings) == 1, leak
-        assert "predicts the target almost alone: leak (" in warnings[0]
+        assert "almost predicts the target by itself: leak (" in warnings[0]
     assert opened(frame, task=task).warnings == ()
 
 
@@ -94,4 +94,4 @@ def test_warnings_and_features_are_in_the_result(tmp_path):
 def test_numbers_beyond_single_precision_are_compared_too():
     frame = table()
     leak = (frame["y"] + 0.25 * np.random.default_rng(2).random(200)) * 1e60
-    assert "predicts the target almost alone: leak (" in "; ".join(opened(frame.assign(leak=leak)).warnings)
+    assert "almost predicts the target by itself: leak (" in "; ".join(opened(frame.assign(leak=leak)).warnings)

@@ -115,9 +115,7 @@ def test_a_provider_whose_rows_are_all_test_rows_is_named_with_a_seed_that_helps
     frame = table()
     lonely = next(row for row in range(400) if frame["x"][row] in names_of_tested(frame))
     frame.loc[lonely, "provider"] = "alone"
-    with pytest.raises(
-        TableError, match=r"all the rows of 1 of the providers.*: alone: --split-seed (\d+)"
-    ) as raised:
+    with pytest.raises(TableError, match=r"every row of 1 of the providers.*: alone: --split-seed (\d+)") as raised:
         prepared(frame)
     seed = int(str(raised.value).partition("--split-seed ")[2].split()[0])
     assert "alone" in prepared(frame, split_seed=seed).partition.names

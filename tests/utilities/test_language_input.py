@@ -65,7 +65,7 @@ def test_texts_that_cannot_be_used_are_named():
     refused("document 1 has no text", documents=["a text", "  "])
     refused("document 1 has no text", documents=["a text", []])
     refused("document 0 must be text", kind=TypeError, documents=[b"bytes"])
-    refused(r"document 1 has characters that are no Unicode text \(at place 2\)", documents=["a", "b \udcff"])
+    refused(r"document 1 is not valid Unicode text \(at position 2\)", documents=["a", "b \udcff"])
     refused("test 0 of 'a' has no text", tests={"a": [("a prompt", "")]})
     refused("domain 'a' has no test texts", tests={"a": []})
     bare = tiny.tokenizer()

@@ -270,7 +270,7 @@ def with_nan(frame):
     [
         ({"y": ["no", "yes"]}, "y has 2 labels, but X has 40 rows"),
         ({"y_test": ["no"]}, "y_test has 1 labels, but X_test has 20 rows"),
-        ({"y": ["no"] * 40}, "y has one class only"),
+        ({"y": ["no"] * 40}, "y has only one class"),
         ({"y_test": np.arange(20) % 2}, "y and y_test mix types of labels"),
         ({"y": np.arange(40) % 2}, "y and y_test mix types of labels"),
         ({"y": np.ma.masked_equal(np.arange(40) % 2, 0)}, "y has masked entries"),
@@ -313,7 +313,7 @@ def with_nan(frame):
         ),
         ({"units": np.full((40, 2), 0.5)}, "units must have one label for each row"),
         ({"units": pd.Series(["a"] * 3, name="patient")}, r"units \(column 'patient'\) has 3 labels"),
-        ({"null": "shuffle"}, "min_size must say"),
+        ({"null": "shuffle"}, "set min_size, the number of rows to pad to"),
         ({"min_size": 0}, "min_size must be at least 1"),
         ({"min_size": 2, "null": "noise"}, "null must be 'shuffle' or a callable"),
         (
@@ -432,5 +432,5 @@ def test_a_utility_from_another_process_is_valued_with_the_same_bits(tmp_path):
     here, there = (fgsv.value(each, budget=300, seed=0) for each in (game, sent))
     assert there.learned == here.learned
     assert there.player_values.tobytes() == here.player_values.tobytes()
-    with pytest.raises(ValueError, match="this utility was pickled, which leaves out the data"):
+    with pytest.raises(ValueError, match="this utility was pickled, which drops the data"):
         fgsv.value(sent, budget=300, ledger=tmp_path / "run.db")

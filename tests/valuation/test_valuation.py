@@ -141,4 +141,4 @@ def test_shares_that_do_not_sum_to_one_say_so():
 
 def test_a_long_table_of_several_outputs_says_what_it_leaves_out():
     game = fgsv.Game(lambda masks: masks.sum(axis=1)[:, None] * np.arange(1.0, 8), 9)
-    assert "... 9 groups in all, each with 7 outputs" in repr(fgsv.exact(game)).splitlines()
+    assert "... 9 groups in total, each with 7 outputs" in repr(fgsv.exact(game)).splitlines()

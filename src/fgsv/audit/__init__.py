@@ -2,11 +2,11 @@
 
 from fgsv.audit.auditing import Audit, audit, close_calls, least_budget
 from fgsv.audit.copies import Copies, find_copies, rows_in_both
-from fgsv.audit.of_table import AuditPlan, audit_table
 from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import shell_companies
+from fgsv.audit.table_audit import AuditPlan, audit_table
 from fgsv.game import with_precedence
 
 __all__ = [

@@ -18,9 +18,9 @@ from fgsv.audit.shells import least_budget as least_of_shells
 from fgsv.ledger import Ledger
 from fgsv.payout.verdicts import rankings
 from fgsv.running.calls import OutOfTime
-from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
-from fgsv.running.preparation import door_to, read_players
+from fgsv.running.game_access import GameAccess
+from fgsv.running.preparation import access_to, read_players
 from fgsv.running.run import value
 from fgsv.running.views import by_groups
 from fgsv.valuation import Valuation, check_confidence, positive_total, t_quantile
@@ -48,7 +48,7 @@ class Audit:
     tables: tuple[Section, ...] = ()
     """Further sections."""
     sample: Sample | None = None
-    """The part of the groups whose splits were measured; None where it was all of them."""
+    """The sample of groups whose splits were measured; None if it was all of them."""
 
     @property
     def n_evaluations(self) -> int:
@@ -121,13 +121,13 @@ def audit(
     """Compare a valuation of one output with GSV and compute what shell companies would gain under GSV.
 
     Never uses more than `budget` evaluations (default: 4000, or the minimum it needs). GSV takes all coalitions of
-    the groups if that is at most half the budget, else a quarter of it; the rest goes to the attacks, which are
-    those of `shell_companies`: with more than 24 groups, of a sample of them (`Audit.sample`). `n_jobs`, `ledger`,
-    `on_error` and `timeout` are as for `fgsv.value`; with a ledger, nothing is evaluated twice.
+    the groups if that is at most half the budget, else a quarter of it; the rest goes to the attacks of
+    `shell_companies`: with more than 24 groups, of a sample of them (`Audit.sample`). `n_jobs`, `ledger`, `on_error`
+    and `timeout` are as for `fgsv.value`; with a ledger, nothing is evaluated twice.
     """
     check_confidence(confidence)
     if valuation.outputs is not None:
-        raise ValueError("an audit takes a valuation of one output: combine the outputs first")
+        raise ValueError("an audit needs a valuation with one output: combine the outputs first")
     positive_total(valuation.total)
     partition = valuation.partition
     if not partition.is_disjoint:
@@ -137,15 +137,15 @@ def audit(
     if budget < least:
         raise ValueError(f"an audit of {partition.n_groups} groups needs a budget of at least {least}, got {budget}")
     read = read_players(game, partition)[0]
-    door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
+    access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     with opened:
         return audit_through(
-            door, valuation, budget=budget, parts=parts, classes=classes, confidence=confidence, seed=seed
+            access, valuation, budget=budget, parts=parts, classes=classes, confidence=confidence, seed=seed
         )
 
 
 def audit_through(
-    door: Door,
+    access: GameAccess,
     valuation: Valuation,
     *,
     budget: int,
@@ -154,8 +154,8 @@ def audit_through(
     confidence: float,
     seed: int,
 ) -> Audit:
-    """Audit a valuation through an open door, within its deadline; a warning names what there was no time for."""
-    partition, evaluator = valuation.partition, door.evaluator
+    """Audit a valuation with open access, within its deadline; a warning names what there was no time for."""
+    partition, evaluator = valuation.partition, access.evaluator
     spare = budget - least_budget(partition, parts=parts, classes=classes)
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget
     part = everything if everything <= budget // 2 else budget // 4
@@ -168,7 +168,7 @@ def audit_through(
     mark = evaluator.mark()
     with suppress(OutOfTime):
         with counted(spent, "group values", evaluator):
-            gsv = value(by_groups(door, partition), budget=part, seed=seed)
+            gsv = value(by_groups(access, partition), budget=part, seed=seed)
         frame = pd.DataFrame(
             {
                 "group": [str(name) for name in valuation.names],
@@ -179,7 +179,7 @@ def audit_through(
         )
         with counted(spent, "shell companies", evaluator):
             shells = measure_shells(
-                door,
+                access,
                 partition,
                 parts=parts,
                 budget=budget - gsv.n_evaluations,
@@ -212,7 +212,7 @@ def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = No
 
 
 def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -> list[str]:
-    """Warn of neighbours in the ranking whose difference is smaller than its error."""
+    """Warn about neighbours in the ranking whose difference is smaller than its error."""
     if valuation.outputs is not None:
         return []
     [ranking] = rankings(valuation)

@@ -1,7 +1,7 @@
 """Copies: rows that several providers have, exactly or nearly, and what to do about them.
 
-The faithful value is proof against splitting, merging and renaming of fixed rows. It is not proof against
-copies: a copied row is a new row, and earns. So copies are detected, and left out or co-owned.
+The faithful value is proof against splitting, merging and renaming of fixed rows. It is not proof against copies: a
+copied row is a new row, and earns a share. So copies are detected, and left out or co-owned.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Copies:
         return self.n_copies - self.n_exact
 
     def units_hit(self, units: ArrayLike) -> tuple[int, int]:
-        """Return how many units are copies in all their rows, and how many in some of them."""
+        """Return how many units consist entirely of copies, and how many in part."""
         kept = pd.Series(self.kept).groupby(np.asarray(units)).agg(["any", "all"])
         return int((~kept["any"]).sum()), int((kept["any"] & ~kept["all"]).sum())
 
@@ -76,8 +76,8 @@ class Copies:
 
         `first`: the provider that registered it first, or comes first in the file. Copies that are recognised then
         earn exactly nothing.
-        `share`: all providers that have the row, in equal parts. For records that several have by right; a copier
-        gets a part, but no more for copying twice.
+        `share`: all providers that have the row, in equal parts. For records that several providers rightfully have;
+        a copier gets a part, but no more for copying twice.
 
         With `units`, one for each row, the players are those that keep a row, in the order of their first; a unit is
         shared as its kept rows are, on average.
@@ -109,10 +109,10 @@ def find_copies(
     [{'holder': 'b', 'of': 'a', 'exact': 1, 'near': 0}]
 
     `X` is an (n, p) array of numbers, `y` the targets. Near copies have the same class (or nearly the same number)
-    and features that differ by at most `tolerance` standard deviations, root mean square; with 0, only exact
-    copies are found. A missing number is like another missing one only. `registered` says when each row was
-    registered, in numbers that grow with time: the first of equal rows is that of the smallest (default: the first in
-    the file). Costs one sort and one search tree.
+    and features that differ by at most `tolerance` standard deviations, root mean square; with 0, only exact copies
+    are found. A missing number resembles only another missing one. `registered` says when each row was registered, in
+    numbers that grow with time: the first of equal rows is the one with the smallest (default: the first in the
+    file). Costs one sort and one search tree.
     """
     features = np.asarray(X, dtype=float)
     partition = Partition.of(groups, len(features))
@@ -222,7 +222,7 @@ def _table(partition: Partition, origin: Ints, kept: Masks, exact: Ints) -> pd.D
 
 
 def _notes(partition: Partition, exact: Ints) -> tuple[str, ...]:
-    """Note when equal rows are no evidence of copying, because providers repeat their own."""
+    """Note if equal rows are not evidence of copying, because providers repeat their own."""
     own = pd.DataFrame({"group": partition.codes, "row": exact}).duplicated().mean()
     if own < 0.05:
         return ()

@@ -1,8 +1,9 @@
 """Passages: documents that several providers have, exactly or nearly, and passages that documents share.
 
-Texts are compared without case, marks and white space, by their shingles: all runs of eight words. Every shingle is
-looked up in one index, from 20 million words on a fixed part of them chosen by a hash (as in FracMinHash). MinHash
-signatures of whole documents would be shorter, but are estimates, and do not see a passage in a longer document.
+Texts are compared ignoring case, punctuation and white space, by their shingles: all runs of eight words. Every
+shingle is looked up in one index; from 20 million words on, only a fixed fraction chosen by a hash (as in
+FracMinHash). MinHash signatures of whole documents would be shorter, but are estimates, and do not see a passage in a
+longer document.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def policy_gains(
     """
     values = valuation.player_values
     if values is None or values.ndim != 1:
-        raise ValueError("gains under a policy need the values of the players, for one output")
+        raise ValueError("gains under a policy need player values for one output")
 
     def paid(grouped: Valuation) -> tuple[Decimal, ...]:
         n_groups = grouped.partition.n_groups

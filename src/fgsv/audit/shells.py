@@ -15,8 +15,8 @@ from fgsv.coalitions import Coalitions, log_choose
 from fgsv.ledger import Ledger, Purpose
 from fgsv.partition import Partition
 from fgsv.running.calls import OutOfTime
-from fgsv.running.door import Door
-from fgsv.running.preparation import door_to, read_players
+from fgsv.running.game_access import GameAccess
+from fgsv.running.preparation import access_to, read_players
 from fgsv.running.views import by_groups
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import End, Failures, Reason, check_confidence, t_quantile
@@ -78,10 +78,10 @@ def shell_companies(
     """
     check_confidence(confidence)
     read, partition = read_players(game, groups)
-    door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
+    access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     with opened:
         found = measure_shells(
-            door,
+            access,
             partition,
             ways=ways,
             parts=parts,
@@ -97,7 +97,7 @@ def shell_companies(
 
 @dataclass(frozen=True)
 class Sample:
-    """How many groups the splits were measured of, among all that could split."""
+    """For how many groups splits were measured, of all that could split."""
 
     measured: int
     of: int
@@ -112,16 +112,16 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Shells:
-    """The measured gains of shell companies, and the groups that time did not allow."""
+    """The measured gains of shell companies, and the groups for which time ran out."""
 
     table: pd.DataFrame
     n_evaluations: int
     not_measured: tuple[str, ...] = ()
     """Groups whose splits there was no time for."""
     failures: Failures | None = None
-    """Evaluations that failed; None where none did."""
+    """Evaluations that failed; None if none did."""
     sample: Sample | None = None
-    """Which part of the groups was measured; None where all were."""
+    """The sample of groups that was measured; None if all were."""
 
     @classmethod
     def nothing(cls) -> Shells:
@@ -130,7 +130,7 @@ class Shells:
 
 
 def measure_shells(
-    door: Door,
+    access: GameAccess,
     partition: Partition,
     *,
     ways: Sequence[str] = WAYS,
@@ -141,24 +141,24 @@ def measure_shells(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Shells:
-    """Measure through an open door what `shell_companies` returns, group after group, within its deadline."""
+    """Measure with open access what `shell_companies` returns, group after group, within its deadline."""
     unknown = [way for way in ways if way not in WAYS]
     if unknown:
-        raise ValueError(f"unknown way {unknown[0]!r}: expected one of {', '.join(WAYS)}")
+        raise ValueError(f"unknown kind of split {unknown[0]!r}: expected one of {', '.join(WAYS)}")
     least = least_budget(partition, ways=ways, parts=parts, classes=classes)
     budget = max(2000, least) if budget is None else budget
     if budget < least:
         raise ValueError(f"splits of {partition.n_groups} groups need a budget of at least {least}")
     chosen = sample_groups(partition, (budget - 2) // _dearest(partition, ways, parts, classes), seed)
-    nobody, everybody = door.ends()[:, 0]
+    nobody, everybody = access.ends()[:, 0]
     total = everybody - nobody
     if not total > 0:
         raise ValueError(f"gains are parts of U(N) - U(0), which must be positive; it is {total:.6g}")
-    mark = door.evaluator.mark()
-    settings = {"method": "shell companies", "budget": budget, "seed": seed, "fingerprint": door.game.fingerprint}
-    with door.evaluator.recorded(settings, Purpose.AUDIT) as record:
+    mark = access.evaluator.mark()
+    settings = {"method": "shell companies", "budget": budget, "seed": seed, "fingerprint": access.game.fingerprint}
+    with access.evaluator.recorded(settings, Purpose.AUDIT) as record:
         found = _measured(
-            _Market(door, partition, np.random.default_rng([seed, 1])),
+            _Market(access, partition, np.random.default_rng([seed, 1])),
             chosen,
             ways=ways,
             parts=parts,
@@ -171,7 +171,7 @@ def measure_shells(
         record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
     n_divisible = int((partition.sizes > 1).sum())
     sample = Sample(len(chosen), n_divisible) if len(chosen) < n_divisible else None
-    return replace(found, failures=door.evaluator.failures_since(mark), sample=sample)
+    return replace(found, failures=access.evaluator.failures_since(mark), sample=sample)
 
 
 def sample_groups(partition: Partition, most: int, seed: int) -> Ints:
@@ -348,7 +348,7 @@ class _Gains:
 class _Market:
     """A game with its groups, and the random generator that draws sets."""
 
-    door: Door
+    access: GameAccess
     partition: Partition
     rng: np.random.Generator
 
@@ -438,7 +438,7 @@ class _Market:
 
     def utilities(self, partition: Partition, masks: Masks) -> Floats:
         """Return the first output of coalitions of groups."""
-        return by_groups(self.door, partition)(Coalitions.from_masks(masks))[:, 0]
+        return by_groups(self.access, partition)(Coalitions.from_masks(masks))[:, 0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,15 +22,15 @@ def _root() -> None:
 
 @app.command()
 def sou(
-    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")],
+    out: Annotated[Path, typer.Option(help="Folder for tables and figures")],
     n: Annotated[
-        list[str] | None, typer.Option(help="Numbers of players; several allowed.", metavar="NUMBERS")
+        list[str] | None, typer.Option(help="Numbers of players; several allowed", metavar="NUMBERS")
     ] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,  # the rest of --n 64 128 256
-    budget: Annotated[int, typer.Option(help="Evaluations in total, for all groups.")] = 20_000,
-    repeats: Annotated[int, typer.Option(help="Runs of each method on each game.")] = 30,
-    seed: Annotated[int, typer.Option(help="Seed of the games.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Number of workers.")] = 2,
+    budget: Annotated[int, typer.Option(help="Evaluations in total, for all groups")] = 20_000,
+    repeats: Annotated[int, typer.Option(help="Runs of each method on each game")] = 30,
+    seed: Annotated[int, typer.Option(help="Seed of the games")] = 0,
+    jobs: Annotated[int, typer.Option(help="Number of workers")] = 2,
     as_json: option.Json = False,
 ) -> None:
     """Compare nine methods on the sum-of-unanimity game: the paper's Figures 2 and 5.

@@ -57,8 +57,8 @@ WIDE = 160
 LEAST_NAME = 6
 """Cells to which names may be narrowed before a table is wider than the terminal."""
 NEGATIVE = (
-    "a negative value: averaged over all selections of the data, these rows lowered the score. What the model scores "
-    "without them is another question, which the column `score without` answers"
+    "a negative value means that, averaged over all selections of the data, these rows lowered the score. The column "
+    "`score without` answers another question: how the model scores without them"
 )
 EXIT_REFUSED = 3
 """Exit code of a command whose payout was refused; everything else was done."""
@@ -141,7 +141,7 @@ def show_result(result: Result) -> None:
     if valuation.about_shares is not None:
         say(f"warning: {valuation.about_shares}")
     say_all(f"warning: {warning}" for warning in result.warnings)
-    known = f" and {valuation.n_known:,} known before" if valuation.n_known else ""
+    known = f" and {valuation.n_known:,} known from earlier runs" if valuation.n_known else ""
     say(f"{valuation.n_evaluations:,} evaluations{known}; {valuation.end}")
     if valuation.learned is not None:
         say(str(valuation.learned))
@@ -154,7 +154,7 @@ def show_result(result: Result) -> None:
 
 
 def code_of_payout(unpaid: PayoutRefused | None, *, quiet: bool = False) -> int:
-    """Return the exit code of a requested payout: 3 if it was refused, which is said unless JSON does."""
+    """Return the exit code of a requested payout: 3 if it was refused; print why, unless JSON says it."""
     if unpaid is None:
         return 0
     if not quiet:
@@ -172,7 +172,7 @@ def show_errors(result: Result) -> None:
     """Print the half-widths of each share by cause: the run, training seeds, and the choice of test rows."""
     frame, tested = result.errors_of_shares(), result.test_error
     if tested is not None and not tested.rows:
-        say("test error: there are no shares, so their dependence on the test rows is not known")
+        say("test error: not known, because there are no shares")
     if frame is None:
         return
     causes = {"monte_carlo": "the run", "training_seeds": "training seeds", "test_rows": "the choice of test rows"}
@@ -245,7 +245,7 @@ class Bar:
         self._bar.update(self._task, description=words, completed=done, total=expected or done)
 
     def audit_begins(self, n_evaluations: int, seconds: float) -> None:
-        """Print what the audit will cost, and begin the bar anew."""
+        """Print what the audit will cost, and restart the bar."""
         if not self._quiet:
             self._print(f"audit: at most {n_evaluations:,} more evaluations, about {duration(seconds)}")
         self._bar.reset(self._task, description="audit", total=n_evaluations)
@@ -261,7 +261,7 @@ class Bar:
 def describe(plan: Plan | None, limits: Limits) -> str:
     """Describe in one line what a run will cost and how precise it will be."""
     if plan is None:
-        return "plan: U(N) - U(0) is not positive, so there are no shares; another --metric may tell more"
+        return "plan: U(N) - U(0) is not positive, so there are no shares; try another --metric"
     target = plan.expected(limits) or DEFAULT_BUDGET
     new = "new " if plan.n_known else ""
     return (

@@ -1,4 +1,4 @@
-"""The command `fgsv example`: complete valuations that need no data of yours."""
+"""The command `fgsv example`: complete valuations that need no data from you."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
 from fgsv.environment import writable_folder
 
-app = typer.Typer(help="Run a complete valuation that needs no data of yours.", no_args_is_help=True)
+app = typer.Typer(help="Run a complete valuation that needs no data from you.", no_args_is_help=True)
 
 
 @app.callback()

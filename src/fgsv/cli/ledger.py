@@ -15,20 +15,20 @@ from fgsv.cli.opening import opens_data
 
 app = typer.Typer(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
-LedgerFile = Annotated[Path, typer.Argument(help="Ledger file.", show_default=False)]
+LedgerFile = Annotated[Path, typer.Argument(help="Ledger file", show_default=False)]
 GameName = Annotated[
-    str | None, typer.Option(help="Game as package.module:object or file.py:object, to re-evaluate a sample.")
+    str | None, typer.Option(help="Game as package.module:object or file.py:object, to re-evaluate a sample")
 ]
-Sample = Annotated[int, typer.Option(help="Number of batches to re-evaluate, drawn at random.", min=1)]
-Tolerance = Annotated[float, typer.Option(help="Largest allowed difference from a recorded value.", min=0)]
+Sample = Annotated[int, typer.Option(help="Number of batches to re-evaluate, drawn at random", min=1)]
+Tolerance = Annotated[float, typer.Option(help="Largest allowed difference from a recorded value", min=0)]
 Seed = Annotated[
-    int | None, typer.Option(help="Random seed, to repeat a sample (default: the system's entropy).", min=0)
+    int | None, typer.Option(help="Random seed, to repeat a sample (default: the system's entropy)", min=0)
 ]
 
 
 @app.command()
 def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
-    """Show what a ledger contains: games, evaluations, and the runs that made them.
+    """Show the contents of a ledger: games, evaluations, and the runs that made them.
 
     Example: fgsv ledger show run.db
     """
@@ -51,7 +51,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
         console.show(games)
         for fingerprint, frame in frames.items():
             words = ", ".join(f"{name} {part}" for name, part in _parts(frame).items())
-            echo(f"frame of {fingerprint}: {words or 'not stated, so it serves these players alone'}")
+            echo(f"frame of {fingerprint}: {words or 'not stated, so it can only be reused for these players'}")
     else:
         echo("no games")
     for run in runs:
@@ -96,17 +96,19 @@ def verify_ledger(
     words.append(f"{found.n_evaluated} batches re-evaluated: same")
     if found.n_evaluated < n_batches:
         missed = odds_of_missing(found.n_evaluated)
-        words.append(f"had 5% of the batches been forged, this sample would miss it with {missed:.1%}")
+        words.append(
+            f"if 5% of the batches had been forged, this sample would have missed it with probability {missed:.1%}"
+        )
     report_differences(words, found, as_json)
 
 
 @app.command()
 def merge(
-    into: Annotated[Path, typer.Argument(help="Ledger to add to; created if it does not exist.")],
-    sources: Annotated[list[Path], typer.Argument(help="Ledgers to add.")],
+    into: Annotated[Path, typer.Argument(help="Ledger to add to; created if it does not exist")],
+    sources: Annotated[list[Path], typer.Argument(help="Ledgers to add")],
     trust_old: Annotated[
         bool,
-        typer.Option("--trust-old", help="Evaluations of 0.1.0 count for new runs: the code has not changed."),
+        typer.Option("--trust-old", help="Let new runs use evaluations of 0.1.0: the code has not changed"),
     ] = False,
     as_json: option.Json = False,
 ) -> None:
@@ -124,14 +126,14 @@ def merge(
     if merged.different:
         echo(
             f"warning: {merged.different} batches have different values in {into}, by up to "
-            f"{merged.largest_difference:.3g}: its own were kept"
+            f"{merged.largest_difference:.3g}: the existing ones were kept"
         )
 
 
 @app.command()
 def export(
     ledger: LedgerFile,
-    out: Annotated[Path, typer.Argument(help="File to write, .csv or .parquet.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="File to write, .csv or .parquet", show_default=False)],
     as_json: option.Json = False,
 ) -> None:
     """Write every evaluation as a line of a CSV or Parquet file.
@@ -156,7 +158,7 @@ def _parts(frame: Any) -> dict[str, str]:
 @app.command()
 @opens_data
 def applies(table: Any, start: option.Start = None, as_json: option.Json = False) -> None:
-    """Say how much of earlier ledgers applies to a table: who is there as before, and what is known about them.
+    """Show how much of earlier ledgers applies to a table: which players are still there, and what is known.
 
     Example: fgsv ledger applies april.csv --group provider --target y --start march.db
     """
@@ -179,33 +181,34 @@ def forget(
     ledger: LedgerFile,
     player: Annotated[
         list[str] | None,
-        typer.Option(help="Id of a withdrawn player, or its digest (32 hexadecimal digits); repeatable."),
+        typer.Option(help="Id of a withdrawn player, or its digest (32 hexadecimal digits); repeatable"),
     ] = None,
     provider: Annotated[
         list[str] | None,
-        typer.Option(help="Name of a provider whose players are withdrawn, all of them; repeatable."),
+        typer.Option(help="Name of a provider all of whose players are withdrawn; repeatable"),
     ] = None,
     keep: Annotated[
         Path | None,
-        typer.Option(help="A ledger: forget all players but those of its last run.", show_default=False),
+        typer.Option(help="A ledger: forget all players except those of its last run", show_default=False),
     ] = None,
     rows: Annotated[
         Path | None,
-        typer.Option(help="A table of withdrawn rows: forget the players that hold any of them.", show_default=False),
+        typer.Option(help="A table of withdrawn rows: forget the players that hold any of them", show_default=False),
     ] = None,
     result: Annotated[
-        Path | None, typer.Option(help="With --rows: the valuation.json of a run.", show_default=False)
+        Path | None, typer.Option(help="With --rows: the valuation.json of a run", show_default=False)
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(help="With --rows: the table of that run; repeatable.", show_default=False),
+        typer.Option(help="With --rows: the table of that run; repeatable", show_default=False),
     ] = None,
     test: Annotated[
-        Path | None, typer.Option(help="With --rows: its file of test rows, where there was one.", show_default=False)
+        Path | None,
+        typer.Option(help="With --rows: the run's file of test rows, if there was one", show_default=False),
     ] = None,
     as_json: option.Json = False,
 ) -> None:
-    """Erase the evaluations that used withdrawn players, and what identifies these players.
+    """Erase the evaluations that used withdrawn players, and the data that identifies these players.
 
     If only some rows were withdrawn, give them with --rows. Or value the table without them (--start), and keep the
     new ledger's players.

@@ -12,8 +12,8 @@ from fgsv.cli import parsers
 Files = Annotated[
     list[Path],
     typer.Argument(
-        help="CSV, TSV, JSON lines, Excel or Parquet file, also gzipped or zipped; several, or - for stdin. Or "
-        "a folder of texts with a folder for each provider",
+        help="CSV, TSV, JSON lines, Excel or Parquet file or files, also gzipped or zipped; - for stdin. Or a folder "
+        "of texts with one subfolder per provider",
         show_default=False,
     ),
 ]
@@ -26,16 +26,16 @@ Group = Annotated[
 Target = Annotated[str | None, typer.Option(help="Column to predict")]
 Text = Annotated[
     str | None,
-    typer.Option(help="Column of texts: documents in place of rows, for a language model in place of --target"),
+    typer.Option(help="Column of texts: value documents with a language model (instead of --target)"),
 ]
 OutputBy = Annotated[
-    str | None, typer.Option(help="With --text: column of the test texts' domains, each of which is an output")
+    str | None, typer.Option(help="With --text: column with the domains of the test texts; each domain is an output")
 ]
-Prompt = Annotated[str | None, typer.Option(help="With --text: column of what precedes a test text")]
+Prompt = Annotated[str | None, typer.Option(help="With --text: column with the prompt that precedes each test text")]
 Training = Annotated[
     list[str] | None,
     typer.Option(
-        help="With --text: settings of the model, such as steps=100,rank=16, or order=2 of the n-gram model",
+        help="With --text: settings of the model, such as steps=100,rank=16, or order=2 for the n-gram model",
         metavar="NAME=VALUE",
     ),
 ]
@@ -44,8 +44,8 @@ Regroup = Annotated[
 ]
 Unit = Annotated[str | None, typer.Option(help="Column that combines rows into one player, such as a patient")]
 Test = Annotated[Path | None, typer.Option(help="File of test rows")]
-TestFraction = Annotated[float, typer.Option(help="Fraction of rows held out for testing, about")]
-SplitSeed = Annotated[int, typer.Option(help="Another number holds out other test rows", min=0)]
+TestFraction = Annotated[float, typer.Option(help="Approximate fraction of rows held out for testing")]
+SplitSeed = Annotated[int, typer.Option(help="Change this number to hold out other test rows", min=0)]
 TestBy = Annotated[str | None, typer.Option(help="Column that says train or test")]
 TestError = Annotated[
     bool, typer.Option("--test-error", help="Report how much the shares depend on the choice of test rows")
@@ -60,20 +60,22 @@ Model = Annotated[
 Metric = Annotated[
     list[str] | None,
     typer.Option(
-        help="scikit-learn scorer; several separated by commas (default: by the target)", show_default=False
+        help="scikit-learn scorer; several separated by commas (default: depends on the target)", show_default=False
     ),
 ]
 AlsoMetric = Annotated[
     list[str] | None,
-    typer.Option(help="Further scores of the same trainings, which nothing is paid by: see fgsv sensitivity"),
+    typer.Option(help="Further scores of the same trainings, for fgsv sensitivity; payments do not depend on them"),
 ]
 AlsoSlice = Annotated[
     list[str] | None,
-    typer.Option(help="Column of the test rows: the score is also taken on the rows with each of its values"),
+    typer.Option(help="Column of the test rows: also score the rows with each of its values separately"),
 ]
 Empty = Annotated[
     list[str] | None,
-    typer.Option(help="Score of no data, one for each metric (default: the best constant)", metavar="NUMBERS"),
+    typer.Option(
+        help="Score of no data, one for each metric (default: that of the best constant)", metavar="NUMBERS"
+    ),
 ]
 TaskName = Annotated[
     Literal["classification", "regression"] | None, typer.Option(help="Default: inferred from the target")
@@ -81,23 +83,23 @@ TaskName = Annotated[
 Ignore = Annotated[
     list[str] | None,
     typer.Option(
-        help="Columns that are not features, separated by commas; of a folder of texts, files, such as '*.png'"
+        help="Columns that are not features, separated by commas; in a folder of texts, files such as '*.png'"
     ),
 ]
 GroupMissing = Annotated[str | None, typer.Option(help="Provider name for rows without one")]
 TargetMissing = Annotated[
     str | None,
-    typer.Option(help="Rows without a target or text: drop leaves them out, another word makes them a class"),
+    typer.Option(help="Rows without a target or text: drop leaves them out, any other word makes them a class"),
 ]
 SharedUnits = Annotated[
     Literal["co-own", "split"] | None,
-    typer.Option(help="A unit with rows of several providers: one player that they own by rows, or a player of each"),
+    typer.Option(help="A unit with rows of several providers: one player owned in proportion to rows, or one each"),
 ]
 TrainingSeeds = Annotated[
     Literal["fixed", "fresh"],
     typer.Option(
-        help="One seed for all trainings, or a fresh one for each coalition: shares are then those of the expected "
-        "score, and their intervals include the error of training seeds (32 to 128 more evaluations)"
+        help="One seed for all trainings, or a fresh one for each coalition. With fresh, shares refer to the "
+        "expected score, and intervals include the error of training seeds (32 to 128 more evaluations)"
     ),
 ]
 Refit = Annotated[
@@ -113,8 +115,8 @@ Reference = Annotated[
 Registered = Annotated[
     str | None,
     typer.Option(
-        help="Column that says when each row was registered, in numbers or dates such as 2025-03-31: the audit then "
-        "knows which of two equal rows came first (default: the order of the file)",
+        help="Column with the registration time of each row, a number or a date such as 2025-03-31, by which the "
+        "audit decides which of two equal rows came first (default: the order of the file)",
         show_default=False,
     ),
 ]
@@ -126,7 +128,9 @@ Precision = Annotated[
 MaxTime = Annotated[
     Any,
     typer.Option(
-        help="Time limit: 90s, 10m or 2h; half of it for the audit", parser=parsers.duration, metavar="DURATION"
+        help="Time limit, such as 90s, 10m or 2h; an audit gets half of it",
+        parser=parsers.duration,
+        metavar="DURATION",
     ),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence level of all intervals", callback=parsers.a_confidence)]
@@ -136,7 +140,7 @@ Ledger = Annotated[Path | None, typer.Option(help="File that records every evalu
 OnError = Annotated[
     Any,
     typer.Option(
-        help="raise, the number that a failed evaluation counts as, or empty: as much as no data",
+        help="raise, or the number that a failed evaluation counts as, or empty: count it like no data",
         parser=parsers.on_error,
         metavar="TEXT",
     ),
@@ -152,7 +156,7 @@ Currency = Annotated[str, typer.Option(help="Three-letter currency code")]
 SameCurrency = Annotated[
     str | None,
     typer.Option(
-        help="Three-letter currency code (default: that of the saved payout; EUR if it has none)", show_default=False
+        help="Three-letter currency code (default: the saved payout's, or EUR if there is none)", show_default=False
     ),
 ]
 Clip = Annotated[
@@ -174,8 +178,8 @@ Audit = Annotated[bool, typer.Option("--audit", help="Audit the valuation; `fgsv
 AuditBudget = Annotated[
     int | None,
     typer.Option(
-        help="Evaluations for the audit (default: 4,000, or what it needs, plus one more valuation if copies are "
-        "found, two with --registered)",
+        help="Evaluations for the audit (default: 4,000, or more if it needs them, plus another valuation if copies "
+        "are found, two with --registered)",
         show_default=False,
     ),
 ]
@@ -194,33 +198,34 @@ AggregateOnly = Annotated[
 Out = Annotated[Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html")]
 Before = Annotated[
     Path | None,
-    typer.Option(help="valuation.json of the period before, shown beside this one in the report", show_default=False),
+    typer.Option(help="valuation.json of the previous period, for comparison in the report", show_default=False),
 ]
 Start = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Ledger of an earlier run: what it knows about players still present is not evaluated again; repeatable",
+        help="Ledger of an earlier run, whose evaluations of players still present are reused; repeatable",
         show_default=False,
     ),
 ]
 SealFile = Annotated[
-    Path | None, typer.Option("--seal", help="Seal of this run (fgsv seal), from which it draws its seed")
+    Path | None, typer.Option("--seal", help="Seal of this run (from fgsv seal), which determines its seed")
 ]
-Public = Annotated[str | None, typer.Option(help="With --seal: the value that became public after it")]
+Public = Annotated[str | None, typer.Option(help="With --seal: the value that became public after sealing")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation")]
 ForceFile = Annotated[bool, typer.Option("--force", help="Replace an existing file")]
-# those of the experiments that train many adapters
-Results = Annotated[Path, typer.Option(help="Folder to write to; an interrupted run resumes from it.")]
-Device = Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU if available.")]
-Floating = Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU.")]
-Small = Annotated[bool, typer.Option("--small", help="Small version for a CPU: two or three minutes.")]
+# for the experiments that train many adapters
+Results = Annotated[Path, typer.Option(help="Folder to write to; an interrupted run resumes from it")]
+Device = Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU if available")]
+Floating = Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU")]
+Small = Annotated[bool, typer.Option("--small", help="Small version for a CPU: two or three minutes")]
 Adapters = Annotated[
-    int | None, typer.Option(min=1, help="Adapters trained at once (default: as many as fit in GPU memory).")
+    int | None, typer.Option(min=1, help="Adapters trained at once (default: as many as fit in GPU memory)")
 ]
 LastRound = Annotated[
-    float | None, typer.Option(min=0, help="Do not start a round of evaluations that would end after this.")
+    float | None,
+    typer.Option(min=0, help="Do not start a round of evaluations that would end after this many seconds"),
 ]
-SeedOfModel = Annotated[int, typer.Option(min=0, help="Random seed of the model and the sample.")]
+SeedOfModel = Annotated[int, typer.Option(min=0, help="Random seed of the model and the sample")]
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines")]
-Saved = Annotated[Path, typer.Argument(help="A valuation.json, or its folder", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
+Saved = Annotated[Path, typer.Argument(help="A valuation.json or its folder", show_default=False)]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Run an experiment of the paper and write its table, figure and record.")
 
-Out = Annotated[Path, typer.Option(help="Folder to write to; created if it does not exist.")]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed of the sample.")]
-Budget = Annotated[int, typer.Option(min=1, help="Evaluations in each run of FGSV.")]
+Out = Annotated[Path, typer.Option(help="Folder to write to; created if it does not exist")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the sample")]
+Budget = Annotated[int, typer.Option(min=1, help="Evaluations in each run of FGSV")]
 
 
 @app.command()
@@ -39,8 +39,8 @@ def diabetes(
     out: Out,
     seed: Seed = 0,
     budget: Budget = 20_000,
-    replications: Annotated[int, typer.Option(min=2, help="Runs of FGSV.")] = 30,
-    workers: Annotated[int, typer.Option(min=1, help="Number of workers; the results do not depend on it.")] = 2,
+    replications: Annotated[int, typer.Option(min=2, help="Runs of FGSV")] = 30,
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers; the results do not depend on it")] = 2,
     as_json: option.Json = False,
 ) -> None:
     """Value patients by sex, age and BMI under seven groupings (Figure 4): a few minutes.
@@ -59,15 +59,15 @@ def diabetes(
 def copyright(  # shadows the builtin, because typer names the command after it
     out: option.Results,
     published: Annotated[
-        Path | None, typer.Option(help="Compute the shares from the authors' published utilities (.npz).")
+        Path | None, typer.Option(help="Compute the shares from the authors' published utilities (.npz)")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Stable Diffusion checkpoint, folder or name (default: train a small model)."),
+        typer.Option(help="Stable Diffusion checkpoint, folder or name (default: train a small model)"),
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder of FlickrLogos-27 (default: draw logos).")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of FlickrLogos-27 (default: draw logos)")] = None,
     annotation: Annotated[
-        Path | None, typer.Option(help="Annotation file of FlickrLogos-27, if it is not in that folder.")
+        Path | None, typer.Option(help="Annotation file of FlickrLogos-27, if it is not in that folder")
     ] = None,
     device: option.Device = "auto",
     precision: option.Floating = "auto",
@@ -82,7 +82,7 @@ def copyright(  # shadows the builtin, because typer names the command after it
     Example: fgsv reproduce copyright --out results --small
     """
     if published is not None and any((small, model, images, annotation, adapters, max_seconds)):
-        raise ValueError("--published computes shares from a file: only --out and --json go with it")
+        raise ValueError("--published computes shares from a file: use it with --out and --json only")
     with prose_aside(as_json):
         if published is not None:
             from fgsv.experiments.copyright.published import run_published

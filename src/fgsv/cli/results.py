@@ -34,7 +34,8 @@ def report(
 ) -> None:
     """Write the report of a saved result, one HTML file that opens offline; with --payout, split money in it.
 
-    The payout of the page replaces the saved one; the saved result is not changed. Exit code 3 if it is refused.
+    The payout of the page replaces the saved one; the saved result is not changed. The exit code is 3 if the payout
+    is refused.
 
     Example: fgsv report result/valuation.json --payout 100000 --aggregate-only --out for-everybody.html
     """
@@ -65,13 +66,13 @@ def report(
 
 def compare(
     first: option.Saved,
-    second: Annotated[Path, typer.Argument(help="Another valuation.json, or its folder", show_default=False)],
+    second: Annotated[Path, typer.Argument(help="Another valuation.json or its folder", show_default=False)],
     confidence: option.Confidence = 0.95,
     as_json: option.Json = False,
 ) -> None:
     """Compare two saved results: what moved, what is noise, who joined or left, and how payments change.
 
-    If the first has a payout, the settlement says what to pay, or take back, to correct it.
+    If the first has a payout, the settlement says how much to pay or take back to correct it.
 
     Example: fgsv compare march/valuation.json april/valuation.json
     """
@@ -87,7 +88,7 @@ def compare(
     console.show(found.frame.assign(clear=moved), f"{second} against {first}", headers)
     if found.settlement is not None:
         settled = found.settlement
-        words = f"to correct the first payment, in {settled.currency}; due is {found.settled_as}"
+        words = f"corrections of the first payment, in {settled.currency}; due is {found.settled_as}"
         console.show(settled.to_frame(), words)
         console.say(f"the corrections add up to {settled.total:,} {settled.currency}")
     console.say_all(found.facts)
@@ -107,9 +108,9 @@ def payout(
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
-    """Split an amount of money by a saved valuation; the parts add up to it exactly.
+    """Split an amount of money by a saved valuation; the payments add up to it exactly.
 
-    Exit code 3 if the payout is refused: see --pay-anyway.
+    The exit code is 3 if the payout is refused: see --pay-anyway.
 
     Example: fgsv payout result/valuation.json --amount 100000 --currency EUR --out payments.csv
     """
@@ -147,15 +148,17 @@ def sensitivity(
     saved: option.Saved,
     others: Annotated[
         list[Path] | None,
-        typer.Argument(help="More of them, such as runs of other models, named by their folders", show_default=False),
+        typer.Argument(
+            help="Further results, such as runs with other models, labelled by folder", show_default=False
+        ),
     ] = None,
     confidence: option.Confidence = 0.95,
     as_json: option.Json = False,
 ) -> None:
     """Show how shares depend on the question: other scores, slices and test rows, and how much of that is error.
 
-    Other scores and slices are those that the run declared (--also-metric, --also-slice); test rows are resampled if
-    it had --test-error.
+    The run declares other scores and slices beforehand (--also-metric, --also-slice). Test rows are resampled if the
+    run had --test-error.
 
     Example: fgsv sensitivity result/valuation.json with-knn/valuation.json
     """
@@ -183,14 +186,14 @@ def verify(
             help="The table that was valued: also evaluate a sample of the ledger again", show_default=False
         ),
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="The file of test rows, where there was one")] = None,
+    test: Annotated[Path | None, typer.Option(help="The file of test rows, if there was one")] = None,
     sample: Annotated[int, typer.Option(help="With --data: batches to evaluate again, drawn at random", min=1)] = 60,
     tolerance: Annotated[float, typer.Option(help="With --data: largest allowed difference of a value", min=0)] = 0.0,
     as_json: option.Json = False,
 ) -> None:
     """Recompute a result from its ledger, without data or model, and check that it is the same.
 
-    With --data, also open the table as it was opened then and evaluate a sample of the recorded batches again.
+    With --data, also open the table as the run did and evaluate a sample of the recorded batches again.
 
     Example: fgsv verify valuation.json --ledger run.db --data train.csv
     """
@@ -201,7 +204,7 @@ def verify(
     same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
     words = [same, *found.notes]
     if found.on_trust:
-        words.append(f"taken on trust, because the ledger does not record it: {', '.join(found.on_trust)}")
+        words.append(f"taken on trust, because the ledger has no record of it: {', '.join(found.on_trust)}")
     if data:
         given = data[0] if len(data) == 1 else data
         again = verify_data(result, ledger, given, test=test, sample=sample, tolerance=tolerance)

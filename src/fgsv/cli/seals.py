@@ -46,7 +46,7 @@ def seal(
 ) -> None:
     """Fix a run before it is made: write its seal, which you keep, and print the commitment, which you publish.
 
-    The run itself is fgsv value with the same options and --seal, --public and --ledger.
+    To make the run, call fgsv value with the same options and --seal, --public and --ledger.
 
     Example: fgsv seal train.csv --group provider --target y --budget 20000 --out seal.json
     """
@@ -72,14 +72,14 @@ def seal(
     echo(f"commitment: {made.commitment}")
     echo(f"publish this line before the public value is known, and keep {out} to yourself")
     if public_from is None:
-        echo("warning: --public-from is not given: agree in writing on which public value, and how it is written")
+        echo("warning: without --public-from, agree in writing on which public value is used and how it is written")
 
 
 def challenge(
     valuation: option.Saved,
     ledger: Annotated[Path, typer.Option(help="Ledger of the run", show_default=False)],
     random: Annotated[
-        str, typer.Option(help="Random string of the verifier, who has the result", show_default=False)
+        str, typer.Option(help="Random string from the verifier, who already has the result", show_default=False)
     ],
     out: ProofFile,
     records: Annotated[int, typer.Option(help="Records to pick, besides U(0) and U(N)", min=1)] = 300,
@@ -89,7 +89,7 @@ def challenge(
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
-    """Answer a verifier who challenges a sealed result: a proof with the records that their random string picks.
+    """Answer a verifier's challenge of a sealed result: a proof with the records that their random string picks.
 
     Example: fgsv challenge valuation.json --ledger run.db --records 300 --random "4 2 6 1 1 5" --out proof.json
     """
@@ -126,7 +126,7 @@ def check(
 ) -> None:
     """Check a proof: the seal, the seed, the tree, the shares, and with the data the picked records.
 
-    Exit code 0 if all is the same, 1 if something differs, 2 if that cannot be told.
+    The exit code is 0 if everything matches, 1 if something differs, and 2 if the command cannot tell.
 
     Example: fgsv check proof.json valuation.json train.csv --commitment 899662b8... --random "4 2 6" --records 300
     """
@@ -156,7 +156,7 @@ def check(
 
 @contextmanager
 def _cannot_tell() -> Iterator[None]:
-    """Give a failure, of the model or of memory, the exit code 2: it is no difference."""
+    """Give a failure of the model or of memory the exit code 2: it is not a difference."""
     try:
         yield
     except RuntimeError as error:

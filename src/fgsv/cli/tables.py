@@ -51,7 +51,7 @@ def value(
 ) -> None:
     """Value the providers of a table or of texts and, with --payout, split money among them.
 
-    Exit code 3 if the valuation was made but its payout refused: see --pay-anyway.
+    The exit code is 3 if the valuation was made but its payout was refused: see --pay-anyway.
 
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
     """
@@ -63,7 +63,7 @@ def value(
 
     limits = Limits(budget, precision, max_time)
     if seal is not None and str(context.get_parameter_source("seed")) != "ParameterSource.DEFAULT":
-        raise typer.BadParameter("--seed cannot be used with --seal, which gives the seed")
+        raise typer.BadParameter("--seed cannot be used with --seal, which determines the seed")
     if not as_json:
         console.say_all(table.notes)
     with results_only(), console.watching(limits, quiet=as_json) as watcher:
@@ -121,7 +121,7 @@ def plan(
     start: option.Start = None,
     as_json: option.Json = False,
 ) -> None:
-    """Run a small pilot and predict what precision costs: half-widths and minutes for several budgets.
+    """Run a small pilot and predict the cost of precision: half-widths and minutes for several budgets.
 
     With --budget, --precision or --max-time, also predict the cost and precision of a run with these limits.
 
@@ -147,6 +147,6 @@ def plan(
         return
     console.say_all([*table.notes, *([found.start] if found.start else [])])
     console.say_all(f"warning: {warning}" for warning in table.warnings)
-    console.show(found.to_frame(), f"what precision costs, at {confidence:.0%} confidence")
+    console.show(found.to_frame(), f"the cost of precision, at {confidence:.0%} confidence")
     if evaluations is not None:
         console.say(console.describe(found, limits))

@@ -57,7 +57,7 @@ def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable
             return replace(method, **options)
         if options:
             raise TypeError(
-                f"options {sorted(options)} are only for a method given by name: set them on the method object"
+                f"options {sorted(options)} only apply to a method given by name: set them on the method object"
             )
         return method
     if method == Enumeration.name and not options:

@@ -102,7 +102,7 @@ class SampleThenEnumerate:
     most_repeated: int = 0
     """Limit on the evaluations of coalitions that were known."""
     anew: bool = False
-    """Whether what was sampled is evaluated again, as 0.1.0 did."""
+    """Whether sampled coalitions are evaluated again, as in 0.1.0."""
 
     name: ClassVar[str] = "sample then enumerate"
 

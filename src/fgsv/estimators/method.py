@@ -40,14 +40,14 @@ class Problem:
     other_game: Callable[[Any], Evaluate] = _no_other_game
     """How to evaluate another game of the same players, such as a proxy."""
     known: Known | None = None
-    """Evaluations known before the run. A method may ignore them: those that it draws are then answered from here.
+    """Evaluations known before the run. A method may ignore them; those that it draws are still looked up here.
 
     The estimator of a method that uses them says how many, as `n_known`.
     """
 
 
 class OtherLaw(ValueError):
-    """A recorded law is not the one that the recorded utilities lead to."""
+    """A recorded law does not follow from the recorded utilities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +57,16 @@ class Draws:
     coalitions: Coalitions
     plan: Any = None
     law: Mapping[str, Any] | None = None
-    """The law of this and the next rounds, where it is a new one; JSON can hold it, and a ledger records it."""
+    """The law of this and the next rounds, if it is new, in a form that JSON can hold; a ledger records it."""
     follow: Callable[[Mapping[str, Any], np.random.Generator], Draws] | None = None
-    """Draw the round again, by a law that was recorded; raise `OtherLaw` if it is more than rounding that differs."""
+    """Draw the round again by a recorded law; raise `OtherLaw` if the two differ by more than rounding."""
     order: Ints | None = None
-    """The order in which a budget that ends within the round takes its draws; None where it takes all or none."""
+    """The order in which draws are taken if the budget ends within the round; None to take all or none."""
     instead: Draws | None = None
-    """What to draw where the budget has no room for the whole round."""
+    """What to draw if the budget is too small for the whole round."""
 
     def within(self, left: int) -> Draws:
-        """Return the draws, or what takes their place where so few evaluations are left."""
+        """Return the draws, or their replacement if only this many evaluations are left."""
         if left <= 0 or left >= len(self.coalitions):
             return self
         if self.order is not None:

@@ -1,4 +1,4 @@
-"""Units: a method never sees how small or large utilities are."""
+"""Units: very small or large utilities are scaled before a method sees them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class InUnits:
             self._unknown &= ~values.any(axis=0)
 
     def influence(self, partition: Partition) -> Floats | None:
-        """Return (m, K): how much each draw moves each group's value; None if the method does not tell."""
+        """Return (m, K): how much each draw moves each group's value; None if the method does not say."""
         found = getattr(self._estimator, "influence", None)
         return None if found is None else found(partition)
 

@@ -1,4 +1,4 @@
-"""Known evaluations: what earlier ledgers know about a game, even if players have joined or left since."""
+"""Known evaluations: those in earlier ledgers that apply to a game, even if players have joined or left since."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _NOT_DRAWN_BY = (*_LIMITS, "version", "needs", "timeout", "on_error", "proxy")
 
 
 def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection[bytes] | None = None) -> Known:
-    """Return what ledgers know about a game: evaluations of its frame whose players are all in it.
+    """Return the evaluations in ledgers that apply to a game: those of its frame whose players are all in it.
 
-    Players are known again by their digests. Of several players with equal content, the first of the one game is the
-    first of the other, and so on. `keys` limits it to some batches.
+    Players are recognised by their digests. Of several players with equal content, the first of one game is the first
+    of the other, and so on. `keys` limits the search to some batches.
 
-    The result does not depend on the order of the ledgers. A coalition that a run drew, and that something else asked
-    for too, only has its value. Raises `WrongLedger` if nothing in a ledger can apply, and says why.
+    The result does not depend on the order of the ledgers. A coalition that a run drew, but that something else asked
+    for too, counts only as a value. Raises `WrongLedger`, with the reason, if nothing in a ledger can apply.
     """
     game = as_game(game)
     digests = game.player_digests()
     if digests is None and game.fingerprint is None:
         raise WrongLedger(
-            "this game does not say what its players are, so nothing that is known about them can be found: name "
+            "this game does not say what its players are, so earlier evaluations of them cannot be found: name "
             'them with fgsv.Game(fn, n_players, frame="ridge, test rows of 2024", players=[...])'
         )
     found = _Found(game, digests)
@@ -102,8 +102,8 @@ def _is_new(into: Ledger, game: int, batch: Batch, source: Ledger) -> bool:
     kind, _ = classify(batch.outcome, into.find(game, batch.coalitions, batch.replicate))
     if kind == "different":
         raise LedgerError(
-            f"{into.path} has other values than {source.path}, for the same coalitions: use a new ledger, and where "
-            "two ledgers to start from differ, only one of them"
+            f"{into.path} has different values from {source.path} for the same coalitions: use a new ledger, and if "
+            "two ledgers to start from differ, use only one of them"
         )
     return kind == "added"
 
@@ -190,7 +190,7 @@ def _numbered(digests: bytes) -> Iterator[tuple[bytes, int]]:
 
 @dataclass
 class _Drawn:
-    """A run, or several that are one: killed and resumed, or repeated with a larger budget."""
+    """A run, or several that count as one: killed and resumed, or repeated with a larger budget."""
 
     settings: dict[str, Any]
     laws: dict[int, dict[str, Any]]
@@ -210,7 +210,7 @@ class _Evaluations(NamedTuple):
     packed: NDArray[np.uint8]
     values: Floats
     run: Ints
-    """The number of a run; less than -1 while it is not certain that the run drew them."""
+    """The number of a run; below -1 as long as it is uncertain whether the run drew them."""
     place: Ints
 
 
@@ -306,10 +306,10 @@ class _Found:
         drawn: Mapping[int, str | None],
         keys: Collection[bytes] | None,
     ) -> None:
-        """Take in the evaluations of a game. A draw counts as one while its place among those of its run is certain.
+        """Take in the evaluations of a game. A draw counts as one as long as its place among the draws is certain.
 
-        It is not certain where evaluations that another run had asked for may have been found in the ledger. Then
-        the number of evaluations that the run ended with decides, unless coalitions are found one by one.
+        It is uncertain if the run may have found evaluations of another run in the ledger. Then the number of
+        evaluations that the run ended with decides, unless coalitions are found one by one.
         """
         numbers = {key: place for place, key in enumerate(self._runs)}
         places: Counter[str] = Counter()
@@ -400,7 +400,7 @@ class _Found:
         self._n_bytes += more
         if self._n_bytes > MOST_BYTES:
             raise ValueError(
-                f"the known coalitions of {self._game.n_players} players take more than {MOST_BYTES >> 30} GiB: "
+                f"the known coalitions of {self._game.n_players} players need more than {MOST_BYTES >> 30} GiB: "
                 "start from fewer of them, or make players of several rows each"
             )
 

@@ -92,8 +92,8 @@ class Ledger:
             )
         if not schema.is_known(self._db, self.format):
             raise WrongLedger(
-                f"{self.path} has tables, views or triggers that no ledger has; it was not changed. "
-                "Do not trust where it comes from"
+                f"{self.path} has tables, views or triggers that no ledger has; it was not changed. Do not trust "
+                "its source"
             )
         if self.format < FORMAT and not self.read_only:
             raise WrongLedger(
@@ -111,8 +111,8 @@ class Ledger:
         opened = os.stat(self.path)
         if opened.st_nlink > 1:
             raise LedgerError(
-                f"{self.path} has {opened.st_nlink} names (hard links), and a second run could write through another "
-                "one unnoticed: copy it, and use the copy"
+                f"{self.path} has {opened.st_nlink} names (hard links), and a second run could write through "
+                "another one undetected: copy it, and use the copy"
             )
         self._inode = opened.st_dev, opened.st_ino
         self._db.execute("PRAGMA busy_timeout = 60000")  # from here on only readers can block, and briefly
@@ -174,7 +174,7 @@ class Ledger:
         if found is None or (found.st_dev, found.st_ino) != self._inode:
             raise LedgerError(
                 f"the ledger {self.path} was deleted, moved or replaced during the run: restore it, or run the same "
-                "again with a new one"
+                "command again with a new one"
             )
 
     @contextmanager
@@ -261,8 +261,8 @@ class Ledger:
             if known[3:6] != entered[2:]:
                 raise LedgerError(
                     f"in the ledger {self.path} the fingerprint {game.fingerprint!r} belongs to another game "
-                    f"(players, outputs, independent rows): {known[3:6]}, now {entered[2:]}. "
-                    "Two games need two names"
+                    f"(players, outputs, independent rows): {known[3:6]}, now {entered[2:]}. Give the two games "
+                    "different fingerprints"
                 )
             self._name_again(known, game)
             return int(known[0])
@@ -304,7 +304,7 @@ class Ledger:
             for columns in self._read("batch", "WHERE key = ?", self.key(game, replicate, coalitions)):
                 batch = Batch.of(columns)
                 if (batch.game, batch.replicate, batch.coalitions) != (game, replicate, coalitions):
-                    raise self._damaged("batch", batch.id, "it lies under the key of another batch")
+                    raise self._damaged("batch", batch.id, "it is stored under the key of another batch")
                 return batch.outcome
         return None
 
@@ -486,7 +486,7 @@ def _reason(error: Exception) -> str:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return "another run is using it. Give this run its own ledger and merge the two later"
     if code == sqlite3.SQLITE_FULL:
-        return "the disk is full. All earlier evaluations are in the file: free some space and run the same again"
+        return "the disk is full. All earlier evaluations are in the file: free some space and run the command again"
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
         return f"the file or its folder cannot be written ({error})"
     if code == sqlite3.SQLITE_NOTADB:

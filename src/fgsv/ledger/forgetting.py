@@ -18,7 +18,7 @@ from fgsv.ledger.records import Batch, Outcome
 from fgsv.types import Masks
 
 FORGOTTEN = "forgotten: a player has withdrawn"
-"""What stands in place of an erased value; such a coalition is evaluated again if its game is run again."""
+"""Recorded in place of an erased value; such a coalition is evaluated again if its game is run again."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ def forget(
     `players` names them by id or by digest in hexadecimal, `providers` by the group that they belonged to in a run of
     the ledger; `keep` keeps only those of the last run of a ledger.
 
-    The values are overwritten, and the players' digests too, so that nobody can know them again; then the file is
-    written anew, without what SQLite keeps of deleted records. Which places of a game were in a coalition stays, so
-    that the other draws of a run keep theirs. A result that needs an erased value can no longer be verified.
+    The values and the players' digests are overwritten, so that nobody can recognise the players; then the file is
+    rewritten, without the traces that SQLite keeps of deleted records. The positions of players in coalitions stay,
+    so that the other draws of a run keep theirs. A result that needs an erased value can no longer be verified.
     """
     if bool(players or providers) == (keep is not None):
         raise ValueError(
@@ -76,20 +76,20 @@ def forget(
             n_evaluations += sum(count for _, count in erased)
             nobody = b"".join(bytes(16) if left else digest for left, digest in zip(gone, each, strict=True))
             ledger.replace(replace(game, players=nobody), number, [batch for batch, _ in erased])
-    _write_anew(path)
+    _rewrite(path)
     unknown = [name for name, digest in named.items() if digest not in players_met]
     return Forgotten(len(players_gone), n_evaluations, tuple(unknown))
 
 
-def _write_anew(path: str | Path) -> None:
-    """Write a file without what SQLite keeps of deleted records; also where none were, if that failed before."""
+def _rewrite(path: str | Path) -> None:
+    """Rewrite a file without traces of deleted records; also if none were deleted now, in case it failed before."""
     try:
         with closing(sqlite3.connect(path)) as db:
             db.execute("VACUUM")
     except sqlite3.Error as error:
         raise LedgerError(
-            f"the evaluations are erased, but {path} could not be written anew and still has traces of them "
-            f"({error}): run the same again"
+            f"the evaluations are erased, but {path} could not be rewritten and still has traces of them ({error}): "
+            "run the same command again"
         ) from error
 
 

@@ -76,7 +76,7 @@ class Batch:
 def classify(new: Outcome, seen: Outcome | None) -> tuple[str, float]:
     """Classify the outcome of a batch beside the recorded one: added, known or different, with the largest gap.
 
-    A failure tells nothing about a value: it is added where nothing is recorded, and gives way to a success.
+    A failure says nothing about a value: it is added only if nothing is recorded, and a success replaces it.
     """
     if seen is None or (seen.failures and not new.failures):
         return "added", 0.0
@@ -102,7 +102,7 @@ def by_row(outcome: Outcome, rows: Sequence[int] | None = None) -> list[Row]:
 
 
 def joined(rows: Sequence[Row]) -> Outcome:
-    """Return the outcome of a batch from those of its rows."""
+    """Return the outcome of a batch from the results of its rows."""
     failures: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
         if row.failure:

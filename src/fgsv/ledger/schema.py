@@ -24,7 +24,7 @@ class Promise(IntEnum):
     NAMES = 0
     """The names of functions and classes, as in 0.1.0: evaluations are kept, but do not count for new runs."""
     TRUSTED_NAMES = 1
-    """The same, where the user said that the code did not change."""
+    """The same, but the user said that the code did not change."""
     CODE = 2
 
 
@@ -159,7 +159,7 @@ def _fault_of_batch(columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]],
     if game not in games:
         return f"it belongs to game {game}, which is not in the file"
     if key != key_of(games[game], replicate, coalitions, version):
-        return "its key is not that of its coalitions"
+        return "its key does not match its coalitions"
     try:
         m = len(split(coalitions))
         table = np.frombuffer(values, "<f8").reshape(m, -1)
@@ -167,7 +167,7 @@ def _fault_of_batch(columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]],
     except (ValueError, TypeError, AttributeError, IndexError) as error:
         return f"it cannot be read: {error}"
     if failed and not 0 <= failed[0] <= failed[-1] < m:
-        return f"it names a failure of coalition {failed[-1]}, but has {m}"
+        return f"it records a failure of coalition {failed[-1]}, but has {m}"
     valued = np.ones(m, dtype=bool)
     valued[failed] = False
     if not np.isfinite(table[valued]).all() or (valued.any() and not table.shape[1]):

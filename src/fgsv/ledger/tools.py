@@ -58,8 +58,8 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
     Existing records stay, except failures that succeeded elsewhere. A batch with values different from the existing
     ones (machines of two types differ in the last bits) is counted, never mixed in.
 
-    Ledgers of 0.1.0 knew functions and classes by name: their evaluations count for new runs only with `trust_old`,
-    which says that the code has not changed.
+    Ledgers of 0.1.0 identified functions and classes by name: their evaluations count for new runs only with
+    `trust_old`, which states that the code has not changed.
     """
     counts = Counter[str]()
     largest = 0.0

@@ -55,7 +55,7 @@ def check_bounds(policy: Policy, whole: Decimal, n_groups: int) -> None:
     """Raise an error if floor and cap cannot be met, whatever the values."""
     floor, cap = policy.floor, policy.cap
     if floor is not None and (floor < 0 or floor * n_groups > whole):
-        raise ValueError(f"a floor of {floor} for each of {n_groups} groups must lie between 0 and {whole} in total")
+        raise ValueError(f"a floor of {floor} for each of {n_groups} groups must add up to between 0 and {whole}")
     if cap is not None and cap * n_groups < whole:
         raise ValueError(f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in total: raise the cap")
     if floor is not None and cap is not None and floor > cap:
@@ -71,7 +71,7 @@ def apply(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Seq
             column = [max(value, Fraction(0)) for value in column]
             total = sum(column, Fraction(0))
             if total == 0:
-                raise ValueError("every value is negative or zero: nothing is left to share after clipping")
+                raise ValueError("every value is negative or zero, so nothing is left to share after clipping")
         parts = [part + Fraction(amount) * value / total for part, value in zip(parts, column, strict=True)]
     if policy.floor is None and policy.cap is None:
         return parts

@@ -1,4 +1,4 @@
-"""Refusals: payments that nobody should make without a second thought, and the error that says why."""
+"""Refusals: reasons not to make a payment, and the error that states them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Objection:
     doubt: Doubt
     detail: str
     groups: tuple[str, ...] = ()
-    """Whose payments it is about; empty if all."""
+    """The groups whose payments it concerns; empty for all."""
     evaluations: int | None = None
     """About how many evaluations in total would settle it; None if no number would."""
 
@@ -64,7 +64,7 @@ class PayoutRefused(ValueError):
         self.amount, self.currency, self.objections = amount, currency, tuple(objections)
         reasons = ". ".join(map(str, objections))
         super().__init__(
-            f"{amount:,} {currency} was not split: {reasons}. To pay nevertheless: --pay-anyway, or pay_anyway=True"
+            f"{amount:,} {currency} was not split: {reasons}. To pay anyway, use --pay-anyway, or pay_anyway=True"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -93,7 +93,7 @@ def objections(
     test_noise: float | None = None,
     confidence: float = 0.95,
 ) -> tuple[Objection, ...]:
-    """Return what speaks against (K,) payments with these half-widths; an unknown error is no objection."""
+    """Return the objections to (K,) payments with these half-widths; an unknown error is not an objection."""
     whole = sum(payments, Decimal(0))
     paid = np.array([float(payment) for payment in payments])
     found = []
@@ -122,8 +122,8 @@ def objections(
         found.append(
             Objection(
                 Doubt.MORE_THAN_ALL,
-                f"the payment to {names[0]} would be {payments[order[0]]:,} {currency}, more than all of {whole:,}, "
-                f"and others would be charged for it{_others(names[1:])}",
+                f"the payment to {names[0]} would be {payments[order[0]]:,} {currency}, more than the whole "
+                f"{whole:,}, and others would be charged for it{_others(names[1:])}",
                 names,
                 None if certain else evaluations_to_narrow(valuation, float(factors.max())),
             )

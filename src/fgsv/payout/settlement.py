@@ -1,4 +1,4 @@
-"""Settlements: what corrects a payment that was already made."""
+"""Settlements: the correction of a payment that was already made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fgsv.payout.splitting import Payout
 
 @dataclass(frozen=True)
 class Settlement:
-    """What each provider was paid, what it is due, and what is still to pay, or to pay back (negative)."""
+    """What each provider was paid, what it is due, and what it still gets or has to pay back (negative)."""
 
     names: tuple[str, ...]
     paid: tuple[Decimal, ...]
@@ -23,7 +23,7 @@ class Settlement:
 
     @property
     def corrections(self) -> tuple[Decimal, ...]:
-        """Due less paid; they add up to the difference of the two amounts exactly."""
+        """Due minus paid; they add up to exactly the difference of the two amounts."""
         return tuple(due - paid for due, paid in zip(self.due, self.paid, strict=True))
 
     @property
@@ -43,9 +43,9 @@ class Settlement:
 
 
 def settle(paid: Payout, due: Payout) -> Settlement:
-    """Return what corrects a payment already made, given the payout that should have been made instead.
+    """Return the correction of a payment already made, given the payout that should have been made instead.
 
-    Who is in one of the two payouts only was paid, or is due, nothing in the other.
+    A provider that is in only one of the two payouts was paid, or is due, nothing in the other.
 
     >>> import fgsv
     >>> runs = [fgsv.exact(fgsv.games.Airport([1, 2, last]), ["a", "b", "c"]) for last in (3, 5)]
@@ -54,7 +54,7 @@ def settle(paid: Payout, due: Payout) -> Settlement:
     (['-4.44', '-11.12', '15.56'], '0.00')
     """
     if paid.currency != due.currency:
-        raise ValueError(f"the payment was in {paid.currency}, and {due.currency} is due: settle in one currency")
+        raise ValueError(f"the payment was in {paid.currency}, but {due.currency} is due: settle in one currency")
     before, now = (by_text(each.names, each.payments) for each in (paid, due))
     names = tuple(dict.fromkeys([*before, *now]))
     nothing = Decimal(0) * max(paid.unit, due.unit)

@@ -35,7 +35,7 @@ class Terms:
     floor: Money | None = None
     cap: Money | None = None
     pay_anyway: bool = False
-    """Pay whatever speaks against it."""
+    """Pay despite any objections."""
 
     @property
     def policy(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Payout:
     unit: Decimal
     notes: tuple[str, ...]
     objections: tuple[Objection, ...] = ()
-    """What spoke against it, if it was paid all the same."""
+    """The objections, if it was paid anyway."""
 
     @property
     def is_faithful(self) -> bool:
@@ -79,7 +79,7 @@ class Payout:
         return self.policy.is_faithful
 
     def split_again(self, valuation: Valuation, confidence: float, test_noise: float | None = None) -> Payout:
-        """Split the same amounts by a valuation in the same way, whatever speaks against it."""
+        """Split the same amounts by a valuation in the same way, despite any objections."""
         how: dict[str, Any] = {"unit": self.unit, **vars(self.policy)}
         doubts: dict[str, Any] = {"confidence": confidence, "test_noise": test_noise, "pay_anyway": True}
         return split(valuation, self.amounts, self.currency, **how, **doubts)
@@ -157,7 +157,7 @@ class Payout:
 
     @property
     def _footnotes(self) -> list[str]:
-        """What stands below the table."""
+        """The lines below the table."""
         against = [f"paid although {objection}" for objection in self.objections]
         return [f"{self.amount} {self.currency}, {self.policy.describe()}", *self.notes, *against]
 
@@ -185,11 +185,11 @@ def split(
     For a valuation of FGSV this is the Faithful Shapley Royalty Share, for GSV (`fgsv.grouped`) the Shapley
     Royalty Share (paper, section 4.2). By default a group is paid value / total, and a negative value is charged.
 
-    `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the
-    smallest one). A game with several outputs takes an amount for each: in their order, or by name.
-    `clip`, `floor` and `cap` are described at `Policy`; with any of them the result says "not faithful".
-    Intervals contain each payment with the given confidence; they reflect the Monte Carlo error and,
-    where every coalition was trained with a seed of its own, that of training seeds; not the choice of test rows.
+    `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the smallest
+    one). A game with several outputs takes an amount for each: in their order, or by name. `clip`, `floor` and `cap`
+    are described at `Policy`; with any of them the result says "not faithful". Intervals contain each payment with
+    the given confidence. They cover the Monte Carlo error and, if every coalition was trained with its own seed, the
+    error of training seeds, but not the choice of test rows.
 
     Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
     U(N) - U(0) is no larger than `test_noise`, its half-width due to the choice of test rows; `pay_anyway` pays.

@@ -45,7 +45,7 @@ class Verdict:
     between: tuple[tuple[str, str], ...] = ()
     """Neighbours in the ranking whose order is undecided."""
     half_width: float | None = None
-    """Of the widest share; None if there are no shares or their errors are unknown."""
+    """Half-width of the widest share; None if there are no shares or their errors are unknown."""
     evaluations: int | None = None
     """About how many evaluations in total would settle it; None if it is settled, or if no number would."""
 
@@ -89,11 +89,11 @@ def verdict(
     >>> str(verdict(fgsv.exact(fgsv.games.Airport([1, 2, 3]), ["a", "b", "c"])))
     'settled: every share is exact'
 
-    *Settled*: every share is known to within a tenth, and each two neighbours in the ranking are either ordered or
-    equal to within a tenth of an equal part. *Unresolvable*: U(N) - U(0) is not positive, or no larger than
-    `test_noise`, its half-width due to the choice of test rows; or, where payments are `linear`, one group's share is
-    certainly more than everything, which the others would have to pay for; or the errors of training seeds and of
-    test rows (`test_error`), which no evaluations reduce, are too large by themselves.
+    *Settled*: every share is known to within ten percentage points, and any two neighbours in the ranking are either
+    ordered or equal to within a tenth of an equal part. *Unresolvable*: U(N) - U(0) is not positive, or no larger
+    than `test_noise`, its half-width due to the choice of test rows; or, if payments are `linear`, one group's share
+    is certainly more than everything, which the others would have to pay for; or the errors of training seeds and of
+    test rows (`test_error`), which more evaluations do not reduce, are too large by themselves.
     """
     shared = _unresolvable(valuation, confidence, test_noise, linear)
     if shared is not None:
@@ -102,7 +102,7 @@ def verdict(
     half_widths = np.hypot(valuation.share_half_width(confidence), lasting.test)
     widest, stays = float(np.max(half_widths)), float(np.max(lasting.half_width))
     if not np.isfinite(widest):
-        return Verdict(Decision.UNDECIDED, f"method {valuation.method!r} does not tell the errors of its values")
+        return Verdict(Decision.UNDECIDED, f"method {valuation.method!r} does not estimate the errors of its values")
     if valuation.exact and not lasting.causes:
         return Verdict(Decision.SETTLED, "every share is exact", half_width=0.0)
     pairs = list(_undecided_pairs(valuation, confidence, lasting))
@@ -159,8 +159,8 @@ def _unresolvable(valuation: Valuation, confidence: float, test_noise: float | N
     if linear and np.any(low > 1):
         largest = int(low.argmax())
         return (
-            f"{valuation.names[largest]} is worth more than all the data together, because other data lowers it: "
-            f"others would have to pay for its share of at least {low[largest]:.0%}. {flat}"
+            f"{valuation.names[largest]} is worth more than all the data together, because other data lowers the "
+            f"score: others would have to pay for its share of at least {low[largest]:.0%}. {flat}"
         )
     return None
 
@@ -198,7 +198,7 @@ class Ranking(NamedTuple):
 def rankings(valuation: Valuation) -> list[Ranking]:
     """Return the ranking of the groups by each output.
 
-    A method that does not tell the joint errors of its groups values each on its own: they are independent.
+    A method without joint errors of its groups values each group on its own, so the errors are independent.
     """
     values, alone = (each.reshape(len(valuation), -1) for each in (valuation.values, valuation.stderr))
     deviations = valuation.group_deviations
@@ -258,7 +258,7 @@ class Lasting:
         causes = " and ".join(self.causes)
         leave = "leaves" if self.causes == ["the choice of test rows"] else "leave"
         help = {
-            "training seeds": "the mean of several trainings as the score",
+            "training seeds": "averaging several trainings",
             "the choice of test rows": "more test rows",
         }
         remedies = " or ".join(help[each] for each in self.causes)

@@ -14,18 +14,18 @@ from fgsv.valuation import Valuation
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Shares by Q questions; the first is the score that is paid by.
+    """Shares by Q questions; the first is the score on which payments are based.
 
-    The questions are outputs of the same trainings, so that the errors of their shares are correlated.
+    The questions are outputs of the same trainings, so the errors of their shares are correlated.
     """
 
     questions: tuple[str, ...]
     totals: Floats
-    """(Q,): U(N) - U(0) by each; where it is not positive, there are no shares."""
+    """(Q,): U(N) - U(0) by each; if it is not positive, there are no shares."""
     shares: Floats
-    """(Q, K): NaN where there are none."""
+    """(Q, K): NaN if there are none."""
     covariances: Floats
-    """(K, Q, Q): of the errors of each group's shares, those of the run and of training seeds."""
+    """(K, Q, Q): covariances of the errors of each group's shares, due to the run and to training seeds."""
     freedom: float
 
     @classmethod
@@ -75,12 +75,12 @@ class Answers:
         shape = width, len(questions), len(questions)
         covariances = np.full(shape, np.nan) if given is None else np.array(given, dtype=float)
         if covariances.shape != shape or shares.shape != (len(questions), width) or totals.shape != (len(questions),):
-            raise ValueError("the answers contradict each other in their numbers of questions or groups")
+            raise ValueError("the answers disagree about the number of questions or groups")
         return cls(questions, totals, shares, covariances, np.inf if freedom is None else float(freedom))
 
 
 def _deviations(valuation: Valuation) -> Floats | None:
-    """Return (R, K) deviations of the shares; zero where there are none, None where errors are not known so."""
+    """Return (R, K) deviations of the shares; zero if there are no shares, None if they are unknown."""
     n_groups, sampled = valuation.partition.n_groups, valuation.group_deviations
     if sampled is None and not valuation.exact:
         return None

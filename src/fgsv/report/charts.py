@@ -96,7 +96,7 @@ def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _zero() -> Any:
-    """Return a line at zero with its label, so that nobody takes the edge of a chart for nothing."""
+    """Return a line at zero with its label, so that nobody takes the edge of a chart for zero."""
     alt = _altair()
     base = alt.Chart(alt.InlineData(values=[{"zero": 0, "label": "0"}])).encode(x=alt.X("zero:Q"))
     label = base.mark_text(dy=-8, baseline="bottom", fontSize=12, color="currentColor").encode(

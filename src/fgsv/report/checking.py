@@ -40,7 +40,7 @@ def verify_data(
     seed: int | None = None,
     tolerance: float = 0.0,
 ) -> Differences:
-    """Open the data of a result again, as it was opened then, and evaluate a sample of the recorded batches.
+    """Open the data of a result again, as its run did, and evaluate a sample of the recorded batches.
 
     `data` and `test` are what `fgsv.open_table` or `fgsv.open_text` takes. Returns where the data, the model or
     the values differ.
@@ -58,11 +58,13 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
     """Return the digests of the players of a result that hold withdrawn rows, for `fgsv.ledger.forgetting.forget`.
 
     `data` is the table that was valued, `rows` a table of the rows that are withdrawn, with the same features and
-    target; all rows of equal content are meant. The player of a unit goes with any of its rows.
+    target, which stands for all rows of equal content. A unit is withdrawn with any of its rows.
     """
     table = open_again(result.source, data, test, ledger)
     if not isinstance(table, Table) or result.source is None or result.source.game != table.source.game:
-        raise TableError("this is not the table that the result was made from: withdrawn rows are looked up there")
+        raise TableError(
+            "this is not the table that the result was made from, in which the withdrawn rows must be found"
+        )
     target = str(table.source.columns["target"])
     encoding = (result.source.opened_with or {}).get("encoding", "utf-8")
     file = read_all(rows, encoding=encoding)

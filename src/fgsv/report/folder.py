@@ -34,7 +34,7 @@ class UnwrittenError(RuntimeError):
     def __init__(self, folder: Path, failed: dict[str, BaseException], written: Iterable[Path]) -> None:
         words = "; ".join(f"{name}: {error or type(error).__name__}" for name, error in failed.items())
         if list(failed) == [PAGE]:
-            again = f"the rest is in {folder}, and fgsv report {folder / RESULT} tries again"
+            again = f"the rest is in {folder}, and fgsv report {folder / RESULT} writes the report again"
         else:
             again = (
                 "free some space, or choose another --out, and run it again; with a ledger nothing is evaluated twice"
@@ -70,7 +70,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
 
 
 def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
-    """Raise an error if a file exists or cannot be written there, or if its name ends as none of these kinds do."""
+    """Raise an error if a file exists, cannot be written there, or has none of the suffixes in `kinds`."""
     if kinds and path.suffix.lower() not in kinds:
         raise ValueError(f"{path} must end in {' or '.join(kinds)}")
     if path.is_dir():
@@ -163,7 +163,7 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
 
 
 def save_unfinished(folder: Path, result: Result) -> None:
-    """Save what a run has found before its payout and audit, as unfinished; if it cannot be, the end will say so."""
+    """Save the valuation of a run as unfinished, before its payout and audit; a failure is reported at the end."""
     with suppress(OSError), held_interrupts():
         _remove_earlier(folder)
         _save(replace(result, valuation=replace(result.valuation, finished=False)), [], folder / RESULT)

@@ -14,18 +14,18 @@ from fgsv.types import Floats
 FORGED = (0.01, 0.05, 0.2)
 """Forged fractions of all records for which odds and bounds are stated."""
 ONE_POINT, MISSED = 0.01, 0.05
-"""A move of a share, and the odds of missing who made it, for which the number of picks is stated."""
+"""A move of a share, and the odds of missing the records that made it, for which the number of picks is stated."""
 
 
 def odds_in_words(n_picked: int) -> str:
-    """Say how likely forged records are among so many picked ones, at least: 1 - (1 - f)^K.
+    """Say how likely it is, at least, that K picked records include a forged one: 1 - (1 - f)^K.
 
     >>> odds_in_words(60)
-    'had 1% of the records been forged, 60 evaluated again would show it with 45.3%; 5% with 95.4%; 20% with 100.0%'
+    'if 1% of the records were forged, 60 evaluated again would show it with 45.3%; 5% with 95.4%; 20% with 100.0%'
     """
     first, *rest = [f"{each:.0%}" for each in FORGED]
     odds, *others = [f"{1 - odds_of_missing(n_picked, each):.1%}" for each in FORGED]
-    words = f"had {first} of the records been forged, {n_picked} evaluated again would show it with {odds}"
+    words = f"if {first} of the records were forged, {n_picked} evaluated again would show it with {odds}"
     return "; ".join([words, *(f"{each} with {found}" for each, found in zip(rest, others, strict=True))])
 
 
@@ -53,13 +53,13 @@ def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> 
     if within is None:
         return f"{unbounded}: the score has no range"
     if influence is None or values.shape[1] > 1 or not valuation.total > 0:
-        return f"{unbounded}: it is computed for one output and the default method, up to 1,024 players"
+        return f"{unbounded}: it is only computed for one output, the default method and up to 1,024 players"
     moves = largest_moves(influence, values[2:, 0], *within) / float(valuation.total)
     words = [f"{forged:.0%} of them by {100 * moves[ceil(forged * len(moves)) - 1]:,.1f}" for forged in FORGED]
     fewest = int(np.searchsorted(moves, ONE_POINT)) + 1
     enough = ceil(np.log(MISSED) / np.log1p(-fewest / len(moves))) if fewest < len(moves) else len(moves)
     return (
-        f"with surrogate and law held fixed, forged records move a share by at most: {', '.join(words)} points; one "
-        f"point takes {fewest:,} or more, and {min(enough, len(moves)):,} picked records show one of these with "
-        f"{1 - MISSED:.0%}"
+        f"with the surrogate and the law of the draws held fixed, forged records move a share by at most: "
+        f"{', '.join(words)} points; one point takes {fewest:,} or more forged records, and "
+        f"{min(enough, len(moves)):,} picked records include one of these with {1 - MISSED:.0%} probability"
     )

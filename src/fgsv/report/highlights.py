@@ -28,14 +28,15 @@ def highlights(documents: Documents, valuation: Valuation) -> Section:
     by_output = ("output",) if valuation.outputs else ()
     columns = ("document", "provider", *by_output, "value", "± stderr", "begins with")
     words = (
-        "Their values are less certain than those of providers. A document with a negative value made the test texts "
+        "Their values are less certain than the values of providers. A document with a negative value made the test "
+        "texts "
         "less likely, averaged over all selections of the others."
     )
     return Section("The documents that earned and cost most", (words,), columns, tuple(rows))
 
 
 def _row(documents: Documents, valuation: Valuation, player: int, column: int, output: str) -> tuple[Any, ...]:
-    """Return one document; its error is that of a group of its own."""
+    """Return one document; its error is that of a group with this one player."""
     alone = np.zeros(valuation.partition.n_players, dtype=np.int64)
     alone[player] = 1
     single = valuation.regroup(Partition(("others", "this"), None, alone))

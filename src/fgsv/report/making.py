@@ -20,8 +20,8 @@ from fgsv.report.answers import Answers
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.highlights import highlights
 from fgsv.report.result import Result
+from fgsv.report.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_of_terms
-from fgsv.report.without import MOST_GROUPS, without_each
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
@@ -89,14 +89,14 @@ def make_result(
 ) -> Result:
     """Value a table or texts and, if asked, split money, audit the valuation and write a folder: `fgsv value`.
 
-    Arguments and the folder are checked before the first evaluation. What happens after the run loses nothing of it:
-    the valuation is saved before the payout and the audit, and if one of them fails, or a file cannot be written, the
-    result has the rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An
-    interrupt ends the run, or the audit, and returns the result so far. `without` computes the score without each
-    provider, if there are at most 200: an evaluation each, beside the budget. So is one more evaluation of U(0) and
-    U(N), which tells how far the choice of test rows may move them, and the 32 to 128 that tell the error of
-    training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open the
-    table with the same), `before` is the result of the period before. `command` is shown in the report.
+    Arguments and the folder are checked before the first evaluation. A finished run is never lost: the valuation is
+    saved before the payout and the audit, and if one of them fails, or a file cannot be written, the result has the
+    rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An interrupt ends
+    the run, or the audit, and returns the result so far. `without` computes the score without each provider, if there
+    are at most 200, with one evaluation each. These do not count towards the budget; nor do one more evaluation of
+    U(0) and U(N), which measures how much they depend on the choice of test rows, and the 32 to 128 that measure the
+    error of training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open the table with
+    the same), `before` is the result of the previous period. `command` is shown in the report.
 
     A run that was sealed (`seal_run`) takes its `seal`, and its seed from that and from `public`, a text that was not
     known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
@@ -106,7 +106,9 @@ def make_result(
     if payout is not None:
         payout.check(table.partition.n_groups, table.outputs)
     if precision is not None and table.folds is not None:
-        raise ValueError("--precision cannot be used with --test-error, which values each fold apart: use --budget")
+        raise ValueError(
+            "--precision cannot be used with --test-error, which values each fold separately: use --budget"
+        )
     if seal is not None:
         drawn = seal.seed(public)
         _check_sealed(seed=seed, start=start, max_seconds=max_seconds, ledger=ledger)
@@ -197,11 +199,11 @@ def make_result(
 
 
 def _check_sealed(**options: Any) -> None:
-    """Raise an error for what a sealed run cannot have, or lacks."""
+    """Raise an error for an option that a sealed run cannot have, or needs and lacks."""
     why = {
-        "seed": "draws its seed from the seal and the public value: leave out --seed",
-        "start": "starts from nothing: leave out --start",
-        "max_seconds": "must not be ended by a clock: leave out --max-time",
+        "seed": "gets its seed from the seal and the public value: leave out --seed",
+        "start": "cannot use earlier evaluations: leave out --start",
+        "max_seconds": "must not end by the clock: leave out --max-time",
     }
     for name, words in why.items():
         if options[name]:
@@ -254,7 +256,7 @@ def _shows_documents(table: Opened, aggregate_only: bool) -> TypeGuard[Corpus]:
 
 
 def cheaper(table: Opened) -> str:
-    """Return what would make evaluations of a table or texts cheaper, in words; empty where nothing would."""
+    """Return what would make evaluations of a table or texts cheaper, in words; empty if nothing would."""
     models = "logistic, knn or sklearn.naive_bayes:GaussianNB"
     ways = []
     if isinstance(table, Corpus):
@@ -270,7 +272,7 @@ def cheaper(table: Opened) -> str:
 
 
 def _check_something_to_share(table: Opened, evaluator: Evaluator, *, anyway: bool) -> None:
-    """Raise an error if U(N) is no better than U(0), or of texts hardly, before a run that could not be split."""
+    """Raise an error, before the run, if U(N) is no better than U(0) (for texts, hardly better): nothing to split."""
     least = LEAST_OF_TEXT if isinstance(table, Corpus) and not anyway else 0.0
     ends = weighted(evaluator, table.weights).ends()
     for output, nobody, everybody in zip(table.outputs or ("",), *ends, strict=True):
@@ -290,9 +292,9 @@ def _with_scores_without(result: Result, table: Opened, evaluator: Evaluator, se
         if not table.partition.is_disjoint:
             raise GameError("some players belong to several providers")
         with evaluator.within(seconds):
-            scores = without_each(weighted(evaluator, table.weights), table.partition)
+            scores = scores_without_each(weighted(evaluator, table.weights), table.partition)
     except KeyboardInterrupt:
-        unfinished, warning = replace(result.valuation, finished=False), "the run was interrupted before them"
+        unfinished, warning = replace(result.valuation, finished=False), "the run was interrupted first"
         result = replace(result, valuation=unfinished)
     except (GameError, OutOfTime) as error:
         warning = str(error)

@@ -25,12 +25,12 @@ from fgsv.report.panel import Panel, panel_of
 from fgsv.report.periods import compare_results
 from fgsv.report.questions import sensitivity
 from fgsv.report.result import Result, as_result, table_of
-from fgsv.report.without import Without
+from fgsv.report.scores_without import ScoresWithout
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
 
 TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
-"""Characters that turn the direction of what follows them, and what stands in their place."""
+"""Characters that change the direction of the text after them, and their replacements."""
 
 
 def render(
@@ -60,7 +60,7 @@ def _template() -> Any:
 
 
 def _in_order(part: Any) -> Any:
-    """Return text in which nothing turns the direction: a name that does would reverse the amounts after it."""
+    """Return text without direction marks: in a name, they would reverse the amounts after it."""
     return part if hasattr(part, "__html__") else str(part).translate(TURNING)
 
 
@@ -212,7 +212,7 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     return largest_first.sort_values("output", key=lambda names: names.map(order), kind="stable")
 
 
-def _rows(valuation: Valuation, confidence: float, without: Without | None = None) -> list[dict[str, Any]]:
+def _rows(valuation: Valuation, confidence: float, without: ScoresWithout | None = None) -> list[dict[str, Any]]:
     return [
         {
             "group": str(row["group"]),
@@ -255,7 +255,7 @@ def _payments(payout: Payout | None) -> list[dict[str, Any]]:
 
 
 def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]:
-    """Return the comparison with the period before as text and a table."""
+    """Return the comparison with the previous period as text and a table."""
     found = compare_results(before, result, confidence)
     money = {}
     if found.settlement is not None:
@@ -271,7 +271,9 @@ def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]
     words += map(_sentence, found.facts)
     if found.settlement is not None:
         columns += ["paid before", "due", "to correct it"]
-        words.append(f"To correct the earlier payment, in {found.settlement.currency}; due is {found.settled_as}.")
+        words.append(
+            f"Corrections of the earlier payment, in {found.settlement.currency}; due is {found.settled_as}."
+        )
     words += [f"Warning: {each}." for each in found.warnings]
     return {"title": "Then and now", "words": words, "columns": columns, "rows": table}
 
@@ -307,7 +309,7 @@ def _first_facts(result: Result) -> list[tuple[str, str]]:
 
 
 def _tested(source: Source | None) -> str:
-    """Return what the report calls what models are tested on."""
+    """Return the report's word for what models are tested on."""
     return "test texts" if source is not None and source.task == "text" else "test rows"
 
 
@@ -329,9 +331,8 @@ def _questions(result: Result, confidence: float) -> dict[str, Any] | None:
     parts = {row["group"]: [_percent(row[name]) for name in ("choice", "error")] for row in _records(ranked)}
     words = [
         f"The shares above are by {result.answers.questions[0]}. The other questions were declared before the run "
-        "and answered by the same trainings. A star marks a share that differs from the first by more than error. "
-        "The spread is the standard deviation over questions: the part that is a matter of choice, and the part that "
-        "the error of the run explains.",
+        "and answered by the same trainings. A star marks a share that differs from the first by more than its "
+        "error. The spread is the standard deviation over questions, split into choice and the error of the run.",
         *map(_sentence, found.facts),
     ]
     columns = [next(iter(result.groupings)), "spread by choice", "spread by error"]
@@ -359,8 +360,8 @@ def _errors(result: Result) -> dict[str, Any] | None:
     words = []
     if noise is not None:
         words.append(
-            "Every selection of the data was trained once, with a seed of its own. The shares are those of the score "
-            f"that is expected over seeds; {noise.n_evaluations} more trainings tell how far from it they may be."
+            f"Every selection of the data was trained once, with its own seed. The shares refer to the expected "
+            f"score over seeds; {noise.n_evaluations} more trainings measured how far off they may be."
         )
     if "test_rows" in frame and tested is not None:
         words.append(
@@ -407,8 +408,9 @@ def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:
                 "title": "Shell companies: what splitting would earn",
                 "words": [
                     "In percentage points of all shares. Under the faithful value nobody gains, by construction: "
-                    "under any number of names, a provider earns the sum of its points' values. Dots of one colour "
-                    "mean more parts from top to bottom; gains beyond 100 percentage points are cut off."
+                    "whatever names it uses, a provider earns the sum of its points' values. For dots of one "
+                    "colour, the number of parts grows from top to bottom; gains beyond 100 percentage points are "
+                    "cut off."
                 ],
                 "chart": "gains",
                 "columns": ["group", "split", "gain under GSV", "from … to", "under FGSV"],

@@ -20,7 +20,7 @@ class Comparison:
     frame: pd.DataFrame
     """The table of `fgsv.compare`."""
     settlement: Settlement | None
-    """What corrects the payment of the earlier result; None if it has no payout."""
+    """The correction of the earlier result's payment; None if it has no payout."""
     settled_as: str
     """What is due, in words."""
     facts: tuple[str, ...]
@@ -39,8 +39,8 @@ class Comparison:
 def compare_results(first: Result, second: Result, confidence: float = 0.95) -> Comparison:
     """Return what moved between two results, what is noise, who joined or left, and how payments change.
 
-    If the earlier result has a payout, the settlement says what corrects it: what is due is the payout of the later
-    result or, where that has none, the earlier amount split by the later values under the same terms.
+    If the earlier result has a payout, the settlement corrects it: due is the payout of the later result or, if that
+    has none, the earlier amount split by the later values under the same terms.
     """
     frame = compare(first.valuation, second.valuation, confidence)
     warnings = notes_on(first, second)

@@ -34,8 +34,8 @@ from fgsv.report.sealing import (
 )
 from fgsv.running.differences import ROUNDING, Difference
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.recorded_results import compare_with_record
 from fgsv.running.replay import Records, coalitions_of, follow_laws, from_values, has_targets, repeated, was_regrouped
-from fgsv.running.statements import compare
 from fgsv.running.verification import differences
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
@@ -52,11 +52,11 @@ class Check:
     """What is as it should be."""
     differences: list[Difference] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
-    """What cannot be told, and why."""
+    """What the check cannot decide, and why."""
 
     @property
     def code(self) -> int:
-        """0 if everything is the same, 1 if something differs, 2 if that cannot be told."""
+        """0 if everything matches, 1 if something differs, 2 if the check cannot decide."""
         return 1 if self.differences else 2 if self.doubts else 0
 
     def lines(self) -> list[str]:
@@ -108,10 +108,10 @@ def check_proof(
         Difference(name, stated, mine) for name, stated, mine in known if mine not in (None, stated)
     ]
     found.differences += _against_seal(result, sealed)
-    altered, _ = compare(document, [dict(proof.statement)])
-    found.differences += [Difference(name, said, "something else, by the proof") for name, said in altered.items()]
+    altered, _ = compare_with_record(document, [dict(proof.statement)])
+    found.differences += [Difference(name, said, "different in the proof") for name, said in altered.items()]
     found.differences += _against_tree(proof, sealed)
-    agreed = sealed.seal.contents.get("public_from") or "which one, the seal does not say"
+    agreed = sealed.seal.contents.get("public_from") or "the seal does not say which one"
     found.checked += [
         f"commitment {sealed.commitment}, public value {sealed.public!r} ({agreed}): seed {valuation.seed}",
         f"root {sealed.root} over {sealed.n_records} records",
@@ -185,7 +185,7 @@ def _against_tree(proof: Proof, sealed: Sealed) -> Iterator[Difference]:
 
 
 def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found: Check) -> None:
-    """Repeat the run from the values of all records, and compare what comes of it."""
+    """Repeat the run from the values of all records, and compare the results."""
     valuation = result.valuation
     evaluator = _evaluator(valuation, sealed, values)
     wrong = _repeat(valuation, sealed, values, evaluator)
@@ -217,14 +217,14 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
 
 
 def _doubts_about_the_end(valuation: Valuation) -> Iterator[str]:
-    """Yield why the end of a run with a target may have been chosen: it was repeated as far as it is said to go."""
+    """Yield why the end of a run with a target may have been chosen: it was only repeated up to its stated end."""
     settings = valuation.settings
     assert settings is not None
     if not has_targets(valuation):
         return
     where = "whether the run ended where its target was met"
     if was_regrouped(valuation):
-        yield f"{where}: the target is about the first grouping; check valuation.json, which must have the same root"
+        yield f"{where}: the target refers to the first grouping; check valuation.json, which must have the same root"
     elif valuation.end.reason is Reason.TARGET and settings.version != fgsv.__version__:
         yield f"{where}: it was made with fgsv {settings.version}; check it with that version"
 

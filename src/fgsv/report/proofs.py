@@ -24,14 +24,14 @@ from fgsv.valuation import Valuation, file
 
 SCHEMA = 1
 RECORDS = 300
-"""Records picked by default, besides U(0) and U(N): if 1% of all are forged, one of those is picked with 95%."""
+"""Records picked by default, besides U(0) and U(N): if 1% are forged, one of them is picked with 95% probability."""
 
 
 def picks(root: str, random: str, n_picked: int, n_records: int) -> list[int]:
     """Return the numbers of the records that a root and a random string pick: U(0) and U(N), and `n_picked` others.
 
     The others are distinct, each as likely as any. Block j is SHA-256(SHA-256(root, random), j). It holds four 64-bit
-    numbers, of which those beyond the largest multiple of the number of records are passed over.
+    numbers; those beyond the largest multiple of the number of records are skipped.
 
     >>> picks("00" * 32, "six dice: 4 2 6 1 1 5", 3, 1000)
     [0, 1, 791, 91, 170]
@@ -64,7 +64,7 @@ class Picked:
     path: tuple[bytes, ...]
 
     def root(self, n_records: int) -> str | None:
-        """Return the root that the inclusion proof leads to; None if it is no proof."""
+        """Return the root that the inclusion proof leads to; None if it is not a proof."""
         found = root_by(leaf(self.number, self.coalition, np.array(self.values)), self.number, n_records, self.path)
         return None if found is None else found.hex()
 
@@ -146,7 +146,7 @@ def challenge(
     result = Result.load(path)
     sealed = sealed_of(result, path)
     if not random.strip():
-        raise ValueError("a challenge needs a random string of the verifier's own")
+        raise ValueError("a challenge needs a random string from the verifier")
     if n_records < 1:
         raise ValueError(f"a challenge picks at least one record, got {n_records}")
     with Ledger(ledger, read_only=True) as opened:
@@ -156,7 +156,7 @@ def challenge(
     if tree.root.hex() != sealed.root:
         raise ValueError(
             f"the records of {ledger} have the root {tree.root.hex()[:16]}..., but {path} states {sealed.root[:16]}"
-            "...: they are not those that the run used"
+            "...: they are not the records that the run used"
         )
     values = records.values
     picked = [

@@ -20,13 +20,13 @@ from fgsv.valuation.notebook import html_of
 
 RESAMPLES = 2000
 MOST_GROUPS = 1000
-"""With more groups, pairs that change their order are not looked for."""
+"""With more groups than this, the search for pairs that change their order is skipped."""
 SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """Shares by several questions, and what of their differences is a matter of choice."""
+    """Shares by several questions, and how much of their differences is a matter of choice."""
 
     shares: pd.DataFrame
     """For each question and group: question, group, share, share_low, share_high, rank, and the difference from the
@@ -122,9 +122,7 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
     for number, each in enumerate(results):
         valuation = each.valuation
         if valuation.outputs is not None:
-            raise ValueError(
-                "sensitivity takes results with one score to pay by: name the others with --also-metric, not --metric"
-            )
+            raise ValueError("sensitivity needs results with one --metric: name the other scores with --also-metric")
         own = [str(name) for name in valuation.names]
         if set(own) != set(names):
             odd = sorted(set(own) ^ set(names))[0]
@@ -179,7 +177,7 @@ def _ranks(shares: Floats) -> Ints:
 
 
 def _error_of_spread(covariances: Floats) -> Floats:
-    """Return (K,): the variance over questions that errors alone would lead one to expect."""
+    """Return (K,): the variance over questions to expect from errors alone."""
     n = covariances.shape[1]
     if n < 2:
         return np.zeros(len(covariances))
@@ -233,7 +231,7 @@ def _facts(
         f"{shares[low, widest]:.2%} by {questions[low]} to {shares[high, widest]:.2%} by {questions[high]}"
     )
     if by_choice is not None:
-        yield f"{by_choice:.0%} of the variance over questions is choice; the rest is what the run's error explains"
+        yield f"{by_choice:.0%} of the variance over questions is due to choice; the rest is the run's error"
     moved = groups[groups["best_rank"] < groups["worst_rank"]]
     named = [f"{row.group} ({row.best_rank} to {row.worst_rank})" for row in moved.itertuples()]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""

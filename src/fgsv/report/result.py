@@ -14,8 +14,8 @@ from fgsv.audit.sections import Section
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.planning import HistoryPoint
 from fgsv.report.answers import Answers
+from fgsv.report.scores_without import ScoresWithout
 from fgsv.report.sealing import Sealed
-from fgsv.report.without import Without
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
 from fgsv.valuation import Reason, Valuation, file
@@ -33,14 +33,14 @@ class Result:
     test_error: TestError | None = None
     history: tuple[HistoryPoint, ...] = ()
     own_warnings: tuple[str, ...] = ()
-    """Warnings besides those of the audit."""
+    """Warnings other than the audit's."""
     others: Mapping[str, Valuation] = field(default_factory=dict)
     """The same players under other groupings, by column."""
     errors: tuple[Exception, ...] = ()
-    """Why the requested payout or audit could not be made, or files could not be written; the rest stands."""
+    """Why the requested payout or audit could not be made, or files could not be written; the rest is valid."""
     unpaid: PayoutRefused | None = None
     """Why the requested payout was refused."""
-    without: Without | None = None
+    without: ScoresWithout | None = None
     """The score without each group of the main grouping, if it was computed."""
     made: str | None = None
     """When it was made, in UTC: 2026-01-31T12:00:00Z."""
@@ -51,11 +51,11 @@ class Result:
     noise: float | None = None
     """The half-width of U(N) - U(0) due to the choice of test rows, without folds; None if unknown."""
     before: Result | None = None
-    """The result of the period before, which the report shows beside this one; not saved."""
+    """The result of the previous period, which the report shows beside this one; not saved."""
     highlights: Section | None = None
-    """The documents that earned and cost most, where texts were valued and single players may be shown."""
+    """The documents that earned and cost most, if texts were valued and single players may be shown."""
     answers: Answers | None = None
-    """The shares by other scores and slices of the test rows, where these were declared."""
+    """The shares by other scores and slices of the test rows, if these were declared."""
     sealed: Sealed | None = None
     """The seal of the run, the public value, and the root over its records, if the run was sealed."""
 
@@ -86,7 +86,7 @@ class Result:
     def errors_of_shares(self) -> pd.DataFrame | None:
         """Return each share with its half-widths by cause; None unless more than the Monte Carlo error is known.
 
-        Columns: group, share, monte_carlo, training_seeds and test_rows, the last two where they are known.
+        Columns: group, share, monte_carlo, training_seeds and test_rows, the last two if they are known.
         """
         valuation, tested = self.valuation, self.test_error
         rows = () if tested is None else tested.rows
@@ -187,7 +187,7 @@ class Result:
                 command=info.get("command"),
                 answers=Answers.from_dict(info["answers"]) if "answers" in info else None,
                 highlights=Section.from_dict(info["highlights"]) if "highlights" in info else None,
-                without=Without.from_dict(info["without"]) if "without" in info else None,
+                without=ScoresWithout.from_dict(info["without"]) if "without" in info else None,
                 unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
                 noise=float(info["test_noise"]) if "test_noise" in info else None,
                 sealed=Sealed.from_dict(info["sealed"]) if "sealed" in info else None,
@@ -230,7 +230,7 @@ def table_of(
     valuation: Valuation,
     payout: Payout | None = None,
     confidence: float = 0.95,
-    without: Without | None = None,
+    without: ScoresWithout | None = None,
 ) -> pd.DataFrame:
     """Return the table of a valuation, with payments and the scores without each group if there are any."""
     frame = valuation.to_frame(confidence)

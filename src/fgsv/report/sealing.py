@@ -35,14 +35,14 @@ _OF_SOURCE = ("columns", "task", "metric", "model", "features", "rows", "test_ro
 
 @dataclass(frozen=True)
 class Seal:
-    """What a run will be, and the salt that hides it: kept by its operator, who publishes `commitment`."""
+    """The description of a run, and the salt that hides it: kept by its operator, who publishes `commitment`."""
 
     contents: Mapping[str, Any]
     salt: bytes = field(default_factory=lambda: secrets.token_bytes(SALT_BYTES), repr=False)
 
     def __post_init__(self) -> None:
         if len(self.salt) != SALT_BYTES:  # or salt and contents could be cut elsewhere
-            raise ValueError(f"the salt of a seal has {SALT_BYTES} bytes, this one has {len(self.salt)}")
+            raise ValueError(f"the salt of a seal must have {SALT_BYTES} bytes, this one has {len(self.salt)}")
 
     @property
     def commitment(self) -> str:
@@ -66,10 +66,10 @@ class Seal:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Seal:
-        """Read what `to_dict` returned; raise an error if the commitment is not that of the contents."""
+        """Read what `to_dict` returned; raise an error if the commitment does not match the contents."""
         seal = cls(dict(document["contents"]), bytes.fromhex(document["salt"]))
         if seal.commitment != document["commitment"]:
-            raise ValueError("the seal was altered: its commitment is not that of its contents")
+            raise ValueError("the seal was altered: its commitment does not match its contents")
         return seal
 
     def save(self, path: str | Path) -> None:
@@ -92,7 +92,7 @@ class Seal:
 
 @dataclass(frozen=True)
 class Sealed:
-    """What a sealed result carries: the seal, opened, and what came of it."""
+    """What a sealed result carries: the opened seal, the public value, and the root over its records."""
 
     commitment: str
     """As it was published; `seal.commitment` follows from the contents."""
@@ -109,7 +109,7 @@ class Sealed:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Sealed:
-        """Read what `to_dict` returned; `check_proof` says whether the commitment is that of the contents."""
+        """Read what `to_dict` returned; `check_proof` checks that the commitment matches the contents."""
         seal = Seal(dict(document["contents"]), bytes.fromhex(document["salt"]))
         commitment, public, root = (str(document[name]) for name in ("commitment", "public", "root"))
         return cls(commitment, seal, public, root, int(document["n_records"]))
@@ -149,12 +149,12 @@ def described_run(
     """Return what a seal holds about the data and the settings of a run, in the order in which it is compared."""
     opened_with = table.source.opened_with or {}
     if opened_with.get("start"):
-        raise ValueError("a sealed run starts from nothing: earlier evaluations (--start) would be one more choice")
+        raise ValueError("a sealed run cannot use earlier evaluations (--start): they would be one more choice")
     if opened_with.get("seed"):
-        raise ValueError("--seed cannot be sealed: the seed is drawn from the seal and the public value")
+        raise ValueError("--seed cannot be sealed: the seed comes from the seal and the public value")
     game = as_game(table.game)
     if game.fingerprint is None:
-        raise ValueError("this model has no content that a hash could name: give it as package.module:object")
+        raise ValueError("this model's content cannot be hashed: give it as package.module:object")
     evaluator = Evaluator(game, on_error=worth_of_failure(table.game, on_error))
     run = prepare(
         evaluator,

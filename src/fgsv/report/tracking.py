@@ -14,7 +14,7 @@ from fgsv.report.result import Result, as_result
 from fgsv.valuation import Valuation
 
 LONGEST = 500
-"""Characters of a parameter: what every version of MLflow takes."""
+"""Longest parameter, in characters, that every version of MLflow accepts."""
 
 
 def log_to_mlflow(result: Result | Valuation, *, aggregate_only: bool = False) -> None:

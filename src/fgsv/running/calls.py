@@ -27,7 +27,7 @@ class OutOfTime(TimeoutError):
 
 
 class Calls:
-    """Evaluates batches with the workers of one evaluator; values do not depend on how calls are cut, to the bit."""
+    """Evaluates batches with the workers of one evaluator; the bits of a value do not depend on how calls are cut."""
 
     def __init__(
         self, game: Game, workers: Workers, record: Record | None, *, raises: bool, width: int | None = None
@@ -37,7 +37,7 @@ class Calls:
         self.n_done = 0
         """Coalitions evaluated so far."""
         self.seconds = 0.0
-        """What they took inside the game, all workers together: not the start of workers."""
+        """Seconds that these took inside the game, all workers together, without starting the workers."""
         self._n_outputs = len(game.outputs) if game.outputs else width
         """Outputs of an evaluation: as named, as recorded (`width`), or as in the first one."""
 

@@ -8,17 +8,17 @@ import numpy as np
 
 from fgsv.estimators.covariance.proxy import closed_form_of
 from fgsv.partition import Partition
-from fgsv.running.door import Door
+from fgsv.running.game_access import GameAccess
 from fgsv.valuation import End, Estimate, Reason, Valuation
 
 NAME = "closed form"
 
 
-def by_closed_form(game: Any, door: Door, partition: Partition) -> Valuation:
+def by_closed_form(game: Any, access: GameAccess, partition: Partition) -> Valuation:
     """Return the valuation by the Shapley values that a game states, checked against U(N) - U(0)."""
-    values = closed_form_of(game, door.game.n_players, "game")
+    values = closed_form_of(game, access.game.n_players, "game")
     assert values is not None
-    ends = door.ends()
+    ends = access.ends()
     total = ends[1] - ends[0]
     if values.shape[1] != len(total):
         raise ValueError(f"game.shapley has {values.shape[1]} outputs, but the game has {len(total)}")
@@ -31,7 +31,7 @@ def by_closed_form(game: Any, door: Door, partition: Partition) -> Valuation:
     return Valuation.of(
         Estimate(values, exact=True, efficient=True, method=NAME),
         partition,
-        game=door.game,
+        game=access.game,
         method=NAME,
         ends=ends,
         n_evaluations=2,

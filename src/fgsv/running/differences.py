@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 ROUNDING = 1e-6
-"""How far numbers may differ, relative to the largest beside them, where processors round differently."""
+"""How far numbers may differ, relative to the largest beside them, because processors round differently."""
 
 
 @dataclass(frozen=True)

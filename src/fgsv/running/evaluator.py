@@ -22,11 +22,10 @@ from fgsv.game import Game, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
 from fgsv.running.batches import PackedBatch
 from fgsv.running.calls import Calls
-from fgsv.running.door import Recorded
 from fgsv.running.failures import FailureCounter, Mark
-from fgsv.running.memory import Memory
+from fgsv.running.ledger_lookup import LedgerLookup
 from fgsv.running.recheck import recheck
-from fgsv.running.recording import Recorder
+from fgsv.running.recording import Recorded, Recorder
 from fgsv.running.start import Beginning, Start
 from fgsv.running.workers import Workers
 from fgsv.types import Floats
@@ -81,14 +80,14 @@ class Evaluator:
         self.known = self.beginning.known
         self._given = ledger
         self._ledger: Ledger | None = None
-        self._memory: Memory | None = None
+        self._lookup: LedgerLookup | None = None
         self.recorder = Recorder()
         self._workers = Workers(game, n_jobs, timeout)
         self.calls = Calls(game, self._workers, None, raises=self._raises)
 
     @property
     def evaluator(self) -> Evaluator:
-        """Itself: the evaluator behind a door."""
+        """Itself, as every `GameAccess` names the evaluator behind it."""
         return self
 
     @property
@@ -109,10 +108,10 @@ class Evaluator:
             if self._given is not None:
                 self._ledger = self._given if isinstance(self._given, Ledger) else Ledger(self._given)
                 self.beginning.take_over(self._ledger)
-                self._memory = Memory(self._ledger, self.game, retries=self._raises)
-                self.recorder = Recorder(self._ledger, self._memory.number)
+                self._lookup = LedgerLookup(self._ledger, self.game, retries=self._raises)
+                self.recorder = Recorder(self._ledger, self._lookup.number)
                 record = self.recorder.batches if self.recorder.is_open else None
-                self.calls = Calls(self.game, self._workers, record, raises=self._raises, width=self._memory.width)
+                self.calls = Calls(self.game, self._workers, record, raises=self._raises, width=self._lookup.width)
             self._workers.start()
         except BaseException:
             self.__exit__()
@@ -148,7 +147,7 @@ class Evaluator:
     def _unknown(self, coalitions: Coalitions) -> Floats:
         size = self.batch_size
         batches = [PackedBatch(coalitions[i : i + size]) for i in range(0, len(coalitions), size)]
-        known, done_before = self._memory, self.calls.n_done
+        known, done_before = self._lookup, self.calls.n_done
         try:
             outcomes = self._evaluate(batches) if known is None else known.outcomes(batches, self._evaluate)
         except BaseException:
@@ -164,8 +163,8 @@ class Evaluator:
         """Evaluate what the ledger does not know, after checking that it still gives the values it recorded."""
         if batches and not self._checked:
             self.beginning.check(self._workers)
-            if self._ledger is not None and self._memory is not None:
-                recheck(self._ledger, self._memory.numbers, self.game, self._workers)
+            if self._ledger is not None and self._lookup is not None:
+                recheck(self._ledger, self._lookup.numbers, self.game, self._workers)
             self._checked = True
         return self.calls(batches, self.deadline)
 
@@ -190,7 +189,7 @@ class Evaluator:
         return self._failures.mark()
 
     def failures_since(self, mark: Mark) -> Failures | None:
-        """Return what has failed since a mark; None where nothing has."""
+        """Return what has failed since a mark; None if nothing has."""
         return self._failures.since(mark)
 
     def failures_of_run(self, mark: Mark) -> Failures | None:

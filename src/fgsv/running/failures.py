@@ -1,4 +1,4 @@
-"""Failures: what counts in place of a failed evaluation, and how many there were."""
+"""Failures: the number that replaces a failed evaluation, and the count of failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Mark:
 
 
 class FailureCounter:
-    """Puts the user's number in the place of failed evaluations, and counts them by kind."""
+    """Replaces failed evaluations by the user's number, and counts them by kind."""
 
     def __init__(self, game: Game, counted_as: float | None) -> None:
         self._counted_as = counted_as
@@ -59,7 +59,7 @@ class FailureCounter:
         return Mark(Counter(self._counts), self._n_marks)
 
     def since(self, mark: Mark) -> Failures | None:
-        """Return the failures since a mark; None where there were none."""
+        """Return the failures since a mark; None if there were none."""
         new = self._counts - mark.counts
         if not new or self._counted_as is None:
             return None

@@ -1,4 +1,4 @@
-"""What a run will cost, known before it begins: U(N) is evaluated first, and timed."""
+"""The cost of a run, estimated before it begins: U(N) is evaluated first, and timed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from fgsv.environment import duration
 
 PILOT = 2048
-"""Evaluations whose time is told where it is not known how many a run takes."""
+"""If a run's number of evaluations is unknown, the time of this many is announced instead."""
 WORTH_SAYING = 0.5
-"""Seconds of one evaluation from which on the cost of a run is announced."""
+"""The cost of a run is announced if one evaluation takes at least this many seconds,"""
 LONG = 600.0
-"""Seconds of a run from which on its cost is announced."""
+"""or if the run does."""
 TOO_LONG = 3600.0
-"""Seconds from which on a cheaper way is suggested."""
+"""A cheaper way is suggested for runs of at least this many seconds."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class FirstCost:
     seconds_of_all: float
     """One evaluation of the coalition of all players."""
     n_evaluations: int | None
-    """Evaluations of the run; None where it stops at a target."""
+    """Evaluations of the run; None if it stops at a target."""
     n_workers: int = 1
     advice: str = ""
     """What would be cheaper, in words."""
@@ -38,7 +38,7 @@ class FirstCost:
 
     @property
     def seconds(self) -> float | None:
-        """Expected seconds: a coalition has half of the players on average, and costs half of all, about."""
+        """Expected seconds: a coalition has half of the players on average, and costs about half of what all do."""
         return None if self.n_evaluations is None else self.seconds_each * self.n_evaluations
 
     @property

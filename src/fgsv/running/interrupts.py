@@ -27,7 +27,7 @@ def held_interrupts() -> Iterator[None]:
 
 @contextmanager
 def kept_interrupts() -> Iterator[None]:
-    """Raise an interrupt again that the block has swallowed: models do, and so does numpy's C code."""
+    """Raise an interrupt again if the block has swallowed it, as models and numpy's C code do."""
     raised: list[BaseException] = []
 
     def handle(before: Handler, number: int, frame: FrameType | None) -> None:

@@ -16,7 +16,7 @@ from fgsv.estimators import Draws, Method, Problem
 from fgsv.estimators.units import InUnits
 from fgsv.game import Game
 from fgsv.partition import Partition
-from fgsv.running.door import Door
+from fgsv.running.game_access import GameAccess
 from fgsv.running.interrupts import held_interrupts
 from fgsv.running.repeats import Repeats
 from fgsv.running.seed_noise import with_seed_noise
@@ -48,10 +48,10 @@ class Run:
         """The evaluations that the first estimate takes."""
         return self.method.least(self.game.n_players, self.partition)
 
-    def problem(self, ends: Floats, door: Door) -> Problem:
+    def problem(self, ends: Floats, access: GameAccess) -> Problem:
         """Return the problem that the method works on."""
         n, seed = self.game.n_players, self.settings.seed
-        return Problem(n, ends, self.partition, self.semivalue, self.cost, seed, door.other_game, door.known)
+        return Problem(n, ends, self.partition, self.semivalue, self.cost, seed, access.other_game, access.known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Progress:
     n_drawn: int
     """Values that the estimator has seen, including the ends, known or not."""
     n_free: int
-    """Those that were known before the run, and do not count as its evaluations."""
+    """Values known before the run, which do not count as its evaluations."""
     seconds: float
     round_seconds: float = 0.0
     failures: Failures | None = None
@@ -83,7 +83,7 @@ class Progress:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the budget is spent, and nothing needs to be drawn to know that the run ends by it."""
+        """Whether the budget is spent, so that the run ends without another draw."""
         return self.n_evaluations >= self.run.settings.budget and self.is_estimate and not self.valuation.exact
 
     @cached_property
@@ -118,7 +118,7 @@ class Progress:
         return replace(at_last_look(self.run.rules, self) if target else self.valuation, end=end)
 
 
-def rounds(run: Run, evaluate: Door, *, every: bool = True) -> Iterator[Valuation]:
+def rounds(run: Run, evaluate: GameAccess, *, every: bool = True) -> Iterator[Valuation]:
     """Yield the valuation after every round and at the end, or only at the end, with its seed noise."""
     start = time.monotonic()
     settings, evaluator = run.settings, evaluate.evaluator

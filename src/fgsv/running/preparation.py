@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from fgsv.estimators import METHODS, Covariance, Enumeration, Method, as_method, for_budget
 from fgsv.game import Game, as_game
 from fgsv.partition import Partition
-from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.game_access import GameAccess
 from fgsv.running.loop import Run
 from fgsv.running.stopping import Rule, own_rules
 from fgsv.running.targets import rules_of
@@ -27,15 +27,15 @@ from fgsv.valuation.settings import check_precision
 
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
-"""With another stopping rule, the budget only guards against targets out of reach."""
+"""Default budget with another stopping rule: it only guards against targets that are out of reach."""
 LEARNING = {"opening", "surrogate", "plug_in"}
-"""Options of the default method that say what it learns; if none is given, what an evaluation takes may decide."""
+"""Options of the default method that say what it learns; if none is given, the time of an evaluation may decide."""
 LEAST_STARTED = 3
 """Evaluations, U(0) and U(N) among them, of a run that starts from enough known ones."""
 
 
 def is_open(game: Any) -> bool:
-    """Say whether an evaluator was given as the game, open and with settings of its own."""
+    """Say whether the game given is an open evaluator, which has its own settings."""
     return isinstance(game, Evaluator | View)
 
 
@@ -53,8 +53,8 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
     return as_game(game, partition.n_players), partition
 
 
-def door_to(given: Any, game: Game, **options: Any) -> tuple[Door, AbstractContextManager[object]]:
-    """Return a door to the game and the context that opens it; a door that is already open stays open."""
+def access_to(given: Any, game: Game, **options: Any) -> tuple[GameAccess, AbstractContextManager[object]]:
+    """Return access to the game and the context that opens it; access that is already open stays open."""
     if not is_open(given):
         if "on_error" in options:
             options["on_error"] = worth_of_failure(given, options["on_error"])
@@ -67,7 +67,7 @@ def door_to(given: Any, game: Game, **options: Any) -> tuple[Door, AbstractConte
 
 
 def worth_of_failure(game: Any, on_error: str | float) -> str | float:
-    """Return `on_error`, with "empty" as a number: what the game gives where the model cannot be fitted."""
+    """Return `on_error`, with "empty" as a number: the value of coalitions that the model cannot be fitted to."""
     if on_error != "empty":
         return on_error
     defaults = getattr(game, "defaults", None)
@@ -83,7 +83,7 @@ def _keywords(function: Callable[..., object]) -> list[str]:
 
 
 def prepare(
-    door: Door,
+    access: GameAccess,
     partition: Partition,
     *,
     method: str | Method,
@@ -100,7 +100,7 @@ def prepare(
     options: dict[str, Any],
 ) -> Run:
     """Return the run that the arguments of `fgsv.value` describe, or raise an error that says what is wrong."""
-    game, n = door.game, door.game.n_players
+    game, n = access.game, access.game.n_players
     if proxy is not None and "proxy" not in options:
         name = method if isinstance(method, str) else method.name
         if name != "covariance":
@@ -109,7 +109,7 @@ def prepare(
     check_precision(precision)
     asked = as_method(method, options, [*_keywords(prepare), *_keywords(Evaluator)])
     unsaid = method == Covariance.name and not LEARNING & options.keys()
-    if isinstance(asked, Covariance) and unsaid and not door.evaluator.known:
+    if isinstance(asked, Covariance) and unsaid and not access.evaluator.known:
         asked = asked.for_seconds(game.seconds)
     weights = as_semivalue(semivalue, n)
     rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
@@ -122,24 +122,24 @@ def prepare(
         semivalue=str(weights),
         seed=seed,
         budget=budget,
-        batch_size=door.evaluator.batch_size,
+        batch_size=access.evaluator.batch_size,
         options=_options(asked),
         max_seconds=max_seconds,
         stderr=stderr,
         precision=precision,
         confidence=confidence,
         cost=None if cost is None else tuple(_costs(cost, n).tolist()),
-        on_error=door.evaluator.on_error,
-        timeout=door.evaluator.timeout,
+        on_error=access.evaluator.on_error,
+        timeout=access.evaluator.timeout,
         fingerprint=game.fingerprint,
         groups=partition.fingerprint,
         targets=None if game.targets is None else tuple(game.targets),
-        start=None if door.evaluator.known is None else door.evaluator.known.sha256,
+        start=None if access.evaluator.known is None else access.evaluator.known.sha256,
         needs=_own_objects(asked, weights, stop),
     )
     running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)
     least = running.least(n, partition)
-    known = door.evaluator.known
+    known = access.evaluator.known
     if isinstance(running, Covariance) and known is not None and running.takes_up(known):
         least = max(min(least, LEAST_STARTED), least - len(known))
     if settings.budget < least:

@@ -1,4 +1,4 @@
-"""Progress bars; that of `fgsv.value` is a stopping rule that never stops, and shows what it sees."""
+"""Progress bars; the bar of `fgsv.value` is a stopping rule that never stops, and shows what it sees."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_shown(progress: bool | None) -> bool:
 
 
 def bar_of_evaluations(*, disable: bool = False) -> rich_progress.Progress:
-    """Return a bar for evaluations done of those expected; it goes to stderr, and leaves nothing behind."""
+    """Return a bar that shows evaluations done and expected; it is drawn on stderr and leaves nothing behind."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -78,7 +78,7 @@ class Bar:
         self._next = 0.0
 
     def check(self, total: Floats) -> None:
-        """Say what the run will cost, if that is long: U(0) and U(N) are evaluated now, and nothing else is."""
+        """Print the expected cost of a long run; this evaluates U(0) and U(N) and nothing else."""
         n_evaluations = None if self._run.rules else self._run.settings.budget
         cost = FirstCost(self._evaluator.calls.seconds - self._before, n_evaluations, self._evaluator.n_workers)
         if cost.is_worth_saying:

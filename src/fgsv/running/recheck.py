@@ -1,4 +1,4 @@
-"""Re-evaluation of recorded coalitions where the libraries have changed since they were recorded."""
+"""Re-evaluation of recorded coalitions if libraries have changed since they were recorded."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def _compare(workers: Workers, coalitions: Coalitions, recorded: Floats, place: 
     members = coalitions.members(row)[:10].tolist()
     raise LedgerError(
         f"the game gives other values than those recorded in {place}: for the coalition of size "
-        f"{coalitions.sizes[row]} that begins with {members}, {recorded[row]} is recorded, now {found}. "
-        f"What changed: {changed}. Install the versions of then, or use a new ledger"
+        f"{coalitions.sizes[row]} that begins with {members}, {recorded[row]} is recorded, but now it is {found}. "
+        f"What changed: {changed}. Install the earlier versions, or use a new ledger"
     )

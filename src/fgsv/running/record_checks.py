@@ -17,7 +17,7 @@ from fgsv.running.replay import recorded_game
 from fgsv.running.workers import Workers
 
 SAMPLE = 60
-"""Batches evaluated again by default: if 5% of all are forged, one of them is found with 95%."""
+"""Batches evaluated again by default: if 5% are forged, at least one of them is found with 95% probability."""
 
 
 def odds_of_missing(sample: int, forged: float = 0.05) -> float:

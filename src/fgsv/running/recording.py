@@ -1,18 +1,30 @@
-"""Recording: what an evaluator enters in its ledger besides looking values up."""
+"""Recording: what an evaluator writes into its ledger."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from fgsv.estimators.units import InUnits
+from fgsv.game import message_of
 from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose
-from fgsv.running.door import Recorded, end_by
+from fgsv.running.calls import OutOfTime
+from fgsv.valuation import INTERRUPTED, End, Reason
 from fgsv.valuation.file import statement
 
 _DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerprint")
 """The settings of a run that its draws depend on; the fingerprint tells a game from its views."""
+
+
+@dataclass
+class Recorded:
+    """A run being recorded; its caller sets how it ended."""
+
+    end: End = INTERRUPTED
+    document: Callable[[], Mapping[str, Any]] | None = None
+    """What the result of the run states, as `Valuation.save` would write it."""
 
 
 class Recorder:
@@ -28,9 +40,9 @@ class Recorder:
         self._settings: Mapping[str, Any] = {}
         self._run: int | None = None
         self.estimator: InUnits | None = None
-        """The estimator of the last run, for those who ask how much each draw counts in it."""
+        """The estimator of the last run, which can say how much each draw counts."""
         self._stated: int | None = None
-        """The last run that was a valuation: what a result states is stated of it."""
+        """The last run that was a valuation: a result's statements are recorded for it."""
 
     @property
     def is_open(self) -> bool:
@@ -58,7 +70,7 @@ class Recorder:
         except LedgerError:
             raise
         except BaseException as error:
-            self._ledger.end_run(number, end_by(error), n_asked() - before)
+            self._ledger.end_run(number, _end_by(error), n_asked() - before)
             raise
         finally:
             self._run = outer
@@ -93,3 +105,12 @@ class Recorder:
         """Record what a result states, so that a change to its file can be named."""
         if self._ledger is not None and self._stated is not None:
             self._ledger.add_statement(self._stated, statement(document))
+
+
+def _end_by(error: BaseException) -> End:
+    """Return the end of a run that an exception ended."""
+    if isinstance(error, OutOfTime):
+        return End(Reason.TIME, str(error))
+    if isinstance(error, Exception):
+        return End(Reason.FAILED, f"{type(error).__name__}: {message_of(error)}")
+    return INTERRUPTED

@@ -58,11 +58,12 @@ class Repeats:
 
     @property
     def note(self) -> str | None:
-        """What was noticed; None if nothing was."""
+        """The warning about a random game; None if nothing was noticed."""
         if not self._n_different:
             return None
         return (
-            f"the game is not deterministic: {self._n_different} of {self._n_repeated} coalitions evaluated again "
-            f"had another value, by up to {self._largest / np.ptp(self._range):.2g} of the range of all values; "
+            f"the game is not deterministic: {self._n_different} of {self._n_repeated} coalitions that were "
+            f"evaluated again had another value, off by up to {self._largest / np.ptp(self._range):.2g} of "
+            "the range of all values; "
             f"the first is {self._first}"
         )

@@ -12,12 +12,12 @@ import fgsv
 from fgsv.coalitions import Coalitions, join, pack, split, unpack
 from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
-from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
-from fgsv.running.last_look import by_the_others
+from fgsv.running.game_access import GameAccess
 from fgsv.running.recording import Recorder
 from fgsv.running.run import iterate
 from fgsv.running.start import known_of_run
+from fgsv.running.stop_bias import without_stop_bias
 from fgsv.running.views import View
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation
@@ -56,7 +56,7 @@ class Records:
         return [leaf(*each) for each in zip(range(len(self)), self._rows, self.values, strict=True)]
 
     def watch(self, evaluator: Evaluator) -> View:
-        """Return a door that adds what passes through it; an evaluator that is open has U(0) and U(N) already."""
+        """Return access that adds every evaluation here; the evaluator is open, and has U(0) and U(N) already."""
         self.add(Coalitions.ends(evaluator.game.n_players), evaluator.ends())
         return View(evaluator, evaluator.game, seen=self.add)
 
@@ -67,8 +67,8 @@ def leaf(number: int, row: bytes, values: Floats) -> bytes:
     return number.to_bytes(8, "big") + len(row).to_bytes(4, "big") + row + floats
 
 
-def repeated(door: Door, valuation: Valuation, own: Mapping[str, Any] | None = None) -> Valuation:
-    """Run again what a valuation states, through an open door; `own` has the user's objects that it needs."""
+def repeated(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | None = None) -> Valuation:
+    """Repeat the run that a valuation states, with open access; `own` has the user's objects that it needs."""
     settings = valuation.settings
     assert settings is not None
     given = dict(own or {})
@@ -79,11 +79,11 @@ def repeated(door: Door, valuation: Valuation, own: Mapping[str, Any] | None = N
         if regrouped:
             given["stop"] = None
         given["max_seconds"] = float("inf") if settings.rules or "stop" in settings.needs else None
-    for derived in iterate(door, valuation.partition, **(_arguments(settings) | given)):
+    for derived in iterate(access, valuation.partition, **(_arguments(settings) | given)):
         if (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known):
             break
     if regrouped or by_old_rules:
-        derived = by_the_others(derived, valuation.stop_shares)
+        derived = without_stop_bias(derived, valuation.stop_shares)
     # each fold of the test rows is an output of the game
     return derived if valuation.weights is None else derived.combined(valuation.weights)
 
@@ -113,7 +113,7 @@ def from_values(values: Floats, n_players: int, outputs: tuple[str, ...] | None,
     def answer(masks: Any) -> Floats:
         found = list(islice(left, len(masks)))
         if len(found) < len(masks):
-            raise NotRecorded(f"the run needs more than the {len(values)} values that are stated")
+            raise NotRecorded(f"the run needs more than the {len(values)} values in the proof")
         return np.array(found)
 
     game = Game(answer, n_players, outputs, settings.fingerprint)
@@ -132,7 +132,8 @@ def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
     if fingerprint not in games:
         held = ", ".join(map(repr, games)) or "no game at all"
         raise WrongLedger(
-            f"the ledger {ledger.path} is of another game: it contains no game with fingerprint {fingerprint!r}, "
+            f"the ledger {ledger.path} belongs to another game: it contains no game with fingerprint "
+            f"{fingerprint!r}, "
             f"but {held}. Pass the ledger of the run itself"
         )
     return games[fingerprint]

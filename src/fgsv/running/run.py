@@ -15,7 +15,7 @@ from fgsv.estimators import Enumeration, Method
 from fgsv.ledger import Ledger, Purpose
 from fgsv.running.closed_form import by_closed_form
 from fgsv.running.loop import rounds
-from fgsv.running.preparation import door_to, is_open, prepare, read_players
+from fgsv.running.preparation import access_to, is_open, prepare, read_players
 from fgsv.running.progress import is_shown, watched
 from fgsv.running.start import Start
 from fgsv.running.stopping import Rule
@@ -27,7 +27,7 @@ from fgsv.valuation.file import to_document
 MOST_PLAYERS = 24
 """Largest number of players for `exact`."""
 BATCH_OF_EXACT = 2**11
-"""Coalitions that `exact` evaluates together by default: with so few players more of them fit into memory."""
+"""Coalitions that `exact` evaluates together by default: with so few players, more of them fit into memory."""
 
 Rounds = Callable[..., Iterator[Valuation]]
 
@@ -60,9 +60,9 @@ def _start(
     """Check the arguments, open the evaluator, and yield what runs the rounds; the ledger records the end."""
     read, partition = read_players(game, groups)
     how = {"batch_size": batch_size, "n_jobs": n_jobs, "on_error": on_error, "timeout": timeout}
-    door, opened = door_to(game, read, ledger=ledger, start=start, **how)
+    access, opened = access_to(game, read, ledger=ledger, start=start, **how)
     run = prepare(
-        door,
+        access,
         partition,
         method=method,
         budget=budget,
@@ -79,11 +79,11 @@ def _start(
     )
     purpose = Purpose.ENUMERATION if isinstance(run.method, Enumeration) else Purpose.DRAWS
     shown = is_shown(False if progress is None and is_open(game) else progress)  # an open evaluator's run is a part
-    bar = watched(run, shown, door.evaluator)
-    with opened, door.evaluator.recorded(run.settings.to_dict(), purpose) as record, bar as seen:
+    bar = watched(run, shown, access.evaluator)
+    with opened, access.evaluator.recorded(run.settings.to_dict(), purpose) as record, bar as seen:
 
         def recorded_rounds(*, every: bool) -> Iterator[Valuation]:
-            for valuation in rounds(seen, door, every=every):
+            for valuation in rounds(seen, access, every=every):
                 record.end = valuation.end
                 record.document = partial(to_document, valuation)
                 yield valuation
@@ -124,26 +124,26 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
 
     When it stops, whichever comes first: `budget` evaluations in total, including the ends (default: 20,000, or a
     million with another rule); `max_seconds`; `stderr`, the largest standard error of a group; `precision`, the
-    half-width of every share's interval at `confidence`; `stop`, your own rules: callables that take the progress
-    and return why to stop, or None to go on. With a budget of 2^n or more the default method enumerates; with
-    another rule it first samples, at most half as many coalitions. A game that states its own Shapley values
-    (`shapley`) is estimated all the same: `fgsv.exact` uses what it states, for any number of players.
+    half-width of every share's interval at `confidence`; `stop`, your own rules: callables that take the progress and
+    return why to stop, or None to go on. With a budget of 2^n or more the default method enumerates; with another
+    rule it first samples, at most half as many coalitions. A game that states its own Shapley values (`shapley`) is
+    still estimated; `fgsv.exact` uses the stated values, for any number of players.
 
-    A rule that looks at the errors tends to stop when they happen to look small, and where tails are heavy, values
-    are then off in the mean. At a stop by `stderr` or `precision` this is taken back to first order; at one of your
-    own rules it is not (`python -m benchmarks coverage`). Few draws may show too little, or nothing: no target is met
-    before 66 evaluations, nor before 3 divided by the precision, nor soon after with fewer than 8 degrees of freedom,
-    nor (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that take few
-    values or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 97%. Standard errors cannot
-    reflect coalitions that were never sampled: a game that is worth something in rare coalitions only may meet its
-    target before the first of them.
+    A rule that looks at the errors tends to stop when they happen to look small, which biases values if tails are
+    heavy. At a stop by `stderr` or `precision` this bias is corrected to first order; with your own rules it is not
+    (`python -m benchmarks coverage`). Few draws may show too little, or nothing. So no target is met before 66
+    evaluations, nor before 3 divided by the precision, nor soon after with fewer than 8 degrees of freedom, nor
+    (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that take few values
+    or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 97% of runs. Standard errors cannot
+    reflect coalitions that were never sampled: a game that has value only in rare coalitions may meet its target
+    before the first of them is drawn.
 
     How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
-    a file that records every evaluation, `start`, ledgers of earlier runs (what they know about players still present
-    is not evaluated again), `on_error` ("raise", a number that a failure counts as, or "empty" for the worth of a
-    coalition that the model cannot be fitted to; `failures` counts them), `timeout` seconds a batch, `progress`
-    (a bar with the widest interval and the time left: by default in terminals and notebooks). Same seed and start,
-    same bits, however it runs. An interrupt returns the valuation so far.
+    a file that records every evaluation, `start`, ledgers of earlier runs (their evaluations of players still present
+    are reused), `on_error` ("raise", a number that a failure counts as, or "empty" for the value of a coalition that
+    the model cannot be fitted to; `failures` counts them), `timeout` seconds a batch, `progress` (a bar with the
+    widest interval and the time left: by default in terminals and notebooks). Same seed and start, same bits, however
+    it runs. An interrupt returns the valuation so far.
     """
     with _start(*args, **kwargs) as run_rounds:
         [valuation] = run_rounds(every=False)
@@ -175,14 +175,14 @@ def exact(
     read, partition = read_players(game, groups)
     n = read.n_players
     if n > MOST_PLAYERS and as_semivalue(semivalue, n) == SHAPLEY and getattr(game, "shapley", None) is not None:
-        door, opened = door_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
+        access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
         with opened:
-            return by_closed_form(game, door, partition)
+            return by_closed_form(game, access, partition)
     if n > MOST_PLAYERS:
         raise ValueError(
             f"exact values of {n} players would take 2^{n} = {2.0**n:.3g} evaluations; the limit is "
             f"{MOST_PLAYERS} players. Use fgsv.value(game, groups, budget=20_000) to estimate them, with errors; a "
-            "game that knows its Shapley values can state them, as `shapley`"
+            "game that knows its Shapley values can provide them as `shapley`"
         )
     return value(
         game,

@@ -1,4 +1,4 @@
-"""The error of training seeds: some coalitions are trained again with other seeds, beside the budget."""
+"""The error of training seeds: some coalitions are trained again with other seeds, in addition to the budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions, log_choose
 from fgsv.game import trained_again
-from fgsv.running.door import Door
+from fgsv.running.game_access import GameAccess
 from fgsv.running.views import View
 from fgsv.semivalue import Semivalue, SizeWeights
 from fgsv.types import Floats, Ints, Masks
@@ -17,19 +17,19 @@ from fgsv.valuation import INTERRUPTED, Valuation
 from fgsv.valuation.seed_noise import SeedNoise
 
 PART = 32
-"""U(N) is trained once more for each of so many evaluations of the run, and as many other coalitions twice."""
+"""For every so many evaluations of the run, U(N) is trained once more, and one other coalition twice."""
 FEWEST, MOST = 8, 32
 
 
-def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> Valuation:
-    """Return a valuation with its error of training seeds, if its game trains every coalition with a seed of its own.
+def with_seed_noise(valuation: Valuation, access: GameAccess, semivalue: Semivalue) -> Valuation:
+    """Return a valuation with its error of training seeds, if its game trains every coalition with its own seed.
 
     Takes 32 to 128 more evaluations: U(N) and U(0) 8 to 32 times each, and as many pairs of other coalitions, of
     sizes that are drawn in proportion to what their noise adds to the variance of a player.
     """
-    if door.game.again is None:
+    if access.game.again is None:
         return valuation
-    n, n_used = door.game.n_players, valuation.n_evaluations + valuation.n_known
+    n, n_used = access.game.n_players, valuation.n_evaluations + valuation.n_known
     count = int(np.clip(n_used // PART, FEWEST, MOST))
     weights = SizeWeights.of(semivalue, n)
     rng = np.random.default_rng([valuation.seed or 0, 0, 1])
@@ -38,10 +38,10 @@ def with_seed_noise(valuation: Valuation, door: Door, semivalue: Semivalue) -> V
     coalitions = np.concatenate([np.repeat(ends, count, axis=0), np.repeat(pairs, 2, axis=0)])
     numbers = np.concatenate([np.tile(np.arange(1, count + 1), 2), 1 + np.arange(2 * len(pairs))])
     try:
-        values = _again(door, coalitions, numbers)
+        values = _again(access, coalitions, numbers)
     except KeyboardInterrupt:
         return replace(valuation, end=INTERRUPTED)
-    of_ends = np.concatenate([door.ends()[:, None], values[: 2 * count].reshape(2, count, -1)], axis=1)
+    of_ends = np.concatenate([access.ends()[:, None], values[: 2 * count].reshape(2, count, -1)], axis=1)
     empty, full = (of_ends - of_ends.mean(axis=1, keepdims=True)) / np.sqrt(count)
     twice = values[2 * count :].reshape(len(pairs), 2, values.shape[1])
     gaps = (twice[:, 1] - twice[:, 0]) / np.sqrt(2 * max(len(pairs), 1))
@@ -75,14 +75,14 @@ def _pairs(n: int, weights: SizeWeights, count: int, rng: np.random.Generator) -
     return masks, gain[places] / probability, drift[places] / probability
 
 
-def _again(door: Door, coalitions: Masks, numbers: Ints) -> Floats:
-    """Return the values of coalitions by other trainings, of the number of each; recorded like all others."""
-    if isinstance(door, View):
-        lift = door.lift or (lambda each: each)
+def _again(access: GameAccess, coalitions: Masks, numbers: Ints) -> Floats:
+    """Return the values of coalitions, each from the training with its number; recorded like all others."""
+    if isinstance(access, View):
+        lift = access.lift or (lambda each: each)
         inner = lift(Coalitions.from_masks(coalitions)).masks()
-        return door.lower(_again(door.inner, inner, numbers))
-    game, masks = trained_again(door.game, coalitions, numbers)
-    with door.evaluator.beside(game) as beside:
+        return access.lower(_again(access.inner, inner, numbers))
+    game, masks = trained_again(access.game, coalitions, numbers)
+    with access.evaluator.beside(game) as beside:
         mark = beside.mark()
         values = beside(Coalitions.from_masks(masks))
         failures = beside.failures_since(mark)
@@ -92,7 +92,7 @@ def _again(door: Door, coalitions: Masks, numbers: Ints) -> Floats:
 
 
 def _freedom(deviations: Floats) -> float:
-    """Return the effective number of squares in a sum of squares; of normal deviations of equal variance, all."""
+    """Return the effective number of terms in a sum of squares: all of them, if their variances are equal."""
     squares = deviations**2
     total = squares.sum(axis=0)
     squares = squares[:, total > 0] / total[total > 0]

@@ -1,4 +1,4 @@
-"""The start of a run: evaluations that earlier ledgers know, which are answered from there and not counted."""
+"""The start of a run: evaluations from earlier ledgers, which are reused and not counted."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fgsv.running.workers import Workers
 from fgsv.types import Floats
 
 Start = str | Path | Sequence[str | Path] | Known | None
-"""Earlier ledgers, which are only read; or what is known."""
+"""Earlier ledgers, which are only read, or the evaluations known from them."""
 MOST_NAMED = 100_000
-"""Limit on the players of which a ledger records the provider."""
+"""Largest number of players for which a ledger records their providers."""
 AT_ONCE = 2**26
 """Booleans held at once when coalitions are looked up."""
 
@@ -39,19 +39,19 @@ class Beginning:
         self._keys: list[bytes] = []
 
     def counter(self) -> Callable[[], int]:
-        """Return what counts the known evaluations among those of a run that begins now, U(0) and U(N) included."""
+        """Return a counter of the known evaluations in a run that begins now, including U(0) and U(N)."""
         if self.known is None:
             return lambda: 0
         before = self.n_answered - int((self.known.find(Coalitions.ends(self._game.n_players)) >= 0).sum())
         return lambda: self.n_answered - before
 
     def take_over(self, ledger: Ledger) -> None:
-        """Copy the evaluations into the ledger of the run, which then needs the earlier ones no more."""
+        """Copy the evaluations into the ledger of the run, which then no longer needs the earlier ones."""
         if self._paths and not ledger.read_only:
             self._keys = take_over(ledger, self._game, self._paths)
 
     def check(self, workers: Workers) -> None:
-        """Check, before the first evaluation, that the game still gives what earlier ledgers know about it."""
+        """Check, before the first evaluation, that the game still gives the values in earlier ledgers."""
         if self.known is not None and self._paths:
             recheck_known(self.known, workers)
 
@@ -80,7 +80,7 @@ class Beginning:
 
 
 def in_words(known: Known, partition: Partition) -> str:
-    """Say who is there as before, who left and joined, and how much of what is known applies."""
+    """Say who is still there, who left and joined, and how many known evaluations apply."""
     here = [provider_digest(name) for name in partition.names]
     before = set(known.providers)
     players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
@@ -104,8 +104,8 @@ def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
     ledger = ledger.path if isinstance(ledger, Ledger) else ledger
     if isinstance(ledger, (str, Path)) and Path(ledger).resolve() in [path.resolve() for path in paths]:
         raise WrongLedger(
-            f"{ledger} is both the ledger of this run and one to start from, which is only read: give the run a "
-            "ledger of its own, which takes over what it uses"
+            f"{ledger} is both the ledger of this run and one to start from, which is only read: give the run its "
+            "own ledger, which takes over the evaluations it uses"
         )
     return paths
 

@@ -1,4 +1,4 @@
-"""Targets: how small the errors of a run are to be, when that is looked at, and before when it cannot be known."""
+"""Targets: how small the errors of a run must be, when they are checked, and the earliest that they can be met."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from typing import ClassVar
 import numpy as np
 
 import fgsv
-from fgsv.running.last_look import by_the_others, stop_shares
+from fgsv.running.stop_bias import stop_shares, without_stop_bias
 from fgsv.running.stopping import MaxSeconds, Progress, Rule, own_rules
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, positive_total
 
 LOOKS = 1.2
-"""Targets are looked at whenever the evaluations have grown by this factor: to look after every round is to wait for
-an error that happens to be small."""
+"""Targets are checked whenever the evaluations have grown by this factor: checking after every round would mean
+waiting for an error that happens to be small."""
 FEWEST_DRAWS = 64
 """Draws before which no error is known well enough to stop at."""
 FEWEST_FREEDOM = 8
 """Degrees of freedom of an error that is taken as it is. With only d of them, either the error must be (8/d)^2 times
 smaller than the target, or the evaluations (8/d)^2 times the fewest."""
 RULE_OF_THREE = 3.0
-"""What none of m draws has shown happens with a probability of at most 3/m, at 95% confidence."""
+"""An event that none of m draws has shown has a probability of at most 3/m, at 95% confidence."""
 NOTHING_VARIED = 20_000
-"""Evaluations before which an error of exactly zero, though not every coalition is evaluated, meets no target."""
+"""Before this many evaluations an error of exactly zero meets no target, unless every coalition is evaluated."""
 
 
 def fewest_evaluations(valuation: Valuation, width: float) -> float:
     """Return the evaluations before which a half-width of this share of the total cannot be known.
 
-    Errors reflect what was drawn. A share may be off by what was not, so 3/m is to be within the target as well.
+    Errors reflect only what was drawn. A share may be off by what was not drawn, so 3/m must be within the target as
+    well.
     """
     one_group = valuation.efficient and valuation.partition.n_groups == 1  # its value is U(N) - U(0)
     if valuation.exact or one_group:
@@ -104,7 +105,7 @@ class Precision:
 
 
 def is_look(progress: Progress) -> bool:
-    """Say whether targets are looked at after this round."""
+    """Say whether targets are checked after this round."""
     return progress.n_evaluations >= LOOKS * progress.last_look
 
 
@@ -116,15 +117,15 @@ def _shares(rule: StandardError | Precision, valuation: Valuation) -> Floats | N
 
 def _aimed_at(rule: StandardError | Precision, valuation: Valuation) -> Valuation:
     """Return the valuation that a target is about, with the errors of a run that stops at it."""
-    stopped = by_the_others(valuation, _shares(rule, valuation))
+    stopped = without_stop_bias(valuation, _shares(rule, valuation))
     return stopped if rule.weights is None else stopped.combined(rule.weights)
 
 
 def at_last_look(rules: Iterable[Rule], progress: Progress) -> Valuation:
-    """Return the valuation of a run that ends: if a target was met, each replicate counts as if others had met it."""
+    """Return the valuation of a run that ends; if a target was met, with the bias of that stop corrected."""
     rule = next((rule for rule in targets_in(rules) if _is_met(rule, progress)), None)
     valuation = progress.valuation
-    return valuation if rule is None else by_the_others(valuation, _shares(rule, valuation))
+    return valuation if rule is None else without_stop_bias(valuation, _shares(rule, valuation))
 
 
 def _is_met(rule: StandardError | Precision, progress: Progress) -> bool:

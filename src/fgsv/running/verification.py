@@ -14,8 +14,8 @@ from fgsv.estimators import Method
 from fgsv.estimators.method import OtherLaw
 from fgsv.ledger import Ledger, NotRecorded
 from fgsv.running.differences import ROUNDING, Difference, Differences, different_entries
+from fgsv.running.recorded_results import compare_with_record, longer_runs
 from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeated, was_regrouped
-from fgsv.running.statements import compare, longer_runs
 from fgsv.running.targets import same_end
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, Valuation
@@ -43,7 +43,7 @@ RECOMPUTED = {
 BY_OUTPUT = ("values", "stderr", "total", "ends", "player_values", "deviations")
 """Fields with an entry for each output, which may be of very different scales."""
 REPEATED = 1024
-"""Evaluations up to which the draws of 0.1.0 are repeated; with more, learning rounds differently since."""
+"""Evaluations up to which the draws of 0.1.0 can be repeated; beyond that, learning rounds differently now."""
 _MAY_BE_MISSING = ("ends",)
 """Fields that files of 0.1.0 need not have."""
 
@@ -61,13 +61,13 @@ def verify(
     """Recompute every draw from the seed and every number from the recorded utilities; return what differs.
 
     This repeats the run with a game that only looks values up in the ledger: it needs neither data nor model, and
-    does not change the ledger. What cannot be recomputed (names, groups, weights of test folds, model, metric, notes,
-    audit, an end by the clock) is compared with what the ledger recorded when the result was made: `document` is the
-    saved file as JSON, by default that of the valuation alone.
+    does not change the ledger. Fields that cannot be recomputed (names, groups, weights of test folds, model, metric,
+    notes, audit, an end by the clock) are compared with what the ledger recorded when the result was made. `document`
+    is the saved file as JSON, by default the file of the valuation alone.
 
-    Fields that the ledger vouches for may differ by rounding, as they do between processors; others may not.
-    An empty list means that nothing differs; its `on_trust` names the fields about which the ledger records nothing.
-    A run with your own method, semivalue, stopping rule or proxy needs that object again.
+    Fields that the ledger vouches for may differ by rounding, as they do between processors; others may not. An empty
+    list means that nothing differs; its `on_trust` names the fields that the ledger has no record of. A run with your
+    own method, semivalue, stopping rule or proxy needs that object again.
     """
     settings = valuation.settings
     if settings is None:
@@ -98,14 +98,14 @@ def verify(
             return Differences([Difference("law of the draws", "as recorded", str(error))])
         recorded = [content for _, content in opened.statements()]
         notes = longer_runs(opened, valuation)
-    altered, on_trust = compare(document or to_document(valuation), recorded)
+    altered, on_trust = compare_with_record(document or to_document(valuation), recorded)
     found = Differences(differences(valuation, derived, to_the_bit={*altered, *on_trust}))
     checked = {*RECOMPUTED, *(() if _end_is_free(valuation) else ("end", "stopped"))}
     altered = {name: said for name, said in altered.items() if name not in checked}
     on_trust = [name for name in on_trust if name not in checked]
     if was_regrouped(valuation):  # after the run: the ledger knows players, not providers
         on_trust += [name for name in ("names", "groups") if altered.pop(name, None) is not None]
-    found += [Difference(name, said, "something else, by the ledger") for name, said in altered.items()]
+    found += [Difference(name, said, "different in the ledger") for name, said in altered.items()]
     found.on_trust, found.notes = tuple(on_trust), tuple(notes)
     return found
 

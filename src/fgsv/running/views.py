@@ -13,8 +13,8 @@ from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
 from fgsv.game import Game, Known, Precedence, grouped, with_precedence
 from fgsv.partition import Partition
-from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.game_access import GameAccess
 from fgsv.types import Floats
 
 CHUNK_BYTES = 2**26
@@ -23,9 +23,9 @@ CHUNK_BYTES = 2**26
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A door to a game evaluated through another door, with the same evaluations and ledger."""
+    """Access to a game through another one, with the same evaluations and ledger."""
 
-    inner: Door
+    inner: GameAccess
     game: Game
     lift: Callable[[Coalitions], Coalitions] | None = None
     """Coalitions of this game -> coalitions of the inner one; None if they are the same."""
@@ -65,30 +65,32 @@ class View:
         return self.evaluator.other_game(game)
 
 
-def by_groups(door: Door, partition: Partition) -> View:
-    """Return the game whose players are groups, so that its Shapley value is the Group Shapley Value."""
+def by_groups(access: GameAccess, partition: Partition) -> View:
+    """Return the game whose players are groups; its Shapley value is the Group Shapley Value."""
     codes = partition.codes
 
     def lift(coalitions: Coalitions) -> Coalitions:
         return Coalitions.from_masks(coalitions.masks()[:, codes])
 
-    return View(door, replace(grouped(door.game, partition), again=None), lift)  # an audit trains nothing twice
+    game = replace(grouped(access.game, partition), again=None)  # an audit trains nothing twice
+    return View(access, game, lift)
 
 
-def by_precedence(door: Door, order: Precedence) -> View:
-    """Return the game in which rows count only beside those they descend from; `door` is to the game of rows."""
+def by_precedence(access: GameAccess, order: Precedence) -> View:
+    """Return the game in which rows count only beside those they descend from; `access` is for the game of rows."""
 
     def lift(coalitions: Coalitions) -> Coalitions:
         return Coalitions.from_masks(order.rows(coalitions.masks()))
 
-    return View(door, replace(with_precedence(door.game, order), again=None), lift)  # an audit trains nothing twice
+    game = replace(with_precedence(access.game, order), again=None)  # an audit trains nothing twice
+    return View(access, game, lift)
 
 
-def weighted(door: Door, weights: ArrayLike | None) -> Door:
+def weighted(access: GameAccess, weights: ArrayLike | None) -> GameAccess:
     """Return the game whose value is a weighted sum of the outputs; without weights, the game itself."""
     if weights is None:
-        return door
+        return access
     numbers = np.asarray(weights, dtype=float)
-    fingerprint = door.game.fingerprint and f"{door.game.fingerprint}/outputs {numbers.tolist()}"
-    game = replace(door.game, outputs=None, fingerprint=fingerprint, targets=None, unfitted=None)
-    return View(door, game, lower=lambda values: (values @ numbers)[:, None])
+    fingerprint = access.game.fingerprint and f"{access.game.fingerprint}/outputs {numbers.tolist()}"
+    game = replace(access.game, outputs=None, fingerprint=fingerprint, targets=None, unfitted=None)
+    return View(access, game, lower=lambda values: (values @ numbers)[:, None])

@@ -56,7 +56,7 @@ class Workers:
         self.count = 1 if here else effective_n_jobs(n_jobs)
         most = max(MOST_WORKERS, MOST_WORKERS_PER_CORE * cpu_count())
         if not is_cluster and self.count > most:
-            raise ValueError(f"n_jobs (--jobs) is {self.count}, but this machine can run {most} workers at the most")
+            raise ValueError(f"n_jobs (--jobs) is {self.count}, but this machine can run at most {most} workers")
         self._shared = getattr(backend, "supports_sharedmem", False)
         if timeout is not None and (here or type(backend) is not LokyBackend):
             raise ValueError(

@@ -27,7 +27,7 @@ from fgsv.utilities.language.texts import words_of
 NGRAM = "ngram"
 """The name of the model that is used if none is chosen."""
 UNSTATED = ("tokenizer", "base", "device", "compile", "evaluations", "adapters_at_once")
-"""Settings that a result does not state: objects, texts, and what changes no value."""
+"""Settings that a result does not state: objects, texts, and settings that change no value."""
 LEAST_TEXTS = 5
 """Test texts from which the error from their choice is estimated."""
 SCORES = {"token": "log-likelihood per token", "byte": "minus bits per byte"}
@@ -44,7 +44,7 @@ class Corpus(OpenedData):
     """From the documents of players to the game of these players, with the same model and (unless given) `tests`."""
     warnings: tuple[str, ...] = ()
     folds: Folds | None = None
-    """How the test texts are cut, where the error from their choice is asked for."""
+    """How the test texts are cut into folds, if the error from their choice is asked for."""
 
     @property
     def twin(self) -> Any:
@@ -62,7 +62,7 @@ class Corpus(OpenedData):
     def in_folds(self) -> tuple[Any, Floats] | None:
         """Return the game with an output for each fold of the test texts, and the folds' weights in the score.
 
-        None with several outputs, and with fewer than five texts, which do not tell how much texts differ.
+        None with several outputs, and with fewer than five texts, which are too few to show how much texts differ.
         """
         if self.outputs is not None or len(self.dataset.test_texts) < LEAST_TEXTS:
             return None
@@ -110,13 +110,13 @@ def open_text(
     >>> corpus.partition.names, corpus.game.n_players
     (('a', 'b'), 4)
 
-    `path` is what `open_table` takes, a `datasets.Dataset` included, or a folder with a folder for each provider and
-    a document in each file (`ignore` then has patterns of file names, such as *.png). A row is a document and a
-    player; rows with the same value in column `unit` are one player.
+    `path` is what `open_table` takes, including a `datasets.Dataset`, or a folder with one subfolder per provider and
+    one document per file (`ignore` then has patterns of file names, such as *.png). A row is a document and a player;
+    rows with the same value in column `unit` are one player.
 
     `test`, `test_by`, `test_fraction` and `split_seed` choose the test texts as `open_table` does. Each value of
-    column `output_by` among them is an output of the game. `prompt` is the column of what precedes a test text.
-    `test_error` makes the folds of the test texts outputs of the game (see `fgsv.tables.folds`).
+    column `output_by` among them is an output of the game. `prompt` is the column with the prompt that precedes each
+    test text. `test_error` makes the folds of the test texts outputs of the game (see `fgsv.tables.folds`).
 
     `model` is the folder or hub name of a causal language model, which is fine-tuned for each coalition
     (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which needs no
@@ -125,9 +125,9 @@ def open_text(
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     if test is not None and test_by is not None:
-        raise TableError("the test texts come from --test or from --test-by, not from both")
+        raise TableError("give the test texts with --test or --test-by, not both")
     if test_error and output_by is not None:
-        raise TableError("the error from the test texts takes one output: leave out --output-by")
+        raise TableError("the error from the test texts needs a single output: leave out --output-by")
     make, words, score = _model(model, dict(training or {}))
     groups, ignored = listed_names(group), listed_names(ignore)
     kept = [text, *groups, *(name for name in (unit, output_by, prompt) if name)]
@@ -214,7 +214,7 @@ def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], st
 
 
 def _is_plain(*arguments: Any) -> bool:
-    """Say whether all arguments are small enough to be stated in a result, and no objects."""
+    """Say whether all arguments are small enough to be stated in a result, and not objects."""
     return all(each is None or isinstance(each, str | int | float) for each in arguments)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fgsv.partition import Partition
+from fgsv.tables.carried_over import CarriedOver, check_features, find_rows, row_hashes
 from fgsv.tables.players import (
     MOST_CLASSES,
     SharedUnits,
@@ -23,7 +24,6 @@ from fgsv.tables.players import (
     without_training_rows,
 )
 from fgsv.tables.reading import TableError, TableFile, odd_number
-from fgsv.tables.standing import Standing, check_features, find_rows, row_hashes
 from fgsv.tables.test_rows import TestRows, chosen, marked
 from fgsv.types import Ints, Masks
 
@@ -34,7 +34,7 @@ MOST_SLICES = 10
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training rows, test rows and the groupings of the players: all that a utility and a valuation need."""
+    """Training rows, test rows and the groupings of the players: everything that a utility and a valuation need."""
 
     features: pd.DataFrame
     """The features of the training rows, as in the file."""
@@ -49,7 +49,7 @@ class Dataset:
     """Column -> the group of each test row, where the test rows have that column."""
     task: Task
     notes: tuple[str, ...]
-    """Decisions made on the way, in plain words."""
+    """The choices that were made, in plain words."""
     test_hashes: tuple[str, ...] | None = None
     """A hash of each test row, in order; None if a file or a column names the test rows."""
     test_slices: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def prepare(
     shared_units: SharedUnits | None = None,
     ignore: Sequence[str] = (),
     task: Task | None = None,
-    standing: Standing | None = None,
+    carried: CarriedOver | None = None,
     slices: Sequence[str] = (),
     registered: str | None = None,
 ) -> Dataset:
@@ -92,9 +92,9 @@ def prepare(
     by, which remain features; a numeric column with many distinct values is cut into three bands. Rows with the same
     value in column `unit` are one player; `shared_units` says what happens to a unit with rows of several providers.
     Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
-    what `recognise` infers from the target. `standing` is what an earlier run stood on: its features and, unless
-    `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored apart. Column
-    `registered` says when each row was registered; it is no feature.
+    what `recognise` infers from the target. `carried` is taken over from an earlier run: its features and, unless
+    `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored separately.
+    Column `registered` says when each row was registered; it is not a feature.
     """
     if not group:
         raise TableError("no provider column: name it with --group, or give a file for each provider")
@@ -113,15 +113,15 @@ def prepare(
     if not feature_names:
         raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
     earlier: list[str] = []
-    if standing is not None:
-        earlier = check_features(feature_names, standing)
-        feature_names, task = list(standing.features), task or cast(Task, standing.task)
+    if carried is not None:
+        earlier = check_features(feature_names, carried)
+        feature_names, task = list(carried.features), task or cast(Task, carried.task)
     inferred = task is None
     task = task or recognise(values)
     if inferred and values.nunique() > MOST_CLASSES and (cell := odd_number(values)) is not None:
         raise TableError(
             f"column {target!r} (the target) is read as text, because of cells such as {shown(cell)}, though most "
-            "look like numbers: write plain numbers, such as 1234.5, or say --task classification"
+            "look like numbers: write plain numbers, such as 1234.5, or use --task classification"
         )
     y = _target(values, task)
     if test is not None:
@@ -133,8 +133,8 @@ def prepare(
         identity = [*feature_names, target, *([] if unit is None else [unit])]
         if test_by is not None:
             is_test, note = marked(table.column(test_by, "marks the test rows"))
-        elif standing is not None and standing.test_rows is not None:
-            places = find_rows(table.frame[identity], standing.test_rows)
+        elif carried is not None and carried.test_rows is not None:
+            places = find_rows(table.frame[identity], carried.test_rows)
             is_test = np.isin(np.arange(len(y)), places)
             note = f"the {len(places)} test rows of the run to start from"
         else:
@@ -232,7 +232,8 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
     if task == "classification":
         if pd.api.types.is_float_dtype(values) and (fractions := values[np.mod(values.astype(float), 1) != 0]).any():
             raise TableError(
-                f"column {values.name!r} (the target) has fractions, such as {fractions.iloc[0]:g}: classification "
+                f"column {values.name!r} (the target) has fractional values, such as {fractions.iloc[0]:g}: "
+                "classification "
                 "needs classes. Choose --task regression, or write the classes as words"
             )
         return np.asarray(values.astype(str) if values.dtype == object else values.to_numpy())

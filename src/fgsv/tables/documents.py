@@ -110,7 +110,7 @@ def prepare_texts(
     `registered` says when each was registered.
     """
     if not group:
-        raise TableError("no provider column: name it with --group, or give a folder with a folder for each provider")
+        raise TableError("no provider column: name it with --group, or give a folder with one subfolder per provider")
     whole, table = table, _with_words(table, text, text_missing)
     labels = {name: labels_of(table, name, group_missing) for name in group}
     for name in group:

@@ -25,7 +25,7 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
     path = Path(path)
     providers = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
     if not providers:
-        raise TableError(f"{path} has no folders in it: expected one for each provider, with its documents")
+        raise TableError(f"{path} has no subfolders: expected one for each provider, with its documents")
     beside = sum(each.is_file() and not each.name.startswith(".") for each in path.iterdir())
     notes = [f"left out {beside} files of {path.absolute().name} that are in no provider's folder"] if beside else []
     rows, digest = [], hashlib.sha256()
@@ -62,4 +62,4 @@ def _text(file: Path, content: bytes, encoding: str) -> str:
     try:
         return decode(file, content, encoding)
     except TableError as error:
-        raise TableError(f"{error}; --ignore '*{file.suffix or file.name}' leaves such files out") from None
+        raise TableError(f"{error}; leave such files out with --ignore '*{file.suffix or file.name}'") from None

@@ -88,7 +88,7 @@ def share_errors(valuation: Valuation, weights: Floats) -> Floats:
 
 
 def lasting_errors(valuation: Valuation, weights: Floats) -> Floats:
-    """Return `share_errors` less what the folds' Monte Carlo error adds to them, which more evaluations reduce."""
+    """Return `share_errors` without the part due to the folds' Monte Carlo error, which more evaluations reduce."""
     errors, deviations = share_errors(valuation, weights), valuation.group_deviations
     if deviations is None:
         return errors
@@ -98,15 +98,15 @@ def lasting_errors(valuation: Valuation, weights: Floats) -> Floats:
 
 
 def _about_their_mean(parts: Floats) -> Floats:
-    """Return what F parts add to a sum, scaled so that the variance of the sum is that of its squares."""
+    """Return what F parts add to a sum, scaled so that the sum of their squares is the variance of the sum."""
     n_folds = len(parts)
     return np.asarray((parts - parts.mean(axis=0)) * np.sqrt(n_folds / (n_folds - 1)))
 
 
 def without_each_fold(metric: Any, n_test: int, *, seed: int = 0) -> dict[str, tuple[Any, Ints]]:
-    """Return a score on all test rows but those of one fold, for each of at most forty folds: (score, test rows).
+    """Return a score on all test rows except one fold, for each of at most forty folds: (score, test rows).
 
-    A scorer that predicts by itself has ten: it is called for each.
+    A scorer that makes its own predictions has ten folds, because it is called for each.
     """
     folds = KFold(min(PARTS if metric in SCORES else FOLDS, n_test), shuffle=True, random_state=seed % 2**32)
     kept = [rows for rows, _ in folds.split(np.empty(n_test))]
@@ -129,7 +129,7 @@ def jackknife_half_width(totals: Floats, confidence: float = 0.95) -> float:
 def half_width_of_total(totals: Floats, weights: Floats, confidence: float = 0.95) -> float:
     """Return the half-width of U(N) - U(0) due to the choice of test rows, from its values in each of F folds.
 
-    Folds may differ in weight, as those of texts do: the score is a ratio, and the jackknife is that of a ratio.
+    Folds may differ in weight, as they do for texts: the score is a ratio, and so the jackknife is that of a ratio.
     """
     parts = totals * weights
     return jackknife_half_width((parts.sum() - parts) / (weights.sum() - weights), confidence)
@@ -146,7 +146,7 @@ def _first_outputs(valuation: Valuation, count: int) -> Valuation:
 
 @dataclass(frozen=True)
 class TestError:
-    """How far the shares may be off by the choice of the test rows, beside their Monte Carlo error."""
+    """How far off the shares may be due to the choice of test rows, beside their Monte Carlo error."""
 
     __test__ = False  # not a test, whatever pytest thinks of the name
 

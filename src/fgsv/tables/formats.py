@@ -30,7 +30,7 @@ def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
     try:
         records = json.loads(text) if text.lstrip()[0] == "[" else list(_lines(text))
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, too
-        raise TableError(f"{path} is not JSON lines, one object in each line: {error}") from None
+        raise TableError(f"{path} is not a JSON lines file with one object per line: {error}") from None
     wrong = next((number for number, record in enumerate(records, 1) if not isinstance(record, dict)), None)
     if wrong is not None:
         raise TableError(f"{path}: row {wrong} is not an object with a value for each column")
@@ -38,7 +38,7 @@ def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
         half = next((number for number, record in enumerate(records, 1) if not _is_unicode(record)), None)
         if half is not None:
             raise TableError(
-                f"{path}: row {half} has half of a character (a lone surrogate, such as \\ud800): repair it"
+                f"{path}: row {half} has half a character (a lone surrogate, such as \\ud800): repair it"
             )
     frame = pd.json_normalize(records)
     kept = {name: pd.Series([record.get(name) for record in records], dtype=object) for name in names}

@@ -13,7 +13,7 @@ from fgsv.tables import formats
 from fgsv.tables.reading import TableError, TableFile, content_of, parse, with_text
 
 FILE = "file"
-"""The column that says which file a row is from, where no column says whose it is."""
+"""The column with the file that each row is from, if there is no provider column."""
 
 
 def read_all(
@@ -26,9 +26,9 @@ def read_all(
 ) -> TableFile:
     """Read what `given` is as one table: a path, a data frame, or a list of these.
 
-    A data frame is pandas', or has a method `to_pandas`, as those of polars and Hugging Face have. A zip archive is
-    the list of its files. Several files have the same columns. Where one lacks a column of `group`, its name stands
-    there, without suffixes; without any `group` the names are the column `file`.
+    A data frame is from pandas, or has a method `to_pandas`, as in polars and Hugging Face. A zip archive is the list
+    of its files. Several files must have the same columns. If one lacks a column of `group`, its name without
+    suffixes takes its place; without any `group` the names are the column `file`.
     """
     listed = given if isinstance(given, (list, tuple)) else [given]
     parts = [part for each in listed for part in _parts(each, text, encoding)]
@@ -47,7 +47,7 @@ def _parts(given: Any, text: Sequence[str], encoding: str) -> list[TableFile]:
 
 
 def _from_frame(given: Any, text: Sequence[str]) -> TableFile:
-    """Return a table of a data frame; its hash is that of its content."""
+    """Return a data frame as a table, with a hash of its content."""
     name = type(given).__name__
     frame = given if isinstance(given, pd.DataFrame) else None
     if frame is None and hasattr(given, "to_pandas"):
@@ -132,6 +132,6 @@ def _check_kinds(parts: Sequence[TableFile], columns: Iterable[str], skipped: se
         }
         if len(kinds) > 1:
             raise TableError(
-                f"column {name!r} has numbers in {kinds[True]} and text in {kinds[False]}: write it alike, or leave "
-                f"it out with --ignore {name}"
+                f"column {name!r} has numbers in {kinds[True]} and text in {kinds[False]}: use one kind in all "
+                f"files, or leave it out with --ignore {name}"
             )

@@ -1,6 +1,6 @@
-"""Leaks: features that should perhaps not be features, such as row numbers, ids and what is known only afterwards.
+"""Leaks: columns that should perhaps not be features, such as row numbers, ids and facts known only afterwards.
 
-And the other way round: numbers that are no features, or not as numbers, because of how they are written.
+Also the opposite: numbers that are not used, or not as numbers, because of how they are written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEWEST_ROWS = 20
 MOST_ROWS = 1_000
 """Rows that a tree of one feature is fitted to, and tested on: those that come first."""
 ALMOST_ALONE = 0.99
-"""A feature predicts the target almost alone if a tree of it has this balanced accuracy, or this R²."""
+"""A feature almost predicts the target by itself if a tree on it has this balanced accuracy, or this R²."""
 MOST_OF_TREES = 1e38
 """Trees compare numbers in single precision, which ends here; larger ones are scaled."""
 NAMES_OF_IDS = {"id", "idx", "index", "row", "rownames", "rownumber", "unnamed: 0"}
@@ -37,7 +37,7 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
     warnings = []
     if ids:
         warnings.append(
-            f"these features look like row numbers or ids, from which a model learns by heart: {', '.join(ids)}; "
+            f"these features look like row numbers or ids, which a model can memorise: {', '.join(ids)}; "
             f"leave them out with --ignore {','.join(ids)}"
         )
     alone = {name: score for name in columns.used if (score := _score_alone(dataset, columns, name)) >= ALMOST_ALONE}
@@ -45,15 +45,15 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
         what = "balanced accuracy" if dataset.task == "classification" else "R²"
         words = ", ".join(f"{name} ({what} {score:.3f})" for name, score in alone.items())
         warnings.append(
-            f"predicts the target almost alone: {words}; if it is known only after the target, leave it out with "
+            f"almost predicts the target by itself: {words}; if it is known only after the target, leave it out with "
             f"--ignore {','.join(alone)}"
         )
     texts = {name: odd_number(dataset.features[name]) for name in (*columns.categories, *columns.left_out)}
     numbers = ", ".join(f"{name} ({shown(cell)})" for name, cell in texts.items() if cell is not None)
     if numbers:
         warnings.append(
-            f"read as text, because of cells such as this one, though most look like numbers: {numbers}; write plain "
-            "numbers, such as 1234.5, and nothing where one is missing"
+            f"read as text, because of cells such as this one, though most look like numbers: {numbers}; write "
+            "plain numbers, such as 1234.5, and leave missing ones empty"
         )
     return warnings
 

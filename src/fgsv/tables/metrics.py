@@ -1,4 +1,4 @@
-"""The score of a table: which one is used if none was chosen, and what to say if it leaves little to share."""
+"""The score of a table: the default, and advice if it leaves little to share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WITHIN_ONE_OF_ANY_KIND = ("roc_auc", "f1", "precision", "recall", "jaccard")
 
 
 def range_of(metric: str) -> tuple[float, float] | None:
-    """Return the least and the largest value of a score; None if it has no such bounds, as r2 and losses have not.
+    """Return the smallest and largest value of a score; None for scores without such bounds, like r2 and losses.
 
     >>> range_of("roc_auc_ovr"), range_of("matthews_corrcoef"), range_of("r2")
     ((0.0, 1.0), (-1.0, 1.0), None)
@@ -46,15 +46,15 @@ def default_metric(dataset: Dataset, model: Any, *, test_error: bool = False) ->
     other = "--metric chooses another"
     if dataset.task == "regression":
         metric = "neg_mean_squared_error" if test_error else "r2"
-        return metric, f"scored by {metric}, the default of a regression; {other}"
+        return metric, f"scored by {metric}, the default for a regression; {other}"
     y = np.concatenate([dataset.target, dataset.test_target])
     classes, counts = np.unique(y, return_counts=True)
     fraction, commonest = counts.max() / len(y), classes[counts.argmax()]
     skewed = f"{fraction:.0%} of the rows have class {commonest}"
     if fraction <= SKEWED:
-        return "accuracy", f"scored by accuracy, as no class has more than two thirds of the rows; {other}"
+        return "accuracy", f"scored by accuracy, because no class has more than two thirds of the rows; {other}"
     metric = _of_skewed(classes, dataset.test_target, model, test_error)
-    return metric, f"scored by {metric} and not by accuracy, as {skewed}; {other}"
+    return metric, f"scored by {metric} and not by accuracy, because {skewed}; {other}"
 
 
 def _of_skewed(classes: NDArray[Any], y_test: NDArray[Any], model: Any, test_error: bool) -> str:

@@ -11,11 +11,11 @@ from fgsv.tables.dataset import Task
 from fgsv.tables.reading import TableError
 
 NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
-"""The models with a name of their own."""
+"""Short names of models."""
 
 
 def task_of(name: Any) -> Task | None:
-    """Return the task that a model or its name implies, or None where it serves both."""
+    """Return the task that a model or its name implies, or None if it serves both."""
     if name is not None and not isinstance(name, str):
         return "classification" if is_classifier(name) else "regression" if is_regressor(name) else None
     return {"logistic": "classification", "ridge": "regression"}.get(name or "")  # type: ignore[return-value]

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from fgsv.environment import versions
 from fgsv.partition import Partition
+from fgsv.tables.carried_over import CarriedOver
 from fgsv.tables.dataset import Dataset, Task, prepare
 from fgsv.tables.folds import Folds, folds_of, without_each_fold
 from fgsv.tables.inputs import read_all
@@ -25,7 +26,6 @@ from fgsv.tables.players import SharedUnits
 from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
 from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
-from fgsv.tables.standing import Standing
 from fgsv.types import Floats, Masks
 from fgsv.utilities.seeds import TrainingSeeds
 from fgsv.valuation import Valuation
@@ -47,7 +47,7 @@ class OpenedData:
 
     @property
     def notes(self) -> list[str]:
-        """What was decided on the way, in plain words."""
+        """The choices that were made, in plain words."""
         return list(self.source.notes)
 
     @property
@@ -59,11 +59,11 @@ class OpenedData:
 
     @property
     def outputs(self) -> tuple[str, ...] | None:
-        """The outputs that are valued side by side; None for one score, whatever else is scored beside it."""
+        """The outputs that are valued side by side; None for a single score, even if others are scored too."""
         return self.game.outputs if self.weights is None else None
 
     def on_all_test_rows(self, valuation: Valuation) -> Valuation:
-        """Return a valuation of the game as that of the score on all test rows, folds or not."""
+        """Convert a valuation of the game to one of the score on all test rows, with or without folds."""
         return valuation if self.weights is None else valuation.combined(self.weights)
 
 
@@ -76,11 +76,11 @@ class Table(OpenedData):
     inputs: Inputs
     source: Source
     folds: Folds | None = None
-    """How the test rows are cut, where the error from their choice is asked for."""
+    """How the test rows are cut into folds, if the error from their choice is asked for."""
     warnings: tuple[str, ...] = ()
     """Features that look like ids, or that predict the target almost alone."""
     also: tuple[str, ...] = ()
-    """The last outputs of the game: other scores and slices of the test rows, which nothing is paid by."""
+    """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
 
     def game_of(self, rows: Masks) -> Any:
         """Return the game of those training rows that a mask selects."""
@@ -135,35 +135,35 @@ def open_table(
     >>> table.partition.names, table.source.metric
     (('north', 'south'), 'accuracy')
 
-    `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (of
-    pandas, or with a method `to_pandas`, as those of polars and Hugging Face have), or a list of these with the same
-    columns. Where a file of several lacks the provider column, or none is named, the provider is the file's name.
+    `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (from
+    pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same columns. If
+    one of several files lacks the provider column, or none is named, the provider is the file's name.
 
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
-    are no features; those of `regroup` are, and group the same players once more. `test_error` makes the folds of the
-    test rows outputs of the game (see `fgsv.tables.folds`).
+    are not features; those of `regroup` are, and group the same players in other ways. `test_error` makes the
+    folds of the test rows outputs of the game (see `fgsv.tables.folds`).
 
-    `training_seeds="fresh"` trains every coalition with a seed of its own, from `seed` (see `fgsv.utility`).
+    `training_seeds="fresh"` trains every coalition with its own seed, derived from `seed` (see `fgsv.utility`).
 
     `also_metric` names further scores, and `also_slice` columns of the test rows: the score on the test rows with
-    each of a column's values. They are outputs of the same trainings that nothing is paid or stopped by;
+    each of a column's values. They are outputs of the same trainings, without effect on payments and stopping;
     `fgsv.report.sensitivity` shows the shares by each.
 
-    So that evaluations of one period count in the next, `start` takes the preprocessing, the test rows and the score
-    from the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
+    To reuse the evaluations of an earlier period, `start` takes the preprocessing, the test rows and the score from
+    the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
     test rows, that the preprocessing is fitted to in place of the training rows.
 
-    Column `registered` says when each row was registered, in numbers or dates: the audit then knows which of two
-    equal rows came first. It is no feature.
+    Column `registered` says when each row was registered, in numbers or dates, by which the audit decides which of
+    two equal rows came first. It is not a feature.
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
     if ledgers and reference is not None:
-        raise TableError("the preprocessing comes from --start or from --reference, not from both")
-    standing = Standing.of_ledger(ledgers[0]) if ledgers else None
+        raise TableError("the preprocessing comes from --start or --reference: give only one")
+    carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
     groups, ignored = listed_names(group), listed_names(ignore)
     if test is not None and test_by is not None:
-        raise TableError("the test rows come from --test or from --test-by, not from both")
+        raise TableError("give the test rows with --test or --test-by, not both")
     text = [*groups, *([unit] if unit else [])]
     file = read_all(path, group=groups, ignore=ignored, text=text, encoding=encoding)
     tested = None if test is None else read_all(test, group=groups, ignore=ignored, text=text, encoding=encoding)
@@ -183,21 +183,21 @@ def open_table(
         shared_units=shared_units,
         ignore=ignored,
         task=task or task_of(model),
-        standing=standing,
+        carried=carried,
         slices=listed_names(also_slice),
         registered=registered,
     )
     learner = model_of(model, dataset.task, seed)
-    metrics, why = listed_names(metric or ("" if standing is None else standing.metric)), []
+    metrics, why = listed_names(metric or ("" if carried is None else carried.metric)), []
     if not metrics:
         default, reason = default_metric(dataset, learner, test_error=test_error)
         metrics, why = [default], [reason]
     folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
     if test_error and folds is None:
-        raise TableError(f"the error from the test rows takes one metric, got {', '.join(metrics)}")
+        raise TableError(f"the error from the test rows needs a single metric, got {', '.join(metrics)}")
     also = _also(metrics, listed_names(also_metric), dataset)
-    if standing is not None:
-        fitted, fitted_to = standing.fitted, "taken from the run to start from"
+    if carried is not None:
+        fitted, fitted_to = carried.fitted, "taken from the run to start from"
     else:
         frame, fitted_to = _to_fit(dataset, reference, encoding)
         fitted = Fitted.to(frame, recognise_columns(frame))
@@ -206,14 +206,14 @@ def open_table(
         dataset, fitted, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
     )
     inputs = replace(_with_also(inputs, metrics[0], also, folds), training_seeds=training_seeds)
-    stands = Standing(
+    to_carry = CarriedOver(
         fitted,
         ",".join(metrics),
         dataset.task,
         tuple(map(str, dataset.features.columns)),
         dataset.test_hashes,
     )
-    inputs = replace(inputs, stands_on=stands.parts())
+    inputs = replace(inputs, carried_over=to_carry.parts())
     notes = (notes[0], notes[1] or f"preprocessing is {fitted_to}")
     game = inputs.game()
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
@@ -251,7 +251,7 @@ open_file = open_table
 def _also(metrics: Sequence[str], others: Sequence[str], dataset: Dataset) -> dict[str, Any]:
     """Return the further outputs, as `fgsv.utility` takes them: other metrics, and the first one on slices."""
     if (others or dataset.test_slices) and len(metrics) > 1:
-        raise TableError(f"--also-metric and --also-slice take one --metric, to pay by, got {', '.join(metrics)}")
+        raise TableError(f"--also-metric and --also-slice need a single --metric, got {', '.join(metrics)}")
     found: dict[str, Any] = {name: name for name in others if name != metrics[0]}
     for column, slices in dataset.test_slices.items():
         for each in sorted(pd.unique(pd.Series(slices))):
@@ -266,7 +266,7 @@ def _with_also(inputs: Inputs, metric: str, also: Mapping[str, Any], folds: Fold
     first = {metric: metric} if folds is None else folds.scoring
     given = [None] if inputs.empty is None else np.atleast_1d(inputs.empty).tolist()
     if len(given) != len(first):
-        raise TableError(f"--empty takes one number, for {metric}: with --also-metric the others have their default")
+        raise TableError(f"--empty takes one number, for {metric}: the scores of --also-metric keep their defaults")
     return replace(inputs, scoring={**first, **also}, empty=[*given, *[None] * len(also)])
 
 
@@ -276,7 +276,7 @@ def _described(game: Any, metric: str, folds: Folds | None, also: Sequence[str])
         lines = [*lines[:2], f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
     elif also:
         lines = [*lines[:2], f"score: {metric}"]
-    return [*lines, f"not paid by, but scored too: {', '.join(also)}"] if also else lines
+    return [*lines, f"also scored, without effect on payments: {', '.join(also)}"] if also else lines
 
 
 def _short_hash(part: str) -> str:
@@ -307,7 +307,7 @@ class Inputs:
 
     model: Any
     X: Any
-    """Training rows: numbers, or the table's own columns where the model is to preprocess them."""
+    """Training rows: numbers, or the table's own columns if the model preprocesses them."""
     y: NDArray[Any]
     X_test: Any
     y_test: NDArray[Any]
@@ -317,7 +317,7 @@ class Inputs:
     seed: int
     numbers: Floats
     """(rows, p) the training rows as numbers, whatever turns them into numbers."""
-    stands_on: Mapping[str, str] = field(default_factory=dict)
+    carried_over: Mapping[str, str] = field(default_factory=dict)
     """What the table adds to the frame of the game, from which a later period can take it."""
     training_seeds: TrainingSeeds = "fixed"
 
@@ -340,7 +340,7 @@ class Inputs:
             seed=self.seed,
             training_seeds=self.training_seeds,
         )
-        return game if game.frame is None else replace(game, frame={**game.frame, **self.stands_on})
+        return game if game.frame is None else replace(game, frame={**game.frame, **self.carried_over})
 
 
 def inputs_of(
@@ -354,9 +354,9 @@ def inputs_of(
     empty: float | Sequence[float] | None = None,
     seed: int = 0,
 ) -> tuple[Inputs, tuple[str, ...]]:
-    """Return what makes the utility of a data set, and what was decided on the way, in plain words.
+    """Return the inputs of a data set's utility, and the choices that were made, in plain words.
 
-    Columns become numbers by fitted preprocessing, or for each coalition anew (`refit`).
+    Columns become numbers by preprocessing that is fitted once, or for each coalition (`refit`).
     """
     fitted.columns.check(dataset.features, "training rows")
     fitted.columns.check(dataset.test_features, "test rows")
@@ -366,7 +366,7 @@ def inputs_of(
     if refit:
         learner = make_pipeline(transformer(fitted.columns), learner)
         X, X_test = dataset.features, dataset.test_features
-        how = "preprocessing is fitted anew for each coalition"
+        how = "preprocessing is refitted for each coalition"
     else:
         X, X_test = numbers, fitted.transform(dataset.test_features)
     scoring: Any = metrics[0] if len(metrics) == 1 else list(metrics)

@@ -1,4 +1,4 @@
-"""Players and their groups: whose each row is, which rows are one player, and who owns a player."""
+"""Players and their groups: the provider of each row, which rows are one player, and who owns a player."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fgsv.tables.reading import TableError, TableFile
 from fgsv.types import Ints, Masks
 
 SharedUnits = Literal["co-own", "split"]
-"""A unit with rows of several providers: one player that they own by rows, or a player of each."""
+"""A unit with rows of several providers: one player owned in proportion to rows, or a player for each."""
 MOST_CLASSES = 10
 """A target of whole numbers with more distinct values than this is a quantity, not a class."""
 
@@ -25,11 +25,11 @@ class Players:
     """The players that training rows make, and their groups."""
 
     units: NDArray[Any] | None
-    """(rows,) the unit of each training row; None where each row is a player."""
+    """(rows,) the unit of each training row; None if each row is a player."""
     groupings: dict[str, Partition]
     """Column -> partition of the players; the first is the main one."""
     notes: tuple[str, ...]
-    """Decisions made on the way, in plain words."""
+    """The choices that were made, in plain words."""
 
 
 def players_of(
@@ -115,7 +115,9 @@ def _split_units(units: NDArray[Any], labels: Sequence[NDArray[Any]]) -> tuple[N
     keys = [pd.Series(part) for part in (units, *labels)]
     split = pd.DataFrame(dict(enumerate(keys))).groupby(list(range(len(keys))), sort=False).ngroup().to_numpy()
     before, after = len(pd.unique(pd.Series(units))), int(split.max()) + 1
-    return split, [f"{before} units are {after} players, one for each of their providers"] if after > before else []
+    return split, [
+        f"{before} units become {after} players, one for each of their providers"
+    ] if after > before else []
 
 
 def _partition(
@@ -142,8 +144,8 @@ def _partition(
     if shared_units is None:
         raise TableError(
             f"unit {shown(units[first[crossing[0]]])} is in more than one group of column {column!r} "
-            f"({len(crossing)} such units): --shared-units co-own makes it one player that they own in proportion to "
-            "their rows, --shared-units split a player of each"
+            f"({len(crossing)} such units): --shared-units co-own makes it one player that they own in proportion "
+            "to their rows, --shared-units split makes one player for each group"
         )
     rows = np.zeros((len(first), len(names)))
     np.add.at(rows, (players, codes), 1.0)
@@ -157,7 +159,7 @@ def without_training_rows(labels: Mapping[str, NDArray[Any]], is_test: Masks) ->
         lost = [str(label) for label in dict.fromkeys(each.tolist()) if label not in trained]
         if lost:
             return (
-                f"the test rows are all the rows of {len(lost)} of the providers in column {name!r}: "
+                f"the test rows include every row of {len(lost)} of the providers in column {name!r}: "
                 f"{', '.join(lost[:10])}{', ...' if len(lost) > 10 else ''}"
             )
     return None

@@ -28,7 +28,7 @@ DATE_FRACTION = 0.95
 DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*"
 POINTS, SLASHES = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", r"^\s*(\d{1,2})/(\d{1,2})/(\d{4})"
 LARGEST = 1e150
-"""Of larger numbers no variance can be computed."""
+"""The variance of larger numbers would overflow."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Columns:
                 if lost.any() and (what == "numbers" or lost.sum() == present.sum()):
                     cell = shown(frame[name].iloc[int(np.argmax(lost))])
                     raise TableError(
-                        f"column {name!r} must have {what}, but has {cell} in the {rows}: write it alike in all "
+                        f"column {name!r} must have {what}, but has {cell} in the {rows}: use the same kind in all "
                         f"files, or leave it out with --ignore {name}"
                     )
 
@@ -98,7 +98,7 @@ def recognise_columns(frame: pd.DataFrame) -> Columns:
     columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()}, day_first=day_first)
     if not columns.used:
         raise TableError(
-            "none of the feature columns can be used, all are empty or different in almost every row: "
+            "none of the feature columns can be used: all are empty or different in almost every row: "
             f"{', '.join(map(str, frame.columns))}"
         )
     return columns
@@ -135,7 +135,7 @@ def _is_day_first(column: pd.Series[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Preprocessing with all that it has learned, as JSON can hold it: the same numbers for a row in every period."""
+    """Fitted preprocessing, in a form that JSON can hold: the same numbers for a row in every period."""
 
     columns: Columns
     medians: tuple[float, ...]
@@ -143,7 +143,7 @@ class Fitted:
     means: tuple[float, ...]
     scales: tuple[float, ...]
     words: tuple[tuple[str, ...], ...]
-    """For each column of categories, those that have a column of their own."""
+    """For each column of categories, the categories that get their own column."""
     shared: tuple[bool, ...]
     """For each column of categories, whether all others share one more."""
 

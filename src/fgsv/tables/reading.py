@@ -27,9 +27,9 @@ QUOTED = re.compile(r'''(?<![^,\t;|])"(?:[^"]|"")*"''')
 FOREIGN = {
     b"SQLite format 3\x00": "is an SQLite database, not a table: export the table as CSV",
     b"ARROW1": "is a Feather or Arrow file: save it as Parquet or CSV",
-    b"BZh91AY&SY": "is compressed by bzip2: decompress it first, or use gzip",
-    b"\xfd7zXZ\x00": "is compressed by xz: decompress it first, or use gzip",
-    b"\x28\xb5\x2f\xfd": "is compressed by zstd: decompress it first, or use gzip",
+    b"BZh91AY&SY": "is compressed with bzip2: decompress it first, or use gzip",
+    b"\xfd7zXZ\x00": "is compressed with xz: decompress it first, or use gzip",
+    b"\x28\xb5\x2f\xfd": "is compressed with zstd: decompress it first, or use gzip",
 }
 """How files that are not read begin, and what to do with them."""
 DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?\s*"
@@ -164,7 +164,7 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
                 f"{path} has rows with more cells than its header has names ({len(names)}): name every column, and "
                 "quote cells that contain the separator"
             ) from None
-        notes.append("the first cell of each row, which has no column name, is its row's name")
+        notes.append("the first cell of each row, which has no column name, is taken as the row's name")
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise TableError(f"{path} is not a table: {str(error).strip()}") from None
     kept = [name for name in dict.fromkeys(text) if name in frame.columns]

@@ -25,7 +25,7 @@ class Source:
     game: str | None
     """The game's fingerprint."""
     notes: tuple[str, ...]
-    """What was decided on the way, in plain words."""
+    """The choices that were made, in plain words."""
     versions: Mapping[str, str]
     features: tuple[str, ...] = ()
     """The columns that the model sees, by name; results of 0.1.0 do not list them."""

@@ -89,7 +89,8 @@ def chosen(
             f"no --split-seed up to {others[-1] if others else seed} is better: bring test rows with --test, or "
             "mark them in a column with --test-by, where a provider without training rows is worth zero"
             if better is None
-            else f"--split-seed {better} chooses other rows, without this problem; --test and --test-by name your own"
+            else f"--split-seed {better} chooses other rows and avoids this problem; or choose your own with --test "
+            "or --test-by"
         )
         raise TableError(f"{found}: {advice}")
     count = "" if units is None else f" ({units[is_test].nunique()} of {units.nunique()} units)"

@@ -111,7 +111,7 @@ def read(
     classes = None
     if kind.classifier:
         if len(np.unique(y)) < 2:
-            raise ValueError(f"y has one class only, {y.tolist()[0]!r}: a classifier needs at least two")
+            raise ValueError(f"y has only one class, {y.tolist()[0]!r}: a classifier needs at least two")
         classes = classes_of(y, y_test)
     else:
         y, y_test = _read_numbers(y, "y"), _read_numbers(y_test, "y_test")
@@ -141,7 +141,7 @@ def _check_model(model: Any) -> None:
     if not hasattr(model, "fit") or not hasattr(model, "get_params"):
         raise TypeError(
             "model must be a scikit-learn estimator with fit and get_params, "
-            f"got {type(model).__name__}; for anything else write a callable, see fgsv.Game"
+            f"got {type(model).__name__}; for anything else, write a callable (see fgsv.Game)"
         )
     if not is_classifier(model) and not is_regressor(model):
         raise TypeError(f"model must be a classifier or a regressor; {type(model).__name__} is neither")
@@ -276,7 +276,9 @@ def _add_padding(
     n_rows = X.shape[0]
     if min_size is None:
         if null is not None:
-            raise ValueError("null chooses the padding of small coalitions: min_size must say up to how many rows")
+            raise ValueError(
+                "null chooses the padding of small coalitions: set min_size, the number of rows to pad to"
+            )
         return X, y, n_rows
     if min_size < 1:
         raise ValueError(f"min_size must be at least 1, got {min_size}")

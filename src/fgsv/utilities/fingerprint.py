@@ -1,8 +1,8 @@
 """Fingerprints: a hash of what a utility depends on, the same in every process and on every machine.
 
-Your own functions and classes count with their code, what they close over, and the globals they refer to; what
-belongs to an installed package counts by its name and the package's version (only by name for the packages whose
-versions a ledger records: it evaluates some coalitions again when they change).
+Your own functions and classes are identified by their code, the variables they close over, and the globals they refer
+to; objects of installed packages by their name and the package's version (only by name for the packages whose
+versions a ledger records, which evaluates some coalitions again when they change).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _NoFingerprint(Exception):
 
 
 def fingerprint(*parts: Any, sees_code: bool = True) -> str | None:
-    """Return the SHA-256 of the content of all parts, or None where one of them has no content to hash.
+    """Return the SHA-256 of the content of all parts, or None if one of them has no content to hash.
 
     A part may be a number, string, array, data frame, sparse matrix, an estimator (hashed with its parameters), a
     function or class, an instance of your own class (with its attributes), or a container of these. Arrays are hashed

@@ -28,7 +28,7 @@ class OneByOne:
     model: Any
     data: Data
     seeds: FreshSeeds | None = None
-    """Where each set has a seed of its own."""
+    """The seeds, if each set has its own."""
 
     name: ClassVar[str] = "one scikit-learn fit per coalition"
     lists_members: ClassVar[bool] = True

@@ -17,7 +17,7 @@ TrainingSeeds = Literal["fixed", "fresh"]
 
 
 def check_training_seeds(training_seeds: str) -> bool:
-    """Say whether every coalition has a seed of its own; raise an error for anything but the two words."""
+    """Say whether every coalition has its own seed; raise an error for anything but the two words."""
     if training_seeds not in ("fixed", "fresh"):
         raise ValueError(f"training_seeds must be 'fixed' or 'fresh', got {training_seeds!r}")
     return training_seeds == "fresh"

@@ -63,7 +63,7 @@ class Copies:
     n_copies: int
     seed: int
     seeds: FreshSeeds | None = None
-    """Where each set has a seed of its own: for its mini-batches and, from `start`, its initial weights."""
+    """If each set has its own seed: for its mini-batches and, from `start`, its initial weights."""
     start: Callable[[int], torch.nn.Module] | None = None
 
     name: ClassVar[str] = "copies of a torch module trained at once"

@@ -96,7 +96,7 @@ class Utility:
         """Return 16 bytes for the content of each player: its rows, as the model sees them."""
         if self.data is None:
             raise ValueError(
-                "this utility was pickled, which leaves out the data that a ledger knows its players by: "
+                "this utility was pickled, which drops the data by which a ledger recognises its players: "
                 "make it with fgsv.utility in the process that runs fgsv.value"
             )
         n, starts = self.data.n_rows, self.units.starts
@@ -217,7 +217,7 @@ class Utility:
             lines.append(f"sets of fewer than {self.min_size} rows are padded with uninformative rows")
         if len(self.defaults) <= 5:
             worth = ", ".join(f"{value:.6g}" for value in self.defaults)
-            lines.append(f"worth of a set the model cannot be fitted to: {worth}")
+            lines.append(f"value of a set that the model cannot be fitted to: {worth}")
         return "\n".join(lines)
 
 
@@ -347,7 +347,7 @@ def _learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tup
 
 
 def _fresh_learner(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:
-    """Return one fit per coalition, each with a seed of its own, and why there is no twin."""
+    """Return one fit per coalition, each with its own seed, and why there is no twin."""
     if not is_random(model):
         raise ValueError(
             f"training_seeds='fresh' is for models that are trained with a seed, but {type(model).__name__} has no "
@@ -355,7 +355,7 @@ def _fresh_learner(model: Any, data: Data, scored: Sequence[Output], seed: int) 
         )
     unseeded = clone(model).set_params(**dict.fromkeys(seed_parameters(model), 0))
     learner = OneByOne(unseeded, data, FreshSeeds.of_data(data, seed))
-    return learner, "every coalition has a seed of its own", unseeded
+    return learner, "every coalition has its own seed", unseeded
 
 
 def _twin(model: Any, data: Data, scored: Sequence[Output]) -> Learner | str:

@@ -46,7 +46,7 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
 
 
 def _errors(valuation: Valuation, confidence: float) -> Floats:
-    """Return the errors of the shares, those of training seeds included, as standard errors."""
+    """Return the standard errors of the shares, including the error of training seeds."""
     quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
     return valuation.share_half_width(confidence) / quantile
 

@@ -34,7 +34,7 @@ class Estimate:
     method: str | None = None
     """The method that made it, if not the one requested."""
     learned: Learned | None = None
-    """What the method learned from its draws; None where it does not tell."""
+    """What the method learned from its draws; None if it does not say."""
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ def read_array(document: dict[str, Any]) -> NDArray[Any]:
         raise ValueError(f"an array of numbers was expected, got {dtype} of shape {shape}")
     size, compressed = dtype.itemsize * prod(shape), b64decode(document["zlib"])
     if size > most_expanded(len(compressed)):
-        raise ValueError(f"an array of {size} bytes in {len(compressed)} expands to far more than arrays do")
+        raise ValueError(f"an array of {size} bytes in {len(compressed)} is compressed far more than arrays are")
     content = zlib.decompressobj().decompress(compressed, size + 1)
     if len(content) != size:
         raise ValueError(

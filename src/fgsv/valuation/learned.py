@@ -19,11 +19,11 @@ class Learned:
 
     what: str
     explained: float | None
-    """Share of the variance of drawn utilities within their sizes that was predicted from other draws; several
+    """Fraction of the variance of drawn utilities within each size that was predicted from other draws; several
     outputs count equally. None if nothing was learned, nothing varies, or there are few draws."""
     error: float | None
-    """Root mean square of the players' standard errors, over that of as many independent draws with the best
-    allocation to sizes and nothing learned. None if it is unknown, such draws have none, or there are few draws."""
+    """Root mean square of the players' standard errors, divided by that of as many independent draws with the best
+    allocation to sizes and no learning. None if it is unknown, if such draws have none, or with few draws."""
 
     def __str__(self) -> str:
         words = f"learned {self.what}"

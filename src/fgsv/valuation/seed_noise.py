@@ -1,4 +1,4 @@
-"""The error of training seeds: how far values are from those of the expected utility."""
+"""The error of training seeds: how far values are from the values of the expected utility."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ MOST_ROWS = 64
 class SeedNoise:
     """The part of the values that is due to training seeds, U(S) = E[U(S)] + noise, independent between coalitions.
 
-    Values are linear in U, so that noise of variance v(s) at size s gives the sum of g players among n a variance of
+    Values are linear in U, so noise of variance v(s) at size s gives the sum of g players among n a variance of
 
         (g - g^2/n) sum_s v(s) gain(s)^2 s(n - s) / (n (n - 1) C(n, s)) + g^2/n^2 (v(0) + v(n))
 
-    for Shapley values; `gain` is that of `fgsv.semivalue.SizeWeights`. The noise is taken to depend on the size of a
-    coalition alone. As in a valuation, variances are sums over R of squares, so that outputs can be combined.
+    for Shapley values; `gain` is defined in `fgsv.semivalue.SizeWeights`. The noise is assumed to depend only on the
+    size of a coalition. As in a valuation, variances are sums over R of squares, so outputs can be combined.
     """
 
     own: Floats
-    """(R, q): of a player's own, and of players together less that of all."""
+    """(R, q): deviations of a single player's value, from which those of groups follow."""
     common: Floats
-    """(M, q): deviations that every player has alike, from U(0) and U(N)."""
+    """(M, q): deviations that all players share, from U(0) and U(N)."""
     total: Floats
-    """(M, q): the same of U(N) - U(0)."""
+    """(M, q): the same for U(N) - U(0)."""
     freedom: tuple[float, float]
     """Degrees of freedom of `own` and of the other two."""
     n_evaluations: int
-    """Trainings that it was estimated from, beside those of the run."""
+    """Trainings that it was estimated from, in addition to those of the run."""
 
     def combined(self, weights: Floats) -> SeedNoise:
         """Return the noise of a weighted sum of the outputs."""

@@ -48,9 +48,9 @@ class GroupValue:
 class Valuation:
     """Group values with their standard errors, and the player values they sum up.
 
-    `values` and `stderr` are (K,), or (K, q) for a game with q outputs; groups are in the order of
-    `partition.names`. `stderr` is only the Monte Carlo error: NaN if the method cannot tell, 0 if exact. Intervals
-    have it and, where every coalition was trained with a seed of its own, the error of training seeds (`seed_noise`).
+    `values` and `stderr` are (K,), or (K, q) for a game with q outputs; groups are in the order of `partition.names`.
+    `stderr` is only the Monte Carlo error: NaN if the method cannot tell, 0 if exact. Intervals cover it and, if
+    every coalition was trained with its own seed, the error of training seeds (`seed_noise`).
     """
 
     partition: Partition
@@ -61,7 +61,7 @@ class Valuation:
     player_values: Floats | None
     """(n,) or (n, q); `values` are their sums. None for methods that value one group at a time."""
     deviations: NDArray[np.floating] | None
-    """(R, n, q): the variance of any weighted sum of players is the sum over R of its squares."""
+    """(R, n, q): the variance of a weighted sum of players is the sum of squares of that sum in each deviation."""
     degrees_of_freedom: float
     method: str
     n_evaluations: int
@@ -90,11 +90,11 @@ class Valuation:
     n_known: int = 0
     """Evaluations that were known before the run (`start=`) and used; `n_evaluations` does not count them."""
     seed_noise: SeedNoise | None = None
-    """The error of training seeds, where every coalition was trained with a seed of its own."""
+    """The error of training seeds, if every coalition was trained with its own seed."""
     n_unfitted: int = 0
-    """Evaluations of coalitions that the model cannot be fitted to, which are worth what the empty one is."""
+    """Evaluations of coalitions that the model cannot be fitted to, which count like the empty one."""
     learned: Learned | None = None
-    """What the method learned from its own draws; None where it does not tell, or nothing is left to estimate."""
+    """What the method learned from its own draws; None if it does not say, or nothing is left to estimate."""
     stop_shares: Floats | None = None
     """(R,): the share of each of R deviations in the error at which a target stopped the run; values and deviations
     are weighted by them. None if no target did."""
@@ -180,7 +180,7 @@ class Valuation:
             return None
         were = "evaluation was of a coalition" if self.n_unfitted == 1 else "evaluations were of coalitions"
         why = "that the model cannot be fitted to, such as those of one class"
-        return f"{self.n_unfitted:,} {were} {why}: worth the same as the empty one"
+        return f"{self.n_unfitted:,} {were} {why}: they count like the empty one"
 
     @property
     def info(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class Valuation:
 
     @property
     def about_shares(self) -> str | None:
-        """What to know if the values do not sum to U(N) - U(0), and so the shares not to one; None if they do."""
+        """A warning if the values do not sum to U(N) - U(0), and so the shares do not sum to one; None if they do."""
         sums, totals = np.atleast_1d(self.values.sum(axis=0)), np.atleast_1d(self.total)
         if self.efficient or not np.all(totals > 0) or np.allclose(sums, totals, rtol=1e-9, atol=0):
             return None
@@ -320,7 +320,7 @@ class Valuation:
         """Return the valuation of other groups of the same players, without new evaluations.
 
         The result has the same bits as a run with these groups, this seed and the same number of evaluations, unless
-        a target stopped the run: what takes back the bias of a stop depends on the group that was waited for.
+        a target stopped the run: the correction for the bias of a stop depends on the group that the run waited for.
         """
         if self.grouped:
             raise ValueError(
@@ -418,7 +418,7 @@ class Valuation:
         frame = self.to_frame().drop(columns=["share_low", "share_high"], errors="ignore")
         table = frame.head(SHOWN).to_string(index=False, float_format=lambda x: f"{x:.6g}")
         side = f", each with {len(self.outputs)} outputs" if self.outputs else ""
-        more = [] if len(frame) <= SHOWN else [f"... {self.partition.n_groups} groups in all{side}"]
+        more = [] if len(frame) <= SHOWN else [f"... {self.partition.n_groups} groups in total{side}"]
         return "\n".join([table, *more, *self._footnotes])
 
     def _repr_html_(self) -> str:
@@ -429,9 +429,9 @@ class Valuation:
 
     @property
     def _footnotes(self) -> list[str]:
-        """What stands below the table."""
+        """The lines below the table."""
         total = np.array2string(np.asarray(self.total), precision=6)
-        known = f" and {self.n_known} known before" if self.n_known else ""
+        known = f" and {self.n_known} known from earlier runs" if self.n_known else ""
         how = f"{self.method}: {self.n_evaluations} evaluations{known}; {self.end}; U(N) - U(0) = {total}"
         notes = [] if self.failures is None else [str(self.failures)]
         notes += [] if self.about_unfitted is None else [self.about_unfitted]

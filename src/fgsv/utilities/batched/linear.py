@@ -101,7 +101,7 @@ class Linear:
         return np.asarray(np.linalg.solve(left, moments[:, :-1, -1:])[:, :, 0])
 
     def _penalties(self, moments: Floats) -> Floats:
-        """Return (m, p) penalties on the weights of features as they are, where those of scaled ones have one each.
+        """Return (m, p) penalties on the weights of unscaled features that equal the given ones on scaled features.
 
         A weight of x / d is d times the weight of x. The shift by the mean is the intercept's.
         """

@@ -17,7 +17,7 @@ from fgsv.utilities.scores import Need, Predictions
 _TABLE_BYTES = 512 * 2**20
 """Up to this size, tables of all rows in order of distance are kept; above it, distances are computed each time."""
 _MANY = 10**9
-"""Distances of one evaluation, about ten seconds, from which on users are told."""
+"""Users are told if one evaluation computes at least this many distances, about ten seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +54,11 @@ class Neighbours:
 
     @property
     def remark(self) -> str:
-        """What to know before the first evaluation; empty where distances are few or known."""
+        """A note for the user before the first evaluation; empty if distances are few or known."""
         n_test, n_rows = len(self.X_test), len(self.X)
         if self.order is not None or n_test * n_rows < _MANY:
             return ""
-        return f"an evaluation compares {n_test:,} test rows with up to {n_rows:,}: fewer test rows make it quicker"
+        return f"an evaluation compares {n_test:,} test rows with up to {n_rows:,}: fewer test rows make it faster"
 
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Let the nearest members of each set vote on every test point."""

@@ -299,7 +299,7 @@ def check_apart(network: Network, adapted: AdaptedModel) -> None:
         raise ValueError(_MIXED)
 
 
-_MIXED = "the model mixes samples in the layers to adapt, as models of experts do: name other layers as targets"
+_MIXED = "the model mixes samples in the layers to adapt, as mixtures of experts do: name other layers as targets"
 
 
 def weights_digest(model: Any) -> str:

@@ -38,7 +38,7 @@ from fgsv.utilities.language.tokens import Reader, Sequences, sequences_of_docum
 Domains = Mapping[str, Sequence[tuple[str, str]]]
 """Domain of test texts -> pairs of a prompt, which may be empty, and an answer."""
 CONTEXT = 1024
-"""Most tokens of a sequence, if not said otherwise and the model takes as many."""
+"""Default limit on the tokens of a sequence, if the model takes as many."""
 MOST_ADAPTERS, MOST_COMPILED = 512, 64
 """Trained at once; more would not use a GPU better. A compiled step always takes a whole stack, done or not."""
 MOST_SEQUENCES = 4096

@@ -99,8 +99,8 @@ class Reader:
                 text.encode()
             except UnicodeEncodeError as error:
                 raise ValueError(
-                    f"{name} has characters that are no Unicode text (at place {error.start}): it was read with the "
-                    "wrong encoding; read it with the encoding that it was written in"
+                    f"{name} is not valid Unicode text (at position {error.start}): it was read with the wrong "
+                    "encoding; read it with the encoding it was written in"
                 ) from None
         found = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
         unknown = getattr(self.tokenizer, "unk_token_id", None)
@@ -114,7 +114,7 @@ class Reader:
                 )
             if unknown is not None and 2 * int((ids == unknown).sum()) > len(ids):
                 raise ValueError(
-                    f"the tokenizer does not match the texts: it knows less than half of {name}; give the tokenizer "
+                    f"the tokenizer does not match the texts: it knows less than half of {name}; use the tokenizer "
                     "of a model for this language"
                 )
         return tokens

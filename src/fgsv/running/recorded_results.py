@@ -1,4 +1,4 @@
-"""Statements: what the ledger recorded about the results of its runs, against what a file says now."""
+"""Recorded results: compares what a result's file says now with what the ledger recorded when it was made."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from fgsv.valuation import Valuation
 from fgsv.valuation.file import statement
 
 
-def compare(document: Mapping[str, Any], recorded: list[dict[str, str]]) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields that are not as recorded, with what they say, and those about which nothing is recorded.
+def compare_with_record(
+    document: Mapping[str, Any], recorded: list[dict[str, str]]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the fields that were altered, with what they say now, and the fields that have no record.
 
-    A run may have several results (of other groupings, with a payout): the most similar statement counts. One about
-    another game does not: a ledger that took over evaluations of this one records nothing about its results.
+    A run may have several results (other groupings, a payout): the most similar record counts. Records of another
+    game do not count: a ledger that took over evaluations of this game has no record of its results.
     """
     own = statement(document)
     game = own.get("settings.fingerprint")
@@ -23,11 +25,11 @@ def compare(document: Mapping[str, Any], recorded: list[dict[str, str]]) -> tupl
         return {}, sorted(own)
     best = max(recorded, key=lambda each: sum(own.get(name) == digest for name, digest in each.items()))
     fields = sorted(set(own) | set(best))
-    altered = {name: _said(document, name) for name in fields if name in best and own.get(name) != best[name]}
+    altered = {name: _shown(document, name) for name in fields if name in best and own.get(name) != best[name]}
     return altered, [name for name in fields if name not in best]
 
 
-def _said(document: Mapping[str, Any], name: str) -> str:
+def _shown(document: Mapping[str, Any], name: str) -> str:
     section, _, entry = name.partition(".")
     place = document.get(section, {}) if entry else document
     key = entry or section

@@ -1,4 +1,4 @@
-"""The score without each provider: what a negative value is compared with."""
+"""The score without each provider, shown beside its value."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions
 from fgsv.partition import Partition
-from fgsv.running.door import Door
+from fgsv.running.game_access import GameAccess
 from fgsv.running.views import by_groups
 
 MOST_GROUPS = 200
-"""Groups beyond which the scores are not computed: each is an evaluation of nearly all the data."""
+"""With more groups the scores are not computed: each is an evaluation of nearly all the data."""
 
 
 @dataclass(frozen=True)
-class Without:
-    """U(N without a group) for each group: an evaluation each, beside the budget of the run."""
+class ScoresWithout:
+    """U(N without a group) for each group: an evaluation each, outside the budget of the run."""
 
     scores: tuple[tuple[float, ...], ...]
     """For each group, in the order of the valuation, the score of everybody else's data for each output."""
@@ -39,19 +39,19 @@ class Without:
         return {"n_evaluations": self.n_evaluations, "scores": [list(row) for row in self.scores]}
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Without:
+    def from_dict(cls, document: Mapping[str, Any]) -> ScoresWithout:
         """Read what `to_dict` returned."""
         return cls(tuple(tuple(map(float, row)) for row in document["scores"]))
 
 
-def without_each(door: Door, partition: Partition) -> Without:
+def scores_without_each(access: GameAccess, partition: Partition) -> ScoresWithout:
     """Return the score of all data but one group's, for each group of a disjoint partition: K evaluations.
 
     >>> import fgsv
     >>> from fgsv.running.evaluator import Evaluator
     >>> with Evaluator(fgsv.Game(lambda masks: masks @ [1.0, 2.0, 4.0], 3)) as evaluator:
-    ...     without_each(evaluator, fgsv.Partition.of(["a", "b", "b"])).scores
+    ...     scores_without_each(evaluator, fgsv.Partition.of(["a", "b", "b"])).scores
     ((6.0,), (1.0,))
     """
     everybody_else = Coalitions.from_masks(~np.eye(partition.n_groups, dtype=bool))
-    return Without(tuple(map(tuple, by_groups(door, partition)(everybody_else).tolist())))
+    return ScoresWithout(tuple(map(tuple, by_groups(access, partition)(everybody_else).tolist())))

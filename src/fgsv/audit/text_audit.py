@@ -10,9 +10,9 @@ from fgsv.tables.documents import Documents
 def passage_sections(documents: Documents, found: Passages) -> list[Section]:
     """Return the passages that documents of different providers share, and what is boilerplate."""
     words = [
-        f"Texts were compared without case, marks and white space, by all runs of {SHINGLE} words.",
-        "These documents are otherwise different, so the remedies leave them as they are: who wrote the passage, and "
-        "whether it was meant to be shared, is for people to say."
+        f"Texts were compared ignoring case, punctuation and white space, by all runs of {SHINGLE} words.",
+        "These documents are otherwise different, so the remedies do not touch them. People must judge who wrote "
+        "the passage, and whether it was meant to be shared."
         if found.shared
         else "No documents that are otherwise different share a long passage.",
     ]
@@ -33,10 +33,10 @@ def passage_sections(documents: Documents, found: Passages) -> list[Section]:
 
 
 def warnings_of_test_texts(documents: Documents, found: Passages) -> list[str]:
-    """Return a warning if test texts are in training documents: their model has learned them by heart."""
+    """Return a warning if test texts are in training documents, which lets the model memorise them."""
     if not len(found.tested):
         return []
     return [
-        f"most of {len(found.tested)} of {len(documents.test_texts)} test texts is also in a training document: "
-        "whoever has it earns by heart, not by what a model learned"
+        f"most of {len(found.tested)} of {len(documents.test_texts)} test texts is also in a training document: its "
+        "provider earns by memorisation, not by what the model learned"
     ]

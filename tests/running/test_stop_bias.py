@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 import fgsv
 from fgsv.partition import Partition
-from fgsv.running.last_look import SKEWNESS_LEFT, by_the_others, stop_shares
+from fgsv.running.stop_bias import SKEWNESS_LEFT, stop_shares, without_stop_bias
 from fgsv.valuation import End, Reason, Valuation
 
 RUNS, REPLICATES, ENOUGH = 800, 32, 1024
@@ -58,7 +58,7 @@ def test_a_stop_at_a_target_leaves_the_mean_of_skewed_samples_where_it_is():
 
     def corrected(run, k):
         valuation = sample_mean(means[run, k], deviations[run, k], LOOKS[k])
-        return by_the_others(valuation, stop_shares(valuation, valuation.stderr)).values[0]
+        return without_stop_bias(valuation, stop_shares(valuation, valuation.stderr)).values[0]
 
     plain, least = bias_at(squares.sum(axis=2) <= target**2, lambda run, k: means[run, k])
     stopped, most = bias_at((squares * weights).sum(axis=2) <= target**2, corrected)
@@ -86,7 +86,7 @@ def test_the_error_of_a_stop_is_the_one_that_is_compared_with_the_target():
     assert plain.stop_shares is None
     shares = stop_shares(plain, plain.stderr)
     np.testing.assert_array_equal(shares, met.stop_shares)
-    weighted = by_the_others(plain, shares)
+    weighted = without_stop_bias(plain, shares)
     np.testing.assert_array_equal(weighted.player_values, met.player_values)
     more = shares / (1 - shares) / SKEWNESS_LEFT
     moved = (plain.group_deviations * more[:, None, None]).sum(axis=0)[:, 0]
@@ -117,6 +117,6 @@ def test_an_error_that_one_replicate_has_alone_is_not_known():
     alone = np.zeros(REPLICATES)
     alone[3] = 0.01
     valuation = sample_mean(1.0, alone.astype(np.float32), 100)
-    stopped = by_the_others(valuation, stop_shares(valuation, valuation.stderr))
+    stopped = without_stop_bias(valuation, stop_shares(valuation, valuation.stderr))
     assert np.isfinite(stopped.values).all()
     np.testing.assert_allclose(stopped.stderr, 10 / np.sqrt(SKEWNESS_LEFT), rtol=1e-3)

@@ -1,4 +1,4 @@
-"""What must stand still between two periods, so that what is known still applies: preprocessing, test rows, score."""
+"""What a run carries over from an earlier one to reuse its evaluations: preprocessing, test rows, score."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTS = {"preprocessing", "metric", "task", "choice of test rows"}
 
 
 @dataclass(frozen=True)
-class Standing:
+class CarriedOver:
     """What a table takes from an earlier run."""
 
     fitted: Fitted
@@ -46,7 +46,7 @@ class Standing:
         }
 
     @classmethod
-    def of_frame(cls, frame: Mapping[str, str]) -> Standing:
+    def of_frame(cls, frame: Mapping[str, str]) -> CarriedOver:
         """Read the parts of a frame."""
         fitted, rows = json.loads(frame["preprocessing"]), json.loads(frame["choice of test rows"])
         features = tuple(fitted.pop("features"))
@@ -54,12 +54,13 @@ class Standing:
         return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows)
 
     @classmethod
-    def of_ledger(cls, path: str | Path) -> Standing:
-        """Return what the last run of a ledger stood on."""
+    def of_ledger(cls, path: str | Path) -> CarriedOver:
+        """Return what to carry over from the last run of a ledger."""
         frame = last_frame(path)
         if not isinstance(frame, Mapping) or not set(frame) >= PARTS:
             raise TableError(
-                f"nothing in {path} can be reused: its last run was not of a table, or its model could not be named"
+                f"nothing in {path} can be reused: its last run did not value a table, or its model has no "
+                "fingerprint"
             )
         return cls.of_frame(frame)
 
@@ -84,18 +85,18 @@ def find_rows(rows: pd.DataFrame, hashes: Sequence[str]) -> Ints:
     if missing:
         raise TableError(
             f"{missing} of the {len(hashes)} test rows of the earlier run are not in the table any more, or changed: "
-            "nothing can be reused. Run without --start, and keep the test rows in a file of their own (--test)"
+            "nothing can be reused. Run without --start, and keep the test rows in a separate file (--test)"
         )
     return np.array(indices, dtype=np.int64)
 
 
-def check_features(names: Sequence[Any], standing: Standing) -> list[str]:
+def check_features(names: Sequence[Any], carried: CarriedOver) -> list[str]:
     """Return notes on feature columns that are new, and raise an error if one of the earlier run is missing."""
-    missing = [name for name in standing.features if name not in names]
+    missing = [name for name in carried.features if name not in names]
     if missing:
         raise TableError(
             f"the table has no column {missing[0]!r}, which was a feature of the run to start from: nothing can be "
             "reused without it"
         )
-    new = [str(name) for name in names if name not in standing.features]
+    new = [str(name) for name in names if name not in carried.features]
     return [f"not used, because the run to start from did not have it: {', '.join(new)}"] if new else []

@@ -1,11 +1,11 @@
-"""The last look: values and errors of a run that stopped because an error had become small enough.
+"""Stop bias: corrects the values and errors of a run that stopped because an error had become small enough.
 
-A sample that happens to lack large utilities has a small error, and stops early; one that has them goes on, and
-dilutes them. So values are biased at a stop, where the distribution of utilities is skewed and has heavy tails. Let
-h_r be the share of replicate r in the variance that the run stopped at. The others alone would have stopped at about
-1 - h_r of the evaluations, whatever r had drawn by then. To give each replicate the weight 1 / (1 - h_r) takes back
-its own say in the stop: the values move by a third moment of the replicates. About a mean of few replicates that is
-too small, and is divided by what is left of it.
+A sample that happens to lack large utilities has a small error and stops early; one that has them goes on and dilutes
+them. So values are biased at a stop if the distribution of utilities is skewed and has heavy tails. Let h_r be the
+share of replicate r in the variance that the run stopped at. The others alone would have stopped at about 1 - h_r of
+the evaluations, whatever r had drawn by then. Giving each replicate the weight 1 / (1 - h_r) removes its own effect
+on the stop: the values move by a third moment of the replicates. Measured about the mean of a few replicates, that
+moment is too small by a known factor, and is divided by it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from fgsv.types import Floats
 from fgsv.valuation import Valuation
 
 SKEWNESS_LEFT = 6 / np.sqrt(8 * 7)
-"""Of the skewness of replicates, about the mean of P = 8 of them: (P - 2) / sqrt(P (P - 1)). The default method has
-so many in each stream."""
+"""The fraction of skewness that replicates show about the mean of P = 8 of them: (P - 2) / sqrt(P (P - 1)). The
+default method has that many in each stream."""
 LEAST_SHARE = 1e-6
-"""Of the other replicates in an error. Where one has it all, errors grow a thousandfold and meet no target."""
+"""The least share of the other replicates in an error. If one replicate has all of it, errors grow a thousandfold
+and meet no target."""
 
 
 def stop_shares(valuation: Valuation, widths: Floats) -> Floats | None:
@@ -41,11 +42,11 @@ def stop_shares(valuation: Valuation, widths: Floats) -> Floats | None:
     return np.asarray(squares / squares.sum())
 
 
-def by_the_others(valuation: Valuation, shares: Floats | None) -> Valuation:
+def without_stop_bias(valuation: Valuation, shares: Floats | None) -> Valuation:
     """Return the valuation as if each replicate had been stopped by the others alone.
 
     With d_r the deviation of a replicate and w_r = h_r / (1 - h_r) / SKEWNESS_LEFT, the values move by the sum of
-    w_r d_r, and the deviations become sqrt(1 + w_r) d_r. Both are linear in the players, so that groups stay sums.
+    w_r d_r, and the deviations become sqrt(1 + w_r) d_r. Both are linear in the players, so groups stay sums.
     """
     deviations: NDArray[np.floating] | None = valuation.deviations
     if shares is None or deviations is None or valuation.player_values is None or len(deviations) != len(shares):

@@ -1,4 +1,4 @@
-"""One door to the game: whatever is asked, the evaluator asks the game, once, and records it."""
+"""One way to a game: only the evaluator calls it, once for each coalition, and records the value."""
 
 import inspect
 import sys
@@ -21,7 +21,7 @@ from fgsv.valuation import End, Reason
 
 N = 12
 GROUPS = np.arange(N) % 3
-DOOR = Path(inspect.getfile(Evaluator)).with_name("batches.py")
+CALLER = Path(inspect.getfile(Evaluator)).with_name("batches.py")
 
 
 class Watched:
@@ -63,13 +63,13 @@ ASKED = {
 def test_only_the_evaluator_calls_a_game(name):
     game = Watched()
     ASKED[name](game)
-    assert game.callers == {DOOR}
+    assert game.callers == {CALLER}
 
 
 def test_a_proxy_is_asked_through_the_door_too():
     game, proxy = Watched(), Watched()
     fgsv.value(game, GROUPS, budget=100, proxy=proxy)
-    assert game.callers == proxy.callers == {DOOR}
+    assert game.callers == proxy.callers == {CALLER}
     assert proxy.n_evaluations > 1000
 
 
@@ -187,7 +187,7 @@ def test_an_interrupted_lookup_counts_nothing_twice(tmp_path, monkeypatch):
     game = fgsv.game.as_game(Watched())
     with Evaluator(game, ledger=tmp_path / "run.db") as evaluator:
         evaluator.ends()
-        monkeypatch.setattr("fgsv.running.memory.Memory.outcomes", interrupted)
+        monkeypatch.setattr("fgsv.running.ledger_lookup.LedgerLookup.outcomes", interrupted)
         with pytest.raises(KeyboardInterrupt):
             evaluator(Coalitions.from_masks(np.eye(N, dtype=bool)))
         assert evaluator.n_asked == 2

@@ -11,18 +11,18 @@ import pandas as pd
 
 from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, least_budget
 from fgsv.audit.copies import Copies, find_copies, rows_in_both
-from fgsv.audit.of_text import passage_sections, warnings_of_test_texts
 from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, PARTS, Sample, sample_groups
+from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
 from fgsv.diagnosis import Diagnosis, diagnose
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition
 from fgsv.payout import Terms
 from fgsv.running.calls import OutOfTime
-from fgsv.running.door import Door
 from fgsv.running.evaluator import Evaluator
+from fgsv.running.game_access import GameAccess
 from fgsv.running.run import value
 from fgsv.running.views import by_precedence, weighted
 from fgsv.tables.corpus import Corpus, Opened
@@ -50,7 +50,7 @@ class AuditPlan:
     least: int
     budget: int | None
     passages: Passages | None = None
-    """What texts have in common; None of a table."""
+    """What texts have in common; None for a table."""
 
     @classmethod
     def of(cls, table: Opened, budget: int | None = None, parts: Sequence[int] = PARTS) -> AuditPlan:
@@ -58,7 +58,7 @@ class AuditPlan:
         dataset = table.dataset
         if table.outputs is not None:
             one = "output: leave out --output-by" if isinstance(table, Corpus) else "metric: choose one"
-            raise ValueError(f"an audit takes one {one}, or value several without --audit")
+            raise ValueError(f"an audit needs one {one}, or value several without --audit")
         passages, classes = None, None
         if isinstance(table, Corpus):
             texts = table.dataset
@@ -114,9 +114,9 @@ def audit_table(
 ) -> Audit:
     """Audit a valuation of a table or texts: shell companies, copies, the payout's policy, and warnings.
 
-    Never uses more evaluations than the plan's budget; the default is 4000 (or the minimum it needs), plus as many
-    as the valuation took if there are copies, twice if it is known when rows were registered. `evaluator` is that of
-    the valuation, still open: it has the ledger, the workers and all evaluations so far; without it the table's game
+    Never uses more evaluations than the plan's budget; the default is 4000 (or the minimum it needs), plus as many as
+    the valuation took if there are copies, twice that if registration times are known. `evaluator` is the open
+    evaluator of the valuation, with its ledger, its workers and all evaluations so far; without it the table's game
     is evaluated in this process. No evaluation begins after `max_seconds`, and a warning names what is missing.
     """
     if evaluator is None:
@@ -132,7 +132,7 @@ def audit_table(
                 seed=seed,
             )
     plan = plan or AuditPlan.of(table)
-    door = weighted(evaluator, table.weights)
+    access = weighted(evaluator, table.weights)
     spent: dict[str, int] = {}
     out_of_time: list[str] = []
     sections = [copies_section(table, plan.copies)]
@@ -153,7 +153,7 @@ def audit_table(
         if plan.copies.n_copies:
             with in_time("the valuation without copies"):
                 part = plan.of_remedy(valuation)
-                section, taken = remedy_section(table, door, valuation, plan.copies, part, confidence, seed)
+                section, taken = remedy_section(table, access, valuation, plan.copies, part, confidence, seed)
                 sections.append(section)
                 spent |= taken
                 least = LEAST_OF_REMEDY * n_valuations(plan.copies)
@@ -163,11 +163,11 @@ def audit_table(
         if table.game.n_players >= FEWEST_DIAGNOSED:
             with in_time("prudence and stability"), counted(spent, "prudence and stability", evaluator):
                 part = LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4
-                found = diagnose(door, table.partition, budget=part, seed=seed)
+                found = diagnose(access, table.partition, budget=part, seed=seed)
                 sections.append(stability_section(found))
                 left -= found.n_evaluations
         audited = audit_through(
-            door,
+            access,
             valuation,
             budget=left,
             parts=plan.parts,
@@ -209,8 +209,8 @@ def warnings_of_test(table: Opened) -> list[str]:
         counts = pd.Series(dataset.test_groups[column]).value_counts(normalize=True)
         if counts.iloc[0] > MOST_OF_TEST:
             warnings.append(
-                f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows: data like its own "
-                "scores well. Test rows from no provider, or from all alike, are fairer"
+                f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows, which favours data like its "
+                "own. Test rows from no provider, or from all alike, are fairer"
             )
     if not isinstance(dataset, Dataset):
         return warnings
@@ -226,12 +226,12 @@ def copies_section(table: Opened, copies: Copies) -> Section:
     if not copies.n_copies:
         return Section("Copies", (f"No provider has another's {what}s, exactly or nearly.",))
     words = [
-        f"{_counted(copies, what)} of a provider that {_came_first(copies)}. The faithful "
-        f"value alone does not prevent copying: a copied {what} is a new {what}, and earns."
+        f"{_counted(copies, what)} of a provider that {_came_first(copies)}. The faithful value alone does not "
+        f"prevent copying: a copied {what} is a new {what} and earns a share."
     ]
     if table.dataset.units is not None:
         whole, partly = copies.units_hit(table.dataset.units)
-        words.append(f"{whole} units are copies in all their {what}s, {partly} in some of them.")
+        words.append(f"{whole} units consist entirely of copies, {partly} in part.")
     rows = tuple(map(tuple, copies.table.to_numpy().tolist()))
     columns = ("provider", f"has copies of {what}s of", "equal", "nearly equal")
     return Section(f"Copies: who has whose {what}s", tuple(words), columns, rows)
@@ -257,11 +257,11 @@ def _counted(copies: Copies, what: str) -> str:
 
 
 def remedy_section(
-    table: Opened, door: Door, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
+    table: Opened, access: GameAccess, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
 ) -> tuple[Section, dict[str, int]]:
     """Return what each provider would get under each remedy, and the evaluations used, by purpose."""
     units, what = table.dataset.units, _called(table)
-    with door.evaluator.beside(as_game(table.game_of(copies.kept))) as other:
+    with access.evaluator.beside(as_game(table.game_of(copies.kept))) as other:
         remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
     spent = {"the valuation without copies": remedied.n_evaluations}
     if not remedied.total > 0:
@@ -280,17 +280,20 @@ def remedy_section(
     ]
     if copies.ranks is not None:
         try:
-            columns["precedence"] = _with_precedence(table, door, copies, budget, seed, spent)
+            columns["precedence"] = _with_precedence(table, access, copies, budget, seed, spent)
             words.append(
                 f"Or nothing is left out, but a copy counts only together with the {what} registered first "
-                "(precedence): it earns by what it adds to that, and the first provider earns as much again."
+                f"(precedence): it earns from what it adds to that {what}, and the first provider earns as much "
+                "again."
             )
         except OutOfTime:
             words.append("Time ran out before the valuation by precedence: allow more time to see it.")
     failures = [each.failures for name, each in columns.items() if name in ("first holder keeps", "precedence")]
     words += [f"{each}." for each in failures if each is not None]
     if units is not None:
-        words.append(f"A unit keeps its own {what}s; where copies are left out, so is a unit without any.")
+        words.append(
+            f"A unit keeps its own {what}s; if copies are left out, a unit with none of its own is left out too."
+        )
     cells = [
         [f"{share:.2%} ± {half:.2%}" for share, half in zip(each.shares(), half_widths, strict=True)]
         for each in columns.values()
@@ -306,13 +309,13 @@ def remedy_section(
 
 
 def _with_precedence(
-    table: Opened, door: Door, copies: Copies, budget: int, seed: int, spent: dict[str, int]
+    table: Opened, access: GameAccess, copies: Copies, budget: int, seed: int, spent: dict[str, int]
 ) -> Valuation:
     """Value the providers where a row counts only beside the first of those that it is a copy of."""
     units = table.dataset.units
     order = Precedence.of(copies.origin, None if units is None else pd.factorize(units)[0])
     game = table.game if units is None else table.game_of_single_rows()
-    with door.evaluator.beside(as_game(game)) as rows, counted(spent, "the valuation by precedence", rows):
+    with access.evaluator.beside(as_game(game)) as rows, counted(spent, "the valuation by precedence", rows):
         preceded = by_precedence(weighted(rows, table.weights), order)
         return value(preceded, table.partition, budget=budget, seed=seed)
 
@@ -327,10 +330,10 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], s
     gains = policy_gains(valuation, payout.amount, payout.currency, **split)
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     words = (
-        "The best split found, by the estimated values of the players. Splits for which the policy could not "
+        "The best split found, using the estimated values of the players. Splits for which the policy could not "
         "be met are left out."
         if len(gains)
-        else "The policy leaves no money for another company: it could not be met for any split."
+        else "The policy leaves no money for another company, so it could not be met for any split."
     )
     if not everybody:
         words += f" {Sample(len(groups), int((valuation.partition.sizes > 1).sum()))}."
@@ -348,9 +351,9 @@ def stability_section(found: Diagnosis) -> Section:
     """Return how fast one player's effect falls with the size of a coalition, and what that implies."""
     gains = found.split_gains
     words = (
-        "The mean utility by size predicts that under GSV a group gains by splitting"
+        "The mean utility by size predicts that groups gain by splitting under GSV"
         if (gains["gain"] > 0).mean() > 0.5
-        else "The mean utility by size does not predict that under GSV groups gain by splitting"
+        else "The mean utility by size does not predict that groups gain by splitting under GSV"
     )
     slopes = {
         "effect of one player": (found.deletion, -1.0),

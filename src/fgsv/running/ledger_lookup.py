@@ -1,4 +1,4 @@
-"""Memory: look batches up in the ledger before evaluating them."""
+"""Looking batches up in the ledger before they are evaluated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_RECENT = 2**16
 Evaluated = Callable[[list[PackedBatch]], list[Outcome]]
 
 
-class Memory:
+class LedgerLookup:
     """Looks batches up in a ledger, row by row if rows are independent, and has the missing ones evaluated."""
 
     def __init__(self, ledger: Ledger, game: Game, *, retries: bool) -> None:
@@ -24,7 +24,7 @@ class Memory:
         """The game's number in the ledger."""
         self._old = ledger.old_game(game)
         self.numbers = [self.number] if self._old is None else [self.number, self._old]
-        """The game's numbers, with that of 0.1.0 where its records are trusted."""
+        """The game's numbers, including the one from 0.1.0 if its records are trusted."""
         widths = (batch.outcome.values.shape[1] for number in self.numbers for batch in ledger.batches(number))
         self.width = next((width for width in widths if width), None)
         """Outputs of the recorded evaluations; None if there are none."""
@@ -47,7 +47,7 @@ class Memory:
         return [known[batch.packed] for batch in batches]
 
     def _find(self, packed: bytes) -> Outcome | None:
-        """Return the recorded outcome of a batch, or that of 0.1.0 where its records are trusted."""
+        """Return the recorded outcome of a batch, or the one from 0.1.0 if its records are trusted."""
         found = self._ledger.find(self.number, packed)
         return found if found is not None or self._old is None else self._ledger.find(self._old, packed)
 

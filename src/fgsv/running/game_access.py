@@ -1,0 +1,38 @@
+"""Access to a game: the one interface through which runs, audits and diagnoses get values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fgsv.coalitions import Coalitions
+from fgsv.estimators import Evaluate
+from fgsv.game import Game, Known
+from fgsv.types import Floats
+
+if TYPE_CHECKING:
+    from fgsv.running.evaluator import Evaluator
+
+
+class GameAccess(Protocol):
+    """Gives the values of a game: an `Evaluator`, or a `View` of one."""
+
+    @property
+    def game(self) -> Game:
+        """The game whose values these are."""
+
+    @property
+    def known(self) -> Known | None:
+        """Values of this game that are known before the run."""
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The evaluator behind all views."""
+
+    def __call__(self, coalitions: Coalitions) -> Floats:
+        """Return the (m, q) values of coalitions, in their order."""
+
+    def ends(self) -> Floats:
+        """Return (2, q): U(0) and U(N), evaluated once, however often this is called."""
+
+    def other_game(self, game: Any) -> Evaluate:
+        """Return a function that evaluates another game of the same players, in this process and without a ledger."""
