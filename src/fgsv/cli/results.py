@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def report(
     saved: option.Saved,
+    context: typer.Context,
     out: Annotated[
         Path | None, typer.Option(help="Page to write (default: report.html next to the file)", show_default=False)
     ] = None,
@@ -45,6 +46,7 @@ def report(
     from fgsv.payout import Terms
     from fgsv.report import Result, check_file, render
 
+    option.check_needs(context)
     page = out or (saved / "report.html" if saved.is_dir() else saved.with_name("report.html"))
     result = Result.load(saved)
     check_file(page, force=force)
@@ -176,6 +178,7 @@ def sensitivity(
 
 def verify(
     valuation: option.Saved,
+    context: typer.Context,
     ledger: Annotated[Path, typer.Option(help="Ledger of the run", show_default=False)],
     data: Annotated[
         list[Path] | None,
@@ -196,6 +199,7 @@ def verify(
     """
     from fgsv.report import verify_data, verify_result
 
+    option.check_needs(context)
     result, found = verify_result(valuation, ledger)
     stated = result.valuation
     same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
