@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 from fgsv.payout import Settlement, settle
 from fgsv.report.documents import records
 from fgsv.report.result import Result, notes_on
-from fgsv.valuation.comparison import compare
+from fgsv.valuation.comparison import compare, renamed
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,8 @@ class Comparison:
     """What corrects the payment of the earlier result; None if it has no payout."""
     settled_as: str
     """What is due, in words."""
+    renamed: Mapping[str, str]
+    """Old name -> new name of the providers that have the same players under another name."""
     facts: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -31,6 +34,7 @@ class Comparison:
         return {
             "groups": records(self.frame),
             "settlement": None if self.settlement is None else self.settlement.to_dict(),
+            "renamed": dict(self.renamed),
             "facts": list(self.facts),
             "notes": list(self.warnings),
         }
@@ -43,7 +47,7 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
     result or, where that has none, the earlier amount split by the later values under the same terms.
     """
     frame = compare(first.valuation, second.valuation, confidence)
-    warnings = notes_on(first, second)
+    names, warnings = renamed(first.valuation, second.valuation), notes_on(first, second)
     settlement, settled_as = None, ""
     if first.payout is not None:
         due, settled_as = second.payout, "the payout of the later result"
@@ -53,15 +57,21 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
                 settled_as = f"the same {first.payout.amount:,} {first.payout.currency}, by the later values"
             settlement = settle(first.payout, due)
             warnings += [f"in the settlement, {objection}" for objection in due.objections]
+            if names:
+                warnings.append("the settlement lists a renamed provider under both names: set one against the other")
         except ValueError as error:
             warnings.append(f"there is no settlement: {error}")
-    return Comparison(frame, settlement, settled_as, tuple(_facts(frame, first, second)), tuple(warnings))
+    facts = _facts(frame, names, first, second)
+    return Comparison(frame, settlement, settled_as, names, tuple(facts), tuple(warnings))
 
 
-def _facts(frame: pd.DataFrame, first: Result, second: Result) -> list[str]:
+def _facts(frame: pd.DataFrame, names: Mapping[str, str], first: Result, second: Result) -> list[str]:
     by_status = {status: frame.loc[frame["status"] == status, "group"].tolist() for status in ("joined", "left")}
     moved = frame.loc[frame["clear"].eq(True), "group"].tolist()
-    facts = [f"{len(frame) - sum(map(len, by_status.values()))} of {len(frame)} providers are in both"]
+    n_providers = len(frame) - len(names)
+    facts = [f"{n_providers - sum(map(len, by_status.values()))} of {n_providers} providers are in both"]
+    if names:
+        facts.append(f"renamed, with the same players: {_some([f'{old} is now {new}' for old, new in names.items()])}")
     facts += [f"{status}: {_some(names)}" for status, names in by_status.items() if names]
     facts.append(f"more than noise: {_some(moved)}" if moved else "no difference is more than noise")
     totals = [float(each.valuation.total) for each in (first, second)]
