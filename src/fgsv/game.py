@@ -277,7 +277,7 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
         said.pop("players", None)  # an attribute of that name may mean anything
     n = own if own is not None else n_players
     assert n is not None
-    return Game(game, int(n), **said)
+    return Game(game, n, **said)
 
 
 def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
