@@ -41,9 +41,9 @@ def test_who_joined_and_who_left():
     assert "left: ben" in found.facts
 
 
-def weighed(names, players=4, **options):
+def weighed(names, n=4, **options):
     """Return the exact result of a game whose players are known again, with a group for each name."""
-    game = fgsv.Game(lambda masks: masks @ np.arange(1.0, players + 1), players, frame="weights", players=range(players))
+    game = fgsv.Game(lambda masks: masks @ np.arange(1.0, n + 1), n, frame="weights", players=range(n))
     return Result(fgsv.exact(game, names), **options)
 
 

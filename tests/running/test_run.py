@@ -185,7 +185,7 @@ def test_the_number_of_players_must_be_known():
         for groups in (None, ["a", "b", "a", "b"]):
             with pytest.raises(TypeError, match="n_players must be a whole number"):
                 fgsv.value(Own(players), groups)
-    with pytest.raises(TypeError, match="game must be callable.* got str"):
+    with pytest.raises(TypeError, match=r"game must be callable.* got str"):
         fgsv.value("game")
     with pytest.raises(TypeError, match=r"got LinearRegression; of a model, make one with fgsv.utility"):
         fgsv.value(LinearRegression(), ["a"])

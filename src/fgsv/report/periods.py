@@ -71,7 +71,9 @@ def _facts(frame: pd.DataFrame, names: Mapping[str, str], first: Result, second:
     n_providers = len(frame) - len(names)
     facts = [f"{n_providers - sum(map(len, by_status.values()))} of {n_providers} providers are in both"]
     if names:
-        facts.append(f"renamed, with the same players: {_some([f'{old} is now {new}' for old, new in names.items()])}")
+        facts.append(
+            f"renamed, with the same players: {_some([f'{old} is now {new}' for old, new in names.items()])}"
+        )
     facts += [f"{status}: {_some(names)}" for status, names in by_status.items() if names]
     facts.append(f"more than noise: {_some(moved)}" if moved else "no difference is more than noise")
     totals = [float(each.valuation.total) for each in (first, second)]
