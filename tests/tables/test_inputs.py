@@ -1,6 +1,7 @@
 """Files of every kind, several at once, stdin and data frames of every library give the same table."""
 
 import io
+import json
 import sys
 import zipfile
 from decimal import Decimal
@@ -12,7 +13,7 @@ import pytest
 import fgsv
 from fgsv.tables.formats import read_json
 from fgsv.tables.inputs import read_all
-from fgsv.tables.reading import TableError
+from fgsv.tables.reading import TableError, with_text
 
 
 def small(n=60, seed=0):
@@ -190,6 +191,37 @@ def test_a_provider_may_be_called_na_in_a_spreadsheet(tmp_path):
     assert found["provider"].isna().tolist() == [False, False, True, False]
     assert found["provider"].dropna().tolist() == ["NA", "None", "007"]
     assert np.isnan(found["x"][0])
+
+
+@pytest.mark.parametrize("step", [1, 10**25])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "frame"])
+def test_integers_beyond_64_bits_and_those_of_object_columns_are_numbers(tmp_path, kind, step):
+    whole = [step * (i * 7 % 40) for i in range(40)]
+    frame = pd.DataFrame(
+        {"provider": ["a", "b"] * 20, "x": np.linspace(0, 1, 40), "y": pd.Series(whole, dtype=object)}
+    )
+    path = tmp_path / f"whole.{kind}"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    elif kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, frame.to_dict("records"))))
+    table = fgsv.open_table(frame if kind == "frame" else path, target="y", group="provider")
+    assert table.notes[0] == "regression (inferred: 'y' has 40 distinct values)"
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([1, 2], "i"),
+        ([1, None], "f"),
+        ([2**80, pd.NA], "f"),
+        ([10**400, 1], "O"),
+        ([1, "b"], "O"),
+        ([True, None], "O"),
+    ],
+)
+def test_objects_that_are_numbers_become_numbers(cells, kind):
+    assert with_text(pd.DataFrame({"x": pd.Series(cells, dtype=object)}), [])["x"].dtype.kind == kind
 
 
 def test_the_index_and_the_decimals_of_parquet_files_are_columns_and_numbers(tmp_path):
