@@ -1,6 +1,7 @@
 """Leaks: features that should perhaps not be features, such as row numbers, ids and what is known only afterwards.
 
-And the other way round: numbers that are no features, or not as numbers, because of how they are written.
+And the other way round: numbers that are no features, or not as numbers, because of how they are written. And test
+rows that the model has seen.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fgsv.tables.dataset import Dataset
 from fgsv.tables.players import shown
 from fgsv.tables.preprocessing import Columns, days
 from fgsv.tables.reading import odd_number
+from fgsv.tables.test_rows import contents_of
 from fgsv.types import Floats
 
 FEWEST_ROWS = 20
@@ -29,6 +31,11 @@ MOST_OF_TREES = 1e38
 """Trees compare numbers in single precision, which ends here; larger ones are scaled."""
 NAMES_OF_IDS = {"id", "idx", "index", "row", "rownames", "rownumber", "unnamed: 0"}
 """Last words of columns that name rows; the last one is what pandas calls a column without a name."""
+
+A_FEW = 0.05
+"""Fraction of the test rows that may equal a training row by chance."""
+TARGET = "\0target"
+"""No column of a file has this name."""
 
 
 def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
@@ -56,6 +63,22 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
             "numbers, such as 1234.5, and nothing where one is missing"
         )
     return warnings
+
+
+def warnings_of_test_rows(dataset: Dataset) -> list[str]:
+    """Return a warning if test rows are also training rows, unless most rows equal another anyway."""
+    if dataset.test_hashes is not None:  # chosen by content: equal rows are on the same side
+        return []
+    parts = (dataset.features, dataset.target), (dataset.test_features, dataset.test_target)
+    trained, tested = (contents_of(features.assign(**{TARGET: target})) for features, target in parts)
+    known = set(trained)
+    twice = sum(each in known for each in tested)
+    if len(known) < len(trained) / 2 or twice < max(1, A_FEW * len(tested)):
+        return []
+    return [
+        f"{twice:,} of {len(tested):,} test rows are also training rows: their providers are paid for answers that "
+        "the model has seen. Leave these rows out on one side"
+    ]
 
 
 def _is_id(column: pd.Series[Any]) -> bool:

@@ -18,7 +18,7 @@ from fgsv.partition import Partition
 from fgsv.tables.dataset import Dataset, Task, prepare
 from fgsv.tables.folds import Folds, folds_of, without_each_fold
 from fgsv.tables.inputs import read_all
-from fgsv.tables.leaks import warnings_of_features
+from fgsv.tables.leaks import warnings_of_features, warnings_of_test_rows
 from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
 from fgsv.tables.players import SharedUnits
@@ -78,7 +78,7 @@ class Table(OpenedData):
     folds: Folds | None = None
     """How the test rows are cut, where the error from their choice is asked for."""
     warnings: tuple[str, ...] = ()
-    """Features that look like ids, or that predict the target almost alone."""
+    """Features that look like ids or predict the target almost alone, and test rows that are also training rows."""
     also: tuple[str, ...] = ()
     """The last outputs of the game: other scores and slices of the test rows, which nothing is paid by."""
 
@@ -238,7 +238,7 @@ def open_table(
         else None,
         frame=None if game.frame is None else {name: _short_hash(part) for name, part in game.frame.items()},
     )
-    warnings = tuple(warnings_of_features(dataset, columns))
+    warnings = (*warnings_of_features(dataset, columns), *warnings_of_test_rows(dataset))
     table = Table(game, dataset, inputs, source, folds, warnings, tuple(also))
     weights = table.weights if also else None
     return table if weights is None else replace(table, game=replace(game, targets=tuple(weights.tolist())))
