@@ -13,6 +13,8 @@ from fgsv.cli.ledger import report_differences
 from fgsv.cli.parsers import amounts
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fgsv.report import Result
 
 
@@ -84,9 +86,8 @@ def compare(
     if as_json:
         print_json(found.to_dict())
         return
-    moved = found.frame["clear"].map({True: "yes", False: "within noise"}).fillna("")
     headers = {"share_a": "share before", "share_b": "share now", "clear": "moved", "status": "in which"}
-    console.show(found.frame.assign(clear=moved), f"{second} against {first}", headers)
+    console.show(_in_words(found.frame), f"{second} against {first}", headers)
     if found.settlement is not None:
         settled = found.settlement
         words = f"to correct the first payment, in {settled.currency}; due is {found.settled_as}"
@@ -140,6 +141,11 @@ def payout(
     raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json))
 
 
+def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of differences that says which are more than noise."""
+    return frame.assign(clear=frame["clear"].map({True: "yes", False: "within noise"}).fillna(""))
+
+
 def _currency_of(result: Result) -> str:
     """Return the currency in which a result was paid, or the default one."""
     return "EUR" if result.payout is None else result.payout.currency
@@ -170,9 +176,10 @@ def sensitivity(
     if as_json:
         print_json(found.to_dict())
         return
-    shown = found.shares.drop(columns=["difference_low", "difference_high"])
-    console.show(shown, f"shares by question, at {confidence:.0%} confidence, and the difference from the first")
-    console.show(found.groups, "over all questions")
+    shown = _in_words(found.shares.drop(columns=["difference_low", "difference_high"]))
+    title = f"shares by question, at {confidence:.0%} confidence, and the difference from the first"
+    console.show(shown, title, {"clear": "moved"})
+    console.show(found.groups, "over all questions", {"best_rank": "best rank", "worst_rank": "worst rank"})
     console.say_all(found.facts)
 
 
