@@ -242,3 +242,26 @@ def test_true_and_false_are_joined_with_their_like_and_not_with_numbers():
     assert joined["flag"].tolist() == [True, False, None, True]
     with pytest.raises(TableError, match="'flag' has numbers in"):
         read_all([flags, flags.assign(flag=[0.5, 1.0])], group=["provider"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"target": 2}, "no column 2 .* did you mean '2'"),
+        ({"target": None}, "no column None"),
+        ({"group": 0}, "named by text, such as '5'.* got 0"),
+        ({"ignore": [1]}, r"named by text, .* got \[1\]"),
+    ],
+)
+def test_columns_of_a_data_frame_are_named_by_text(columns, words):
+    frame = pd.DataFrame({0: ["a", "b"] * 20, 1: np.arange(40.0), 2: [0, 1, 1, 0] * 10})
+    with pytest.raises(TableError, match=words):
+        fgsv.open_table(frame, **{"target": "2", "group": "0"} | columns)
+
+
+def test_what_is_opened_prints_as_words_not_as_data():
+    table = fgsv.open_table(small(), target="y", group="provider")
+    for shown in (table, table.game, fgsv.report.make_result(table, budget=100)):
+        assert len(repr(shown)) < 2_000
+        assert "array(" not in repr(shown)
+    assert repr(table).splitlines()[1:] == table.notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,12 @@ class OpenedData:
         """Return a valuation of the game as that of the score on all test rows, folds or not."""
         return valuation if self.weights is None else valuation.combined(self.weights)
 
+    def __repr__(self) -> str:
+        n_groups, n_players = self.partition.n_groups, self.partition.n_players
+        return "\n".join([f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes])
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Table(OpenedData):
     """A table as a game of its rows or units: `fgsv.value(table.game, table.partition)` values it."""
 
@@ -297,7 +301,9 @@ def _to_fit(dataset: Dataset, reference: Any, encoding: str) -> tuple[pd.DataFra
 
 def listed_names(names: str | Sequence[str]) -> list[str]:
     """Return the names in a list, or in a text with commas between them."""
-    listed = [names] if isinstance(names, str) else names
+    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if not all(isinstance(each, str) for each in listed):
+        raise TableError(f"columns are named by text, such as '5' for the column 5 of a data frame; got {names!r}")
     return [name.strip() for each in listed for name in each.split(",") if name.strip()]
 
 

@@ -294,9 +294,10 @@ def _empty(path: Path) -> TableError:
     return TableError(f"{path} is empty: expected a header and rows")
 
 
-def _no_such_column(name: str, role: str, file: str, columns: list[str]) -> str:
-    near = get_close_matches(name, columns, n=1, cutoff=0.5) or [
-        column for column in columns if column.strip().lower() == name.strip().lower()
+def _no_such_column(name: Any, role: str, file: str, columns: list[str]) -> str:
+    """Return words about a name, such as the number of a data frame's column, which is known by its text here."""
+    near = get_close_matches(str(name), columns, n=1, cutoff=0.5) or [
+        column for column in columns if column.strip().lower() == str(name).strip().lower()
     ]
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(columns[:12])}"
     hint += ", ..." if not near and len(columns) > 12 else ""

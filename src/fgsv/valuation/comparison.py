@@ -27,6 +27,9 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     wide. A group in only one of them is listed with the other share missing, as one that joined or left, or was
     renamed (`status`, otherwise "both"); `clear` is None there, and where an error is unknown.
     """
+    for each in (first, second):
+        if not isinstance(each, Valuation):
+            raise TypeError(f"expected two valuations, got {type(each).__name__}: fgsv.load(path) opens a saved one")
     if first.values.ndim != 1 or second.values.ndim != 1:
         raise ValueError("only valuations with one output can be compared: combine the outputs first")
     shares = [by_text(each.names, each.shares()) for each in (first, second)]
