@@ -76,6 +76,7 @@ class Game:
             raise TypeError(f"n_players must be a whole number, got {self.n_players!r}")
         if self.n_players < 1:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
+        object.__setattr__(self, "n_players", int(self.n_players))  # a ledger stores no integers of numpy
         if self.outputs is not None:
             object.__setattr__(self, "outputs", _names_of(self.outputs))
         if self.fingerprint is None and self.frame is not None and self.players is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -24,10 +24,10 @@ class Comparison:
     """What corrects the payment of the earlier result; None if it has no payout."""
     settled_as: str
     """What is due, in words."""
-    renamed: Mapping[str, str]
-    """Old name -> new name of the providers that have the same players under another name."""
     facts: tuple[str, ...]
     warnings: tuple[str, ...]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Old name -> new name of the providers that have the same players under another name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
@@ -62,7 +62,7 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
         except ValueError as error:
             warnings.append(f"there is no settlement: {error}")
     facts = _facts(frame, names, first, second)
-    return Comparison(frame, settlement, settled_as, names, tuple(facts), tuple(warnings))
+    return Comparison(frame, settlement, settled_as, tuple(facts), tuple(warnings), names)
 
 
 def _facts(frame: pd.DataFrame, names: Mapping[str, str], first: Result, second: Result) -> list[str]:
