@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import fgsv
+from benchmarks.options import parsed
 from benchmarks.problems import Case, case
 from fgsv.experiments.repeats import read_method, run_all
 
@@ -192,8 +192,7 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("bench-out/accuracy"))
-    arguments = parser.parse_args()
+    arguments = parsed(parser, "accuracy")
     problems = {name: case(name) for name in arguments.games}
     options = (arguments.methods, arguments.repeats, arguments.budget)
     tasks = [task for name in problems for task in tasks_of(name, *options)]

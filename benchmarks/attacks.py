@@ -21,6 +21,7 @@ import pandas as pd
 
 from benchmarks.attack_rules import REMEDIES, RULES, SPACES, THRESHOLDS, detect, detectors, players_of
 from benchmarks.attack_worlds import ATTACKS, COPIES, DISGUISED, TWINS, Source, World, honest, sources
+from benchmarks.options import parsed
 from fgsv.environment import versions
 from fgsv.experiments.repeats import run_all
 
@@ -240,8 +241,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=3, help="markets drawn from each data set")
     parser.add_argument("--quick", action="store_true", help="one draw of one data set: half a minute")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("bench-out/attacks"))
-    options = parser.parse_args()
+    options = parsed(parser, "attacks")
     names, draws = list(_sources()), options.draws
     if options.quick:
         names, draws = ["diabetes, ridge"], 1

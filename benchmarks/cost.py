@@ -22,6 +22,7 @@ import pandas as pd
 
 import fgsv
 from benchmarks.curves import Curve, grid_of, on_grid, relative, truth_of
+from benchmarks.options import parsed
 from fgsv.environment import versions
 from fgsv.experiments.repeats import run_all
 from fgsv.ledger.costs import Cost
@@ -78,8 +79,7 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=1_000, help="evaluations of a run that is blind to the cost")
     parser.add_argument("--repeats", type=int, default=12)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("bench-out/cost"))
-    arguments = parser.parse_args()
+    arguments = parsed(parser, "cost")
     budget, repeats, jobs = arguments.budget, arguments.repeats, arguments.jobs
     cost = measured_cost()
     sizes = np.array([1, N_PLAYERS // 4, N_PLAYERS // 2, N_PLAYERS - 1])

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import pandas as pd
 from scipy.stats import kurtosis, norm
 
 import fgsv
+from benchmarks.options import parsed
 from fgsv.experiments.repeats import run_all
 from fgsv.running.stopping import Progress
 from fgsv.running.targets import is_look
@@ -200,8 +200,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--learn", action="store_true", help="also where evaluations are cheap; without the opening")
     parser.add_argument("--uncorrected", action="store_true", help="also stops without weights for the replicates")
-    parser.add_argument("--out", type=Path, default=Path("bench-out/coverage"))
-    arguments = parser.parse_args()
+    arguments = parsed(parser, "coverage")
     runs, budget, jobs, learn = arguments.runs, arguments.budget, arguments.jobs, arguments.learn
     rows = []
     for game in arguments.games:

@@ -14,13 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from benchmarks import market_bias
-from benchmarks.market_errors import GAMES, SHIFTS, run, table
+from benchmarks import market_bias, market_errors
 from fgsv.coalitions import Coalitions, pack
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Outcome, known
@@ -83,12 +83,28 @@ def keep(found: pd.DataFrame, path: Path | None) -> None:
         found.to_json(path, orient="records", indent=1)
 
 
+def _listed(names: Iterable[str], biased: Iterable[str]) -> str:
+    return f"{', '.join(map(repr, names))}; with --bias {', '.join(map(repr, biased))} (default: all)"
+
+
+def _chosen(
+    parser: argparse.ArgumentParser, option: str, given: list[str] | None, possible: Iterable[str]
+) -> list[str]:
+    """Return what was chosen, or all of it; games and shifts of --bias are others."""
+    unknown = set(given or ()) - set(possible)
+    if unknown:
+        parser.error(f"{option} {', '.join(map(repr, unknown))}: expected some of {', '.join(map(repr, possible))}")
+    return list(given or possible)
+
+
 def main() -> None:
     """Measure in a process of its own, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--open", action="store_true", help="only what it takes to open a large ledger")
-    parser.add_argument("--games", nargs="+", choices=GAMES, default=list(GAMES))
-    parser.add_argument("--shifts", nargs="+", choices=SHIFTS, default=list(SHIFTS))
+    parser.add_argument("--games", nargs="+", metavar="GAME", help=_listed(market_errors.GAMES, market_bias.GAMES))
+    parser.add_argument(
+        "--shifts", nargs="+", metavar="SHIFT", help=_listed(market_errors.SHIFTS, market_bias.SHIFTS)
+    )
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--bias", type=int, metavar="RUNS", help="mean errors and coverage over so many runs, only")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep the results as JSON")
@@ -97,19 +113,22 @@ def main() -> None:
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--copy", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    module = market_bias if arguments.bias else market_errors
+    games = _chosen(parser, "--games", arguments.games, module.GAMES)
+    shifts = _chosen(parser, "--shifts", arguments.shifts, module.SHIFTS)
     if arguments.one:
         one(arguments.one, arguments.copy)
     elif not arguments.open:
         found = pd.DataFrame()
         if arguments.bias:
-            for row in market_bias.rows(arguments.bias, arguments.jobs):
+            for row in market_bias.rows(games, shifts, arguments.bias, arguments.jobs):
                 show(row)
                 found = pd.concat([found, row])
                 keep(found, arguments.out)
         else:
-            found = run(arguments.games, arguments.shifts, arguments.runs, arguments.jobs)
+            found = market_errors.run(games, shifts, arguments.runs, arguments.jobs)
             keep(found, arguments.out)
-            found = table(found)
+            found = market_errors.table(found)
         show(found)
     else:
         with tempfile.TemporaryDirectory() as folder:

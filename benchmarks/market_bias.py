@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -75,11 +75,13 @@ def measure(task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.array(errors), np.array(stated), np.array(widths)
 
 
-def rows(runs: int, jobs: int, at_once: int = 20) -> Iterator[pd.DataFrame]:
+def rows(
+    games: Sequence[str], shifts: Sequence[str], runs: int, jobs: int, at_once: int = 20
+) -> Iterator[pd.DataFrame]:
     """Yield a row for each game and shift: mean errors in standard errors, and the coverage of 95% intervals."""
     starts = range(0, runs, at_once)
-    for name in GAMES:
-        for shift in SHIFTS:
+    for name in games:
+        for shift in shifts:
             tasks = [Task(name, shift, range(start, min(start + at_once, runs))) for start in starts]
             found = run_all(measure, tasks, jobs=jobs, label=f"{name}, {shift}")
             summary = _summary(*(np.concatenate(each) for each in zip(*found, strict=True)))

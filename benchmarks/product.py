@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 import fgsv
+from benchmarks.options import parsed
 from fgsv.partition import Partition
 from fgsv.report import render
 from fgsv.running.threads import one_thread
@@ -168,8 +169,7 @@ def main() -> None:
     parser.add_argument("--precision", type=float, default=0.01, help="half-width of every share")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", choices=["startup", "file", "first", "providers", "report"])
-    parser.add_argument("--out", type=Path, default=Path("bench-out/product"))
-    options = parser.parse_args()
+    options = parsed(parser, "product")
     options.out.mkdir(parents=True, exist_ok=True)
     if options.only in (None, "startup"):
         print(f"fgsv --help: {startup():.2f} s (median of 5)")

@@ -12,7 +12,6 @@ import argparse
 import json
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import pandas as pd
 
 import fgsv
 from benchmarks.curves import Curve, grid_of, on_grid, relative, truth_of
+from benchmarks.options import parsed
 from fgsv.environment import versions
 from fgsv.experiments.repeats import run_all
 
@@ -154,8 +154,7 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=400, help="evaluations of a run with the proxy")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("bench-out/proxy"))
-    arguments = parser.parse_args()
+    arguments = parsed(parser, "proxy")
     budget, repeats, jobs = arguments.budget, arguments.repeats, arguments.jobs
     record = {name: compare(name, budget, repeats, jobs) for name in arguments.pairs}
     arguments.out.mkdir(parents=True, exist_ok=True)

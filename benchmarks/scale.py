@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 import fgsv
+from benchmarks.options import parsed
 from fgsv.coalitions import Coalitions
 from fgsv.environment import optional
 from fgsv.experiments.repeats import read_method, run_all
@@ -179,8 +180,7 @@ def main() -> None:
     parser.add_argument("--overhead-budget", type=int, default=200_000)
     parser.add_argument("--methods", nargs="+", default=["covariance, surrogate=False", *fgsv.METHODS])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("bench-out/scale"))
-    arguments = parser.parse_args()
+    arguments = parsed(parser, "scale")
     arguments.out.mkdir(parents=True, exist_ok=True)
     optional("matplotlib", "figures", "plots")  # before an hour is spent
 

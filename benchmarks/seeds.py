@@ -12,13 +12,13 @@ import argparse
 import hashlib
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import fgsv
+from benchmarks.options import parsed
 from fgsv.estimators.enumeration import everything
 from fgsv.experiments.repeats import run_all
 from fgsv.types import Floats, Masks
@@ -163,8 +163,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--trainings", type=int, default=2000, help="trainings of each coalition for the truth")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("bench-out/seeds"))
-    asked = parser.parse_args()
+    asked = parsed(parser, "seeds")
     rows = []
     for game in asked.games:
         truth = truth_of(game, asked.trainings, asked.jobs)

@@ -11,13 +11,13 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import fgsv
+from benchmarks.options import parsed
 from fgsv.experiments.repeats import run_all
 
 RUNS_PER_TASK = 25
@@ -113,8 +113,7 @@ def main() -> None:
     parser.add_argument("--precision", type=float, nargs="+", default=[0.05])
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("bench-out/stops"))
-    asked = parser.parse_args()
+    asked = parsed(parser, "stops")
     rows = []
     for game in asked.games:
         for precision in asked.precision:

@@ -42,7 +42,8 @@ class TreePrediction:
         for place, term in enumerate(terms):
             for side, features in zip(members, term, strict=True):
                 side[list(features), place] = 1.0
-        return cls(*members, np.array([worth[term] for term in terms]))
+        known, hidden = members
+        return cls(known, hidden, np.array([worth[term] for term in terms]))
 
     @property
     def n_players(self) -> int:

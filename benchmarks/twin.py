@@ -16,12 +16,15 @@ import numpy as np
 import pandas as pd
 
 import fgsv
+from benchmarks.options import parsed
 from fgsv.estimators.enumeration import everything
 from fgsv.experiments.repeats import run_all
 from fgsv.types import Floats
 
 BUDGETS = (32, 64, 128, 256)
 PIECES = 5
+CACHE = Path("bench-out/twin")
+"""Where the utilities are kept, whatever the runs on them."""
 
 
 def make(folder: Path) -> dict[str, Floats]:
@@ -75,10 +78,10 @@ def main() -> None:
     parser = argparse.ArgumentParser("twin", description=__doc__)
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("bench-out/twin"))
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    utilities = make(arguments.out)
+    arguments = parsed(parser, "twin")
+    for folder in (CACHE, arguments.out):
+        folder.mkdir(parents=True, exist_ok=True)
+    utilities = make(CACHE)
     network, twin = utilities["network"], utilities["twin"]
     n, q = len(network).bit_length() - 1, network.shape[1]
     sizes = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).sum(axis=1)

@@ -157,3 +157,7 @@ def test_no_half_width_is_expected_after_no_evaluations():
     plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
     with pytest.raises(ValueError, match="budget must be at least 1, got 0"):
         plan.half_width_after(0)
+    for budget in ("1000", None, float("nan"), 99.5):
+        for expected in (plan.half_width_after, plan.seconds_for):
+            with pytest.raises(ValueError, match="budget must be a whole number, got"):
+                expected(budget)

@@ -172,6 +172,10 @@ def written_whole(path: str | Path) -> Iterator[BinaryIO]:
     Until then it has a random, unused name, so a link that somebody planted is never followed.
     """
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file in it")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}: create it, or choose another")
     part = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.part")
     try:
         with part.open("xb") as file:

@@ -76,6 +76,7 @@ class Game:
             raise TypeError(f"n_players must be a whole number, got {self.n_players!r}")
         if self.n_players < 1:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
+        object.__setattr__(self, "n_players", int(self.n_players))  # a ledger stores no integers of numpy
         if self.outputs is not None:
             object.__setattr__(self, "outputs", _names_of(self.outputs))
         if self.fingerprint is None and self.frame is not None and self.players is not None:
@@ -279,7 +280,7 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
         said.pop("players", None)  # an attribute of that name may mean anything
     n = own if own is not None else n_players
     assert n is not None
-    return Game(game, int(n), **said)
+    return Game(game, n, **said)
 
 
 def ask(game: Game, coalitions: Coalitions) -> ArrayLike:

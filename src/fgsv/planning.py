@@ -21,7 +21,7 @@ from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence
 from fgsv.valuation.notebook import html_of
-from fgsv.valuation.settings import check_precision
+from fgsv.valuation.settings import check_precision, whole_number
 
 if TYPE_CHECKING:
     from fgsv.tables.corpus import Opened
@@ -90,9 +90,7 @@ class Plan:
 
     def half_width_after(self, budget: int) -> float:
         """Return the expected largest half-width of a share after this many evaluations."""
-        if budget < 1:
-            raise ValueError(f"budget must be at least 1, got {budget}")
-        return self._narrowed(self.half_width, budget)
+        return self._narrowed(self.half_width, _evaluations(budget))
 
     def _narrowed(self, half_width: float, budget: int) -> float:
         n, known = self.n_evaluations, self.n_known
@@ -109,7 +107,7 @@ class Plan:
 
     def seconds_for(self, budget: int) -> float:
         """Return the expected seconds for this many evaluations."""
-        return self.fixed_seconds + self._seconds_each * budget
+        return self.fixed_seconds + self._seconds_each * _evaluations(budget)
 
     @property
     def _seconds_each(self) -> float:
@@ -152,6 +150,12 @@ class Plan:
     def _footnote(self) -> str:
         pilot = f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s"
         return f"{pilot}; half-widths of the widest share at {self.confidence:.0%} confidence"
+
+
+def _evaluations(budget: int) -> int:
+    if whole_number("budget", budget) < 1:
+        raise ValueError(f"budget must be at least 1, got {budget}")
+    return budget
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,17 @@ def test_a_benchmark_refuses_before_its_first_run(monkeypatch, tmp_path, module,
     monkeypatch.setattr(module, "run_all", lambda *given, **options: pytest.fail("it has begun"))
     with pytest.raises((ValueError, SystemExit)):
         module.main()
+
+
+def test_a_small_run_does_not_replace_the_tables_of_a_full_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stops, "repeat", lambda game, precision, runs, jobs: {"game": game, "runs": runs})
+    for arguments in (["--jobs", "1"], ["--runs", "3"], ["--games", "vote of 9"], ["--runs", "5", "--out", "mine"]):
+        monkeypatch.setattr(sys, "argv", ["stops", *arguments])
+        stops.main()
+    found = {str(path.parent): pd.read_csv(path) for path in Path().rglob("stops.csv")}
+    assert set(found) == {"bench-out/stops", "bench-out/stops-other", "mine"}
+    assert (len(found["bench-out/stops"]), set(found["bench-out/stops"]["runs"])) == (len(stops.GAMES), {200})
 
 
 def test_checkpoints_are_prefixes_of_one_run():

@@ -1,11 +1,13 @@
 """The benchmark of the market: its table, and the methods that it stands beside."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import fgsv
-from benchmarks import market_dynamic, market_errors
+from benchmarks import market, market_bias, market_dynamic, market_errors
 
 N = 6
 UTILITIES = np.random.default_rng(0).exponential(size=2**N)
@@ -72,3 +74,20 @@ def test_who_is_there_before_and_after():
         assert len(np.setdiff1d(before, after)) == ("leave" in shift) * moving
         assert len(np.setdiff1d(after, before)) == ("join" in shift) * moving
         assert len(np.union1d(before, after)) == n
+
+
+def test_the_bias_is_measured_for_the_games_and_shifts_asked_for(monkeypatch, capsys):
+    def measured(function, tasks, **options):
+        assert {(task.name, task.shift) for task in tasks} == {("noise", "two join")}
+        noise = np.random.default_rng(0).normal(size=(3, 40, N))
+        return [tuple(noise)]
+
+    monkeypatch.setattr(market_bias, "run_all", measured)
+    asked = ["market", "--bias", "40", "--games", "noise", "--shifts"]
+    monkeypatch.setattr(sys, "argv", [*asked, "two join"])
+    market.main()
+    assert "two join" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", [*asked, "three join"])
+    with pytest.raises(SystemExit):
+        market.main()
+    assert "'three join': expected some of 'two leave', 'two join'" in capsys.readouterr().err

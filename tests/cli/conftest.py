@@ -85,7 +85,10 @@ def learning(tmp_path):
 
 @pytest.fixture
 def audited(tmp_path, learning):
-    """Return a command that audits a small table with the counted model, which fits every set but the empty one."""
+    """Return a command that audits a small table with the counted model, which fits every set but the empty one.
+
+    The options of the audit are the last four words.
+    """
     path = tmp_path / "small.csv"
     frame = providers(40).query("provider != 'west'")
     frame.assign(y=2 * frame["a"] + frame["b"]).to_csv(path, index=False)

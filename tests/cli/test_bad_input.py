@@ -50,6 +50,28 @@ def test_limits_of_a_plan_are_checked_before_its_pilot(fgsv_command, train, monk
     assert (code, "5 percentage points are 0.05" in notes) == (2, True), notes
 
 
+@pytest.mark.parametrize(
+    ("command", "options", "needed"),
+    [
+        ("value", "--currency EUR", "--payout"),
+        ("value", "--clip", "--payout"),
+        ("audit", "--floor 3", "--payout"),
+        ("value", "--cap 3", "--payout"),
+        ("value", "--pay-anyway", "--payout"),
+        ("value", "--audit-budget 100", "--audit"),
+        ("value", "--payout 100 --parts 2,3,5", "--audit"),
+        ("report", "--clip", "--payout"),
+        ("verify", "--ledger no.db --sample 10", "--data"),
+        ("ledger verify", "--seed 1", "--game"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused_before_a_file_is_opened(fgsv_command, command, options, needed):
+    columns = ["--target", "y"] if command in ("value", "audit") else []
+    code, _, notes = fgsv_command(*command.split(), "no-such-file", *columns, *options.split())
+    ignored = next(word for word in reversed(options.split()) if word.startswith("--"))
+    assert (code, f"{ignored} can only be used with {needed} " in notes) == (2, True), notes
+
+
 def test_debug_shows_the_traceback(train):
     with pytest.raises(ValueError, match="no file"):
         command_line.main(["value", "nothing.csv", *COLUMNS, "--debug"])

@@ -60,11 +60,21 @@ def test_a_file_that_cannot_be_written_is_said_so_before_the_work(fgsv_command, 
     for suffix, command in commands.items():
         code, _, notes = fgsv_command(*command, tmp_path / "nowhere" / f"x{suffix}")
         assert (code, f"there is no folder {tmp_path / 'nowhere'}" in notes) == (2, True), notes
-        if suffix != ".parquet":
-            folder = tmp_path / f"folder{suffix}"
-            folder.mkdir()
-            code, _, notes = fgsv_command(*command, folder, "--force")
-            assert (code, "is a folder" in notes) == (2, True), notes
+        folder = tmp_path / f"folder{suffix}"
+        folder.mkdir()
+        code, _, notes = fgsv_command(*command, folder, "--force")
+        assert (code, "is a folder" in notes) == (2, True), notes
+
+
+def test_an_export_replaces_a_file_only_if_asked_to(fgsv_command, tmp_path):
+    roots = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 8, fingerprint="roots")
+    fgsv.value(roots, budget=100, ledger=tmp_path / "run.db")
+    export = ["ledger", "export", tmp_path / "run.db", tmp_path / "all.CSV"]
+    (tmp_path / "all.CSV").write_text("mine")
+    code, _, notes = fgsv_command(*export)
+    assert (code, "--force" in notes, (tmp_path / "all.CSV").read_text()) == (2, True, "mine")
+    assert fgsv_command(*export, "--force")[0] == 0
+    assert len(pd.read_csv(tmp_path / "all.CSV")) == 100
 
 
 def test_another_file_in_place_of_a_result_is_not_printed(fgsv_command, train, tmp_path):

@@ -182,3 +182,10 @@ def test_a_utility_with_its_data_is_found_again_and_another_is_not(tmp_path):
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         assert len(ledger.games()) == 3
         assert [run["game"] for run in ledger.runs()] == [1, 1, 2, 3]
+
+
+def test_a_number_of_players_of_numpy_is_stored_as_a_number(tmp_path):
+    roots = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, np.int64(8), fingerprint="roots")
+    first, again = (fgsv.value(roots, budget=60, ledger=tmp_path / "run.db") for _ in range(2))
+    np.testing.assert_array_equal(first.values, again.values)
+    assert fgsv.verify(first, tmp_path / "run.db") == []

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 
@@ -38,6 +39,40 @@ def test_who_joined_and_who_left():
     assert found.settlement is None
     assert "joined: dora" in found.facts
     assert "left: ben" in found.facts
+
+
+def weighed(names, n=4, **options):
+    """Return the exact result of a game whose players are known again, with a group for each name."""
+    game = fgsv.Game(lambda masks: masks @ np.arange(1.0, n + 1), n, frame="weights", players=range(n))
+    return Result(fgsv.exact(game, names), **options)
+
+
+def test_the_same_players_under_another_name_are_a_rename():
+    before, now = weighed(["a", "a", "b", "c"]), weighed(["A & Co", "A & Co", "b", "d"])
+    found = compare_results(before, now)
+    assert found.renamed == found.to_dict()["renamed"] == {"a": "A & Co", "c": "d"}
+    assert dict(zip(found.frame["group"], found.frame["status"], strict=True)) == {
+        "b": "both",
+        **dict.fromkeys(["a", "c", "A & Co", "d"], "renamed"),
+    }
+    assert found.facts[:2] == (
+        "3 of 3 providers are in both",
+        "renamed, with the same players: a is now A & Co, c is now d",
+    )
+    assert compare_results(before, weighed(["x", "x", "y", "z"])).renamed == {"a": "x", "b": "y", "c": "z"}
+    settled = compare_results(paid(before, 100), now)
+    assert (settled.settlement.total, "both names" in settled.warnings[-1]) == (0, True)
+
+
+def test_other_players_are_no_rename():
+    before = weighed(["a", "a", "b", "c"])
+    for now in (weighed(["d", "a", "b", "c"]), weighed(["b", "b", "a", "c"]), weighed(["a", "a", "b", "d", "c"], 5)):
+        assert compare_results(before, now).renamed == {}
+    halves = [np.array([[1.0, 0], [0.5, 0.5], [0, 1], [0, 1]]), np.array([[1.0, 0], [0.4, 0.6], [0, 1], [0, 1]])]
+    owned = [replace(before, valuation=before.valuation.regroup(each)) for each in halves]
+    owned.append(replace(before, valuation=before.valuation.regroup(pd.DataFrame(halves[0], columns=[0, "b"]))))
+    assert compare_results(owned[0], owned[1]).renamed == {}
+    assert compare_results(owned[0], owned[2]).renamed == {"1": "b"}
 
 
 @pytest.mark.parametrize("amounts", [(100, 100), ("1000.01", "999.99"), ("0.02", "0.02")])

@@ -161,6 +161,14 @@ def test_a_game_cannot_prefer_batches_of_no_coalitions(size):
         fgsv.value(fgsv.Game(lambda masks: masks.sum(axis=1), 8, batch_size=size), budget=60)
 
 
+class Own:
+    def __init__(self, n_players):
+        self.n_players = n_players
+
+    def __call__(self, masks):
+        return masks.sum(axis=1)
+
+
 def test_the_number_of_players_must_be_known():
     with pytest.raises(ValueError, match=r"fgsv.Game\(fn, n_players\)"):
         fgsv.value(lambda masks: masks.sum(axis=1))
@@ -173,6 +181,12 @@ def test_the_number_of_players_must_be_known():
     for players in ("4", 4.0):
         with pytest.raises(TypeError, match="n_players must be a whole number"):
             fgsv.Game(lambda masks: masks.sum(axis=1), players)
+    for players in ("4", 4.5):
+        for groups in (None, ["a", "b", "a", "b"]):
+            with pytest.raises(TypeError, match="n_players must be a whole number"):
+                fgsv.value(Own(players), groups)
+    with pytest.raises(TypeError, match=r"game must be callable.* got str"):
+        fgsv.value("game")
     with pytest.raises(TypeError, match=r"got LinearRegression; make a game from a model with fgsv.utility"):
         fgsv.value(LinearRegression(), ["a"])
 
@@ -425,6 +439,7 @@ def test_an_interrupt_is_left_to_whoever_handles_it():
         ({"budget": 100.5}, "budget must be a whole number"),
         ({"seed": 1.5}, "seed must be a whole number"),
         ({"confidence": 95}, "confidence must be between 0 and 1"),
+        ({"confidence": "0.95"}, "confidence must be between 0 and 1, such as 0.95; got '0.95'"),
         ({"cost": lambda sizes: np.ones(3)}, "each of the 19 sizes"),
         ({"semivalue": "beta(inf, 1)"}, "finite"),
     ],

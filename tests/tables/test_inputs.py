@@ -1,6 +1,7 @@
 """Files of every kind, several at once, stdin and data frames of every library give the same table."""
 
 import io
+import json
 import sys
 import zipfile
 from decimal import Decimal
@@ -12,7 +13,7 @@ import pytest
 import fgsv
 from fgsv.tables.formats import read_json
 from fgsv.tables.inputs import read_all
-from fgsv.tables.reading import TableError
+from fgsv.tables.reading import TableError, with_text
 
 
 def small(n=60, seed=0):
@@ -192,6 +193,37 @@ def test_a_provider_may_be_called_na_in_a_spreadsheet(tmp_path):
     assert np.isnan(found["x"][0])
 
 
+@pytest.mark.parametrize("step", [1, 10**25])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "frame"])
+def test_integers_beyond_64_bits_and_those_of_object_columns_are_numbers(tmp_path, kind, step):
+    whole = [step * (i * 7 % 40) for i in range(40)]
+    frame = pd.DataFrame(
+        {"provider": ["a", "b"] * 20, "x": np.linspace(0, 1, 40), "y": pd.Series(whole, dtype=object)}
+    )
+    path = tmp_path / f"whole.{kind}"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    elif kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, frame.to_dict("records"))))
+    table = fgsv.open_table(frame if kind == "frame" else path, target="y", group="provider")
+    assert table.notes[0] == "regression (inferred: 'y' has 40 distinct values)"
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([1, 2], "i"),
+        ([1, None], "f"),
+        ([2**80, pd.NA], "f"),
+        ([10**400, 1], "O"),
+        ([1, "b"], "O"),
+        ([True, None], "O"),
+    ],
+)
+def test_objects_that_are_numbers_become_numbers(cells, kind):
+    assert with_text(pd.DataFrame({"x": pd.Series(cells, dtype=object)}), [])["x"].dtype.kind == kind
+
+
 def test_the_index_and_the_decimals_of_parquet_files_are_columns_and_numbers(tmp_path):
     decimals = [Decimal("1.50"), None, Decimal("3.25")]
     frame = pd.DataFrame({"provider": ["a", "b", "c"], "price": decimals})
@@ -210,3 +242,26 @@ def test_true_and_false_are_joined_with_their_like_and_not_with_numbers():
     assert joined["flag"].tolist() == [True, False, None, True]
     with pytest.raises(TableError, match="'flag' has numbers in"):
         read_all([flags, flags.assign(flag=[0.5, 1.0])], group=["provider"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"target": 2}, "no column 2 .* did you mean '2'"),
+        ({"target": None}, "no column None"),
+        ({"group": 0}, "named by text, such as '5'.* got 0"),
+        ({"ignore": [1]}, r"named by text, .* got \[1\]"),
+    ],
+)
+def test_columns_of_a_data_frame_are_named_by_text(columns, words):
+    frame = pd.DataFrame({0: ["a", "b"] * 20, 1: np.arange(40.0), 2: [0, 1, 1, 0] * 10})
+    with pytest.raises(TableError, match=words):
+        fgsv.open_table(frame, **{"target": "2", "group": "0"} | columns)
+
+
+def test_what_is_opened_prints_as_words_not_as_data():
+    table = fgsv.open_table(small(), target="y", group="provider")
+    for shown in (table, table.game, fgsv.report.make_result(table, budget=100)):
+        assert len(repr(shown)) < 2_000
+        assert "array(" not in repr(shown)
+    assert repr(table).splitlines()[1:] == table.notes

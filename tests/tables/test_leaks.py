@@ -95,3 +95,18 @@ def test_numbers_beyond_single_precision_are_compared_too():
     frame = table()
     leak = (frame["y"] + 0.25 * np.random.default_rng(2).random(200)) * 1e60
     assert "almost predicts the target by itself: leak (" in "; ".join(opened(frame.assign(leak=leak)).warnings)
+
+
+def test_test_rows_that_are_training_rows_are_counted():
+    frame, others = (table(seed=seed).assign(word=["a", "b"] * 100) for seed in (0, 1))
+    for n_again in (200, 30, 5, 0):
+        test = pd.concat([frame.head(n_again), others.tail(200 - n_again)])[list(reversed(frame.columns))]
+        warnings = opened(frame, test=test).warnings
+        assert [f"{n_again} of 200 test rows are also training rows" in each for each in warnings] == [True] * (
+            n_again >= 10
+        )
+    marked = pd.concat([frame.assign(split="train"), frame.head(50).assign(split="test", provider="")])
+    (warning,) = opened(marked, test_by="split", group_missing="?").warnings
+    assert "50 of 50 test rows are also training rows" in warning
+    few_values = pd.DataFrame({"a": [0, 1] * 100, "y": [0, 1, 1, 0] * 50, "provider": ["n", "s"] * 100})
+    assert opened(few_values, test=few_values).warnings == ()

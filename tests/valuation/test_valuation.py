@@ -142,3 +142,16 @@ def test_shares_that_do_not_sum_to_one_say_so():
 def test_a_long_table_of_several_outputs_says_what_it_leaves_out():
     game = fgsv.Game(lambda masks: masks.sum(axis=1)[:, None] * np.arange(1.0, 8), 9)
     assert "... 9 groups in total, each with 7 outputs" in repr(fgsv.exact(game)).splitlines()
+
+
+def test_a_file_that_cannot_be_saved_is_named_as_it_was_given(tmp_path):
+    found = fgsv.exact(fgsv.games.Airport([1, 2]))
+    with pytest.raises(IsADirectoryError, match=f"{tmp_path} is a folder: name a file in it"):
+        found.save(tmp_path)
+    with pytest.raises(FileNotFoundError, match=f"there is no folder {tmp_path / 'none'}: create it"):
+        found.save(tmp_path / "none" / "x.json")
+
+
+def test_only_valuations_are_compared():
+    with pytest.raises(TypeError, match=r"got str: fgsv.load\(path\) opens"):
+        fgsv.compare(fgsv.exact(fgsv.games.Airport([1, 2])), "valuation.json")

@@ -70,6 +70,7 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
 @app.command("verify")
 def verify_ledger(
     ledger: LedgerFile,
+    context: typer.Context,
     game: GameName = None,
     sample: Sample = 60,
     tolerance: Tolerance = 0.0,
@@ -85,6 +86,7 @@ def verify_ledger(
     from fgsv.ledger.tools import summary
     from fgsv.running.record_checks import odds_of_missing, verify_records
 
+    option.check_needs(context)
     with Ledger(ledger, read_only=True) as opened:  # opening checks every record against its checksum
         n_batches = int(summary(opened)["batches"].sum())
     words = [f"intact: {n_batches} batches"]
@@ -134,6 +136,7 @@ def merge(
 def export(
     ledger: LedgerFile,
     out: Annotated[Path, typer.Argument(help="File to write, .csv or .parquet", show_default=False)],
+    force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
     """Write every evaluation as a line of a CSV or Parquet file.
@@ -141,7 +144,9 @@ def export(
     Example: fgsv ledger export run.db evaluations.parquet
     """
     from fgsv.ledger import tools
+    from fgsv.report import check_file
 
+    check_file(out, force=force, kinds=(".csv", ".parquet"))
     lines = tools.export(ledger, out)
     if as_json:
         print_json({"lines": lines, "file": str(out)})

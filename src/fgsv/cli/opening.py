@@ -128,6 +128,8 @@ def opens_data(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def command(**options: Any) -> None:
+        if "context" in options:
+            option.check_needs(options["context"])
         with results_only():
             table = open_data(**{name: options[name] for name in shared})
         function(table, **{name: options[name] for name in own if name != "table"})

@@ -229,3 +229,26 @@ SeedOfModel = Annotated[int, typer.Option(min=0, help="Random seed of the model 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 Saved = Annotated[Path, typer.Argument(help="A valuation.json or its folder", show_default=False)]
+
+NEEDS = {
+    "payout": ("currency", "clip", "floor", "cap", "pay_anyway"),
+    "audit": ("audit_budget", "parts"),
+    "data": ("test", "sample", "tolerance"),
+    "game": ("sample", "tolerance", "seed"),
+}
+"""Options that say nothing without another one, which is asked for first."""
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Return whether a parameter was set by the user, also to its default."""
+    return str(context.get_parameter_source(name)) != "ParameterSource.DEFAULT"
+
+
+def check_needs(context: typer.Context) -> None:
+    """Refuse options that would be ignored, because the one they belong to is not given."""
+    given = context.params
+    for needed, others in NEEDS.items():
+        if needed in given and not given[needed] and context.info_name != needed:
+            for name in others:
+                if name in given and was_given(context, name):
+                    raise typer.BadParameter(f"--{name.replace('_', '-')} can only be used with --{needed}")

@@ -13,11 +13,14 @@ from fgsv.cli.ledger import report_differences
 from fgsv.cli.parsers import amounts
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fgsv.report import Result
 
 
 def report(
     saved: option.Saved,
+    context: typer.Context,
     out: Annotated[
         Path | None, typer.Option(help="Page to write (default: report.html next to the file)", show_default=False)
     ] = None,
@@ -46,6 +49,7 @@ def report(
     from fgsv.payout import Terms
     from fgsv.report import Result, check_file, render
 
+    option.check_needs(context)
     page = out or (saved / "report.html" if saved.is_dir() else saved.with_name("report.html"))
     result = Result.load(saved)
     check_file(page, force=force)
@@ -83,9 +87,8 @@ def compare(
     if as_json:
         print_json(found.to_dict())
         return
-    moved = found.frame["clear"].map({True: "yes", False: "within noise"}).fillna("")
     headers = {"share_a": "share before", "share_b": "share now", "clear": "moved", "status": "in which"}
-    console.show(found.frame.assign(clear=moved), f"{second} against {first}", headers)
+    console.show(_in_words(found.frame), f"{second} against {first}", headers)
     if found.settlement is not None:
         settled = found.settlement
         words = f"corrections of the first payment, in {settled.currency}; due is {found.settled_as}"
@@ -139,6 +142,11 @@ def payout(
     raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json))
 
 
+def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of differences that says which are more than noise."""
+    return frame.assign(clear=frame["clear"].map({True: "yes", False: "within noise"}).fillna(""))
+
+
 def _currency_of(result: Result) -> str:
     """Return the currency in which a result was paid, or the default one."""
     return "EUR" if result.payout is None else result.payout.currency
@@ -171,14 +179,16 @@ def sensitivity(
     if as_json:
         print_json(found.to_dict())
         return
-    shown = found.shares.drop(columns=["difference_low", "difference_high"])
-    console.show(shown, f"shares by question, at {confidence:.0%} confidence, and the difference from the first")
-    console.show(found.groups, "over all questions")
+    shown = _in_words(found.shares.drop(columns=["difference_low", "difference_high"]))
+    title = f"shares by question, at {confidence:.0%} confidence, and the difference from the first"
+    console.show(shown, title, {"clear": "moved"})
+    console.show(found.groups, "over all questions", {"best_rank": "best rank", "worst_rank": "worst rank"})
     console.say_all(found.facts)
 
 
 def verify(
     valuation: option.Saved,
+    context: typer.Context,
     ledger: Annotated[Path, typer.Option(help="Ledger of the run", show_default=False)],
     data: Annotated[
         list[Path] | None,
@@ -199,6 +209,7 @@ def verify(
     """
     from fgsv.report import verify_data, verify_result
 
+    option.check_needs(context)
     result, found = verify_result(valuation, ledger)
     stated = result.valuation
     same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"

@@ -62,7 +62,7 @@ def value(
     from fgsv.report.documents import document_of
 
     limits = Limits(budget, precision, max_time)
-    if seal is not None and str(context.get_parameter_source("seed")) != "ParameterSource.DEFAULT":
+    if seal is not None and option.was_given(context, "seed"):
         raise typer.BadParameter("--seed cannot be used with --seal, which determines the seed")
     if not as_json:
         console.say_all(table.notes)

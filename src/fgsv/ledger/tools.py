@@ -92,12 +92,13 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
 def export(ledger: str | Path, path: str | Path) -> int:
     """Write one line per coalition and output to a .csv or .parquet file; return the number of lines."""
     path = Path(path)
-    if path.suffix not in (".csv", ".parquet"):
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
         raise ValueError(f"export writes .csv or .parquet, not {path.suffix or 'a file without suffix'!r}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to export to")
     with Ledger(ledger, read_only=True) as opened:
-        return _write_csv(opened, path) if path.suffix == ".csv" else _write_parquet(opened, path)
+        return _write_csv(opened, path) if suffix == ".csv" else _write_parquet(opened, path)
 
 
 def _tables(ledger: Ledger) -> Iterator[pd.DataFrame]:

@@ -74,11 +74,11 @@ def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
     if kinds and path.suffix.lower() not in kinds:
         raise ValueError(f"{path} must end in {' or '.join(kinds)}")
     if path.is_dir():
-        raise FileExistsError(f"{path} is a folder: --out must name a file")
+        raise FileExistsError(f"{path} is a folder: name a file in it")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}: create it, or choose another --out")
+        raise FileNotFoundError(f"there is no folder {path.parent}: create it, or choose another")
     if path.exists() and not force:
-        raise FileExistsError(f"{path} already exists: add --force to replace it, or choose another --out")
+        raise FileExistsError(f"{path} already exists: add --force to replace it, or choose another name")
 
 
 def write_payout(path: str | Path, payout: Payout) -> Path:

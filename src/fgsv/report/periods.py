@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pandas as pd
 from fgsv.payout import Settlement, settle
 from fgsv.report.documents import records
 from fgsv.report.result import Result, notes_on
-from fgsv.valuation.comparison import compare
+from fgsv.valuation.comparison import compare, renamed
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +26,15 @@ class Comparison:
     """What is due, in words."""
     facts: tuple[str, ...]
     warnings: tuple[str, ...]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Old name -> new name of the providers that have the same players under another name."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
         return {
             "groups": records(self.frame),
             "settlement": None if self.settlement is None else self.settlement.to_dict(),
+            "renamed": dict(self.renamed),
             "facts": list(self.facts),
             "notes": list(self.warnings),
         }
@@ -43,7 +47,7 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
     has none, the earlier amount split by the later values under the same terms.
     """
     frame = compare(first.valuation, second.valuation, confidence)
-    warnings = notes_on(first, second)
+    names, warnings = renamed(first.valuation, second.valuation), notes_on(first, second)
     settlement, settled_as = None, ""
     if first.payout is not None:
         due, settled_as = second.payout, "the payout of the later result"
@@ -53,15 +57,23 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
                 settled_as = f"the same {first.payout.amount:,} {first.payout.currency}, by the later values"
             settlement = settle(first.payout, due)
             warnings += [f"in the settlement, {objection}" for objection in due.objections]
+            if names:
+                warnings.append("the settlement lists a renamed provider under both names: set one against the other")
         except ValueError as error:
             warnings.append(f"there is no settlement: {error}")
-    return Comparison(frame, settlement, settled_as, tuple(_facts(frame, first, second)), tuple(warnings))
+    facts = _facts(frame, names, first, second)
+    return Comparison(frame, settlement, settled_as, tuple(facts), tuple(warnings), names)
 
 
-def _facts(frame: pd.DataFrame, first: Result, second: Result) -> list[str]:
+def _facts(frame: pd.DataFrame, names: Mapping[str, str], first: Result, second: Result) -> list[str]:
     by_status = {status: frame.loc[frame["status"] == status, "group"].tolist() for status in ("joined", "left")}
     moved = frame.loc[frame["clear"].eq(True), "group"].tolist()
-    facts = [f"{len(frame) - sum(map(len, by_status.values()))} of {len(frame)} providers are in both"]
+    n_providers = len(frame) - len(names)
+    facts = [f"{n_providers - sum(map(len, by_status.values()))} of {n_providers} providers are in both"]
+    if names:
+        facts.append(
+            f"renamed, with the same players: {_some([f'{old} is now {new}' for old, new in names.items()])}"
+        )
     facts += [f"{status}: {_some(names)}" for status, names in by_status.items() if names]
     facts.append(f"more than noise: {_some(moved)}" if moved else "no difference is more than noise")
     totals = [float(each.valuation.total) for each in (first, second)]

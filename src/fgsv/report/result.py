@@ -140,6 +140,9 @@ class Result:
             for column, each in self.others.items()
         }
 
+    def __repr__(self) -> str:
+        return f"{self.valuation!r}\nverdict: {self.verdict}"
+
     def to_document(self) -> dict[str, Any]:
         """Return the contents of valuation.json."""
         document = file.to_document(self.valuation)

@@ -45,6 +45,8 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
         game = game.game
     elif hasattr(game, "groups_of_players"):  # labels of rows, where players are units of several rows
         groups = game.groups_of_players(groups)
+    if not callable(game) or getattr(game, "n_players", None) is not None:
+        game = as_game(game)  # an error about the game comes before those about its groups
     grouped_by = getattr(game, "grouped_by", None)
     if groups is None and grouped_by is not None:
         partition = Partition.of({name: [k] for k, name in enumerate(grouped_by.names)})

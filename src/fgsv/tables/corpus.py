@@ -33,7 +33,7 @@ LEAST_TEXTS = 5
 SCORES = {"token": "log-likelihood per token", "byte": "minus bits per byte"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Corpus(OpenedData):
     """Texts as a game of documents or units: `fgsv.value(corpus.game, corpus.partition)` values it."""
 

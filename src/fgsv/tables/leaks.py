@@ -1,6 +1,7 @@
 """Leaks: columns that should perhaps not be features, such as row numbers, ids and facts known only afterwards.
 
 Also the opposite: numbers that are not used, or not as numbers, because of how they are written.
+And test rows that the model was trained on.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -29,6 +31,11 @@ MOST_OF_TREES = 1e38
 """Trees compare numbers in single precision, which ends here; larger ones are scaled."""
 NAMES_OF_IDS = {"id", "idx", "index", "row", "rownames", "rownumber", "unnamed: 0"}
 """Last words of columns that name rows; the last one is what pandas calls a column without a name."""
+
+A_FEW = 0.05
+"""Fraction of the test rows that may equal a training row by chance."""
+TARGET = "\0target"
+"""No column of a file has this name."""
 
 
 def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
@@ -56,6 +63,32 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
             "plain numbers, such as 1234.5, and leave missing ones empty"
         )
     return warnings
+
+
+def warnings_of_test_rows(dataset: Dataset) -> list[str]:
+    """Return a warning if test rows are also training rows, unless most rows equal another anyway."""
+    if dataset.test_hashes is not None:  # chosen by content: equal rows are on the same side
+        return []
+    trained = _hashes(dataset.features, dataset.target)
+    tested = _hashes(dataset.test_features[dataset.features.columns], dataset.test_target)
+    twice = int(np.isin(tested, trained).sum())
+    if len(np.unique(trained)) < len(trained) / 2 or twice < max(1, A_FEW * len(tested)):
+        return []
+    return [
+        f"{twice:,} of {len(tested):,} test rows are also training rows: their providers are paid for answers that "
+        "the model has seen. Leave these rows out on one side"
+    ]
+
+
+def _hashes(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.integer]:
+    """Return a hash of each row: the same for numbers with and without a point."""
+    columns = {
+        str(name): column.to_numpy(dtype=float, na_value=np.nan) + 0.0  # the zeros +0 and -0 are one number
+        if pd.api.types.is_numeric_dtype(column)
+        else column.astype(str).to_numpy(dtype=object)
+        for name, column in features.assign(**{TARGET: target}).items()
+    }
+    return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
 
 
 def _is_id(column: pd.Series[Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from fgsv.tables.carried_over import CarriedOver
 from fgsv.tables.dataset import Dataset, Task, prepare
 from fgsv.tables.folds import Folds, folds_of, without_each_fold
 from fgsv.tables.inputs import read_all
-from fgsv.tables.leaks import warnings_of_features
+from fgsv.tables.leaks import warnings_of_features, warnings_of_test_rows
 from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
 from fgsv.tables.players import SharedUnits
@@ -66,8 +66,12 @@ class OpenedData:
         """Convert a valuation of the game to one of the score on all test rows, with or without folds."""
         return valuation if self.weights is None else valuation.combined(self.weights)
 
+    def __repr__(self) -> str:
+        n_groups, n_players = self.partition.n_groups, self.partition.n_players
+        return "\n".join([f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes])
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Table(OpenedData):
     """A table as a game of its rows or units: `fgsv.value(table.game, table.partition)` values it."""
 
@@ -78,7 +82,7 @@ class Table(OpenedData):
     folds: Folds | None = None
     """How the test rows are cut into folds, if the error from their choice is asked for."""
     warnings: tuple[str, ...] = ()
-    """Features that look like ids, or that predict the target almost alone."""
+    """Features that look like ids or predict the target almost alone, and test rows that are also training rows."""
     also: tuple[str, ...] = ()
     """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
 
@@ -238,7 +242,7 @@ def open_table(
         else None,
         frame=None if game.frame is None else {name: _short_hash(part) for name, part in game.frame.items()},
     )
-    warnings = tuple(warnings_of_features(dataset, columns))
+    warnings = (*warnings_of_features(dataset, columns), *warnings_of_test_rows(dataset))
     table = Table(game, dataset, inputs, source, folds, warnings, tuple(also))
     weights = table.weights if also else None
     return table if weights is None else replace(table, game=replace(game, targets=tuple(weights.tolist())))
@@ -297,7 +301,9 @@ def _to_fit(dataset: Dataset, reference: Any, encoding: str) -> tuple[pd.DataFra
 
 def listed_names(names: str | Sequence[str]) -> list[str]:
     """Return the names in a list, or in a text with commas between them."""
-    listed = [names] if isinstance(names, str) else names
+    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if not all(isinstance(each, str) for each in listed):
+        raise TableError(f"columns are named by text, such as '5' for the column 5 of a data frame; got {names!r}")
     return [name.strip() for each in listed for name in each.split(",") if name.strip()]
 
 

@@ -12,11 +12,13 @@ import sys
 import warnings
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from fgsv.environment import most_expanded, optional
@@ -42,6 +44,8 @@ NUMBER = rf"\s*{_UNIT}\s*{_DIGITS}\s*{_UNIT}\s*"
 MOSTLY_NUMBERS = 0.8
 """A column of text is one of numbers by mistake if at least this fraction of its first cells match `NUMBER`."""
 FIRST_CELLS = 1_000
+NUMBERS = {"decimal", "integer", "floating", "mixed-integer-float"}
+"""What pandas infers of objects that are all numbers."""
 
 
 class TableError(ValueError):
@@ -175,7 +179,7 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
         # only these columns: with the same options 1.5 in another one would become 15
         frame[commas] = parse(decimal=",", thousands=".")[commas].to_numpy(float)
         notes.append(f"read as numbers with decimal commas: {', '.join(commas)}")
-    return frame, notes
+    return _with_numbers(frame, text), notes
 
 
 def _header(decoded: str) -> str:
@@ -267,20 +271,33 @@ def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFra
 
 
 def with_text(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return a frame as a file of text would have it: columns of these names are text, decimals are numbers."""
+    """Return a frame as a file of text would have it: these columns are text, numbers are numbers."""
     named = {name: frame[name].astype("string").astype(object) for name in names if name in frame.columns}
-    objects = [name for name in frame.columns if frame[name].dtype == object and name not in named]
-    decimals = [name for name in objects if pd.api.types.infer_dtype(frame[name], skipna=True) == "decimal"]
-    return frame.assign(**named, **{name: frame[name].astype(float) for name in decimals})
+    return _with_numbers(frame, names).assign(**named)
+
+
+def _with_numbers(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
+    """Return a frame with numbers in place of objects that are numbers: decimals, and integers beyond 64 bits."""
+    numbers = {}
+    for name in frame.columns:
+        column = frame[name]
+        if column.dtype == object and name not in text and pd.api.types.infer_dtype(column) in NUMBERS:
+            column = column.infer_objects()  # integers that fit stay integers
+            with suppress(OverflowError):  # hundreds of digits are text
+                numbers[name] = (
+                    column if column.dtype != object else column.where(column.notna(), np.nan).astype(float)
+                )
+    return frame.assign(**numbers)
 
 
 def _empty(path: Path) -> TableError:
     return TableError(f"{path} is empty: expected a header and rows")
 
 
-def _no_such_column(name: str, role: str, file: str, columns: list[str]) -> str:
-    near = get_close_matches(name, columns, n=1, cutoff=0.5) or [
-        column for column in columns if column.strip().lower() == name.strip().lower()
+def _no_such_column(name: Any, role: str, file: str, columns: list[str]) -> str:
+    """Return words about a name, such as the number of a data frame's column, which is known by its text here."""
+    near = get_close_matches(str(name), columns, n=1, cutoff=0.5) or [
+        column for column in columns if column.strip().lower() == str(name).strip().lower()
     ]
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(columns[:12])}"
     hint += ", ..." if not near and len(columns) > 12 else ""

@@ -220,6 +220,9 @@ class Utility:
             lines.append(f"value of a set that the model cannot be fitted to: {worth}")
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return self.describe()
+
 
 def utility(
     model: Any,

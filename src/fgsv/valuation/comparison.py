@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fgsv.partition import by_text
+from fgsv.partition import Partition, by_text
 from fgsv.types import Floats
 from fgsv.valuation.intervals import t_quantile
 from fgsv.valuation.valuation import Valuation
@@ -23,14 +24,18 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
 
     Columns: group, share_a, share_b, difference, difference_low, difference_high, clear, status. The two runs
     are assumed independent: with the same seed and game, or if one started from the other, the intervals are too
-    wide. A group in only one of them is listed with the other share missing, as one that joined or left (`status`,
-    otherwise "both"); `clear` is None there, and where an error is unknown.
+    wide. A group in only one of them is listed with the other share missing, as one that joined or left, or was
+    renamed (`status`, otherwise "both"); `clear` is None there, and where an error is unknown.
     """
+    for each in (first, second):
+        if not isinstance(each, Valuation):
+            raise TypeError(f"expected two valuations, got {type(each).__name__}: fgsv.load(path) opens a saved one")
     if first.values.ndim != 1 or second.values.ndim != 1:
         raise ValueError("only valuations with one output can be compared: combine the outputs first")
     shares = [by_text(each.names, each.shares()) for each in (first, second)]
     errors = [by_text(each.names, _errors(each, confidence)) for each in (first, second)]
-    if not shares[0].keys() & shares[1].keys():
+    names = renamed(first, second)
+    if not names and not shares[0].keys() & shares[1].keys():
         raise ValueError(f"the two valuations have no group in common: {_some(first)} against {_some(second)}")
     freedoms = (first.degrees_of_freedom, second.degrees_of_freedom)
     rows: list[list[Any]] = []
@@ -40,9 +45,37 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         difference = b - a
         clear = None if np.isnan(reach) else bool(abs(difference) > reach)
         status = "joined" if name not in shares[0] else "both" if name in shares[1] else "left"
+        if status != "both" and (name in names or name in names.values()):
+            status = "renamed"
         rows.append([name, a, b, difference, difference - reach, difference + reach, clear, status])
     columns = ["group", "share_a", "share_b", "difference", "difference_low", "difference_high", "clear", "status"]
     return pd.DataFrame(rows, columns=columns).astype({"clear": object})
+
+
+def renamed(first: Valuation, second: Valuation) -> dict[str, str]:
+    """Return the new name of each group that has the same players under another name.
+
+    Players are known again where both games have the same fingerprint. A file does not say who they are otherwise.
+    """
+    games = [None if each.settings is None else each.settings.fingerprint for each in (first, second)]
+    if games[0] is None or games[0] != games[1]:
+        return {}
+    before, now = ({str(name): part for name, part in _holdings(each.partition)} for each in (first, second))
+    joined = {part: name for name, part in now.items() if name not in before}
+    return {name: joined[part] for name, part in before.items() if name not in now and part in joined}
+
+
+def _holdings(partition: Partition) -> Iterator[tuple[Hashable, bytes]]:
+    """Yield each group that has players, with bytes that tell its holdings from all others."""
+    if partition.is_disjoint:
+        order, ends = np.argsort(partition.codes, kind="stable"), np.cumsum(partition.sizes).astype(int)
+        parts = np.split(order, ends[:-1])
+    else:
+        assert partition.ownership is not None
+        parts = list(partition.ownership.T)
+    for name, part in zip(partition.names, parts, strict=True):
+        if part.any() or (partition.is_disjoint and len(part)):
+            yield name, part.tobytes()
 
 
 def _errors(valuation: Valuation, confidence: float) -> Floats:

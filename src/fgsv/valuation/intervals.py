@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import SupportsFloat
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -10,8 +12,8 @@ from fgsv.types import Floats
 
 def check_confidence(confidence: float) -> None:
     """Raise an error unless a confidence is a probability: 0.95, not 95."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, such as 0.95; got {confidence}")
+    if not isinstance(confidence, SupportsFloat) or not 0 < float(confidence) < 1:
+        raise ValueError(f"confidence must be between 0 and 1, such as 0.95; got {confidence!r}")
 
 
 def t_quantile(confidence: float, degrees_of_freedom: ArrayLike) -> Floats:
