@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import beta
 
 from fgsv.types import Floats, Masks
@@ -23,9 +24,9 @@ class TreePrediction:
     Shapley value is v B(a, b + 1) for the a players of A, and -v B(a + 1, b) for the b players of B.
     """
 
-    known: Floats
+    known: NDArray[np.float32]
     """(n, l): 1 for the features in A of each term."""
-    hidden: Floats
+    hidden: NDArray[np.float32]
     """(n, l): 1 for those in B."""
     worth: Floats
     """(l,): v"""

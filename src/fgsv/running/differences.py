@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from fgsv.types import Floats
+
 ROUNDING = 1e-6
 """How far numbers may differ, relative to the largest beside them, because processors round differently."""
+LEARNED = 0.01
+"""How far estimates may differ for the same reason, in standard errors: learning amplifies rounding."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,22 @@ class Differences(list[Difference]):
     on_trust: tuple[str, ...] = ()
     """Fields that neither follow from the recorded utilities nor were recorded when the result was made."""
     notes: tuple[str, ...] = ()
+    to_the_bit: bool = True
+    """Whether the recomputed values have the bits of the stated ones."""
     n_evaluated: int = 0
     """Recorded batches that were evaluated again."""
 
 
 def different_entries(
-    name: str, stated: Any, derived: Any, names: tuple[Any, ...], rounding: float = 0.0, by_output: bool = False
+    name: str,
+    stated: Any,
+    derived: Any,
+    names: tuple[Any, ...],
+    rounding: float = 0.0,
+    by_output: bool = False,
+    slack: Floats | float = 0.0,
 ) -> Iterator[Difference]:
-    """Yield the entries of two arrays that differ by more than `rounding`, relative to the largest of them.
+    """Yield the entries of two arrays that differ by more than `rounding`, relative to the largest, and `slack`.
 
     With `by_output` the last axis has an entry for each output, and each is compared with the largest of its own.
     """
@@ -52,7 +64,7 @@ def different_entries(
         over = tuple(range(a.ndim - 1)) if by_output else None
         largest = np.abs(np.where(finite, a, 0)).max(axis=over, keepdims=True, initial=0)
         with np.errstate(invalid="ignore"):
-            same = same | (finite & (np.abs(a - b) <= rounding * largest))
+            same = same | (finite & (np.abs(a - b) <= np.maximum(rounding * largest, slack)))
     wrong = np.argwhere(~same)
     for index in wrong[:5]:
         place = tuple(index.tolist())

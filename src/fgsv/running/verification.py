@@ -13,7 +13,7 @@ import fgsv
 from fgsv.estimators import Method
 from fgsv.estimators.method import OtherLaw
 from fgsv.ledger import Ledger, NotRecorded
-from fgsv.running.differences import ROUNDING, Difference, Differences, different_entries
+from fgsv.running.differences import LEARNED, ROUNDING, Difference, Differences, different_entries
 from fgsv.running.recorded_results import compare_with_record, longer_runs
 from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeated, was_regrouped
 from fgsv.running.targets import same_end
@@ -65,9 +65,11 @@ def verify(
     notes, audit, an end by the clock) are compared with what the ledger recorded when the result was made. `document`
     is the saved file as JSON, by default the file of the valuation alone.
 
-    Fields that the ledger vouches for may differ by rounding, as they do between processors; others may not. An empty
-    list means that nothing differs; its `on_trust` names the fields that the ledger has no record of. A run with your
-    own method, semivalue, stopping rule or proxy needs that object again.
+    Processors round differently, and learning amplifies it: estimates that differ by less than a hundredth of their
+    standard error are the same, and a note says so. Fields that the ledger contradicts must agree to the bit, and so
+    must those that it has no record of, if this processor repeats the bits of the player values. An empty list means
+    that nothing differs; its `on_trust` names the fields that the ledger has no record of. A run with your own
+    method, semivalue, stopping rule or proxy needs that object again.
     """
     settings = valuation.settings
     if settings is None:
@@ -99,7 +101,18 @@ def verify(
         recorded = [content for _, content in opened.statements()]
         notes = longer_runs(opened, valuation)
     altered, on_trust = compare_with_record(document or to_document(valuation), recorded)
-    found = Differences(differences(valuation, derived, to_the_bit={*altered, *on_trust}))
+    repeats_bits = all(
+        np.array_equal(ours, theirs, equal_nan=True)
+        for ours, theirs in (
+            (valuation.player_values, derived.player_values),
+            (valuation.deviations, derived.deviations),
+        )
+        if ours is not None and theirs is not None
+    )
+    found = Differences(differences(valuation, derived, {*altered, *(on_trust if repeats_bits else ())}))
+    found.to_the_bit = repeats_bits
+    if not (repeats_bits or found):
+        notes.append("the numbers agree but for rounding, which differs between processors")
     checked = {*RECOMPUTED, *(() if _end_is_free(valuation) else ("end", "stopped"))}
     altered = {name: said for name, said in altered.items() if name not in checked}
     on_trust = [name for name in on_trust if name not in checked]
@@ -122,15 +135,31 @@ def _end_is_free(stated: Valuation) -> bool:
 
 def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[str] = ()) -> Iterator[Difference]:
     """Yield the recomputed fields in which two valuations differ; those of `to_the_bit` even by rounding."""
+    slack = _slack(derived)
     for field, name in RECOMPUTED.items():
         ours, theirs = getattr(stated, name), getattr(derived, name)
         if name in _MAY_BE_MISSING and ours is None:
             continue
         if isinstance(ours, np.ndarray | float) or isinstance(theirs, np.ndarray):
-            rounding = 0.0 if field in to_the_bit else ROUNDING
             by_output = stated.outputs is not None and name in BY_OUTPUT
-            yield from different_entries(name, ours, theirs, stated.names, rounding, by_output)
+            allowed = (0.0, by_output) if field in to_the_bit else (ROUNDING, by_output, slack.get(name, 0.0))
+            yield from different_entries(name, ours, theirs, stated.names, *allowed)
         elif ours != theirs:
             yield Difference(name, ours, theirs)
     if not _end_is_free(stated) and not same_end(stated, derived):
         yield Difference("stopped", repr(stated.stopped), repr(derived.stopped))
+
+
+def _slack(derived: Valuation) -> dict[str, Any]:
+    """Return by how much estimates may differ because learning amplifies rounding; nothing if they are exact."""
+    if derived.exact or derived.deviations is None or derived.player_values is None:
+        return {}
+    of_players = np.sqrt((derived.deviations.astype(float) ** 2).sum(axis=0))
+    errors = {
+        "values": derived.stderr,
+        "stderr": derived.stderr,
+        "player_values": of_players.reshape(derived.player_values.shape),
+        "deviations": of_players,
+        "degrees_of_freedom": derived.degrees_of_freedom,
+    }
+    return {name: LEARNED * np.nan_to_num(np.asarray(error, dtype=float)) for name, error in errors.items()}

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.estimators.covariance.surrogate import Surrogate
+from fgsv.estimators.method import OtherLaw
 from fgsv.types import Floats
 
 N_STREAMS = 4
 N_REPLICATES = 8
 """Replicates in each stream; the standard errors use all of them."""
 PARTS = N_STREAMS * N_REPLICATES
+_ALIKE = 0.01
+"""How far two probabilities may differ, relative to one of them, if they differ by rounding alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +67,22 @@ class Epoch:
     """The residual of each draw."""
     refit_at: int
     """Rows of the history at which the surrogate is refitted."""
+
+    @property
+    def law(self) -> dict[str, Any]:
+        """By what probabilities sizes are drawn, as JSON can hold it."""
+        return {"probability_of_size": self.allocation.tolist()}
+
+    def follow(self, law: Mapping[str, Any]) -> None:
+        """Take over the law that was recorded by a processor that rounds differently."""
+        recorded = np.array(law["probability_of_size"], dtype=float)
+        alike = recorded.shape == self.allocation.shape and np.array_equal(recorded > 0, self.allocation > 0)
+        if not alike or not np.allclose(recorded, self.allocation, rtol=_ALIKE, atol=0.0):
+            raise OtherLaw(
+                f"the law recorded for the draws after {self.first} others is not the one that the recorded "
+                "utilities lead to"
+            )
+        self.allocation = recorded
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import comb
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from fgsv.estimators.covariance.forecast import Forecast
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.influence import scales
-from fgsv.estimators.covariance.opening import MOST_STARTED, Opening
+from fgsv.estimators.covariance.opening import Opening
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sizes import mean_and_spread
 from fgsv.estimators.covariance.sums import check_finite, sums_by_part
@@ -89,7 +90,7 @@ class CovarianceEstimator:
         if self._opening is not None:
             if self._opening.n_evaluations < self._opening.end:
                 return self._opening.draw(rng)
-            self._take_over(self._opening, rng)
+            self._take_over(self._opening, rng.spawn(1)[0])
         if self._enumerated.all():
             return None
         if self._to_enumerate:
@@ -102,25 +103,35 @@ class CovarianceEstimator:
 
     def _round(self, epoch: Epoch, rng: np.random.Generator) -> Draws:
         """Draw, in each stream, sizes systematically from the allocation and subsets in balanced blocks."""
-        count = self._settings.draws_per_round(self._n_draws, self._n) // N_STREAMS
+        count, n_permutations = (
+            self._settings.draws_per_round(self._n_draws, self._n) // N_STREAMS,
+            self._n_permutations,
+        )
         cumulative = np.cumsum(epoch.allocation)
         quantiles = (np.arange(count) + rng.random((N_STREAMS, 1))) / count * cumulative[-1]
         sizes = np.minimum(1 + np.searchsorted(cumulative, quantiles, side="right"), self._n - 1)
         coalitions, permutation = draw_blocks(self._n, sizes, rng)
         permutation = permutation.reshape(sizes.shape)
         permutation -= permutation[:, :1]
-        replicate = (self._n_permutations[:, None] + permutation) % N_REPLICATES
-        self._n_permutations += permutation[:, -1] + 1
+        replicate = (n_permutations[:, None] + permutation) % N_REPLICATES
+        self._n_permutations = n_permutations + permutation[:, -1] + 1
         plan = (np.arange(N_STREAMS)[:, None] * N_REPLICATES + replicate).reshape(-1)
         order = rng.permuted(np.arange(len(plan)).reshape(N_STREAMS, count), axis=1).T.reshape(-1)  # streams in turn
-        return Draws(coalitions, plan, law=self._law(epoch), order=None if self._settings.whole_rounds else order)
+
+        def follow(law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
+            epoch.follow(law)
+            self._n_permutations = n_permutations
+            return self._round(epoch, rng)
+
+        whole = self._settings.whole_rounds
+        return Draws(coalitions, plan, self._law(epoch), follow, None if whole else order)
 
     def _law(self, epoch: Epoch) -> dict[str, Any] | None:
-        """Return the law of an epoch at its first round, where a later run may take up its draws."""
-        if epoch is self._announced or self._n > MOST_STARTED:
+        """Return the law of an epoch at its first round, where learning or a later run depends on it."""
+        if epoch is self._announced or self._n > surrogate.MOST_PLAYERS:
             return None
         self._announced = epoch
-        return {"probability_of_size": epoch.allocation.tolist()}
+        return epoch.law
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in a round: draws of the opening, every coalition of a size, or draws of the current epoch."""
