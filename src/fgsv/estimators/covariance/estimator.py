@@ -8,12 +8,13 @@ from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
 from fgsv.estimators.covariance.correction import Correction, Target, in_groups, opening_share, with_opening
 from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums
-from fgsv.estimators.covariance.forecast import Forecast
+from fgsv.estimators.covariance.forecast import Forecast, Trial
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.influence import scales
@@ -39,6 +40,8 @@ EXPLORE = 0.05
 """Fraction of the draws whose sizes do not depend on earlier values."""
 REFIT = 0.5, 0.75
 """The surrogate is fitted again after this fraction of the rows so far, or of the draws once fits take longer."""
+LEAST_WEIGHED = 256
+"""Draws of an epoch that can tell whether a forecast is of use."""
 
 
 class CovarianceEstimator:
@@ -62,6 +65,7 @@ class CovarianceEstimator:
         self._weights = SizeWeights.of(problem.semivalue, n)
         self._sizes, self._target = np.arange(1, n), Target.of(problem.semivalue, n)
         self._forecast: Forecast | None = None  # of the opening, once that has ended
+        self._weighed, self._missed = False, np.zeros(q)  # whether it is to stay, and by how much it is off
         cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(self._sizes), dtype=float)
         self._base = self._weights.gain * np.sqrt(self._sizes * (n - self._sizes)) / np.sqrt(cost)
         self._learning = settings.surrogate and 4 <= n <= surrogate.MOST_PLAYERS
@@ -168,7 +172,8 @@ class CovarianceEstimator:
         constant += (self._weights.full - self._weights.empty) * self._ends[0]
         if self._enumerated.all():
             return Estimate(constant + self._exact, exact=True, efficient=self._efficient)
-        epochs = [sums for _, sums in self._counted()]
+        counted = self._counted()
+        epochs = [sums for _, sums in counted]
         mass = sum(epoch.mass for epoch in epochs) or 1.0
         totals, beta = np.zeros_like(self._exact), np.zeros_like(self._before.betas)
         deviations = np.zeros_like(self._before.deviations)
@@ -178,6 +183,7 @@ class CovarianceEstimator:
             deviations += epoch.deviations
         totals /= mass
         deviations *= np.float32(1 / mass)
+        deviations = np.concatenate([deviations, self._of_one_miss(counted)])
         freedom = float(max(1, min(PARTS, self._n_draws) - N_STREAMS))
         if self._opened is not None:
             (opened, its_beta), share = self._opened, np.ones(self._exact.shape[1])
@@ -210,13 +216,36 @@ class CovarianceEstimator:
             return None
         self.estimate()
         counted = [] if self._enumerated.all() else self._counted()
-        mass = sum(sums.mass for _, sums in counted) or 1.0
-        shares = [(epoch, (1 - self._share) * sums.mass / mass) for epoch, sums in counted if epoch is not None]
-        scaled = scales(self._history, shares, self._enumerated, self._record)
+        scaled = self._scales(counted, 1 - self._share)
         found = scaled[:, None] * in_groups(partition, self._history.masks(slice(None)), self._weights)
         if self._record is not None and counted:
             found[: self._record.n_evaluations - 2] += self._share * self._record.corrections_by(partition)
         return found
+
+    def _scales(self, counted: list[tuple[Epoch | None, Sums]], share: Floats | float) -> Floats:
+        """Return (m,): the factor of each draw's coefficients, where the epochs have this share in the estimate."""
+        mass = sum(sums.mass for _, sums in counted) or 1.0
+        shares = [(epoch, share * sums.mass / mass) for epoch, sums in counted if epoch is not None]
+        return scales(self._history, shares, self._enumerated, self._record)
+
+    def _of_one_miss(self, counted: list[tuple[Epoch | None, Sums]]) -> NDArray[np.float32]:
+        """Return (R, n, q): deviations that draws lack if they were forecast better than those of the opening.
+
+        A forecast may hold for all draws and still fail elsewhere. So their squared errors have to add up to what one
+        miss adds, as large as that of an average draw of the opening. There are none (R = 0) if they do.
+        """
+        left = [each for epoch, _ in counted if epoch is not None for each in epoch.residuals]
+        residuals = np.concatenate([*left, self._ends[:0]])
+        lacking = (self._missed**2 - (residuals**2).sum(axis=0)) / max(1, len(residuals))
+        if not (lacking > 0).any():
+            return np.zeros((0, *self._exact.shape), dtype=np.float32)
+        coefficients = self._scales(counted, 1.0)[:, None] * self._target.coefficients(
+            self._history.masks(slice(None))
+        )
+        found, place = np.zeros((PARTS, self._n)), np.arange(len(coefficients))
+        # with signs: draws of one permutation are balanced, and would cancel
+        np.add.at(found, place % PARTS, np.where(place // PARTS % 2, -1.0, 1.0)[:, None] * coefficients)
+        return (found[:, :, None] * np.sqrt(np.maximum(0.0, lacking))).astype(np.float32)
 
     @property
     def n_known(self) -> int:
@@ -241,6 +270,9 @@ class CovarianceEstimator:
         forecasts = None if self._forecast is None else self._forecast.left_out[2 : opening.n_evaluations]
         draws = Coalitions.from_masks(opening.masks[2:]), opening.values[2:], opening.proxies[2:]
         self._history.add(*draws, np.full(self._n_draws, -1), forecasts)
+        if forecasts is not None:
+            sampled = ~self._enumerated[self._history.sizes - 1]
+            self._missed = np.sqrt((self._history.unforeseen[sampled] ** 2).mean(axis=0))
         while self._end <= self._n_draws:
             self._end *= GROWTH
         if self._enumerated.all():
@@ -283,9 +315,8 @@ class CovarianceEstimator:
 
     def _close(self) -> None:
         """End the epoch, and choose the sizes worth enumerating before the next one."""
-        is_first = self._closed is None
         self._before, self._closed = self._summed(), self._epoch
-        if is_first and self._forecast is not None:
+        if self._forecast is not None and not self._weighed and self._epoch.counts.sum() >= LEAST_WEIGHED:
             self._weigh_forecast()
         while self._end <= self._n_draws:  # a round may be larger than the first epochs
             self._end *= GROWTH
@@ -304,30 +335,18 @@ class CovarianceEstimator:
 
     def _weigh_forecast(self) -> None:
         """Keep the forecast only if the draws of the epoch are predicted better with it than without."""
-        history, base = self._history, np.where(self._enumerated, 0.0, self._base)
-        masks, sizes, owners = (
-            history.masks(slice(None)),
-            history.sizes,
-            history.parts.astype(np.int64) // N_REPLICATES,
-        )
-        drawn = owners >= 0
-
-        def learn(values: Floats, ends: Floats) -> tuple[Surrogate, Floats, Floats, Floats]:
-            mean, spread = mean_and_spread(self._n, sizes, values, ends)
-            deviations = values - mean[sizes - 1]
-            found = surrogate.cross_fit(masks, sizes, np.stack([deviations] * N_STREAMS), owners, spread)
-            explained = found.explained(masks[drawn], sizes[drawn], owners[drawn], found.fitted[drawn])
-            residuals = deviations[drawn] - explained
-            return found, explained, residuals, base @ mean_and_spread(self._n, sizes[drawn], residuals)[1]
-
-        *_, with_it = learn(history.unforeseen, self._unforeseen_ends)
-        found, explained, residuals, without = learn(history.values, self._ends)
-        if (without / np.maximum(with_it, 1e-300)).mean() < 1:
+        self._weighed = True
+        history, epoch, base = self._history, self._epoch, np.where(self._enumerated, 0.0, self._base)
+        owners = history.parts.astype(np.int64) // N_REPLICATES
+        owners[: epoch.first] = -1
+        kept = Trial.of(history, history.unforeseen, self._unforeseen_ends, owners, base)
+        dropped = Trial.of(history, history.values, self._ends, owners, base)
+        if (dropped.error / np.maximum(kept.error, 1e-300)).mean() < 1:
             self._forecast = None
             history.drop_forecasts()
-            outlook = replace(self._epoch.outlook, trust=np.ones(residuals.shape[1]))
-            learned_without = replace(self._epoch, surrogate=found, outlook=outlook)
-            self._epoch = self._closed = replace(learned_without, explained=[explained], residuals=[residuals])
+            outlook = replace(epoch.outlook, trust=np.ones(len(dropped.error)))
+            epoch = replace(epoch, outlook=outlook, surrogate=dropped.surrogate)
+            self._epoch = self._closed = replace(epoch, explained=[dropped.explained], residuals=[dropped.residuals])
 
     def _following(self) -> Epoch:
         """Return the next epoch, opened by all that is known."""

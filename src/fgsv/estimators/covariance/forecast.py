@@ -1,4 +1,4 @@
-"""Forecasts: what the process of an opening predicts of every coalition, so that later draws sample the rest."""
+"""Forecasts: what the process of an opening predicts of every coalition, and whether that is of use later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import numpy as np
 
 from fgsv.estimators.covariance.correction import Target, player_values, widened
 from fgsv.estimators.covariance.design import Cells
+from fgsv.estimators.covariance.epochs import N_STREAMS
+from fgsv.estimators.covariance.history import History
 from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.sizes import mean_and_spread
+from fgsv.estimators.covariance.surrogate import Surrogate, cross_fit
 from fgsv.types import Floats, Ints, Masks
 
 _BLOCK = 1024
@@ -52,6 +56,34 @@ class Forecast:
         values = player_values(self.process, self.taught, self.loads[None], part_of_cell, target, cells)
         straight = line(self.ends, np.arange(1, target.n), target.n)
         return values + (target.weights.drift * sampled) @ straight
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """How well a surrogate predicts draws of which it has not seen the stream."""
+
+    surrogate: Surrogate
+    explained: Floats
+    """(d, q): what it predicts of each draw, as a deviation from the mean of its size."""
+    residuals: Floats
+    """(d, q): what is left of it."""
+    error: Floats
+    """(q,): the error to expect of as many draws, in some unit."""
+
+    @classmethod
+    def of(cls, history: History, values: Floats, ends: Floats, owners: Ints, base: Floats) -> Trial:
+        """Fit a surrogate to (m, q) values, and predict the draws: `owners` (m,) has their streams, else -1.
+
+        With r(s) the standard deviation of what is left at a size, the error is the sum over sizes of base(s) r(s).
+        """
+        n, sizes, masks = history.n_players, history.sizes, history.masks(slice(None))
+        mean, spread = mean_and_spread(n, sizes, values, ends)
+        deviations = values - mean[sizes - 1]
+        found = cross_fit(masks, sizes, np.stack([deviations] * N_STREAMS), owners, spread)
+        drawn = owners >= 0
+        explained = found.explained(masks[drawn], sizes[drawn], owners[drawn], found.fitted[drawn])
+        residuals = deviations[drawn] - explained
+        return cls(found, explained, residuals, base @ mean_and_spread(n, sizes[drawn], residuals)[1])
 
 
 def line(ends: Floats, sizes: Ints, n: int) -> Floats:

@@ -14,7 +14,7 @@ from fgsv.types import Floats, Masks
 
 
 def scales(
-    history: History, epochs: Sequence[tuple[Epoch, Floats]], enumerated: Masks, opening: Opening | None
+    history: History, epochs: Sequence[tuple[Epoch, Floats | float]], enumerated: Masks, opening: Opening | None
 ) -> Floats:
     """Return (m,): the factor of each draw's coefficients in the estimate of the epochs.
 
