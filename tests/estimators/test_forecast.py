@@ -1,0 +1,93 @@
+"""Forecasts: their player values against enumeration, what they leave out against fits without it, and their use."""
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.coalitions import Coalitions
+from fgsv.estimators.covariance import opening
+from fgsv.estimators.covariance.correction import Target, widened
+from fgsv.estimators.covariance.estimator import CovarianceEstimator
+from fgsv.estimators.covariance.forecast import Forecast
+from fgsv.estimators.covariance.process import Process
+from fgsv.semivalue import SHAPLEY, Banzhaf
+
+N = 8
+
+
+def forecast(n_left, seed=0):
+    rng = np.random.default_rng(seed)
+    process = Process.default(N + n_left)
+    process = Process.of(process.parameters + rng.normal(size=len(process.parameters)) * 0.3)
+    masks = rng.permuted(np.arange(N) < rng.integers(1, N, 50)[:, None], axis=1)
+    related = np.concatenate([masks[:20], np.ones((20, n_left), dtype=bool)], axis=1) if n_left else masks[:0]
+    taught = widened(np.unique(masks, axis=0), related)
+    values, ends = rng.normal(size=(len(taught), 2)), rng.normal(size=(2, 2))
+    return Forecast.of(process, taught, values, ends, N), values
+
+
+@pytest.mark.parametrize("semivalue", [SHAPLEY, Banzhaf()], ids=["shapley", "banzhaf"])
+@pytest.mark.parametrize("n_left", [0, 2])
+def test_player_values_are_those_of_all_coalitions(semivalue, n_left):
+    found, _ = forecast(n_left)
+    target = Target.of(semivalue, N)
+    sampled = np.array([True, False, True, True, True, False, True])
+    expected = np.zeros((N, 2))
+    for size in 1 + np.flatnonzero(sampled):
+        masks = Coalitions.of_size(N, int(size)).masks()
+        expected += target.coefficients(masks).T @ found(masks) / len(masks)
+    np.testing.assert_allclose(found.player_values(target, sampled), expected, atol=1e-9)
+
+
+def test_what_is_left_out_is_predicted_by_the_others():
+    found, values = forecast(0)
+    for row in (0, 7):
+        others = np.arange(len(values)) != row
+        without = Forecast.of(found.process, found.taught[others], values[others], found.ends, N)
+        np.testing.assert_allclose(without(found.taught[row : row + 1])[0], found.left_out[row], atol=1e-9)
+
+
+def smooth(masks):
+    weights = np.random.default_rng(3).normal(size=masks.shape[1])
+    return np.tanh(masks @ weights / 3) + 0.2 * masks[:, 0] * masks[:, 1]
+
+
+def vote(masks):
+    weights = np.array([9, 8, 7, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1])
+    return (masks @ weights > weights.sum() / 2).astype(float)
+
+
+@pytest.fixture
+def estimators(monkeypatch):
+    made, begin = [], CovarianceEstimator.__init__
+
+    def kept(self, *arguments):
+        begin(self, *arguments)
+        made.append(self)
+
+    monkeypatch.setattr(CovarianceEstimator, "__init__", kept)
+    return made
+
+
+@pytest.mark.parametrize(("game", "stays"), [(smooth, True), (vote, False)])
+def test_a_forecast_stays_where_it_predicts_better(estimators, monkeypatch, game, stays):
+    monkeypatch.setattr(opening, "HAND_OVER", ((128, 256),))
+    found = fgsv.value(fgsv.Game(game, 14), budget=800, seed=1)
+    [estimator] = estimators
+    assert estimator._weighed
+    assert (estimator._forecast is not None) is stays
+    assert ("a Gaussian process, then" in found.learned.what) is stays
+    assert found.learned.explained > (0.95 if stays else 0.3)
+
+
+def test_values_after_the_opening_are_unbiased_and_their_errors_honest(monkeypatch):
+    """The opening ends after 128 evaluations here; the forecast is judged after 512."""
+    monkeypatch.setattr(opening, "HAND_OVER", ((128, 128),))
+    game = fgsv.Game(smooth, 12)
+    truth = fgsv.exact(game).values
+    runs = [fgsv.value(game, budget=600, seed=seed) for seed in range(100)]
+    errors = np.array([run.values - truth for run in runs])
+    z = errors.mean(axis=0) / (errors.std(axis=0, ddof=1) / np.sqrt(len(runs)))
+    assert np.abs(z).max() < 4
+    held = np.mean([np.abs(run.values - truth) <= run.half_width(0.95) for run in runs])
+    assert 0.92 <= held <= 0.98
