@@ -8,8 +8,8 @@ import pytest
 
 import fgsv
 from fgsv.estimators.covariance import beginning, newcomers, opening
-from fgsv.estimators.covariance.companies import Companies
-from fgsv.estimators.covariance.correction import COUPLING, Target, companies
+from fgsv.estimators.covariance.clusters import Clusters
+from fgsv.estimators.covariance.correction import COUPLING, Target, clusters_of
 from fgsv.estimators.covariance.design import Cells, Law, Sampler
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.opening import Opening
@@ -82,15 +82,15 @@ def test_what_is_added_is_the_mean_of_what_is_subtracted(semivalue):
     np.testing.assert_allclose(with_base.mean(axis=0), each[i], atol=1e-12)
 
 
-def test_who_is_of_one_company_is_left_out_together():
+def test_a_cluster_is_left_out_together():
     """Against a process that never knew them."""
     rng, process = np.random.default_rng(2), Process.default(N)
     masks = EVERYTHING[rng.permutation(2**N)[:20]]
     values = rng.normal(size=(20, 2))
     root, own = process.inverse_root(masks)
     solved = root.T @ (root @ values)
-    companies = Companies.linked(20, [(np.array([11, 8]), np.array([3, 17])), (np.array([14]), np.array([11]))])
-    residuals, taken_out = companies.left_out(root, solved, np.array([3, 5, 8]), np.array([[3, 14], [5, 5], [17, 8]]))
+    clusters = Clusters.linked(20, [(np.array([11, 8]), np.array([3, 17])), (np.array([14]), np.array([11]))])
+    residuals, taken_out = clusters.left_out(root, solved, np.array([3, 5, 8]), np.array([[3, 14], [5, 5], [17, 8]]))
     expected = np.zeros((20, 2))
     for i, (rows, without) in enumerate((([3, 14], [3, 11, 14]), ([5, 5], [5]), ([17, 8], [8, 17]))):
         others = np.delete(np.arange(20), without)
@@ -104,8 +104,8 @@ def test_who_is_of_one_company_is_left_out_together():
 
 
 def test_parts_keep_companies_together_and_spread_the_last_draws():
-    companies = Companies.linked(12, [(np.array([8, 9, 10]), np.array([0, 1, 11]))])
-    parts = companies.folds(np.array([11, 0, 1, 2, 3, 4, 5, 8, 9, 10]), np.arange(12) < 3, 2)
+    clusters = Clusters.linked(12, [(np.array([8, 9, 10]), np.array([0, 1, 11]))])
+    parts = clusters.folds(np.array([11, 0, 1, 2, 3, 4, 5, 8, 9, 10]), np.arange(12) < 3, 2)
     assert [part.tolist() for part in parts] == [[1, 2, 3, 5, 9], [11, 0, 4, 8, 10]]
 
 
@@ -170,7 +170,7 @@ def test_new_draws_are_made_of_old_ones_and_move_the_estimate_by_their_influence
 
 
 def test_new_draws_are_made_of_old_ones_with_players_who_left(tmp_path, small):
-    """Their companies have an earlier draw, its partner and what a newcomer was added to."""
+    """Their clusters have an earlier draw, its partner and what a newcomer was added to."""
     found, n = opened(tmp_path, **BOTH), 11
     base_of = found._bases.base_of(found.masks, found.epochs[0].first, found._cells)
     made = np.flatnonzero(base_of >= found.n_evaluations)
@@ -180,7 +180,7 @@ def test_new_draws_are_made_of_old_ones_with_players_who_left(tmp_path, small):
     np.testing.assert_array_equal(found._cells.bases(found.masks[made]), related[:, :n])
     found.estimate()
     law, first, m = found.epochs[0].law, found.epochs[0].first, found.n_evaluations + len(found._related)
-    together = companies(law, first, found.masks, m, found._partners, base_of)
+    together = clusters_of(law, first, found.masks, m, found._partners, base_of)
     assert (together.members >= 0).sum(axis=1).max() == 3
     for _, fold in found._processes[0][2]:
         assert np.isin(np.flatnonzero(np.isin(together.of, together.of[fold])), fold).all()

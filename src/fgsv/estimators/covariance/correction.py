@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.estimators.covariance.beginning import Partners
-from fgsv.estimators.covariance.companies import Companies
+from fgsv.estimators.covariance.clusters import Clusters
 from fgsv.estimators.covariance.design import RELATED, Cells, Law, some_of_level
 from fgsv.estimators.covariance.newcomers import Bases
 from fgsv.estimators.covariance.process import Process
@@ -97,7 +97,7 @@ def correct(
     both sums over the cells of j's stratum (sizes, if nobody has joined), p_j the stratum's probability of j's cell,
     and u_j how many coalitions of this cell are not in K - j. Given the other draws T_j is uniform among these, so
     E_j is unbiased for the stratum whatever f_-j is, and so is the mean over j. Draws that were made of each other
-    (`companies`) are left out with any of them; if they come in pairs, j is a pair, and E_j has the mean of their
+    (`clusters_of`) are left out with any of them; if they come in pairs, j is a pair, and E_j has the mean of their
     two last terms. `processes` are pairs of a process and the draws that it corrects: it must not know these.
 
     All f_-j come from the inverse of one covariance matrix C: with a = C^-1 U, U(T_j) - f_-j(T_j) = a_j / C^-1_jj.
@@ -137,7 +137,7 @@ def correct(
     found = target.exact(masks, values[: len(masks)], cells, complete)
     everything = masks if related is None else widened(masks, related)
     weights, deviations, rows_of, shares = target.coefficients(masks), [], [], []
-    together = companies(law, first, masks, len(values), partners, base_of)
+    together = clusters_of(law, first, masks, len(values), partners, base_of)
     unpredicted = np.full_like(values[: len(masks)], np.nan)
     for turn, (process, draws) in enumerate(processes):
         root, own = process.inverse_root(everything)
@@ -203,9 +203,9 @@ def correct(
     return Correction(found, _bundled(terms), _freedom(terms), precision, squares)
 
 
-def companies(
+def clusters_of(
     law: Law, first: int, masks: Masks, m: int, partners: Partners | None = None, base_of: Ints | None = None
-) -> Companies:
+) -> Clusters:
     """Return which of m rows are left out together; see `correct` for the arguments."""
     strata, links = law.stratum_of[law.cells.of(masks[first:])], []
     if law.pairs:
@@ -217,7 +217,7 @@ def companies(
     if base_of is not None:
         made = np.flatnonzero(base_of >= 0)
         links.append((made, base_of[made]))
-    return Companies.linked(m, links)
+    return Clusters.linked(m, links)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,14 +262,14 @@ class _Pairing:
         return 1 + RELATED**2 * max(0.0, self.factor - 1)
 
     def corrected(
-        self, root: Floats, solved: Floats, companies: Companies, draws: Ints, part: int, target: Target, law: Law
+        self, root: Floats, solved: Floats, clusters: Clusters, draws: Ints, part: int, target: Target, law: Law
     ) -> tuple[Floats, Ints, Floats]:
         """Return what the draws of a bin correct, (p, n, q), their rows, and the mean solution without each."""
         bin = np.flatnonzero(self.part == part)
         mine = bin[np.isin(self.rows[bin] % len(solved), draws)]
         rows = self.rows[mine] % len(solved)
         both = np.stack([rows, np.where(self.evaluated[mine] >= 0, self.evaluated[mine], rows)], axis=1)
-        left_out, taken_out = companies.left_out(root, solved, rows, both)
+        left_out, taken_out = clusters.left_out(root, solved, rows, both)
         old, new = left_out[:, 0], left_out[:, 1]
         residuals = old + self.factor * (new - old)
         cell, cells = self.cell[mine], law.cells

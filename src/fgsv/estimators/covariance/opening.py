@@ -11,12 +11,12 @@ import numpy as np
 from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance.beginning import Beginning, Partners
 from fgsv.estimators.covariance.choice import choose, listed
-from fgsv.estimators.covariance.companies import Companies
+from fgsv.estimators.covariance.clusters import Clusters
 from fgsv.estimators.covariance.correction import (
     Correction,
     Target,
+    clusters_of,
     combined,
-    companies,
     correct,
     in_groups,
     predict,
@@ -376,7 +376,8 @@ class Opening:
         if young and self._plug_in:
             processes = [(self._fitted_to_all(), draws)]
         elif young:
-            taught, together = self._taught(masks), companies(epoch.law, first, masks, len(values), partners, base_of)
+            taught = self._taught(masks)
+            together = clusters_of(epoch.law, first, masks, len(values), partners, base_of)
             processes = [
                 (self._fitted(epoch.process, np.delete(taught, fold, axis=0), np.delete(values, fold, axis=0)), fold)
                 for fold in self._folds(epoch.law, masks, draws, together)
@@ -427,7 +428,7 @@ class Opening:
         """Return where in `rows` the draws of an epoch begin."""
         return int(((rows < epoch.first) | self._chosen[rows]).sum())
 
-    def _folds(self, law: Law, masks: Masks, draws: Ints, together: Companies) -> list[Ints]:
+    def _folds(self, law: Law, masks: Masks, draws: Ints, together: Clusters) -> list[Ints]:
         """Divide draws into a few parts; of a cell that is complete none need be corrected."""
         n_folds = FOLDS if len(together.of) < 2 * MOST_FITTED[self._n > MANY_PLAYERS] else 2
         cell = np.append(law.cells.of(masks), np.full(len(self._related), -1))

@@ -1,4 +1,4 @@
-"""Draws that were made of each other, and so are left out together."""
+"""Clusters of draws that were made of each other, and so are left out together."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fgsv.types import Floats, Ints, Masks
 
 
 @dataclass(frozen=True, eq=False)
-class Companies:
-    """Who is left out with whom: complements, a draw and its partner, a base and what newcomers made of it.
+class Clusters:
+    """Which draws are left out together: complements, a draw and its partner, a base and what newcomers made of it.
 
-    Given all others, a company is what was drawn. Most of them have one member.
+    Clusters are drawn independently of each other. Most of them have one member.
     """
 
     of: Ints
-    """(m,): the company of each row of what is known, named by one of its rows."""
+    """(m,): the cluster of each known row, named by one of its rows."""
 
     @classmethod
-    def linked(cls, m: int, links: Iterable[tuple[Ints, Ints]]) -> Companies:
-        """Return the companies of m rows; a link has rows and those that they were made of."""
+    def linked(cls, m: int, links: Iterable[tuple[Ints, Ints]]) -> Clusters:
+        """Return the clusters of m rows; a link has rows and those that they were made of."""
         found = np.arange(m)
         for rows, others in links:
             found[rows] = others
@@ -33,7 +33,7 @@ class Companies:
 
     @cached_property
     def members(self) -> Ints:
-        """(m, g): all rows of the company of each row, and -1 where there are fewer than in others."""
+        """(m, g): all rows of the cluster of each row, and -1 where there are fewer than in others."""
         order = np.argsort(self.of, kind="stable")
         count = np.bincount(self.of, minlength=len(order))
         first = np.cumsum(count) - count
@@ -42,10 +42,10 @@ class Companies:
         return found[self.of]
 
     def left_out(self, root: Floats, solved: Floats, rows: Ints, wanted: Ints) -> tuple[Floats, Floats]:
-        """Return (r, w, q): utilities less what is predicted of them without the company of each row.
+        """Return (r, w, q): utilities less what is predicted of them without the cluster of each row.
 
         `root` is the inverse root of the covariance matrix C, `solved` C^-1 U, and `wanted` (r, w) are members of the
-        company. The other array is by how much all `solved` without each sum to less.
+        cluster. The other array is by how much all `solved` without each sum to less.
         """
         members = self.members[rows]
         found = np.zeros((*members.shape, solved.shape[1]))
@@ -62,9 +62,9 @@ class Companies:
         return np.take_along_axis(found, place[:, :, None], axis=1), root.T @ taken_out
 
     def folds(self, draws: Ints, apart: Masks, n_folds: int) -> list[Ints]:
-        """Divide draws (d,) into parts, companies together; those that are `apart` (m,) are spread by themselves.
+        """Divide draws (d,) into parts, clusters together; those that are `apart` (m,) are spread by themselves.
 
-        A company comes where the last of its members does, so that the last draws are spread over the parts.
+        A cluster comes where the last of its members does, so that the last draws are spread over the parts.
         """
         last = np.full(len(self.of), -1)
         last[self.of[draws]] = np.arange(len(draws))
