@@ -489,10 +489,9 @@ class Opening:
 
     def forecast(self) -> Forecast | None:
         """Return what all evaluations predict by the process of the last epoch; None if there is a proxy."""
-        epoch = self.epochs[-1]
-        if epoch.beta.size:  # later epochs change its coefficients, and so what it leaves
-            return None
-        return Forecast.of(epoch.process, self._taught(), self._beyond(epoch.beta), self._ends, self._n)
+        process, beta = self.epochs[-1].process, self.epochs[-1].beta
+        # later epochs change the coefficients of a proxy, and so what it leaves
+        return None if beta.size else Forecast.of(process, self._taught(), self._beyond(beta), self._ends, self._n)
 
     def uncertainty(self, rng: np.random.Generator) -> Floats:
         """Return (n - 1,): the root mean squared error to expect of predictions at each size, in some unit."""
