@@ -8,7 +8,8 @@ from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance import opening
 from fgsv.estimators.covariance.correction import Target, widened
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
-from fgsv.estimators.covariance.forecast import Forecast
+from fgsv.estimators.covariance.forecast import Additive, Forecast
+from fgsv.estimators.covariance.history import History
 from fgsv.estimators.covariance.process import Process
 from fgsv.semivalue import SHAPLEY, Banzhaf
 
@@ -91,3 +92,64 @@ def test_values_after_the_opening_are_unbiased_and_their_errors_honest(monkeypat
     assert np.abs(z).max() < 4
     held = np.mean([np.abs(run.values - truth) <= run.half_width(0.95) for run in runs])
     assert 0.92 <= held <= 0.98
+
+
+def told(masks, values, ends):
+    history = History(masks.shape[1], values.shape[1], keep_masks=True)
+    history.add(Coalitions.from_masks(masks), values, np.zeros((len(masks), 0, 2)), np.full(len(masks), -1))
+    return Additive.of(history, ends)
+
+
+def random_sums(n, m, noise):
+    rng = np.random.default_rng(n)
+    masks = rng.permuted(np.arange(n) < rng.integers(1, n, m)[:, None], axis=1)
+    worth = rng.normal(size=(n, 2))
+    return (
+        masks,
+        3 + masks @ worth + noise * rng.normal(size=(m, 2)),
+        np.stack([np.full(2, 3.0), 3 + worth.sum(axis=0)]),
+    )
+
+
+@pytest.mark.parametrize("semivalue", [SHAPLEY, Banzhaf()], ids=["shapley", "banzhaf"])
+def test_what_each_player_adds_has_its_values_in_closed_form(semivalue):
+    found = told(*random_sums(N, 60, 0.5))
+    target, sampled = Target.of(semivalue, N), np.array([True, False, True, True, True, False, True])
+    expected = np.zeros((N, 2))
+    for size in 1 + np.flatnonzero(sampled):
+        masks = Coalitions.of_size(N, int(size)).masks()
+        expected += target.coefficients(masks).T @ found(masks) / len(masks)
+    np.testing.assert_allclose(found.player_values(target, sampled), expected, atol=1e-12)
+
+
+def test_sums_leave_out_each_coalition():
+    masks, values, ends = random_sums(20, 120, 0.5)
+    found = told(masks, values, ends)
+    for row in (0, 50):
+        others = np.arange(len(masks)) != row
+        without = told(masks[others], values[others], ends)
+        np.testing.assert_allclose(found.left_out[row], without(masks[row : row + 1])[0], rtol=0.02, atol=0.02)
+    assert np.abs(found(masks) - values).std() < 0.9 * np.abs(found.left_out - values).std()
+
+
+def test_a_sum_over_many_players_is_found_exactly():
+    worth = np.random.default_rng(1).normal(size=150)
+    found = fgsv.value(fgsv.Game(lambda masks: masks @ worth, 150), budget=1000, seed=0)
+    np.testing.assert_allclose(found.player_values, worth, atol=1e-5)
+    assert found.learned.what.startswith("a sum over players, then ")
+    assert found.learned.explained > 0.999999
+
+
+def test_what_a_sum_leaves_is_sampled_without_bias():
+    rng = np.random.default_rng(5)
+    worth, pairs = rng.normal(size=130), rng.normal(size=(130, 130)) / 130
+    game = fgsv.Game(lambda masks: masks @ worth + ((masks @ pairs) * masks).sum(axis=1), 130)
+    truth = worth + np.diag(pairs) + (pairs + pairs.T - 2 * np.diag(np.diag(pairs))).sum(axis=1) / 2
+    groups = np.arange(130) % 5
+    runs = [fgsv.value(game, groups, budget=800, seed=seed) for seed in range(60)]
+    assert all("a sum over players" in run.learned.what for run in runs)
+    errors = np.array([run.values - np.bincount(groups, truth) for run in runs])
+    z = errors.mean(axis=0) / (errors.std(axis=0, ddof=1) / np.sqrt(len(runs)))
+    assert np.abs(z).max() < 4
+    held = np.mean([np.abs(error) <= run.half_width(0.95) for error, run in zip(errors, runs, strict=True)])
+    assert 0.91 <= held <= 0.99

@@ -14,10 +14,10 @@ from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
 from fgsv.estimators.covariance.correction import Correction, Target, in_groups, opening_share, with_opening
 from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums
-from fgsv.estimators.covariance.forecast import Forecast, Trial
+from fgsv.estimators.covariance.forecast import Additive, Forecast, expected_error, learned_without
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import History, evenly
-from fgsv.estimators.covariance.influence import scales
+from fgsv.estimators.covariance.influence import bundles, scales
 from fgsv.estimators.covariance.opening import Opening
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sizes import mean_and_spread
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 GROWTH = 4
 """An epoch ends when the draws of the run have grown by this factor."""
 FRESHNESS = 2.0
-"""Weight of a draw relative to one of the previous epoch, whose allocation and surrogate were worse."""
+"""Weight of a draw relative to one of the previous epoch, whose allocation and surrogate were worse; at least."""
 EXPLORE = 0.05
 """Fraction of the draws whose sizes do not depend on earlier values."""
 REFIT = 0.5, 0.75
@@ -64,22 +64,23 @@ class CovarianceEstimator:
         self._efficient = problem.semivalue == SHAPLEY
         self._weights = SizeWeights.of(problem.semivalue, n)
         self._sizes, self._target = np.arange(1, n), Target.of(problem.semivalue, n)
-        self._forecast: Forecast | None = None  # of the opening, once that has ended
-        self._weighed, self._missed = False, np.zeros(q)  # whether it is to stay, and by how much it is off
+        self._forecast: Forecast | Additive | None = None
+        # whether that of the opening was judged, by how much it is off, and the weight of a draw of the epoch
+        self._weighed, self._missed, self._freshness = False, np.zeros(q), FRESHNESS
         cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(self._sizes), dtype=float)
         self._base = self._weights.gain * np.sqrt(self._sizes * (n - self._sizes)) / np.sqrt(cost)
         self._learning = settings.surrogate and 4 <= n <= surrogate.MOST_PLAYERS
         self._fitting = self._learning or (n_bands > 0 and n <= surrogate.MOST_PLAYERS)
-        kept = n <= surrogate.MOST_PLAYERS
-        self._history, self._gram = History(n, q, n_bands, keep_masks=kept), surrogate.Gram()
+        self._may_add_up = self._learning and not n_bands and not settings.whole_rounds
+        self._history = History(n, q, n_bands, keep_masks=n <= surrogate.MOST_PLAYERS)
+        self._gram = surrogate.Gram()
         self._exact = np.zeros((n, q))  # what the enumerated sizes contribute
         self._exact_proxy = np.zeros((n, n_bands, q))
         self._enumerated = np.zeros(n - 1, dtype=bool)
         self._to_enumerate: list[int] = []
         self._announced: Epoch | None = None
-        self._n_draws = 0
+        self._n_draws, self._end = 0, PARTS
         self._n_permutations = np.zeros(N_STREAMS, dtype=np.int64)
-        self._end = PARTS
         self._closed: Epoch | None = None  # the epoch whose sums are those before the current one
         self._share = np.zeros(q)  # the weight of the opening in the last estimate
         self._before = Sums(0.0, np.zeros((n, q)), np.zeros((n_bands, q)), np.zeros((PARTS, n, q), dtype=np.float32))
@@ -153,14 +154,12 @@ class CovarianceEstimator:
         if self._to_enumerate:  # the budget had no room for it
             self._to_enumerate.clear()
             self._epoch = self._without
-        forecasts = self._foresee(draws.coalitions)
-        self._history.add(draws.coalitions, values, proxies, draws.plan, forecasts)
+        self._history.add(draws.coalitions, values, proxies, draws.plan, self._foresee(draws.coalitions))
         self._n_draws += len(values)
         if self._fitting and len(self._history) >= self._epoch.refit_at:
             self._refit()
         else:
-            unforeseen = values if forecasts is None else values - forecasts
-            self._add(draws.coalitions, unforeseen, proxies, draws.plan)
+            self._add(draws.coalitions, self._history.unforeseen[-len(values) :], proxies, draws.plan)
         if self._n_draws >= self._end:
             self._close()
 
@@ -196,7 +195,7 @@ class CovarianceEstimator:
         check_finite(values)
         deviations = self._proxy.add_errors(deviations, beta)
         history, before = self._history, self._opened and self._opened[0]
-        predicted = predicted_in(history, [self._epoch, self._closed], before)
+        predicted = predicted_in(history, self._forecast, [self._epoch, self._closed], before)
         found = learned(predicted, self._ends, history.sizes, history.values, self._weights, deviations)
         return Estimate(values, deviations, None, freedom, efficient=self._efficient, learned=found)
 
@@ -205,7 +204,7 @@ class CovarianceEstimator:
 
         An epoch with too few draws to know its error is left out if the other one knows its own.
         """
-        epochs = [(self._closed, self._before), (self._epoch, self._summed(FRESHNESS))]
+        epochs = [(self._closed, self._before), (self._epoch, self._summed(self._freshness))]
         return [(epoch, sums) for epoch, sums in epochs if sums.knows_its_error] or epochs
 
     def influence(self, partition: Partition) -> Floats | None:
@@ -239,13 +238,8 @@ class CovarianceEstimator:
         lacking = (self._missed**2 - (residuals**2).sum(axis=0)) / max(1, len(residuals))
         if not (lacking > 0).any():
             return np.zeros((0, *self._exact.shape), dtype=np.float32)
-        coefficients = self._scales(counted, 1.0)[:, None] * self._target.coefficients(
-            self._history.masks(slice(None))
-        )
-        found, place = np.zeros((PARTS, self._n)), np.arange(len(coefficients))
-        # with signs: draws of one permutation are balanced, and would cancel
-        np.add.at(found, place % PARTS, np.where(place // PARTS % 2, -1.0, 1.0)[:, None] * coefficients)
-        return (found[:, :, None] * np.sqrt(np.maximum(0.0, lacking))).astype(np.float32)
+        bundled = bundles(self._target.coefficients(self._history.masks(slice(None))), self._scales(counted, 1.0))
+        return (bundled[:, :, None] * np.sqrt(np.maximum(0.0, lacking))).astype(np.float32)
 
     @property
     def n_known(self) -> int:
@@ -292,8 +286,7 @@ class CovarianceEstimator:
 
     def _open(self, outlook: Outlook, learned: Surrogate | None = None) -> Epoch:
         n, q = self._exact.shape
-        nothing = np.zeros((n, q))
-        sampled = ~self._enumerated
+        nothing, sampled = np.zeros((n, q)), ~self._enumerated
         epoch = Epoch(
             outlook,
             self._allocate(outlook.residual_spread),
@@ -318,6 +311,8 @@ class CovarianceEstimator:
         self._before, self._closed = self._summed(), self._epoch
         if self._forecast is not None and not self._weighed and self._epoch.counts.sum() >= LEAST_WEIGHED:
             self._weigh_forecast()
+        if self._may_add_up and self._epoch.counts.sum() >= LEAST_WEIGHED:
+            self._try_additive()
         while self._end <= self._n_draws:  # a round may be larger than the first epochs
             self._end *= GROWTH
         # decided by what was known before the epoch: it determines how many draws the next one gets within a budget,
@@ -336,17 +331,28 @@ class CovarianceEstimator:
     def _weigh_forecast(self) -> None:
         """Keep the forecast only if the draws of the epoch are predicted better with it than without."""
         self._weighed = True
-        history, epoch, base = self._history, self._epoch, np.where(self._enumerated, 0.0, self._base)
-        owners = history.parts.astype(np.int64) // N_REPLICATES
-        owners[: epoch.first] = -1
-        kept = Trial.of(history, history.unforeseen, self._unforeseen_ends, owners, base)
-        dropped = Trial.of(history, history.values, self._ends, owners, base)
-        if (dropped.error / np.maximum(kept.error, 1e-300)).mean() < 1:
-            self._forecast = None
-            history.drop_forecasts()
-            outlook = replace(epoch.outlook, trust=np.ones(len(dropped.error)))
-            epoch = replace(epoch, outlook=outlook, surrogate=dropped.surrogate)
-            self._epoch = self._closed = replace(epoch, explained=[dropped.explained], residuals=[dropped.residuals])
+        without = learned_without(self._history, self._epoch, self._unforeseen_ends, self._ends, self._sampled_base)
+        if without is not None:
+            self._forecast, self._epoch, self._closed = None, without, without
+            self._history.foresee(None)
+
+    @property
+    def _sampled_base(self) -> Floats:
+        """(n - 1,): `_base` where a size is still sampled."""
+        return np.where(self._enumerated, 0.0, self._base)
+
+    def _try_additive(self) -> None:
+        """Forecast by what each player adds, if that alone leaves less than what was learned in the epoch."""
+        history, epoch, base = self._history, self._epoch, self._sampled_base
+        drawn = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
+        found = Additive.of(history, self._ends)
+        left = expected_error(self._n, history.sizes, history.values - found.left_out, base)
+        gain = expected_error(self._n, drawn, np.concatenate(epoch.residuals), base) / np.maximum(left, 1e-300)
+        self._freshness = max(FRESHNESS, float(gain.mean()) ** 2)
+        if gain.mean() > 1:
+            self._forecast = found
+            history.foresee(found.left_out)
+            self._epoch = self._closed = replace(epoch, surrogate=None)
 
     def _following(self) -> Epoch:
         """Return the next epoch, opened by all that is known."""
@@ -394,7 +400,7 @@ class CovarianceEstimator:
 
         Several outputs count equally, each in units of its own error.
         """
-        base = np.where(self._enumerated, 0.0, self._base)
+        base = self._sampled_base
         best = base[:, None] * spread
         best = np.sqrt(((best / best.sum(axis=0)) ** 2).mean(axis=1))
         return EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum()

@@ -1,20 +1,24 @@
-"""Forecasts: what the process of an opening predicts of every coalition, and whether that is of use later."""
+"""Forecasts: what is predicted of every coalition before an epoch, so that its draws sample the rest."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from fgsv.estimators.covariance.correction import Target, player_values, widened
 from fgsv.estimators.covariance.design import Cells
-from fgsv.estimators.covariance.epochs import N_STREAMS
+from fgsv.estimators.covariance.embedding import size_hats
+from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, Epoch
 from fgsv.estimators.covariance.history import History
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.sizes import mean_and_spread
 from fgsv.estimators.covariance.surrogate import Surrogate, cross_fit
 from fgsv.types import Floats, Ints, Masks
 
+RIDGES = np.geomspace(1e-8, 1e6, 57)
+"""Ridges that are tried."""
 _BLOCK = 1024
 """Coalitions that are forecast at a time."""
 
@@ -23,6 +27,7 @@ _BLOCK = 1024
 class Forecast:
     """f(S) = line(s) + sum over T of a_T k(S, T): the mean of a process, given the utilities of coalitions T."""
 
+    what: ClassVar[str] = "a Gaussian process"
     process: Process
     taught: Masks
     """(m, n + l): T; l players of the process have left."""
@@ -59,31 +64,96 @@ class Forecast:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """How well a surrogate predicts draws of which it has not seen the stream."""
+class Additive:
+    """f(S) = curve(s) + sum of w_i over the members of S: what each player adds, whoever else is there."""
 
-    surrogate: Surrogate
-    explained: Floats
-    """(d, q): what it predicts of each draw, as a deviation from the mean of its size."""
-    residuals: Floats
-    """(d, q): what is left of it."""
-    error: Floats
-    """(q,): the error to expect of as many draws, in some unit."""
+    what: ClassVar[str] = "a sum over players"
+    worth: Floats
+    """(n, q): w, with mean zero over the players."""
+    curve: Floats
+    """(n + 1, q)"""
+    left_out: Floats
+    """(m, q): what is forecast of each coalition from all the others."""
 
     @classmethod
-    def of(cls, history: History, values: Floats, ends: Floats, owners: Ints, base: Floats) -> Trial:
-        """Fit a surrogate to (m, q) values, and predict the draws: `owners` (m,) has their streams, else -1.
+    def of(cls, history: History, ends: Floats) -> Additive:
+        """Fit it to everything so far by ridge regression, in units of the spread of each size.
 
-        With r(s) the standard deviation of what is left at a size, the error is the sum over sizes of base(s) r(s).
+        The ridge maximises the likelihood if what each player adds, and what is left, are independent and normal.
         """
-        n, sizes, masks = history.n_players, history.sizes, history.masks(slice(None))
+        n, sizes, values, masks = history.n_players, history.sizes, history.values, history.masks(slice(None))
+        _, spread = mean_and_spread(n, sizes, values, ends)
+        unit = np.sqrt(((spread / spread.mean(axis=0)) ** 2).mean(axis=1))[sizes - 1, None]
+        by_size, inner = _size_basis(n, sizes) / unit, np.arange(1, n)
+        basis, weight, _ = np.linalg.svd(by_size, full_matrices=False)
+        basis = basis[:, weight > 1e-8 * weight[0]]  # with few players some functions of the size are the same
+        members = (masks - (sizes / n)[:, None]) / unit
+        members -= basis @ (basis.T @ members)
+        targets = values / unit
+        targets -= basis @ (basis.T @ targets)
+        squares, turned = np.linalg.eigh(members.T @ members)
+        squares = np.maximum(squares, 0.0)
+        along = turned.T @ (members.T @ targets)
+        total = (targets**2).sum(axis=0)
+        explained = np.einsum("kq,kl->lq", along**2, 1 / (squares[:, None] + RIDGES))
+        left = np.maximum(total - explained, 1e-14 * total + 1e-300)
+        cost = len(values) * np.log(left) + np.log1p(squares[:, None] / RIDGES).sum(axis=0)[:, None]
+        shrunk = squares[:, None] + RIDGES[cost.argmin(axis=0)]
+        worth = turned @ (along / shrunk)
+        worth -= worth.mean(axis=0)
+        beyond = values - masks @ worth + np.outer(sizes / n, worth.sum(axis=0))
+        by_knot = np.linalg.lstsq(by_size, beyond / unit, rcond=None)[0]
+        curve = np.concatenate([ends[:1], _size_basis(n, inner) @ by_knot, ends[1:]])
+        leverage = (basis**2).sum(axis=1)[:, None] + (members @ turned) ** 2 @ (1 / shrunk)
+        residuals = beyond - _size_basis(n, sizes) @ by_knot
+        return cls(worth, curve, values - residuals / np.maximum(1 - leverage, 1e-3))
+
+    def __call__(self, masks: Masks) -> Floats:
+        """Return (m, q) forecasts."""
+        return self.curve[masks.sum(axis=1)] + masks @ self.worth
+
+    def player_values(self, target: Target, sampled: Masks) -> Floats:
+        """Return (n, q): the players' values of f, from the sampled sizes, `sampled` (n - 1,)."""
+        n, s = target.n, np.arange(1, target.n)
+        scale = float((target.weights.gain * sampled) @ (s * (n - s))) / (n * (n - 1))
+        return scale * self.worth + (target.weights.drift * sampled) @ self.curve[1:n]
+
+
+def _size_basis(n: int, sizes: Ints) -> Floats:
+    """Return (m, k): functions of the size, a line and those that are linear in logit s between knots."""
+    return np.concatenate([size_hats(n, sizes), (sizes / n)[:, None]], axis=1).astype(float)
+
+
+def learned_without(history: History, epoch: Epoch, left: Floats, ends: Floats, base: Floats) -> Epoch | None:
+    """Return an epoch as if nothing had been forecast, if what is learned then predicts its draws better; or None.
+
+    The draws of each stream are predicted from the others, with the forecasts and without them. `left` (2, q) is what
+    forecasts leave of the values at both `ends`.
+    """
+    n, sizes, masks = history.n_players, history.sizes, history.masks(slice(None))
+    owners = history.parts.astype(np.int64) // N_REPLICATES
+    owners[: epoch.first] = -1
+    drawn = owners >= 0
+
+    def learn(values: Floats, ends: Floats) -> tuple[Surrogate, Floats, Floats, Floats]:
         mean, spread = mean_and_spread(n, sizes, values, ends)
         deviations = values - mean[sizes - 1]
         found = cross_fit(masks, sizes, np.stack([deviations] * N_STREAMS), owners, spread)
-        drawn = owners >= 0
         explained = found.explained(masks[drawn], sizes[drawn], owners[drawn], found.fitted[drawn])
         residuals = deviations[drawn] - explained
-        return cls(found, explained, residuals, base @ mean_and_spread(n, sizes[drawn], residuals)[1])
+        return found, explained, residuals, expected_error(n, sizes[drawn], residuals, base)
+
+    *_, error = learn(history.unforeseen, left)
+    found, explained, residuals, without = learn(history.values, ends)
+    if (without / np.maximum(error, 1e-300)).mean() >= 1:
+        return None
+    outlook = replace(epoch.outlook, trust=np.ones(len(without)))
+    return replace(epoch, outlook=outlook, surrogate=found, explained=[explained], residuals=[residuals])
+
+
+def expected_error(n: int, sizes: Ints, residuals: Floats, base: Floats) -> Floats:
+    """Return (q,): the sum over sizes of base(s) r(s), with r(s) the standard deviation of (m, q) residuals."""
+    return np.asarray(base @ mean_and_spread(n, sizes, residuals)[1])
 
 
 def line(ends: Floats, sizes: Ints, n: int) -> Floats:

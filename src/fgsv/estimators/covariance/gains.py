@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from fgsv.estimators.covariance.correction import Correction
 from fgsv.estimators.covariance.epochs import Epoch
+from fgsv.estimators.covariance.forecast import Additive, Forecast
 from fgsv.estimators.covariance.history import History
 from fgsv.estimators.covariance.sizes import mean_and_spread
 from fgsv.semivalue import SizeWeights
 from fgsv.types import Floats, Ints
 from fgsv.valuation.learned import NOTHING, Learned
 
-GAUSSIAN_PROCESS = "a Gaussian process"
 LEAST = 32
 """Draws that tell how well others like them are predicted."""
 
@@ -30,19 +30,24 @@ class Predicted:
     """(2, q): sums of squares of utilities about the mean of their size, and of what was left of them."""
 
 
-def predicted_in(history: History, epochs: Iterable[Epoch | None], opening: Correction | None) -> Predicted | None:
+def predicted_in(
+    history: History,
+    forecast: Forecast | Additive | None,
+    epochs: Iterable[Epoch | None],
+    opening: Correction | None,
+) -> Predicted | None:
     """Return how well the draws of the first of these epochs were predicted, or those of the opening."""
     for epoch in epochs:
         if epoch is not None and epoch.surrogate is not None and sum(map(len, epoch.residuals)) >= LEAST:
             left, explained = np.concatenate(epoch.residuals), np.concatenate(epoch.explained)
             seen, what = left + epoch.outlook.trust * explained, epoch.surrogate.what
-            if history.has_forecasts:
+            if forecast is not None:
                 rows = epoch.first + np.flatnonzero(history.parts[epoch.first :] >= 0)[: len(left)]
                 sizes, forecasts = history.sizes[rows], (history.values - history.unforeseen)[rows]
                 seen += forecasts - mean_and_spread(history.n_players, sizes, forecasts)[0][sizes - 1]
-                what = f"{GAUSSIAN_PROCESS}, then {what}"
+                what = f"{forecast.what}, then {what}"
             return Predicted(what, np.stack([(each**2).sum(axis=0) for each in (seen, left)]))
-    return None if opening is None else Predicted(GAUSSIAN_PROCESS, opening.squares)
+    return None if opening is None else Predicted(Forecast.what, opening.squares)
 
 
 def learned(

@@ -58,18 +58,13 @@ class History:
         return self._values.filled
 
     @property
-    def has_forecasts(self) -> bool:
-        """Whether anything was forecast."""
-        return self._forecasts is not None
-
-    @property
     def unforeseen(self) -> Floats:
         """The utilities less what was forecast of them, (m, q)."""
         return self.values if self._forecasts is None else self.values - self._forecasts.filled
 
-    def drop_forecasts(self) -> None:
-        """Go on as if there had been no forecasts."""
-        self._forecasts = None
+    def foresee(self, forecasts: Floats | None) -> None:
+        """Go on as if this had been forecast of all rows so far, (m, q), or nothing."""
+        self._forecasts = None if forecasts is None else _Rows(forecasts, len(forecasts))
 
     @property
     def proxies(self) -> Floats:
@@ -98,9 +93,8 @@ def evenly(count: int, most: int) -> Ints:
 class _Rows:
     """A growing array; its capacity doubles, so the cost of appending is linear."""
 
-    def __init__(self, empty: NDArray[np.generic]) -> None:
-        self._array = empty
-        self._length = 0
+    def __init__(self, array: NDArray[np.generic], length: int = 0) -> None:
+        self._array, self._length = array, length
 
     @property
     def filled(self) -> NDArray:  # type: ignore[type-arg]

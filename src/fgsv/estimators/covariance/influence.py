@@ -7,10 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from fgsv.estimators.covariance.design import counts
-from fgsv.estimators.covariance.epochs import Epoch
+from fgsv.estimators.covariance.epochs import PARTS, Epoch
 from fgsv.estimators.covariance.history import History
 from fgsv.estimators.covariance.opening import Opening
 from fgsv.types import Floats, Masks
+
+
+def bundles(coefficients: Floats, scales: Floats) -> Floats:
+    """Return (R, n): few rows with about the sum of squares that (m, n) coefficients have, each with its scale (m,).
+
+    Their signs alternate: draws of one permutation are balanced, and would cancel.
+    """
+    found, place = np.zeros((PARTS, coefficients.shape[1])), np.arange(len(coefficients))
+    signs = np.where(place // PARTS % 2, -1.0, 1.0)
+    np.add.at(found, place % PARTS, (signs * scales)[:, None] * coefficients)
+    return found
 
 
 def scales(

@@ -26,7 +26,7 @@ from fgsv.estimators.covariance.correction import (
 )
 from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
 from fgsv.estimators.covariance.forecast import Forecast, line
-from fgsv.estimators.covariance.gains import GAUSSIAN_PROCESS, Predicted, learned
+from fgsv.estimators.covariance.gains import Predicted, learned
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.opening_epoch import Epoch
@@ -297,7 +297,7 @@ class Opening:
             corrected, values = values, self._whole(self._predicted(self._fitted_to_all()))
             deviations = np.concatenate([deviations, (corrected - values)[None]])
         check_finite(values)
-        predicted, weights = Predicted(GAUSSIAN_PROCESS, found.squares), self._target.weights
+        predicted, weights = Predicted(Forecast.what, found.squares), self._target.weights
         drawn = 2 + np.flatnonzero(~self._chosen[2:])
         return Estimate(
             values,
