@@ -134,8 +134,8 @@ def test_sums_leave_out_each_coalition():
 
 def test_a_sum_over_many_players_is_found_exactly():
     worth = np.random.default_rng(1).normal(size=150)
-    found = fgsv.value(fgsv.Game(lambda masks: masks @ worth, 150), budget=1000, seed=0)
-    np.testing.assert_allclose(found.player_values, worth, atol=1e-5)
+    found = fgsv.value(fgsv.Game(lambda masks: 1e4 + masks @ worth, 150), budget=1000, seed=0)
+    np.testing.assert_allclose(found.player_values, worth, atol=1e-6)
     assert found.learned.what.startswith("a sum over players, then ")
     assert found.learned.explained > 0.999999
 
@@ -153,3 +153,19 @@ def test_what_a_sum_leaves_is_sampled_without_bias():
     assert np.abs(z).max() < 4
     held = np.mean([np.abs(error) <= run.half_width(0.95) for error, run in zip(errors, runs, strict=True)])
     assert 0.91 <= held <= 0.99
+
+
+def test_outputs_that_differ_do_not_spoil_each_other():
+    """A sum beside noise is not used to forecast noise; an output that never varies has no say."""
+    rng = np.random.default_rng(7)
+    worth, keys = rng.normal(size=130), rng.normal(size=130) * 1e3
+    noise = fgsv.value(lambda masks: np.sin(masks @ keys), np.arange(130) % 4, budget=2300, seed=1)
+    both = fgsv.value(
+        lambda masks: np.stack([1e4 + masks @ worth, np.sin(masks @ keys), np.zeros(len(masks))], axis=1),
+        np.arange(130) % 4,
+        budget=2300,
+        seed=1,
+    )
+    assert both.stderr[:, 1].mean() < 1.2 * noise.stderr.mean()
+    assert not both.stderr[:, 2].any()
+    np.testing.assert_allclose(both.values[:, 0], np.bincount(np.arange(130) % 4, worth), atol=1e-3)

@@ -162,4 +162,6 @@ def _slack(derived: Valuation) -> dict[str, Any]:
         "deviations": of_players,
         "degrees_of_freedom": derived.degrees_of_freedom,
     }
-    return {name: LEARNED * np.nan_to_num(np.asarray(error, dtype=float)) for name, error in errors.items()}
+    return {
+        name: LEARNED * np.nan_to_num(np.asarray(error, dtype=float), posinf=0.0) for name, error in errors.items()
+    }

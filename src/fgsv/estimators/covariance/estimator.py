@@ -14,7 +14,7 @@ from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
 from fgsv.estimators.covariance.correction import Correction, Target, in_groups, opening_share, with_opening
 from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums
-from fgsv.estimators.covariance.forecast import Additive, Forecast, expected_error, learned_without
+from fgsv.estimators.covariance.forecast import Additive, Forecast, expected_error, learned_without, ratios
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.influence import bundles, scales
@@ -42,14 +42,16 @@ REFIT = 0.5, 0.75
 """The surrogate is fitted again after this fraction of the rows so far, or of the draws once fits take longer."""
 LEAST_WEIGHED = 256
 """Draws of an epoch that can tell whether a forecast is of use."""
+WORTH_A_SUM = 1.25
+"""A sum becomes the forecast if it divides the error that was left by at least this; on noise it does not."""
 
 
 class CovarianceEstimator:
     """Epochs of growing length, each with a fixed allocation and streams that cross-fit a surrogate.
 
-    The allocation and the weight of an epoch are fixed before its first draw, and what is subtracted in a stream is
-    learned from earlier epochs and from the other streams: given those, every draw is unbiased. An estimate combines
-    the current epoch and the previous one; earlier ones knew little, and would add more noise than they remove.
+    What is subtracted in a stream is learned from earlier epochs and the other streams: given those, every draw is
+    unbiased. An estimate combines the current epoch and the previous one; earlier ones would add more noise than they
+    remove. Weights of epochs are fixed before their draws, unless a sum over players is found.
     """
 
     def __init__(
@@ -228,13 +230,9 @@ class CovarianceEstimator:
         return scales(self._history, shares, self._enumerated, self._record)
 
     def _of_one_miss(self, counted: list[tuple[Epoch | None, Sums]]) -> NDArray[np.float32]:
-        """Return (R, n, q): deviations that draws lack if they were forecast better than those of the opening.
-
-        A forecast may hold for all draws and still fail elsewhere. So their squared errors have to add up to what one
-        miss adds, as large as that of an average draw of the opening. There are none (R = 0) if they do.
-        """
-        left = [each for epoch, _ in counted if epoch is not None for each in epoch.residuals]
-        residuals = np.concatenate([*left, self._ends[:0]])
+        """Return (R, n, q): deviations of one miss as large as in the opening, if the draws missed less, by luck."""
+        epochs = {id(epoch): epoch for epoch, _ in counted if epoch is not None}  # both may be the closed one
+        residuals = np.concatenate([*(each for epoch in epochs.values() for each in epoch.residuals), self._ends[:0]])
         lacking = (self._missed**2 - (residuals**2).sum(axis=0)) / max(1, len(residuals))
         if not (lacking > 0).any():
             return np.zeros((0, *self._exact.shape), dtype=np.float32)
@@ -309,10 +307,11 @@ class CovarianceEstimator:
     def _close(self) -> None:
         """End the epoch, and choose the sizes worth enumerating before the next one."""
         self._before, self._closed = self._summed(), self._epoch
-        if self._forecast is not None and not self._weighed and self._epoch.counts.sum() >= LEAST_WEIGHED:
-            self._weigh_forecast()
-        if self._may_add_up and self._epoch.counts.sum() >= LEAST_WEIGHED:
-            self._try_additive()
+        if self._epoch.counts.sum() >= LEAST_WEIGHED:
+            if isinstance(self._forecast, Forecast) and not self._weighed:
+                self._weigh_forecast()
+            if self._may_add_up:
+                self._try_additive()
         while self._end <= self._n_draws:  # a round may be larger than the first epochs
             self._end *= GROWTH
         # decided by what was known before the epoch: it determines how many draws the next one gets within a budget,
@@ -331,8 +330,8 @@ class CovarianceEstimator:
     def _weigh_forecast(self) -> None:
         """Keep the forecast only if the draws of the epoch are predicted better with it than without."""
         self._weighed = True
-        without = learned_without(self._history, self._epoch, self._unforeseen_ends, self._ends, self._sampled_base)
-        if without is not None:
+        ends = self._unforeseen_ends, self._ends
+        if (without := learned_without(self._history, self._epoch, *ends, self._sampled_base)) is not None:
             self._forecast, self._epoch, self._closed = None, without, without
             self._history.foresee(None)
 
@@ -342,17 +341,19 @@ class CovarianceEstimator:
         return np.where(self._enumerated, 0.0, self._base)
 
     def _try_additive(self) -> None:
-        """Forecast by what each player adds, if that alone leaves less than what was learned in the epoch."""
+        """Forecast by what each player adds, if that leaves far less than what was learned in the epoch."""
         history, epoch, base = self._history, self._epoch, self._sampled_base
         drawn = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
         found = Additive.of(history, self._ends)
         left = expected_error(self._n, history.sizes, history.values - found.left_out, base)
-        gain = expected_error(self._n, drawn, np.concatenate(epoch.residuals), base) / np.maximum(left, 1e-300)
-        self._freshness = max(FRESHNESS, float(gain.mean()) ** 2)
-        if gain.mean() > 1:
-            self._forecast = found
+        gain = ratios(
+            expected_error(self._n, drawn, np.concatenate(epoch.residuals), base), left, history.values, base
+        )
+        self._freshness = FRESHNESS
+        if len(gain) and np.log(gain).mean() > np.log(WORTH_A_SUM) and gain.min() > 1 / WORTH_A_SUM:
+            self._forecast, self._freshness = found, max(FRESHNESS, float(gain.min()) ** 2)
             history.foresee(found.left_out)
-            self._epoch = self._closed = replace(epoch, surrogate=None)
+            self._epoch = replace(epoch, surrogate=None)
 
     def _following(self) -> Epoch:
         """Return the next epoch, opened by all that is known."""

@@ -11,10 +11,10 @@ from fgsv.estimators.covariance.correction import Target, player_values, widened
 from fgsv.estimators.covariance.design import Cells
 from fgsv.estimators.covariance.embedding import size_hats
 from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, Epoch
-from fgsv.estimators.covariance.history import History
+from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.sizes import mean_and_spread
-from fgsv.estimators.covariance.surrogate import Surrogate, cross_fit
+from fgsv.estimators.covariance.surrogate import MOST_ROWS, Surrogate, cross_fit
 from fgsv.types import Floats, Ints, Masks
 
 RIDGES = np.geomspace(1e-8, 1e6, 57)
@@ -77,12 +77,16 @@ class Additive:
 
     @classmethod
     def of(cls, history: History, ends: Floats) -> Additive:
-        """Fit it to everything so far by ridge regression, in units of the spread of each size.
+        """Fit it to draws so far, at most `MOST_ROWS`, by ridge regression in units of the spread of each size.
 
-        The ridge maximises the likelihood if what each player adds, and what is left, are independent and normal.
+        The ridge maximises the likelihood if what each player adds, and what is left, are independent and normal. It
+        is the same for what is left out; a coalition that was drawn twice tells of itself.
         """
-        n, sizes, values, masks = history.n_players, history.sizes, history.values, history.masks(slice(None))
-        _, spread = mean_and_spread(n, sizes, values, ends)
+        n, rows = history.n_players, evenly(len(history), MOST_ROWS)
+        sizes, masks = history.sizes[rows], history.masks(rows)
+        straight = line(ends, sizes, n)
+        values = history.values[rows] - straight
+        _, spread = mean_and_spread(n, sizes, values, 0 * ends)
         unit = np.sqrt(((spread / spread.mean(axis=0)) ** 2).mean(axis=1))[sizes - 1, None]
         by_size, inner = _size_basis(n, sizes) / unit, np.arange(1, n)
         basis, weight, _ = np.linalg.svd(by_size, full_matrices=False)
@@ -103,10 +107,17 @@ class Additive:
         worth -= worth.mean(axis=0)
         beyond = values - masks @ worth + np.outer(sizes / n, worth.sum(axis=0))
         by_knot = np.linalg.lstsq(by_size, beyond / unit, rcond=None)[0]
-        curve = np.concatenate([ends[:1], _size_basis(n, inner) @ by_knot, ends[1:]])
+        curve = line(ends, np.arange(n + 1), n)
+        curve[1:n] += _size_basis(n, inner) @ by_knot
         leverage = (basis**2).sum(axis=1)[:, None] + (members @ turned) ** 2 @ (1 / shrunk)
         residuals = beyond - _size_basis(n, sizes) @ by_knot
-        return cls(worth, curve, values - residuals / np.maximum(1 - leverage, 1e-3))
+        left_out = straight + values - residuals / np.maximum(1 - leverage, 1e-3)
+        if len(rows) == len(history):
+            return cls(worth, curve, left_out)
+        others = np.setdiff1d(np.arange(len(history)), rows)
+        found = cls(worth, curve, np.empty_like(history.values))
+        found.left_out[rows], found.left_out[others] = left_out, found(history.masks(others))
+        return found
 
     def __call__(self, masks: Masks) -> Floats:
         """Return (m, q) forecasts."""
@@ -121,7 +132,8 @@ class Additive:
 
 def _size_basis(n: int, sizes: Ints) -> Floats:
     """Return (m, k): functions of the size, a line and those that are linear in logit s between knots."""
-    return np.concatenate([size_hats(n, sizes), (sizes / n)[:, None]], axis=1).astype(float)
+    hats = size_hats(n, sizes).astype(float)
+    return np.concatenate([hats / hats.sum(axis=1, keepdims=True), (sizes / n)[:, None]], axis=1)
 
 
 def learned_without(history: History, epoch: Epoch, left: Floats, ends: Floats, base: Floats) -> Epoch | None:
@@ -145,7 +157,8 @@ def learned_without(history: History, epoch: Epoch, left: Floats, ends: Floats, 
 
     *_, error = learn(history.unforeseen, left)
     found, explained, residuals, without = learn(history.values, ends)
-    if (without / np.maximum(error, 1e-300)).mean() >= 1:
+    ratio = ratios(without, error, history.values, base)
+    if not len(ratio) or np.log(ratio).mean() >= 0:
         return None
     outlook = replace(epoch.outlook, trust=np.ones(len(without)))
     return replace(epoch, outlook=outlook, surrogate=found, explained=[explained], residuals=[residuals])
@@ -154,6 +167,14 @@ def learned_without(history: History, epoch: Epoch, left: Floats, ends: Floats, 
 def expected_error(n: int, sizes: Ints, residuals: Floats, base: Floats) -> Floats:
     """Return (q,): the sum over sizes of base(s) r(s), with r(s) the standard deviation of (m, q) residuals."""
     return np.asarray(base @ mean_and_spread(n, sizes, residuals)[1])
+
+
+def ratios(above: Floats, below: Floats, values: Floats, base: Floats) -> Floats:
+    """Return (k,): the ratio of two expected errors (q,) for each output of (m, q) values that varies, bounded."""
+    spread = np.ptp(values, axis=0)
+    varies = spread > 1e-9 * np.abs(values).max(axis=0)
+    least = 1e-9 * base.sum() * spread[varies]
+    return np.clip(np.maximum(above[varies], least) / np.maximum(below[varies], least), 1e-3, 1e3)
 
 
 def line(ends: Floats, sizes: Ints, n: int) -> Floats:

@@ -41,7 +41,7 @@ def predicted_in(
         if epoch is not None and epoch.surrogate is not None and sum(map(len, epoch.residuals)) >= LEAST:
             left, explained = np.concatenate(epoch.residuals), np.concatenate(epoch.explained)
             seen, what = left + epoch.outlook.trust * explained, epoch.surrogate.what
-            if forecast is not None:
+            if forecast is not None and epoch.foreseen.any():
                 rows = epoch.first + np.flatnonzero(history.parts[epoch.first :] >= 0)[: len(left)]
                 sizes, forecasts = history.sizes[rows], (history.values - history.unforeseen)[rows]
                 seen += forecasts - mean_and_spread(history.n_players, sizes, forecasts)[0][sizes - 1]
