@@ -351,9 +351,9 @@ class CovarianceEstimator:
         )
         self._freshness = FRESHNESS
         if len(gain) and np.log(gain).mean() > np.log(WORTH_A_SUM) and gain.min() > 1 / WORTH_A_SUM:
+            self._epoch = replace(epoch, surrogate=None, outlook=self._look_ahead())  # whose trust the next one has
             self._forecast, self._freshness = found, max(FRESHNESS, float(gain.min()) ** 2)
             history.foresee(found.left_out)
-            self._epoch = replace(epoch, surrogate=None)
 
     def _following(self) -> Epoch:
         """Return the next epoch, opened by all that is known."""
@@ -389,7 +389,7 @@ class CovarianceEstimator:
         values = beyond(history.unforeseen, history.proxies, beta)
         intercept, spread = self._proxy.mean_and_spread(history.sizes, values, self._unforeseen_ends)
         if epoch.surrogate is None:
-            return Outlook(beta, intercept, spread, residual_spread=spread, trust=np.ones(beta.shape[1]))
+            return Outlook(beta, intercept, spread, residual_spread=spread, trust=epoch.outlook.trust)
         sizes = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
         residuals, explained = np.concatenate(epoch.residuals), np.concatenate(epoch.explained)
         _, residual_spread = mean_and_spread(self._n, sizes, residuals, shape=self._proxy.spread)
