@@ -79,8 +79,7 @@ class Additive:
     def of(cls, history: History, ends: Floats) -> Additive:
         """Fit it to draws so far, at most `MOST_ROWS`, by ridge regression in units of the spread of each size.
 
-        The ridge maximises the likelihood if what each player adds, and what is left, are independent and normal. It
-        is the same for what is left out; a coalition that was drawn twice tells of itself.
+        The ridge is the same for what is left out, and a coalition that was drawn twice tells of itself.
         """
         n, rows = history.n_players, evenly(len(history), MOST_ROWS)
         sizes, masks = history.sizes[rows], history.masks(rows)
@@ -88,28 +87,17 @@ class Additive:
         values = history.values[rows] - straight
         _, spread = mean_and_spread(n, sizes, values, 0 * ends)
         unit = np.sqrt(((spread / spread.mean(axis=0)) ** 2).mean(axis=1))[sizes - 1, None]
-        by_size, inner = _size_basis(n, sizes) / unit, np.arange(1, n)
+        by_size = _size_basis(n, sizes) / unit
         basis, weight, _ = np.linalg.svd(by_size, full_matrices=False)
         basis = basis[:, weight > 1e-8 * weight[0]]  # with few players some functions of the size are the same
-        members = (masks - (sizes / n)[:, None]) / unit
-        members -= basis @ (basis.T @ members)
-        targets = values / unit
-        targets -= basis @ (basis.T @ targets)
-        squares, turned = np.linalg.eigh(members.T @ members)
-        squares = np.maximum(squares, 0.0)
-        along = turned.T @ (members.T @ targets)
-        total = (targets**2).sum(axis=0)
-        explained = np.einsum("kq,kl->lq", along**2, 1 / (squares[:, None] + RIDGES))
-        left = np.maximum(total - explained, 1e-14 * total + 1e-300)
-        cost = len(values) * np.log(left) + np.log1p(squares[:, None] / RIDGES).sum(axis=0)[:, None]
-        shrunk = squares[:, None] + RIDGES[cost.argmin(axis=0)]
-        worth = turned @ (along / shrunk)
+        members, targets = (masks - (sizes / n)[:, None]) / unit, values / unit
+        worth, leverage = _ridge(*(each - basis @ (basis.T @ each) for each in (members, targets)))
         worth -= worth.mean(axis=0)
-        beyond = values - masks @ worth + np.outer(sizes / n, worth.sum(axis=0))
+        beyond = values - masks @ worth
         by_knot = np.linalg.lstsq(by_size, beyond / unit, rcond=None)[0]
         curve = line(ends, np.arange(n + 1), n)
-        curve[1:n] += _size_basis(n, inner) @ by_knot
-        leverage = (basis**2).sum(axis=1)[:, None] + (members @ turned) ** 2 @ (1 / shrunk)
+        curve[1:n] += _size_basis(n, np.arange(1, n)) @ by_knot
+        leverage += (basis**2).sum(axis=1)[:, None]
         residuals = beyond - _size_basis(n, sizes) @ by_knot
         left_out = straight + values - residuals / np.maximum(1 - leverage, 1e-3)
         if len(rows) == len(history):
@@ -128,6 +116,20 @@ class Additive:
         n, s = target.n, np.arange(1, target.n)
         scale = float((target.weights.gain * sampled) @ (s * (n - s))) / (n * (n - 1))
         return scale * self.worth + (target.weights.drift * sampled) @ self.curve[1:n]
+
+
+def _ridge(columns: Floats, targets: Floats) -> tuple[Floats, Floats]:
+    """Return (n, q) coefficients of (m, n) columns for (m, q) targets, and the (m, q) leverages of the rows.
+
+    The ridge maximises the likelihood if coefficients and what is left are independent and normal.
+    """
+    squares, turned = np.linalg.eigh(columns.T @ columns)
+    squares = np.maximum(squares, 0.0)[:, None]
+    along, total = turned.T @ (columns.T @ targets), (targets**2).sum(axis=0)
+    left = np.maximum(total - (1 / (squares + RIDGES)).T @ along**2, 1e-14 * total + 1e-300)
+    cost = len(targets) * np.log(left) + np.log1p(squares / RIDGES).sum(axis=0)[:, None]
+    shrunk = squares + RIDGES[cost.argmin(axis=0)]
+    return turned @ (along / shrunk), (columns @ turned) ** 2 @ (1 / shrunk)
 
 
 def _size_basis(n: int, sizes: Ints) -> Floats:
