@@ -18,6 +18,9 @@ OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
 OF_OTHERS = {"--games", "--rows", "--methods", "--variants", "--bias", "--open", "--quick", "--runs", "--help"}
 OF_OTHERS |= {
     "--trainings",
+    "--players",
+    "--budgets",
+    "--ends",
     "--only",
     "--learn",
     "--markdown",
