@@ -16,9 +16,9 @@ from fgsv.tables.documents import EVERYTHING, Documents, TestText, prepare_texts
 from fgsv.tables.folders import PROVIDER, read_folder
 from fgsv.tables.folds import FOLDS, Folds
 from fgsv.tables.inputs import read_all
-from fgsv.tables.opening import OpenedData, Table, listed_names
+from fgsv.tables.opening import OpenedData, Table
 from fgsv.tables.players import SharedUnits
-from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.reading import TableError, TableFile, listed_names
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language

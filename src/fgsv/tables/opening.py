@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
 from fgsv.tables.players import SharedUnits
 from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
-from fgsv.tables.reading import TableError
+from fgsv.tables.reading import TableError, listed_names
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities.seeds import TrainingSeeds
@@ -143,7 +143,8 @@ def open_table(
     pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same columns. If
     one of several files lacks the provider column, or none is named, the provider is the file's name.
 
-    `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
+    `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas; a name that has
+    commas goes in double quotes. Columns of `group`
     are not features; those of `regroup` are, and group the same players in other ways. `test_error` makes the
     folds of the test rows outputs of the game (see `fgsv.tables.folds`).
 
@@ -297,14 +298,6 @@ def _to_fit(dataset: Dataset, reference: Any, encoding: str) -> tuple[pd.DataFra
     for name in dataset.features.columns:
         file.column(name, "a feature")
     return file.frame[list(dataset.features.columns)], f"fitted once, without labels, on {file.name}"
-
-
-def listed_names(names: str | Sequence[str]) -> list[str]:
-    """Return the names in a list, or in a text with commas between them."""
-    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
-    if not all(isinstance(each, str) for each in listed):
-        raise TableError(f"columns are named by text, such as '5' for the column 5 of a data frame; got {names!r}")
-    return [name.strip() for each in listed for name in each.split(",") if name.strip()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import re
 import sys
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -34,6 +34,8 @@ FOREIGN = {
     b"\x28\xb5\x2f\xfd": "is compressed with zstd: decompress it first, or use gzip",
 }
 """How files that are not read begin, and what to do with them."""
+LISTED_NAME = re.compile(r"""\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^,]*))\s*(?:,|$)""")
+"""A name of a list with commas; only a name that begins and ends with a double quote is in quotes."""
 DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?\s*"
 """A number written as 1,5 or 1.234,5. A point must be followed by three digits: 1.5 does not match."""
 
@@ -290,6 +292,20 @@ def _with_numbers(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**numbers)
 
 
+def listed_names(names: str | Sequence[str]) -> list[str]:
+    """Return the names in a list, or in a text with commas between them; one in double quotes is kept as it is.
+
+    >>> listed_names('site, "Name, first "')
+    ['site', 'Name, first ']
+    """
+    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if not all(isinstance(each, str) for each in listed):
+        raise TableError(f"columns are named by text, such as '5' for the column 5 of a data frame; got {names!r}")
+    parts = [match for each in listed for match in LISTED_NAME.finditer(each)]
+    found = [(part["quoted"] or "").replace('""', '"') or (part["plain"] or "").strip() for part in parts]
+    return [name for name in found if name]
+
+
 def _empty(path: Path) -> TableError:
     return TableError(f"{path} is empty: expected a header and rows")
 
@@ -301,4 +317,6 @@ def _no_such_column(name: Any, role: str, file: str, columns: list[str]) -> str:
     ]
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(columns[:12])}"
     hint += ", ..." if not near and len(columns) > 12 else ""
+    if near and ("," in near[0] or near[0] != near[0].strip()):
+        hint += f" An option that lists columns takes it in double quotes: '\"{near[0]}\"'"
     return f"{file} has no column {name!r} ({role}); {hint}"
