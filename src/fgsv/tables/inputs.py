@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fgsv.tables import formats
-from fgsv.tables.reading import TableError, TableFile, content_of, parse, with_text
+from fgsv.tables.reading import TableError, TableFile, as_listed, content_of, parse, with_text
 
 FILE = "file"
 """The column with the file that each row is from, if there is no provider column."""
@@ -91,7 +91,7 @@ def _joined(
         if wanted:
             raise TableError(
                 f"{part.name} has no column {wanted[0]!r}, which another file has: add it, or leave it out of all of "
-                f"them with --ignore {wanted[0]}"
+                f"them with --ignore {as_listed(wanted[:1])}"
             )
         filled = [name for name in by_file if name not in part.frame.columns]
         named += [label] if filled else []
@@ -133,5 +133,5 @@ def _check_kinds(parts: Sequence[TableFile], columns: Iterable[str], skipped: se
         if len(kinds) > 1:
             raise TableError(
                 f"column {name!r} has numbers in {kinds[True]} and text in {kinds[False]}: use one kind in all "
-                f"files, or leave it out with --ignore {name}"
+                f"files, or leave it out with --ignore {as_listed([name])}"
             )

@@ -22,7 +22,7 @@ from fgsv.tables.inputs import read_all
 from fgsv.tables.leaks import warnings_of_features, warnings_of_test_rows
 from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
-from fgsv.tables.players import SharedUnits
+from fgsv.tables.players import SharedUnits, warnings_of_names
 from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
 from fgsv.tables.reading import TableError, listed_names
 from fgsv.tables.source import Source
@@ -82,7 +82,8 @@ class Table(OpenedData):
     folds: Folds | None = None
     """How the test rows are cut into folds, if the error from their choice is asked for."""
     warnings: tuple[str, ...] = ()
-    """Features that look like ids or predict the target almost alone, and test rows that are also training rows."""
+    """Features that look like ids or predict the target almost alone, test rows that are also training rows, and
+    names of providers that look alike."""
     also: tuple[str, ...] = ()
     """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
 
@@ -243,7 +244,11 @@ def open_table(
         else None,
         frame=None if game.frame is None else {name: _short_hash(part) for name, part in game.frame.items()},
     )
-    warnings = (*warnings_of_features(dataset, columns), *warnings_of_test_rows(dataset))
+    warnings = (
+        *warnings_of_features(dataset, columns),
+        *warnings_of_test_rows(dataset),
+        *warnings_of_names(dataset.partition.names),
+    )
     table = Table(game, dataset, inputs, source, folds, warnings, tuple(also))
     weights = table.weights if also else None
     return table if weights is None else replace(table, game=replace(game, targets=tuple(weights.tolist())))

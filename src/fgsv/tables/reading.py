@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import re
+import shlex
 import sys
 import warnings
 import zlib
@@ -104,8 +105,12 @@ def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str
             frame = formats.read_json(path, decoded, text)
         else:
             frame, notes = _read_text(path, decoded, text)
-    if not len(frame):
+    empty = frame.isna().all(axis=1)
+    if empty.all():
         raise TableError(f"{path} has a header but no rows")
+    if empty.any():  # spreadsheets export them as lines of separators
+        frame = without_rows(frame, empty)
+        notes.append(f"left out {int(empty.sum())} empty rows of {path.name}")
     return TableFile(frame, path.name, hashlib.sha256(content).hexdigest(), tuple(notes))
 
 
@@ -292,6 +297,18 @@ def _with_numbers(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**numbers)
 
 
+def without_rows(frame: pd.DataFrame, left_out: pd.Series[bool]) -> pd.DataFrame:
+    """Return a frame without some rows; integers that a missing cell of these had turned into floats are integers.
+
+    >>> without_rows(pd.DataFrame({"y": [1, None, 2]}), pd.Series([False, True, False]))["y"].tolist()
+    [1, 2]
+    """
+    kept = frame[~left_out]
+    floats = [name for name in kept.columns if kept[name].dtype == float and frame.loc[left_out, name].isna().any()]
+    whole = [name for name in floats if (kept[name] % 1 == 0).all() and (kept[name].abs() < 2**53).all()]
+    return kept.astype(dict.fromkeys(whole, "int64"))
+
+
 def listed_names(names: str | Sequence[str]) -> list[str]:
     """Return the names in a list, or in a text with commas between them; one in double quotes is kept as it is.
 
@@ -306,6 +323,16 @@ def listed_names(names: str | Sequence[str]) -> list[str]:
     return [name for name in found if name]
 
 
+def as_listed(names: Iterable[str]) -> str:
+    r"""Return names as an option lists them in a shell, such that `listed_names` finds them again.
+
+    >>> as_listed(["id", "Name, first"])
+    '\'id,"Name, first"\''
+    """
+    quoted = (name if listed_names(name) == [name] else '"' + name.replace('"', '""') + '"' for name in names)
+    return shlex.quote(",".join(quoted))
+
+
 def _empty(path: Path) -> TableError:
     return TableError(f"{path} is empty: expected a header and rows")
 
@@ -318,5 +345,5 @@ def _no_such_column(name: Any, role: str, file: str, columns: list[str]) -> str:
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(columns[:12])}"
     hint += ", ..." if not near and len(columns) > 12 else ""
     if near and ("," in near[0] or near[0] != near[0].strip()):
-        hint += f" An option that lists columns takes it in double quotes: '\"{near[0]}\"'"
+        hint += f" An option that lists columns takes it in double quotes: {as_listed(near[:1])}"
     return f"{file} has no column {name!r} ({role}); {hint}"
