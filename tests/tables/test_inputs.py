@@ -265,3 +265,9 @@ def test_what_is_opened_prints_as_words_not_as_data():
         assert len(repr(shown)) < 2_000
         assert "array(" not in repr(shown)
     assert repr(table).splitlines()[1:] == table.notes
+
+
+def test_a_file_that_is_given_twice_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(TableError, match=r"a\.csv is given twice"):
+        read_all([tmp_path / "a.csv", tmp_path / "." / "a.csv"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,10 @@ def read_all(
     suffixes takes its place; without any `group` the names are the column `file`.
     """
     listed = given if isinstance(given, (list, tuple)) else [given]
+    paths = Counter(Path(each).resolve() for each in listed if isinstance(each, (str, Path)))
+    twice = next((path.name for path, count in paths.items() if count > 1), None)
+    if twice is not None:
+        raise TableError(f"{twice} is given twice, so its rows would count twice: give it once")
     parts = [part for each in listed for part in _parts(each, text, encoding)]
     if not parts:
         raise TableError("there is no file: give at least one")
