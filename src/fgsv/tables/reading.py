@@ -279,8 +279,16 @@ def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFra
 
 def with_text(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return a frame as a file of text would have it: these columns are text, numbers are numbers."""
-    named = {name: frame[name].astype("string").astype(object) for name in names if name in frame.columns}
+    named = {name: _whole(frame[name]).astype("string").astype(object) for name in names if name in frame.columns}
     return _with_numbers(frame, names).assign(**named)
+
+
+def _whole(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return integers that a missing one has turned into floats as integers: provider 7 is not 7.0."""
+    there = column.dropna()
+    if column.dtype != float or len(there) == len(column):
+        return column
+    return column.astype("Int64") if ((there % 1 == 0) & (there.abs() < 2**53)).all() else column
 
 
 def _with_numbers(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
