@@ -255,6 +255,7 @@ def test_estimates_that_miss_the_total_are_scaled_and_say_so():
         ({"amount": {"a": 100}}, ValueError, "not amounts by name"),
         ({"amount": 100, "currency": "euro"}, ValueError, "three capital letters"),
         ({"amount": 100, "currency": None}, ValueError, "three capital letters"),
+        ({"amount": 100, "currency": "XQZ"}, ValueError, "no currency XQZ: .* such as EUR, .*unit="),
         ({"amount": None}, TypeError, "int, str or Decimal, not NoneType"),
         ({"amount": 100, "unit": 0}, ValueError, "unit must be a positive number"),
         ({"amount": 100, "unit": "a cent"}, ValueError, "unit must be a positive number"),
@@ -267,6 +268,12 @@ def test_estimates_that_miss_the_total_are_scaled_and_say_so():
 def test_bad_arguments(kwargs, error, words):
     with pytest.raises(error, match=words):
         payout.split(valuation_of([1, 2]), **kwargs)
+
+
+def test_a_code_of_ones_own_needs_its_smallest_unit():
+    paid = payout.split(valuation_of([1, 2]), 100, "XQZ", unit="0.5")
+    assert paid.payments == (Decimal("33.5"), Decimal("66.5"))
+    assert sum(paid.split_again(valuation_of([2, 1]), 0.95).payments) == 100
 
 
 def test_nothing_to_share_explains_itself():

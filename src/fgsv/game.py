@@ -188,6 +188,10 @@ class Known:
     notes: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
     """Digests of the names of the providers in the most recent run; empty if it did not record them."""
+    owners: tuple[str, ...] = ()
+    """(n,): the provider of each player in that run, "" if it had no such player; empty if it did not record them."""
+    lost: frozenset[str] = frozenset()
+    """The providers in that run some of whose players have left."""
     versions: tuple[Mapping[str, str], ...] = ()
     """The versions of Python, fgsv and libraries that the evaluations were made with."""
     related: Related | None = None

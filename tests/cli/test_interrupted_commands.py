@@ -122,3 +122,29 @@ def test_what_an_interrupted_audit_recorded_is_not_trained_again(fgsv_command, a
     assert fgsv_command(*audited, "--ledger", ledger, "--out", out)[0] == 0
     assert learning.fits - before == whole + 2 - kept
     assert undated(out) == undated(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ([*COLUMNS, "--seed", 1], "with another seed"),
+        ([*COLUMNS, "--metric", "neg_log_loss"], "of other data, model or score"),
+        (["--group", "site", "--target", "y", "--ignore", "provider"], "of other providers"),
+    ],
+)
+def test_an_interrupted_result_is_replaced_only_by_a_run_that_continues_it(
+    fgsv_command, train, tmp_path, monkeypatch, columns, words
+):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "o"
+    options = ["--budget", 200, "--out", out]
+    with monkeypatch.context() as patched:
+        patched.setattr("fgsv.report.making.scores_without_each", interrupt)
+        assert fgsv_command("value", train, *COLUMNS, *options)[0] == 1
+    kept = (out / "valuation.json").read_bytes()
+    code, _, notes = fgsv_command("value", train, *columns, *options)
+    assert (code, f"an interrupted valuation {words}" in notes, "--force" in notes) == (2, True, True), notes
+    assert (out / "valuation.json").read_bytes() == kept
+    assert fgsv_command("value", train, *columns, *options, "--force")[0] == 0

@@ -55,3 +55,17 @@ def test_a_payout_for_each_output_may_be_repeated(fgsv_command, with_ids, tmp_pa
     repeated = fgsv_command(*pay, "--amount", 30, "--amount", 20)
     assert repeated == fgsv_command(*pay, "--amount", "30,20")
     assert json.loads(repeated[1])["amount"] == "50.00"
+
+
+@pytest.mark.parametrize("column", ["Name, first", "provider ", 'a "b", c'])
+def test_a_column_in_double_quotes_may_have_commas_and_spaces(fgsv_command, tmp_path, column):
+    path = tmp_path / "odd.csv"
+    providers().rename(columns={"provider": column}).to_csv(path, index=False)
+    options = ["--target", "y", "--budget", 100, "--json"]
+    quoted = '"' + column.replace('"', '""') + '"'
+    code, text, notes = fgsv_command("value", path, "--group", f"{quoted},site", *options)
+    assert code == 0, notes
+    assert list(json.loads(text)["groupings"]) == [column, "site"]
+    code, _, notes = fgsv_command("value", path, "--group", column, *options)
+    assert code == 2
+    assert "takes it in double quotes" in notes

@@ -64,6 +64,10 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
         (["value", "TRAIN", *COLUMNS, "--budget", 99, "--seal", "SEAL", "--public", "1", "--ledger", "L"], "budget"),
         (["seal", "TRAIN", *COLUMNS, "--seed", 1, "--out", "NEW"], "--seed cannot be sealed"),
         (["seal", "TRAIN", *COLUMNS, "--out", "SEAL"], "already exists"),
+        (
+            ["seal", "TRAIN", *COLUMNS, "--currency", "KWD", "--out", "NEW"],
+            "--currency can only be used with --floor",
+        ),
         (["seal", "TRAIN", *COLUMNS, "--floor", "1.234", "--out", "NEW"], "floor 1.234 is not a whole number"),
         (["challenge", "TRAIN", "--ledger", "L", "--random", "x", "--out", "NEW"], "not a saved valuation"),
         (["check", "TRAIN", "SEAL"], "is not a proof"),

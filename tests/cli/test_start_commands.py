@@ -55,6 +55,19 @@ def march(valued, tmp_path):
     return shutil.copytree(valued, tmp_path, dirs_exist_ok=True)
 
 
+def test_renamed_providers_and_withdrawn_rows_are_told_from_others(fgsv_command, march):
+    frame = pd.read_csv(march / "march.csv")
+    names = frame["provider"].unique()
+    withdrawn = frame.index[frame["provider"] == names[0]][-1:]
+    unit = frame["unit"] == frame.loc[withdrawn[0], "unit"]
+    changed = frame[~unit].assign(provider=frame["provider"].replace({names[1]: "another name"}))
+    changed.to_csv(march / "changed.csv", index=False)
+    options = ["--test", march / "test.csv", "--start", march / "march.db"]
+    code, text, notes = fgsv_command("ledger", "applies", march / "changed.csv", *COLUMNS, *options)
+    assert code == 0, notes
+    assert "2 of 4 providers as before, 1 renamed, 1 withdrew rows (15 players as before, 1 left, 0 joined)" in text
+
+
 def test_the_next_month_starts_from_the_last(fgsv_command, march):
     april = ["value", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--budget", 100]
     start = ["--start", march / "march.db", "--ledger", march / "april.db"]
@@ -81,7 +94,7 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert {row["group"]: row["status"] for row in found["groups"]}["late"] == "joined"
     assert found["settlement"]["total"] == "0.00"
     code, text, notes = fgsv_command("compare", march / "march" / "valuation.json", saved)
-    assert (code, "corrections of the first payment" in text, "left: west" in notes) == (0, True, True)
+    assert (code, "if it corrects the first payment" in text, "left: west" in notes) == (0, True, True)
 
 
 def test_plan_knows_it_too(fgsv_command, march):

@@ -12,7 +12,7 @@ import fgsv
 from fgsv.game import Game
 from fgsv.ledger import Ledger, LedgerError, WrongLedger, forgetting, known
 from fgsv.ledger.forgetting import forget
-from fgsv.ledger.tools import merge
+from fgsv.ledger.tools import merge, summary
 from fgsv.running.verification import verify
 
 WEIGHTS = {name: (number + 1.25) ** 1.5 for number, name in enumerate("abcdefgh")}
@@ -50,6 +50,8 @@ def test_nothing_of_a_withdrawn_player_stays(march):
     assert again.n_left == 1
     with Ledger(path, read_only=True) as ledger:  # opening checks every record
         assert len(ledger.games()) == 1
+        counts = summary(ledger).iloc[0]
+        assert (counts["failed"], counts["forgotten"]) == (0, erased.evaluations)
     assert verify(result, path) != []
     assert forget(path, ["c"]).players == 0
 

@@ -64,6 +64,38 @@ def test_the_same_players_under_another_name_are_a_rename():
     assert (settled.settlement.total, "both names" in settled.warnings[-1]) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("now", "holders", "n_both"),
+    [
+        (["a", "a1", "b", "c"], {"a": ["a", "a1"]}, "3 of 4"),
+        (["b", "b", "a", "c"], {"a": ["b"], "b": ["a"]}, "3 of 3"),
+        (["a", "a", "b", "c"], {}, "3 of 3"),
+        (["a1", "a2", "b", "c"], {"a": ["a1", "a2"]}, "2 of 5"),
+        (["a", "a", "b & c", "b & c"], {"b": ["b & c"], "c": ["b & c"]}, "1 of 4"),
+        (["a", "a", "a", "c"], {"b": ["a"]}, "2 of 3"),
+        (["w", "x", "y", "y"], {"a": ["w", "x"], "b": ["y"], "c": ["y"]}, "0 of 6"),
+    ],
+)
+def test_nobody_left_or_joined_where_the_same_players_are_split_or_merged(now, holders, n_both):
+    before = paid(weighed(["a", "a", "b", "c"]), 100)
+    found = compare_results(before, weighed(now))
+    assert found.to_dict()["regrouped"] == holders
+    status = dict(zip(found.frame["group"], found.frame["status"], strict=True))
+    one_sided = ({"a", "b", "c"} ^ set(now)) if holders else set()
+    assert {name for name, each in status.items() if each == "regrouped"} == one_sided
+    assert found.facts[0] == f"{n_both} providers are in both"
+    for old, names in holders.items():
+        assert f"the players of {old} are now with {', '.join(names)}" in found.facts
+    assert found.settlement.total == 0
+    assert any("under both names" in each for each in found.warnings) == bool(one_sided)
+
+
+def test_who_left_and_joined_may_be_one_provider_if_the_players_changed():
+    warning = "renamed, split or merged while rows changed counts as left and joined"
+    assert any(warning in each for each in compare_results(MARCH, APRIL).warnings)
+    assert compare_results(MARCH, MARCH).warnings == ()
+
+
 def test_other_players_are_no_rename():
     before = weighed(["a", "a", "b", "c"])
     for now in (weighed(["d", "a", "b", "c"]), weighed(["b", "b", "a", "c"]), weighed(["a", "a", "b", "d", "c"], 5)):

@@ -188,6 +188,7 @@ def test_rows_without_a_target_are_dropped_or_a_class():
     other = TableFile(frame.head(12), "test.csv", "1")
     dropped = prepared(frame, test=other, target_missing="drop")
     assert (len(dropped.target), len(dropped.test_target)) == (36, 8)
+    assert dropped.target.dtype.kind == "i"  # the same players as in a table without these rows
     np.testing.assert_array_equal(dropped.target, frame["y"].dropna())
     assert "left out 4 of 40 rows of train.csv without a target" in dropped.notes
     named = prepared(frame, test=other, target_missing="unknown")

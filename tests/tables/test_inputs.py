@@ -265,3 +265,21 @@ def test_what_is_opened_prints_as_words_not_as_data():
         assert len(repr(shown)) < 2_000
         assert "array(" not in repr(shown)
     assert repr(table).splitlines()[1:] == table.notes
+
+
+def test_a_file_that_is_given_twice_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(TableError, match=r"a\.csv is given twice"):
+        read_all([tmp_path / "a.csv", tmp_path / "." / "a.csv"])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "frame"])
+def test_a_missing_provider_makes_no_fractions_of_the_others(tmp_path, kind):
+    """In pandas one missing cell turns integers into floats: next month, without it, 7 must have the same name."""
+    frame = pd.DataFrame({"provider": [7, None, 8], "y": [1.5, 2.5, 3.5]})
+    if kind == "parquet":
+        frame.to_parquet(tmp_path / "a.parquet")
+    found = read_all(tmp_path / "a.parquet" if kind == "parquet" else frame, text=["provider"]).frame["provider"]
+    assert found.dropna().tolist() == ["7", "8"]
+    halves = read_all(frame.assign(provider=[7.5, None, 8]), text=["provider"]).frame["provider"]
+    assert halves.dropna().tolist() == ["7.5", "8.0"]

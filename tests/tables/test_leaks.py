@@ -1,5 +1,7 @@
 """Features that name rows, or that give the target away, are warned of by name; others are not."""
 
+import shlex
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -39,7 +41,7 @@ def test_ordinary_features_are_no_leaks_and_are_listed():
 )
 def test_row_numbers_and_ids_are_named(ids):
     (warning,) = opened(table().assign(**ids)).warnings
-    assert f"--ignore {next(iter(ids))}" in warning
+    assert f"--ignore {shlex.quote(next(iter(ids)))}" in warning
     assert opened(table().assign(**ids), ignore=list(ids)).warnings == ()
 
 
@@ -110,3 +112,22 @@ def test_test_rows_that_are_training_rows_are_counted():
     assert "50 of 50 test rows are also training rows" in warning
     few_values = pd.DataFrame({"a": [0, 1] * 100, "y": [0, 1, 1, 0] * 50, "provider": ["n", "s"] * 100})
     assert opened(few_values, test=few_values).warnings == ()
+
+
+def test_a_suggested_option_quotes_names_as_the_option_takes_them():
+    (warning,) = opened(table().assign(**{"row, id": np.arange(200)})).warnings
+    option = shlex.split(warning.split("--ignore ")[1])[0]
+    assert opened(table().assign(**{"row, id": np.arange(200)}), ignore=option).warnings == ()
+
+
+def test_spaces_around_names_of_providers_do_not_count():
+    frame = table()
+    spaced = frame.assign(provider=frame["provider"].mask(np.arange(200) % 3 == 0, frame["provider"] + " \t"))
+    assert opened(spaced).partition.fingerprint == opened(frame).partition.fingerprint
+
+
+@pytest.mark.parametrize("other", ["MÜLLER", "Mu\u0308ller", "müller"])
+def test_names_that_look_alike_are_named(other):
+    frame = table().assign(provider=np.array(["Müller", "Ash", other])[np.arange(200) % 3])
+    (warning,) = opened(frame).warnings
+    assert f"may be one provider: 'Müller' and {other!r}" in warning

@@ -202,3 +202,21 @@ def test_columns_without_a_name_and_without_cells_are_empty_columns(tmp_path):
     found = read(path).frame
     assert found[["a", "b"]].to_numpy().tolist() == [[1, 2], [3, 4]]
     assert found.drop(columns=["a", "b"]).isna().to_numpy().all()
+
+
+@pytest.mark.parametrize("ending", ["", ";;\r\n;;\r\n", "\r\n\r\n"])
+def test_rows_without_any_cell_are_left_out(tmp_path, ending):
+    """Spreadsheets export rows that were cleared as lines of separators."""
+    path = tmp_path / "export.csv"
+    middle = ";;\r\n" if ";" in ending else ""
+    path.write_text(f"provider;x;y\r\n7;1,5;1\r\n{middle}8;2,5;0\r\n{ending}", encoding="utf-8-sig", newline="")
+    found = read(path, text=["provider"])
+    assert found.frame.to_dict("list") == {"provider": ["7", "8"], "x": [1.5, 2.5], "y": [1, 0]}
+    assert found.frame["y"].dtype.kind == "i"  # the same players as without empty rows
+    assert ("left out 3 empty rows of export.csv" in found.notes) == bool(middle)
+
+
+def test_a_table_of_empty_rows_has_no_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n,\n,\n")
+    with pytest.raises(TableError, match="no rows"):
+        read(tmp_path / "a.csv")

@@ -76,7 +76,7 @@ def compare(
 ) -> None:
     """Compare two saved results: what moved, what is noise, who joined or left, and how payments change.
 
-    If the first has a payout, the settlement says how much to pay or take back to correct it.
+    If the first has a payout, the settlement says how much to pay or take back if the second result corrects it.
 
     Example: fgsv compare march/valuation.json april/valuation.json
     """
@@ -91,7 +91,7 @@ def compare(
     console.show(_in_words(found.frame), f"{second} against {first}", headers)
     if found.settlement is not None:
         settled = found.settlement
-        words = f"corrections of the first payment, in {settled.currency}; due is {found.settled_as}"
+        words = f"if it corrects the first payment, in {settled.currency}; due is {found.settled_as}"
         console.show(settled.to_frame(), words)
         console.say(f"the corrections add up to {settled.total:,} {settled.currency}")
     console.say_all(found.facts)

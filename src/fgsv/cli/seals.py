@@ -25,6 +25,7 @@ ProofFile = Annotated[Path, typer.Option(help="File for the proof, such as proof
 @opens_data
 def seal(
     table: Table | Corpus,
+    context: typer.Context,
     out: Annotated[Path, typer.Option(help="File for the seal, such as seal.json", show_default=False)],
     budget: option.Budget = None,
     precision: option.Precision = None,
@@ -52,6 +53,8 @@ def seal(
     """
     from fgsv.report import check_file, seal_run
 
+    if floor is None and cap is None and option.was_given(context, "currency"):
+        raise typer.BadParameter("--currency can only be used with --floor or --cap: the amount is not sealed")
     check_file(out, force=force)
     made = seal_run(
         table,

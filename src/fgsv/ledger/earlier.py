@@ -221,6 +221,8 @@ class _Latest(NamedTuple):
     had: Masks
     n_left: int
     providers: tuple[str, ...]
+    owners: tuple[str, ...] = ()
+    lost: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -261,9 +263,10 @@ class _Found:
             self._versions |= {json.dumps(run["versions"], sort_keys=True): run["versions"] for run in own}
             started = latest(own)["started"] if own else ""
             if started >= self._latest.started:
-                begun = [ledger.beginning(run["id"]).get("providers", ()) for run in own]
-                providers = next((tuple(names) for names in reversed(begun) if names), ())
-                self._latest = _Latest(started, had, int((columns < 0).sum()), providers)
+                begun = [ledger.beginning(run["id"]) for run in own]
+                content: Mapping[str, Any] = next((each for each in reversed(begun) if each.get("providers")), {})
+                left = int((columns < 0).sum())
+                self._latest = _Latest(started, had, left, *_providers(content, columns, self._game.n_players))
             drawn = {run["id"]: self._drawn(ledger, run, old, had) for run in own}
             self._read_game(ledger, number, old, columns, drawn, keys)
 
@@ -445,9 +448,25 @@ class _Found:
             self._n_recorded,
             tuple(self._notes),
             self._latest.providers,
+            self._latest.owners,
+            self._latest.lost,
             tuple(self._versions[key] for key in sorted(self._versions)),
             self._all_related(renumbered),
         )
+
+
+def _providers(
+    begun: Mapping[str, Any], columns: Ints, n: int
+) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
+    """Return `providers`, `owners` and `lost` of `Known`, from how a run began and where its players are now."""
+    providers, numbers = tuple(begun.get("providers", ())), begun.get("provider_of_player", ())
+    if len(numbers) != len(columns):
+        return providers, (), frozenset()
+    owners = [""] * n
+    for number, column in zip(numbers, columns, strict=True):
+        if column >= 0:
+            owners[column] = providers[number]
+    return providers, tuple(owners), frozenset(providers[number] for number in np.array(numbers)[columns < 0])
 
 
 def _masks(n_players: int, packed: bytes) -> Masks:

@@ -17,6 +17,7 @@ from fgsv.environment import how_to_install, to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, WrongLedger
 from fgsv.ledger.earlier import copy_runs
+from fgsv.ledger.forgetting import FORGOTTEN
 from fgsv.ledger.records import classify
 from fgsv.ledger.schema import Promise
 
@@ -25,18 +26,21 @@ CHUNK = 64
 
 
 def summary(ledger: Ledger) -> pd.DataFrame:
-    """Return a table of the games: numbers of batches, coalitions and failures, and seconds."""
+    """Return a table of the games: numbers of batches, coalitions, failures and erased evaluations, and seconds."""
     rows = []
     for number, game in ledger.games():
-        n_batches = n_coalitions = n_failed = 0
+        n_batches = n_coalitions = n_failed = n_forgotten = 0
         seconds = 0.0
         for batch in ledger.batches(number):
             n_batches += 1
             n_coalitions += n_rows(batch.coalitions)
-            n_failed += sum(map(len, batch.outcome.failures.values()))
+            forgotten = len(batch.outcome.failures.get(FORGOTTEN, ()))
+            n_forgotten += forgotten
+            n_failed += sum(map(len, batch.outcome.failures.values())) - forgotten
             seconds += batch.outcome.seconds
-        rows.append((game.fingerprint, game.n_players, n_batches, n_coalitions, n_failed, seconds))
-    return pd.DataFrame(rows, columns=["game", "players", "batches", "coalitions", "failed", "seconds"])
+        rows.append((game.fingerprint, game.n_players, n_batches, n_coalitions, n_failed, n_forgotten, seconds))
+    columns = ["game", "players", "batches", "coalitions", "failed", "forgotten", "seconds"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 @dataclass(frozen=True)

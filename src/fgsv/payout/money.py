@@ -9,7 +9,7 @@ from fractions import Fraction
 from string import ascii_uppercase
 from typing import Any
 
-from babel.numbers import get_currency_precision
+from babel.numbers import get_currency_precision, list_currencies
 
 Money = int | str | Decimal
 
@@ -84,10 +84,15 @@ def read_money(amount: Money, unit: Decimal, name: str) -> Decimal:
 
 
 def smallest_unit(currency: str, unit: Money | None) -> Decimal:
-    """Return the smallest unit of a currency, or the given one."""
+    """Return the smallest unit of a currency, or the given one, for which the code need not be a known one."""
     if len(str(currency)) != 3 or not set(str(currency)) <= set(ascii_uppercase):
         raise ValueError(f"currency must be a code of three capital letters such as EUR, got {currency!r}")
     if unit is None:
+        if currency not in list_currencies():
+            raise ValueError(
+                f"there is no currency {currency}: expected an ISO 4217 code such as EUR, USD or JPY. In Python, "
+                'fgsv.payout.split takes a code of your own if you also give its smallest unit, such as unit="0.01"'
+            )
         return Decimal(1).scaleb(-get_currency_precision(currency))
     try:
         smallest = Decimal(str(unit))

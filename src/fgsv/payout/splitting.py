@@ -185,11 +185,12 @@ def split(
     For a valuation of FGSV this is the Faithful Shapley Royalty Share, for GSV (`fgsv.grouped`) the Shapley
     Royalty Share (paper, section 4.2). By default a group is paid value / total, and a negative value is charged.
 
-    `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the smallest
-    one). A game with several outputs takes an amount for each: in their order, or by name. `clip`, `floor` and `cap`
-    are described at `Policy`; with any of them the result says "not faithful". Intervals contain each payment with
-    the given confidence. They cover the Monte Carlo error and, if every coalition was trained with its own seed, the
-    error of training seeds, but not the choice of test rows.
+    `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the
+    smallest one, and is required for a code that no currency has). A game with several outputs takes an amount for
+    each: in their order, or by name. `clip`, `floor` and `cap` are described at `Policy`; with any of them the
+    result says "not faithful". Intervals contain each payment with the given confidence. They cover the Monte Carlo
+    error and, if every coalition was trained with its own seed, the error of training seeds, but not the choice of
+    test rows.
 
     Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
     U(N) - U(0) is no larger than `test_noise`, its half-width due to the choice of test rows; `pay_anyway` pays.

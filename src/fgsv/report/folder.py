@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -43,8 +43,11 @@ class UnwrittenError(RuntimeError):
         self.files = tuple(written)
 
 
-def check_folder(folder: Path, *, force: bool) -> None:
-    """Raise an error if a folder contains a finished result; an interrupted one may be replaced."""
+def check_folder(folder: Path, *, force: bool, run: Mapping[str, Any] | None = None) -> None:
+    """Raise an error if a folder contains a finished result; an interrupted one may be replaced.
+
+    With `run`, what is to be valued (`game`, `groups` and `seed` of its settings), it must be the same run.
+    """
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise FileExistsError(f"{folder} is a file: --out must name a folder")
     saved = folder / RESULT
@@ -61,12 +64,25 @@ def check_folder(folder: Path, *, force: bool) -> None:
                 )
         return
     try:
-        valuation = file.from_document(file.read(saved), saved)
+        document = file.read(saved)
+        valuation = file.from_document(document, saved)
         replaceable = not valuation.finished or valuation.end.reason is Reason.INTERRUPTED
     except ValueError:
         replaceable = False
     if not replaceable:
         raise FileExistsError(f"{folder} has a finished valuation: add --force to replace it, or change --out")
+    other = _other_run(document["settings"] or {}, run or {})
+    if other:
+        raise FileExistsError(
+            f"{folder} has an interrupted valuation {other}, which this run would not continue: add --force to "
+            "replace it, or change --out"
+        )
+
+
+def _other_run(saved: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """Return in words how a saved run differs from one that would replace it; empty if it could be continued."""
+    words = {"game": "of other data, model or score", "groups": "of other providers", "seed": "with another seed"}
+    return next((words[name] for name in words if name in run and saved.get(name, run[name]) != run[name]), "")
 
 
 def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
@@ -90,7 +106,7 @@ def write_payout(path: str | Path, payout: Payout) -> Path:
 
 
 @contextmanager
-def folder_of_run(folder: Path | None, *, force: bool) -> Iterator[None]:
+def folder_of_run(folder: Path | None, *, force: bool, run: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Keep a folder for one run, checked and created before it; a run that writes nothing leaves no new folder.
 
     The lock is on the folder itself and ends with the process, so nothing stale can block the next run.
@@ -98,12 +114,12 @@ def folder_of_run(folder: Path | None, *, force: bool) -> Iterator[None]:
     if folder is None:
         yield
         return
-    check_folder(folder, force=force)
+    check_folder(folder, force=force, run=run)
     created = not os.path.exists(folder)
     lock = os.open(writable_folder(folder), os.O_RDONLY)
     try:
         _lock(lock, folder)
-        check_folder(folder, force=force)  # once more: another run may have ended in between
+        check_folder(folder, force=force, run=run)  # once more: another run may have ended in between
         yield
     finally:
         os.close(lock)

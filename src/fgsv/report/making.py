@@ -123,7 +123,8 @@ def make_result(
     limits, watcher = Limits(budget, precision, run_seconds), watcher or Silent()
     on_error = worth_of_failure(table.game, on_error)
     evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
-    with folder_of_run(folder, force=force), evaluator:
+    described = {"game": table.source.game, "groups": table.partition.fingerprint, "seed": seed}
+    with folder_of_run(folder, force=force, run=described), evaluator:
         cost = first_cost(evaluator, limits, cheaper(table))
         if evaluator.known is not None:
             cost = replace(cost, start=in_words(evaluator.known, table.partition))

@@ -272,7 +272,8 @@ def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]
     if found.settlement is not None:
         columns += ["paid before", "due", "to correct it"]
         words.append(
-            f"Corrections of the earlier payment, in {found.settlement.currency}; due is {found.settled_as}."
+            f"If this result corrects the earlier payment: the last columns, in {found.settlement.currency}; due is "
+            f"{found.settled_as}."
         )
     words += [f"Warning: {each}." for each in found.warnings]
     return {"title": "Then and now", "words": words, "columns": columns, "rows": table}

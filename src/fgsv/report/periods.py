@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import pandas as pd
 from fgsv.payout import Settlement, settle
 from fgsv.report.documents import records
 from fgsv.report.result import Result, notes_on
-from fgsv.valuation.comparison import compare, renamed
+from fgsv.valuation.comparison import compare, regrouped, renamed
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,8 @@ class Comparison:
     warnings: tuple[str, ...]
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Old name -> new name of the providers that have the same players under another name."""
+    regrouped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Old name -> who now has the players of a provider that was split, merged or taken over."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
@@ -35,6 +37,7 @@ class Comparison:
             "groups": records(self.frame),
             "settlement": None if self.settlement is None else self.settlement.to_dict(),
             "renamed": dict(self.renamed),
+            "regrouped": {name: list(holders) for name, holders in self.regrouped.items()},
             "facts": list(self.facts),
             "notes": list(self.warnings),
         }
@@ -48,6 +51,7 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
     """
     frame = compare(first.valuation, second.valuation, confidence)
     names, warnings = renamed(first.valuation, second.valuation), notes_on(first, second)
+    holders = regrouped(first.valuation, second.valuation)
     settlement, settled_as = None, ""
     if first.payout is not None:
         due, settled_as = second.payout, "the payout of the later result"
@@ -57,23 +61,33 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
                 settled_as = f"the same {first.payout.amount:,} {first.payout.currency}, by the later values"
             settlement = settle(first.payout, due)
             warnings += [f"in the settlement, {objection}" for objection in due.objections]
-            if names:
-                warnings.append("the settlement lists a renamed provider under both names: set one against the other")
+            if {"renamed", "regrouped"} & set(frame["status"]):
+                who = "renamed, split or merged provider"
+                warnings.append(f"the settlement lists a {who} under both names: set one against the other")
         except ValueError as error:
             warnings.append(f"there is no settlement: {error}")
-    facts = _facts(frame, names, first, second)
-    return Comparison(frame, settlement, settled_as, tuple(facts), tuple(warnings), names)
+    facts = _facts(frame, names, holders, first, second)
+    if {"joined", "left"} <= set(frame["status"]):
+        warnings.append("a provider that was renamed, split or merged while rows changed counts as left and joined")
+    return Comparison(frame, settlement, settled_as, tuple(facts), tuple(warnings), names, holders)
 
 
-def _facts(frame: pd.DataFrame, names: Mapping[str, str], first: Result, second: Result) -> list[str]:
+def _facts(
+    frame: pd.DataFrame,
+    names: Mapping[str, str],
+    holders: Mapping[str, Sequence[str]],
+    first: Result,
+    second: Result,
+) -> list[str]:
     by_status = {status: frame.loc[frame["status"] == status, "group"].tolist() for status in ("joined", "left")}
     moved = frame.loc[frame["clear"].eq(True), "group"].tolist()
-    n_providers = len(frame) - len(names)
-    facts = [f"{n_providers - sum(map(len, by_status.values()))} of {n_providers} providers are in both"]
+    n_both, n_providers = int((frame["status"] == "both").sum()) + len(names), len(frame) - len(names)
+    facts = [f"{n_both} of {n_providers} providers are in both"]
     if names:
         facts.append(
             f"renamed, with the same players: {_some([f'{old} is now {new}' for old, new in names.items()])}"
         )
+    facts += [f"the players of {old} are now with {_some(list(new))}" for old, new in list(holders.items())[:10]]
     facts += [f"{status}: {_some(names)}" for status, names in by_status.items() if names]
     facts.append(f"more than noise: {_some(moved)}" if moved else "no difference is more than noise")
     totals = [float(each.valuation.total) for each in (first, second)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,18 +86,34 @@ def in_words(known: Known, partition: Partition) -> str:
     before = set(known.providers)
     players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
     if before:
-        everyone = len({*here, *before})
+        renamed = _renamed(known, partition, here)
         new = partition.sums((~known.had).astype(float))
         changed = {digest for digest, count in zip(here, new, strict=True) if count and digest in before}
-        same = len(before & set(here)) - len(changed)
+        withdrew = (known.lost & set(here)) - changed
         counts = {
-            "left": len(before - set(here)),
-            "joined": len(set(here) - before),
+            "renamed": len(renamed),
+            "left": len(before - set(here)) - len(renamed),
+            "joined": len(set(here) - before) - len(renamed),
             "brought other rows": len(changed),
+            "withdrew rows": len(withdrew),
         }
+        same = len(before & set(here)) - len(changed) - len(withdrew)
+        everyone = len({*here, *before}) - len(renamed)
         rest = "".join(f", {count:,} {status}" for status, count in counts.items() if count)
         players = f"{same:,} of {everyone:,} providers as before{rest} ({players})"
     return f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
+
+
+def _renamed(known: Known, partition: Partition, here: Sequence[str]) -> set[str]:
+    """Return the providers of the earlier run all of whose players now belong to one provider with a new name."""
+    if not known.owners or not partition.is_disjoint:
+        return set()
+    pairs = {(here[code], owner) for code, owner in zip(partition.codes.tolist(), known.owners, strict=True) if owner}
+    holders, held = Counter(new for new, _ in pairs), Counter(old for _, old in pairs)
+    whole = {old for new, old in pairs if holders[new] == held[old] == 1 and new not in known.providers}
+    joined = {here[code] for code in partition.codes[~known.had]}
+    mixed = {old for new, old in pairs if new in joined}
+    return whole - set(here) - known.lost - mixed
 
 
 def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:

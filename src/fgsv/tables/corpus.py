@@ -16,9 +16,9 @@ from fgsv.tables.documents import EVERYTHING, Documents, TestText, prepare_texts
 from fgsv.tables.folders import PROVIDER, read_folder
 from fgsv.tables.folds import FOLDS, Folds
 from fgsv.tables.inputs import read_all
-from fgsv.tables.opening import OpenedData, Table, listed_names
-from fgsv.tables.players import SharedUnits
-from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.opening import OpenedData, Table
+from fgsv.tables.players import SharedUnits, warnings_of_names
+from fgsv.tables.reading import TableError, TableFile, listed_names
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language
@@ -178,7 +178,7 @@ def open_text(
         versions=versions(),
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
     )
-    return Corpus(game, dataset, source, build, folds=folds)
+    return Corpus(game, dataset, source, build, tuple(warnings_of_names(dataset.partition.names)), folds)
 
 
 def _cut(tests: Sequence[TestText], seed: int) -> dict[str, list[TestText]]:

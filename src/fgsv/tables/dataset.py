@@ -23,7 +23,7 @@ from fgsv.tables.players import (
     shown,
     without_training_rows,
 )
-from fgsv.tables.reading import TableError, TableFile, odd_number
+from fgsv.tables.reading import TableError, TableFile, odd_number, without_rows
 from fgsv.tables.test_rows import TestRows, chosen, marked
 from fgsv.types import Ints, Masks
 
@@ -219,7 +219,7 @@ def _with_targets(table: TableFile, name: str, missing: str | None) -> TableFile
     if absent.all():
         raise TableError(f"column {name!r} (the target) of {table.name} is empty: choose another --target")
     if missing == "drop":
-        frame, note = table.frame[~absent], f"left out {count} of {table.name} without a target"
+        frame, note = without_rows(table.frame, absent), f"left out {count} of {table.name} without a target"
     else:
         words = column.convert_dtypes().astype(object)  # whole numbers beside missing ones are written as floats
         frame = table.frame.assign(**{name: words.mask(absent, missing).astype(str)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from fgsv.tables import formats
-from fgsv.tables.reading import TableError, TableFile, content_of, parse, with_text
+from fgsv.tables.reading import TableError, TableFile, as_listed, content_of, parse, with_text
 
 FILE = "file"
 """The column with the file that each row is from, if there is no provider column."""
@@ -31,6 +32,10 @@ def read_all(
     suffixes takes its place; without any `group` the names are the column `file`.
     """
     listed = given if isinstance(given, (list, tuple)) else [given]
+    paths = Counter(Path(each).resolve() for each in listed if isinstance(each, (str, Path)))
+    twice = next((path.name for path, count in paths.items() if count > 1), None)
+    if twice is not None:
+        raise TableError(f"{twice} is given twice, so its rows would count twice: give it once")
     parts = [part for each in listed for part in _parts(each, text, encoding)]
     if not parts:
         raise TableError("there is no file: give at least one")
@@ -91,7 +96,7 @@ def _joined(
         if wanted:
             raise TableError(
                 f"{part.name} has no column {wanted[0]!r}, which another file has: add it, or leave it out of all of "
-                f"them with --ignore {wanted[0]}"
+                f"them with --ignore {as_listed(wanted[:1])}"
             )
         filled = [name for name in by_file if name not in part.frame.columns]
         named += [label] if filled else []
@@ -133,5 +138,5 @@ def _check_kinds(parts: Sequence[TableFile], columns: Iterable[str], skipped: se
         if len(kinds) > 1:
             raise TableError(
                 f"column {name!r} has numbers in {kinds[True]} and text in {kinds[False]}: use one kind in all "
-                f"files, or leave it out with --ignore {name}"
+                f"files, or leave it out with --ignore {as_listed([name])}"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from fgsv.tables.inputs import read_all
 from fgsv.tables.leaks import warnings_of_features, warnings_of_test_rows
 from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
-from fgsv.tables.players import SharedUnits
+from fgsv.tables.players import SharedUnits, warnings_of_names
 from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
-from fgsv.tables.reading import TableError
+from fgsv.tables.reading import TableError, listed_names
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities.seeds import TrainingSeeds
@@ -82,7 +82,8 @@ class Table(OpenedData):
     folds: Folds | None = None
     """How the test rows are cut into folds, if the error from their choice is asked for."""
     warnings: tuple[str, ...] = ()
-    """Features that look like ids or predict the target almost alone, and test rows that are also training rows."""
+    """Features that look like ids or predict the target almost alone, test rows that are also training rows, and
+    names of providers that look alike."""
     also: tuple[str, ...] = ()
     """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
 
@@ -143,7 +144,8 @@ def open_table(
     pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same columns. If
     one of several files lacks the provider column, or none is named, the provider is the file's name.
 
-    `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas. Columns of `group`
+    `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas; a name that has
+    commas goes in double quotes. Columns of `group`
     are not features; those of `regroup` are, and group the same players in other ways. `test_error` makes the
     folds of the test rows outputs of the game (see `fgsv.tables.folds`).
 
@@ -242,7 +244,11 @@ def open_table(
         else None,
         frame=None if game.frame is None else {name: _short_hash(part) for name, part in game.frame.items()},
     )
-    warnings = (*warnings_of_features(dataset, columns), *warnings_of_test_rows(dataset))
+    warnings = (
+        *warnings_of_features(dataset, columns),
+        *warnings_of_test_rows(dataset),
+        *warnings_of_names(dataset.partition.names),
+    )
     table = Table(game, dataset, inputs, source, folds, warnings, tuple(also))
     weights = table.weights if also else None
     return table if weights is None else replace(table, game=replace(game, targets=tuple(weights.tolist())))
@@ -297,14 +303,6 @@ def _to_fit(dataset: Dataset, reference: Any, encoding: str) -> tuple[pd.DataFra
     for name in dataset.features.columns:
         file.column(name, "a feature")
     return file.frame[list(dataset.features.columns)], f"fitted once, without labels, on {file.name}"
-
-
-def listed_names(names: str | Sequence[str]) -> list[str]:
-    """Return the names in a list, or in a text with commas between them."""
-    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
-    if not all(isinstance(each, str) for each in listed):
-        raise TableError(f"columns are named by text, such as '5' for the column 5 of a data frame; got {names!r}")
-    return [name.strip() for each in listed for name in each.split(",") if name.strip()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -84,7 +85,7 @@ def ranks_of(table: TableFile, name: str) -> Ints:
 
 
 def labels_of(table: TableFile, name: str, group_missing: str | None) -> NDArray[Any]:
-    """Return the group of each row, as text."""
+    """Return the group of each row, as text, without spaces around it."""
     column = table.column(name, "the provider")
     missing = column.isna() | (column.astype(str).str.strip() == "")
     if missing.any():
@@ -94,7 +95,20 @@ def labels_of(table: TableFile, name: str, group_missing: str | None) -> NDArray
                 "fill them in, or make these rows a group of their own with --group-missing NAME"
             )
         column = column.astype(object).mask(missing, group_missing)
-    return column.astype(str).to_numpy(dtype=object)
+    return column.astype(str).str.strip().to_numpy(dtype=object)
+
+
+def warnings_of_names(names: Iterable[Any]) -> list[str]:
+    """Return a warning that lists names that differ only in capitals, spaces or how accents are encoded.
+
+    >>> warnings_of_names(["Elm GmbH", "Ash", "ELM  GmbH"])
+    ["these names may be one provider: 'Elm GmbH' and 'ELM  GmbH'; if so, write them alike"]
+    """
+    alike: dict[str, list[str]] = {}
+    for name in map(str, names):
+        alike.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), []).append(name)
+    found = [" and ".join(map(repr, each)) for each in alike.values() if len(each) > 1]
+    return [f"these names may be one provider: {'; '.join(found[:5])}; if so, write them alike"] if found else []
 
 
 def bands_of(column: pd.Series[Any]) -> NDArray[Any]:

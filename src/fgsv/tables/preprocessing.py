@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fgsv.tables.players import shown
-from fgsv.tables.reading import TableError
+from fgsv.tables.reading import TableError, as_listed
 from fgsv.types import Floats
 
 MOST_CATEGORIES = 20
@@ -80,7 +80,7 @@ class Columns:
                     cell = shown(frame[name].iloc[int(np.argmax(lost))])
                     raise TableError(
                         f"column {name!r} must have {what}, but has {cell} in the {rows}: use the same kind in all "
-                        f"files, or leave it out with --ignore {name}"
+                        f"files, or leave it out with --ignore {as_listed([name])}"
                     )
 
 

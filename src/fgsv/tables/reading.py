@@ -8,10 +8,11 @@ import gzip
 import hashlib
 import io
 import re
+import shlex
 import sys
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -34,6 +35,8 @@ FOREIGN = {
     b"\x28\xb5\x2f\xfd": "is compressed with zstd: decompress it first, or use gzip",
 }
 """How files that are not read begin, and what to do with them."""
+LISTED_NAME = re.compile(r"""\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^,]*))\s*(?:,|$)""")
+"""A name of a list with commas; only a name that begins and ends with a double quote is in quotes."""
 DECIMAL_COMMA = r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?(?:[eE][+-]?\d+)?\s*"
 """A number written as 1,5 or 1.234,5. A point must be followed by three digits: 1.5 does not match."""
 
@@ -102,8 +105,12 @@ def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str
             frame = formats.read_json(path, decoded, text)
         else:
             frame, notes = _read_text(path, decoded, text)
-    if not len(frame):
+    empty = frame.isna().all(axis=1)
+    if empty.all():
         raise TableError(f"{path} has a header but no rows")
+    if empty.any():  # spreadsheets export them as lines of separators
+        frame = without_rows(frame, empty)
+        notes.append(f"left out {int(empty.sum())} empty rows of {path.name}")
     return TableFile(frame, path.name, hashlib.sha256(content).hexdigest(), tuple(notes))
 
 
@@ -272,8 +279,16 @@ def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFra
 
 def with_text(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return a frame as a file of text would have it: these columns are text, numbers are numbers."""
-    named = {name: frame[name].astype("string").astype(object) for name in names if name in frame.columns}
+    named = {name: _whole(frame[name]).astype("string").astype(object) for name in names if name in frame.columns}
     return _with_numbers(frame, names).assign(**named)
+
+
+def _whole(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return integers that a missing one has turned into floats as integers: provider 7 is not 7.0."""
+    there = column.dropna()
+    if column.dtype != float or len(there) == len(column):
+        return column
+    return column.astype("Int64") if ((there % 1 == 0) & (there.abs() < 2**53)).all() else column
 
 
 def _with_numbers(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
@@ -290,6 +305,42 @@ def _with_numbers(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
     return frame.assign(**numbers)
 
 
+def without_rows(frame: pd.DataFrame, left_out: pd.Series[bool]) -> pd.DataFrame:
+    """Return a frame without some rows; integers that a missing cell of these had turned into floats are integers.
+
+    >>> without_rows(pd.DataFrame({"y": [1, None, 2]}), pd.Series([False, True, False]))["y"].tolist()
+    [1, 2]
+    """
+    kept = frame[~left_out]
+    floats = [name for name in kept.columns if kept[name].dtype == float and frame.loc[left_out, name].isna().any()]
+    whole = [name for name in floats if (kept[name] % 1 == 0).all() and (kept[name].abs() < 2**53).all()]
+    return kept.astype(dict.fromkeys(whole, "int64"))
+
+
+def listed_names(names: str | Sequence[str]) -> list[str]:
+    """Return the names in a list, or in a text with commas between them; one in double quotes is kept as it is.
+
+    >>> listed_names('site, "Name, first "')
+    ['site', 'Name, first ']
+    """
+    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if not all(isinstance(each, str) for each in listed):
+        raise TableError(f"columns are named by text, such as '5' for the column 5 of a data frame; got {names!r}")
+    parts = [match for each in listed for match in LISTED_NAME.finditer(each)]
+    found = [(part["quoted"] or "").replace('""', '"') or (part["plain"] or "").strip() for part in parts]
+    return [name for name in found if name]
+
+
+def as_listed(names: Iterable[str]) -> str:
+    r"""Return names as an option lists them in a shell, such that `listed_names` finds them again.
+
+    >>> as_listed(["id", "Name, first"])
+    '\'id,"Name, first"\''
+    """
+    quoted = (name if listed_names(name) == [name] else '"' + name.replace('"', '""') + '"' for name in names)
+    return shlex.quote(",".join(quoted))
+
+
 def _empty(path: Path) -> TableError:
     return TableError(f"{path} is empty: expected a header and rows")
 
@@ -301,4 +352,6 @@ def _no_such_column(name: Any, role: str, file: str, columns: list[str]) -> str:
     ]
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(columns[:12])}"
     hint += ", ..." if not near and len(columns) > 12 else ""
+    if near and ("," in near[0] or near[0] != near[0].strip()):
+        hint += f" An option that lists columns takes it in double quotes: {as_listed(near[:1])}"
     return f"{file} has no column {name!r} ({role}); {hint}"

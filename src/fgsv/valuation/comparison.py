@@ -24,8 +24,9 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
 
     Columns: group, share_a, share_b, difference, difference_low, difference_high, clear, status. The two runs
     are assumed independent: with the same seed and game, or if one started from the other, the intervals are too
-    wide. A group in only one of them is listed with the other share missing, as one that joined or left, or was
-    renamed (`status`, otherwise "both"); `clear` is None there, and where an error is unknown.
+    wide. A group in only one of them is listed with the other share missing, as one that joined or left, was renamed,
+    or was split or merged ("regrouped"; `status`, otherwise "both"); `clear` is None there, and where an error is
+    unknown.
     """
     for each in (first, second):
         if not isinstance(each, Valuation):
@@ -34,8 +35,9 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         raise ValueError("only valuations with one output can be compared: combine the outputs first")
     shares = [by_text(each.names, each.shares()) for each in (first, second)]
     errors = [by_text(each.names, _errors(each, confidence)) for each in (first, second)]
-    names = renamed(first, second)
-    if not names and not shares[0].keys() & shares[1].keys():
+    names, holders = renamed(first, second), regrouped(first, second)
+    parts = {*holders, *(name for new in holders.values() for name in new)}
+    if not names and not parts and not shares[0].keys() & shares[1].keys():
         raise ValueError(f"the two valuations have no group in common: {_some(first)} against {_some(second)}")
     freedoms = (first.degrees_of_freedom, second.degrees_of_freedom)
     rows: list[list[Any]] = []
@@ -47,6 +49,8 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         status = "joined" if name not in shares[0] else "both" if name in shares[1] else "left"
         if status != "both" and (name in names or name in names.values()):
             status = "renamed"
+        elif status != "both" and name in parts:
+            status = "regrouped"
         rows.append([name, a, b, difference, difference - reach, difference + reach, clear, status])
     columns = ["group", "share_a", "share_b", "difference", "difference_low", "difference_high", "clear", "status"]
     return pd.DataFrame(rows, columns=columns).astype({"clear": object})
@@ -57,12 +61,32 @@ def renamed(first: Valuation, second: Valuation) -> dict[str, str]:
 
     Players are known again where both games have the same fingerprint. A file does not say who they are otherwise.
     """
-    games = [None if each.settings is None else each.settings.fingerprint for each in (first, second)]
-    if games[0] is None or games[0] != games[1]:
+    if not _have_same_players(first, second):
         return {}
     before, now = ({str(name): part for name, part in _holdings(each.partition)} for each in (first, second))
     joined = {part: name for name, part in now.items() if name not in before}
     return {name: joined[part] for name, part in before.items() if name not in now and part in joined}
+
+
+def regrouped(first: Valuation, second: Valuation) -> dict[str, tuple[str, ...]]:
+    """Return who now has the players of each group that was split, merged or taken over, in full or in part.
+
+    Players are known again as in `renamed`, which has the groups that only changed their names.
+    """
+    partitions = (first.partition, second.partition)
+    if not _have_same_players(first, second) or not all(each.is_disjoint for each in partitions):
+        return {}
+    before, now = (np.array([*map(str, each.names)], dtype=object) for each in partitions)
+    same = renamed(first, second)
+    holders = {
+        name: tuple(now[np.unique(partitions[1].codes[before[partitions[0].codes] == name])]) for name in before
+    }
+    return {name: found for name, found in holders.items() if name not in same and found not in ((), (name,))}
+
+
+def _have_same_players(first: Valuation, second: Valuation) -> bool:
+    games = [None if each.settings is None else each.settings.fingerprint for each in (first, second)]
+    return games[0] is not None and games[0] == games[1]
 
 
 def _holdings(partition: Partition) -> Iterator[tuple[Hashable, bytes]]:
