@@ -74,6 +74,10 @@ class Game:
             raise TypeError(f"a game needs a callable, got {type(self.function).__name__}")
         if not isinstance(self.n_players, int | np.integer) or isinstance(self.n_players, bool):
             raise TypeError(f"n_players must be a whole number, got {self.n_players!r}")
+        for name in ("cost", "evaluate_lists", "again", "unfitted"):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} of a game must be a function, got {given!r:.200}")
         if self.n_players < 1:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
         object.__setattr__(self, "n_players", int(self.n_players))  # a ledger stores no integers of numpy
@@ -313,6 +317,8 @@ def shaped(answer: ArrayLike, m: int) -> Floats:
 
 def _numbers(answer: Any) -> ArrayLike:
     """Return an answer as an array of numbers, or raise an error for what merely converts to some."""
+    if answer is None:
+        raise TypeError("it returned None; is a return missing?")
     array = np.asarray([_array(each) for each in answer] if isinstance(answer, list | tuple) else _array(answer))
     wrong = {str(array.dtype)} if array.dtype.kind not in "biufO" else set()
     if array.dtype == object:
