@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -77,7 +76,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("rank", "epochs", "steps", "batch", "training_seeds"):
             number = getattr(self, name)
-            if number is not None and not (isinstance(number, Real) and number >= 1):
+            if number is not None and not (isinstance(number, int | float | np.number) and number >= 1):
                 raise ValueError(f"{name} must be at least 1, got {number!r}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
