@@ -83,6 +83,8 @@ class Game:
         object.__setattr__(self, "n_players", int(self.n_players))  # a ledger stores no integers of numpy
         if self.outputs is not None:
             object.__setattr__(self, "outputs", _names_of(self.outputs))
+            if self.targets is not None and np.shape(self.targets) != (q := len(self.outputs),):
+                raise ValueError(f"targets must list a weight for each of the {q} outputs, got {self.targets!r:.200}")
         if self.fingerprint is None and self.frame is not None and self.players is not None:
             content = json.dumps(self.frame, sort_keys=True).encode() + (self.player_digests() or b"")
             object.__setattr__(self, "fingerprint", hashlib.sha256(content).hexdigest())

@@ -83,3 +83,9 @@ def test_what_a_game_calls_later_is_callable(name):
 def test_a_game_that_returns_nothing_is_told_so():
     with pytest.raises(fgsv.GameError, match="it returned None; is a return missing"):
         fgsv.value(lambda masks: None, ["a", "b"])
+
+
+@pytest.mark.parametrize("targets", [[1.0], {"acc": 1.0, "auc": 0.0}])
+def test_targets_are_a_weight_for_each_output(targets):
+    with pytest.raises(ValueError, match="targets must list a weight for each of the 2 outputs"):
+        fgsv.Game(len, 3, outputs=["acc", "auc"], targets=targets)
