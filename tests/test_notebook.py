@@ -140,6 +140,14 @@ def test_pipes_and_tests_have_no_bar(monkeypatch):
     assert not progress.is_shown(False)
 
 
+def test_a_log_has_lines_in_place_of_a_bar(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 20)
+    fgsv.value(game, budget=450, progress=True)
+    [line] = capsys.readouterr().err.strip().splitlines()  # the next one comes after half a minute
+    assert line.startswith("16 of about 450 evaluations, widest share ± ")
+
+
 def test_the_time_left_follows_the_rules():
     class Now:
         n_evaluations, seconds = 1000, 5.0

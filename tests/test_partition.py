@@ -48,8 +48,11 @@ def test_a_point_can_be_owned_half_and_half(random_game):
         (np.array([[0.5, 0.4], [1, 0], [0, 1]]), "player 0, whose shares sum to 0.9"),
         (np.array([[1, 0], [np.nan, 1], [np.nan, 0]]), "missing shares in 2 rows, the first is row 1"),
         (np.array([[1.5, -0.5], [1, 0], [0, 1]]), "between 0 and 1"),
-        (np.array([["a"], ["b"], ["c"]]), "must contain numbers"),
+        (np.full((3, 3), 1 / 3, dtype=np.float32), "player 0, whose shares sum to 1.00000003"),
+        (np.array([["a"], ["b"], ["c"]]), "must contain numbers: .*; if these are labels, give one column"),
+        (pd.DataFrame({"clinic": ["a", "b", "c"]}), "if these are labels, give one column"),
         ([[0, 1], [2]], "give a mapping from names to lists"),
+        ([[0, 1], [2, 3]], "between 0 and 1; if these are lists of players, give a mapping from names to lists"),
         ({"a", "b", "c"}, "one label per player in order.*; got set"),
         (3, "got int"),
         ([{0}, {1}, {2}], "labels such as names or numbers .unhashable type: 'set'"),
@@ -62,6 +65,11 @@ def test_bad_groups_are_named_before_anything_is_evaluated(groups, message):
 
     with pytest.raises(ValueError, match=message):
         fgsv.value(fgsv.Game(never, 3), groups)
+
+
+def test_a_column_of_pyarrow_has_labels_of_python():
+    table = pytest.importorskip("pyarrow").table({"clinic": ["x", "y", "x"]})
+    assert [type(name) for name in Partition.of(table["clinic"]).names] == [str, str]
 
 
 def test_labels_may_come_one_by_one():

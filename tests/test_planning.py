@@ -161,3 +161,15 @@ def test_no_half_width_is_expected_after_no_evaluations():
         for expected in (plan.half_width_after, plan.seconds_for):
             with pytest.raises(ValueError, match="budget must be a whole number, got"):
                 expected(budget)
+
+
+def test_where_nothing_is_shared_no_pilot_is_spent():
+    evaluated = []
+
+    def game(masks):
+        evaluated.extend(masks)
+        return -masks.sum(axis=1)
+
+    with pytest.raises(ValueError, match=r"positive U\(N\) - U\(0\).*give a budget or a standard error"):
+        fgsv.plan(fgsv.Game(game, 30), pilot=1_000)
+    assert len(evaluated) == 16

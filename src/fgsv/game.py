@@ -74,11 +74,17 @@ class Game:
             raise TypeError(f"a game needs a callable, got {type(self.function).__name__}")
         if not isinstance(self.n_players, int | np.integer) or isinstance(self.n_players, bool):
             raise TypeError(f"n_players must be a whole number, got {self.n_players!r}")
+        for name in ("cost", "evaluate_lists", "again", "unfitted"):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} of a game must be a function, got {given!r:.200}")
         if self.n_players < 1:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
         object.__setattr__(self, "n_players", int(self.n_players))  # a ledger stores no integers of numpy
         if self.outputs is not None:
             object.__setattr__(self, "outputs", _names_of(self.outputs))
+            if self.targets is not None and np.shape(self.targets) != (q := len(self.outputs),):
+                raise ValueError(f"targets must list a weight for each of the {q} outputs, got {self.targets!r:.200}")
         if self.fingerprint is None and self.frame is not None and self.players is not None:
             content = json.dumps(self.frame, sort_keys=True).encode() + (self.player_digests() or b"")
             object.__setattr__(self, "fingerprint", hashlib.sha256(content).hexdigest())
@@ -317,6 +323,8 @@ def shaped(answer: ArrayLike, m: int) -> Floats:
 
 def _numbers(answer: Any) -> ArrayLike:
     """Return an answer as an array of numbers, or raise an error for what merely converts to some."""
+    if answer is None:
+        raise TypeError("it returned None; is a return missing?")
     array = np.asarray([_array(each) for each in answer] if isinstance(answer, list | tuple) else _array(answer))
     wrong = {str(array.dtype)} if array.dtype.kind not in "biufO" else set()
     if array.dtype == object:

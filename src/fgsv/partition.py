@@ -119,6 +119,9 @@ class Partition:
         return np.flatnonzero(self.codes == group)
 
 
+_LISTS = "these are lists of players, give a mapping from names to lists"
+
+
 def _as_matrix(groups: Any) -> Floats | None:
     """Return `groups` as an ownership matrix if it is two-dimensional, else None."""
     if not hasattr(groups, "shape") and not (len(groups) and isinstance(groups[0], (list, np.ndarray))):
@@ -128,10 +131,8 @@ def _as_matrix(groups: Any) -> Floats | None:
     try:
         return np.asarray(groups, dtype=float)
     except (TypeError, ValueError) as error:
-        listed = (
-            "" if hasattr(groups, "shape") else "; if these are lists of players, give a mapping from names to lists"
-        )
-        raise ValueError(f"an ownership matrix must contain numbers: {error}{listed}") from None
+        meant = "these are labels, give one column" if hasattr(groups, "shape") else _LISTS
+        raise ValueError(f"an ownership matrix must contain numbers: {error}; if {meant}") from None
 
 
 def by_text(names: Sequence[Hashable], items: Iterable[T]) -> dict[str, T]:
@@ -151,7 +152,8 @@ def called(argument: str, labels: Any) -> str:
 
 def read_labels(labels: Any, argument: str) -> list[Any]:
     """Return labels as a list; raise an error that counts the missing ones."""
-    listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    listing = getattr(labels, "tolist", None) or getattr(labels, "to_pylist", None)  # the latter of pyarrow
+    listed = list(labels) if listing is None else listing()
     kind = labels.dtype.kind if isinstance(getattr(labels, "dtype", None), np.dtype) else "O"
     if kind in "biuSU":
         missing = []
@@ -229,13 +231,13 @@ def _from_ownership(matrix: Floats, columns: Any) -> Partition:
     if len(absent):
         raise ValueError(f"groups has missing shares in {len(absent)} rows, the first is row {absent[0]}")
     if matrix.min() < 0 or matrix.max() > 1 + 1e-9:
-        raise ValueError("an ownership matrix must contain shares between 0 and 1")
+        raise ValueError(f"an ownership matrix must contain shares between 0 and 1; if {_LISTS}")
     sums = matrix.sum(axis=1)
     wrong = np.flatnonzero(np.abs(sums - 1) > 1e-9)
     if len(wrong):
         raise ValueError(
             f"{len(wrong)} rows of the ownership matrix do not sum to 1; the first is player {wrong[0]}, "
-            f"whose shares sum to {sums[wrong[0]]:.6g}"
+            f"whose shares sum to {sums[wrong[0]]:.10g}"
         )
     names = tuple(range(matrix.shape[1])) if columns is None else tuple(columns)
     if ((matrix == 0) | (matrix == 1)).all():

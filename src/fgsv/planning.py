@@ -19,7 +19,7 @@ from fgsv.running.preparation import DEFAULT_BUDGET, access_to, is_open, read_pl
 from fgsv.running.run import iterate
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
-from fgsv.valuation import INTERRUPTED, Valuation, check_confidence
+from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision, whole_number
 
@@ -230,6 +230,7 @@ def plan(
     with opened:
         enough = PILOT_STARTED if access.evaluator.known else pilot
         for valuation in iterate(access, partition, budget=pilot, seed=seed, **options):
+            positive_total(valuation.total)  # without shares, there is nothing to plan
             seconds = time.monotonic() - start
             first = first or (valuation.n_evaluations, seconds)
             evaluating = (access.evaluator.calls.seconds - before) / access.evaluator.n_workers

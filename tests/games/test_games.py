@@ -72,3 +72,20 @@ def test_outputs_may_be_the_classes_of_a_classifier(outputs, tmp_path):
 def test_outputs_are_names_that_differ(outputs, error, words):
     with pytest.raises(error, match=words):
         fgsv.Game(lambda masks: masks.sum(axis=1), 3, outputs=outputs)
+
+
+@pytest.mark.parametrize("name", ["cost", "evaluate_lists", "again", "unfitted"])
+def test_what_a_game_calls_later_is_callable(name):
+    with pytest.raises(TypeError, match=f"{name} of a game must be a function, got 5"):
+        fgsv.Game(len, 3, **{name: 5})
+
+
+def test_a_game_that_returns_nothing_is_told_so():
+    with pytest.raises(fgsv.GameError, match="it returned None; is a return missing"):
+        fgsv.value(lambda masks: None, ["a", "b"])
+
+
+@pytest.mark.parametrize("targets", [[1.0], {"acc": 1.0, "auc": 0.0}])
+def test_targets_are_a_weight_for_each_output(targets):
+    with pytest.raises(ValueError, match="targets must list a weight for each of the 2 outputs"):
+        fgsv.Game(len, 3, outputs=["acc", "auc"], targets=targets)

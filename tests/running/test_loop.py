@@ -69,6 +69,16 @@ def test_rules_stand_beside_the_built_in_ones():
     assert fgsv.value(SumOfUnanimity(20), stop=MaxSeconds(1e-9)).end.reason is Reason.TIME
 
 
+@pytest.mark.parametrize("kind", [bool, np.bool_])
+def test_a_rule_may_answer_with_true_or_false(kind):
+    def forty(progress):
+        return kind(progress.n_evaluations >= 40)
+
+    result = fgsv.value(SumOfUnanimity(20), stop=forty)
+    assert result.n_evaluations == 64
+    assert result.end == End(Reason.TARGET, "the rule forty is met")
+
+
 @pytest.mark.parametrize("stop", ["soon", 3, [lambda progress: None, 3]])
 def test_a_rule_that_is_no_rule_is_refused_before_work_is_spent(stop):
     def game(masks):
@@ -176,3 +186,11 @@ class Wrong:
 def test_weights_that_are_no_semivalue_are_refused(weights, words):
     with pytest.raises(ValueError, match=words):
         fgsv.value(Airport([1, 2, 3, 4, 5]), semivalue=Wrong(weights))
+
+
+def test_one_cost_may_hold_for_all_sizes_but_it_is_a_function():
+    game = SumOfUnanimity(20)
+    plain, same = fgsv.value(game, budget=100), fgsv.value(game, budget=100, cost=lambda sizes: 2.0)
+    np.testing.assert_allclose(same.values, plain.values)
+    with pytest.raises(TypeError, match="cost must be a function from an array of sizes to relative costs"):
+        fgsv.value(game, budget=100, cost=2.0)

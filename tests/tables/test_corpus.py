@@ -167,7 +167,7 @@ def test_bad_arguments_are_named(changed, words):
 def test_a_document_without_words_is_named_or_dropped():
     frame = corpus()
     frame.loc[[5, 6, 7], "body"] = ["", " \n\t", None]
-    with pytest.raises(TableError, match=r"3 of 24 documents .* such as row 6: .*--target-missing drop"):
+    with pytest.raises(TableError, match=r"3 of 24 documents .* such as row 6: .*text_missing=.*--target-missing"):
         fgsv.open_text(frame, **COLUMNS)
     opened = fgsv.open_text(frame, **COLUMNS, text_missing="drop")
     assert opened.game.n_players == fgsv.open_text(corpus(), **COLUMNS).game.n_players - 3

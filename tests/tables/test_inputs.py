@@ -152,6 +152,9 @@ def test_what_cannot_be_joined_or_read_is_named(tmp_path):
             read_all(tmp_path / name)
     with pytest.raises(TableError, match="got dict: choose one of train, test"):
         read_all({"train": small(), "test": small()})
+    for cells in ({"a": [1, 2], "b": ["x", "y"]}, [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]):
+        with pytest.raises(TableError, match="got dict: make its cells a data frame"):
+            read_all(cells)
     with pytest.raises(TableError, match="expected a path, a data frame"):
         read_all(7)
 

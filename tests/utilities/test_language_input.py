@@ -100,6 +100,7 @@ def test_settings_are_checked():
     refused("epochs and steps exclude each other", epochs=2, steps=3)
     refused("steps must be at least 1", steps=0)
     refused("rank must be at least 1", rank=0)
+    refused("training_seeds must be at least 1, got 'fresh'", training_seeds="fresh")
     refused("per must be 'token' or 'byte'", per="word")
     refused("dtype must be float32 or bfloat16", dtype="float16")
     refused("learning_rate must be positive", learning_rate=0)

@@ -148,6 +148,9 @@ def test_images_and_tensors():
         (lambda: {"module": torch.nn.Linear(3, 3)}, r"module returns shape \(2, 3\) for 2 rows, expected \(2, 2\)"),
         (lambda: {"module": torch.nn.Tanh()}, "no parameters"),
         (lambda: {"module": torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))}, "BatchNorm1d"),
+        (lambda: {"module": torch.nn.Linear(5, 2)}, r"cannot take X: it fails on two rows, of shape \(2, 3\)"),
+        (lambda: {"optimizer": "adam"}, "optimizer must be a function of parameters.*got str"),
+        (lambda: {"optimizer": torch.optim.SGD(network().parameters())}, "optimizer must be .*got SGD"),
         (lambda: {"loss": torch.nn.CrossEntropyLoss()}, "one number for each row"),
         (lambda: {"n_steps": 0}, "n_steps must be at least 1"),
         (lambda: {"X": csr_array(make_data()[0])}, "needs X to be a dense array of numbers"),
@@ -158,7 +161,7 @@ def test_images_and_tensors():
 def test_bad_input_is_named_before_training(change, message):
     X, y, X_test, y_test = make_data()
     arguments = {"module": network().float(), "optimizer": sgd, "n_steps": 5, **change()}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         utilities.torch_utility(**{"X": X, "y": y, "X_test": X_test, "y_test": y_test, **arguments})
 
 

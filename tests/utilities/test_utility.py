@@ -52,6 +52,18 @@ def test_pipeline_on_a_frame_with_strings_is_fitted_per_coalition():
     assert "one scikit-learn fit per coalition" in game.describe()
 
 
+@pytest.mark.parametrize(("package", "make"), [("polars", "from_pandas"), ("pyarrow", "table")])
+def test_a_pipeline_can_name_columns_of_any_table(package, make):
+    read = getattr(pytest.importorskip(package), make)
+    X, y, X_test, y_test = make_data()
+    frames = [pd.DataFrame({"a": x[:, 0], "b": np.where(x[:, 1] > 0, "up", None)}) for x in (X, X_test)]
+    encode = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["b"]), remainder="passthrough")
+    model, masks = make_pipeline(encode, LogisticRegression()), random_masks(40)
+    expected = fgsv.utility(model, frames[0], y, frames[1], y_test)(masks)
+    found = fgsv.utility(model, read(frames[0]), y, read(frames[1]), y_test)(masks)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_sparse_and_frames_agree_with_arrays():
     X, y, X_test, y_test = make_data()
     masks = random_masks(40)

@@ -144,7 +144,7 @@ def test_failures_of_trainings_again_are_said():
     game = replace(noisy(0), again=lambda k: fails)
     with pytest.warns(RuntimeWarning, match="for the error of training seeds 32 evaluations failed"):
         fgsv.value(game, GROUPS, budget=60, on_error=0.0, opening=False)
-    with pytest.raises(fgsv.GameError):
+    with pytest.raises(fgsv.GameError, match=rf"trained again.*members from {N} on stand.*ArithmeticError"):
         fgsv.value(game, GROUPS, budget=60, opening=False)
 
 

@@ -35,7 +35,7 @@ class Outcome:
     failures: dict[str, list[int]] = field(default_factory=dict)
     """What went wrong ("kind: details"), and the rows it affects."""
     trace: str = ""
-    """The traceback; not recorded."""
+    """The traceback, if the game raised an error; not recorded."""
 
     @property
     def failed(self) -> dict[int, str]:

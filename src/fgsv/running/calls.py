@@ -74,16 +74,23 @@ class Calls:
             self._size = max(self._size // 2, self._workers.count)
 
     def _attempt(self, batches: list[PackedBatch]) -> list[Outcome]:
-        """Evaluate batches; if rows are independent, a batch that fails is evaluated again row by row."""
+        """Evaluate batches; one that fails as a whole is evaluated again row by row, if its rows may fare better."""
         outcomes = list(map(self._check_width, self._workers.attempt(batches)))
-        if self._game.independent_rows:
-            for i, (batch, outcome) in enumerate(zip(batches, outcomes, strict=True)):
-                if outcome.values.shape[1] == 0 and len(batch) > 1:
-                    rows = [PackedBatch(batch.coalitions[row : row + 1]) for row in range(len(batch))]
-                    singles = map(self._check_width, self._workers.attempt(rows))
-                    parts = [part for single in singles for part in by_row(single)]
-                    outcomes[i] = replace(joined(parts), trace=outcome.trace)
+        for i, (batch, outcome) in enumerate(zip(batches, outcomes, strict=True)):
+            if len(batch) > 1 and self._is_worth_splitting(outcome):
+                rows = [PackedBatch(batch.coalitions[row : row + 1]) for row in range(len(batch))]
+                singles = map(self._check_width, self._workers.attempt(rows))
+                parts = [part for single in singles for part in by_row(single)]
+                outcomes[i] = replace(joined(parts), trace=outcome.trace)
         return outcomes
+
+    def _is_worth_splitting(self, outcome: Outcome) -> bool:
+        """Say whether to find out which coalitions made a batch fail: always, if rows are independent.
+
+        If not, only when an error was raised and failures count as a number: they should be no more than there are.
+        """
+        raised = bool(outcome.trace)
+        return outcome.values.shape[1] == 0 and (self._game.independent_rows or (raised and not self._raises))
 
     def _check_width(self, outcome: Outcome) -> Outcome:
         """Return an outcome unchanged, or as a failure if its number of outputs differs from the others'."""

@@ -118,7 +118,7 @@ def prepare(
     if budget is None:
         default = BUDGET_BESIDE_A_RULE if rules_given else DEFAULT_BUDGET
         budget = max(asked.least(n, partition), default)
-    cost = cost or game.cost
+    costs = _costs(game.cost if cost is None else cost, n)
     settings = RunSettings(
         method=asked.name,
         semivalue=str(weights),
@@ -130,7 +130,7 @@ def prepare(
         stderr=stderr,
         precision=precision,
         confidence=confidence,
-        cost=None if cost is None else tuple(_costs(cost, n).tolist()),
+        cost=None if costs is None else tuple(costs.tolist()),
         on_error=access.evaluator.on_error,
         timeout=access.evaluator.timeout,
         fingerprint=game.fingerprint,
@@ -149,7 +149,8 @@ def prepare(
         raise ValueError(
             f"method {asked.name!r} needs a budget of at least {least} evaluations, got {settings.budget}"
         )
-    return Run(game, partition, running, weights, cost, rules_of(settings, stop), settings)
+    by_size = None if costs is None else lambda sizes: costs[sizes - 1]
+    return Run(game, partition, running, weights, by_size, rules_of(settings, stop), settings)
 
 
 def _options(method: Method) -> dict[str, Any]:
@@ -170,8 +171,12 @@ def _own_objects(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, 
     return tuple(name for name, is_own in own.items() if is_own)
 
 
-def _costs(cost: Callable[[Ints], ArrayLike], n: int) -> Floats:
-    """Return the cost of each size from 1 to n - 1, checked."""
+def _costs(cost: Callable[[Ints], ArrayLike] | None, n: int) -> Floats | None:
+    """Return the cost of each size from 1 to n - 1, checked; None if no cost is given."""
+    if cost is None:
+        return None
+    if not callable(cost):
+        raise TypeError(f"cost must be a function from an array of sizes to relative costs, got {cost!r:.200}")
     costs = np.asarray(cost(np.arange(1, n)))
     fits = costs.dtype.kind in "biuf" and costs.shape in ((), (n - 1,))
     if not fits or not (np.isfinite(costs) & (costs > 0)).all():

@@ -27,6 +27,8 @@ PATIENCE = 1.0
 """Seconds before a bar appears: quick runs have none."""
 EVERY = 0.5
 """Seconds between two looks at the valuation, which costs an estimate."""
+EVERY_LINE = 30.0
+"""The same where no bar can be drawn, as in the log of a batch job: each look prints a line."""
 
 
 def is_shown(progress: bool | None) -> bool:
@@ -92,14 +94,14 @@ class Bar:
             return
         if self._bar is None:
             self._start()
-        valuation = progress.valuation
-        self._bar.update(
-            self._task,
-            description=widest(valuation, self._run.settings.confidence),
-            completed=progress.n_evaluations,
-            total=expected(self._run, progress),
-        )
-        self._next = now + max(EVERY, 10 * (time.monotonic() - now))  # never more than a tenth of the time
+        words = widest(progress.valuation, self._run.settings.confidence)
+        n, total = progress.n_evaluations, expected(self._run, progress)
+        self._bar.update(self._task, description=words, completed=n, total=total)
+        console, every = self._bar.console, EVERY
+        if not (console.is_terminal or console.is_jupyter):
+            console.print(f"{n:,} of about {total:,} evaluations, {words}", soft_wrap=True)
+            every = EVERY_LINE
+        self._next = now + max(every, 10 * (time.monotonic() - now))  # never more than a tenth of the time
 
     def _start(self) -> None:
         self._bar = bar_of_evaluations()

@@ -142,8 +142,8 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     a file that records every evaluation, `start`, ledgers of earlier runs (their evaluations of players still present
     are reused), `on_error` ("raise", a number that a failure counts as, or "empty" for the value of a coalition that
     the model cannot be fitted to; `failures` counts them), `timeout` seconds a batch, `progress` (a bar with the
-    widest interval and the time left: by default in terminals and notebooks). Same seed and start, same bits, however
-    it runs. An interrupt returns the valuation so far.
+    widest interval and the time left: by default in terminals and notebooks; elsewhere, if True, a line every half
+    minute). Same seed and start, same bits, however it runs. An interrupt returns the valuation so far.
     """
     with _start(*args, **kwargs) as run_rounds:
         [valuation] = run_rounds(every=False)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fgsv.coalitions import Coalitions, log_choose
-from fgsv.game import trained_again
+from fgsv.game import GameError, trained_again
 from fgsv.running.game_access import GameAccess
 from fgsv.running.views import View
 from fgsv.semivalue import Semivalue, SizeWeights
@@ -84,7 +84,13 @@ def _again(access: GameAccess, coalitions: Masks, numbers: Ints) -> Floats:
     game, masks = trained_again(access.game, coalitions, numbers)
     with access.evaluator.beside(game) as beside:
         mark = beside.mark()
-        values = beside(Coalitions.from_masks(masks))
+        try:
+            values = beside(Coalitions.from_masks(masks))
+        except GameError as error:
+            raise GameError(
+                "coalitions could not be trained again, for the error of training seeds "
+                f"(members from {access.game.n_players} on stand for the seed): {error}"
+            ) from error
         failures = beside.failures_since(mark)
     if failures is not None:
         warnings.warn(f"for the error of training seeds {failures}", RuntimeWarning, stacklevel=2)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+import numpy as np
+
 from fgsv.valuation import End, Reason, Valuation
 
 
@@ -63,12 +65,21 @@ def own_rules(stop: Rule | Sequence[Rule] | None) -> tuple[Rule, ...]:
     return rules
 
 
+def _words(rule: Rule, answer: object) -> str | None:
+    """Return a rule's answer as text, or None to go on; a rule may also answer with True or False."""
+    if answer is None or (isinstance(answer, bool | np.bool_) and not answer):
+        return None
+    if isinstance(answer, bool | np.bool_):
+        return f"the rule {getattr(rule, '__name__', type(rule).__name__)} is met"
+    return str(answer)
+
+
 def met(rules: Iterable[Rule], progress: Progress) -> End | None:
     """Return the end of a run if any rules are met, or None to go on."""
     found = [
-        (getattr(rule, "reason", Reason.TARGET), str(words))
+        (getattr(rule, "reason", Reason.TARGET), words)
         for rule in rules
-        if (words := rule(progress)) is not None
+        if (words := _words(rule, rule(progress))) is not None
     ]
     if not found:
         return None

@@ -173,7 +173,7 @@ def _with_words(table: TableFile, text: str, missing: str | None) -> TableFile:
     if missing is None:
         raise TableError(
             f"{count} of {table.name} have no text, such as {_names(table)[absent][0]}: leave them out with "
-            "--target-missing drop"
+            'text_missing="drop" (--target-missing drop in commands)'
         )
     frame = table.frame[~absent]  # its index still numbers the rows of the file
     return replace(table, frame=frame, notes=(*table.notes, f"left out {count} of {table.name} without text"))

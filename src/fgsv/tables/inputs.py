@@ -51,6 +51,10 @@ def _parts(given: Any, text: Sequence[str], encoding: str) -> list[TableFile]:
     return [parse(each, part, text=text, encoding=encoding) for each, part in inside or [(path, content)]]
 
 
+def _is_table(given: Any) -> bool:
+    return isinstance(given, pd.DataFrame) or hasattr(given, "to_pandas")
+
+
 def _from_frame(given: Any, text: Sequence[str]) -> TableFile:
     """Return a data frame as a table, with a hash of its content."""
     name = type(given).__name__
@@ -61,6 +65,8 @@ def _from_frame(given: Any, text: Sequence[str]) -> TableFile:
         hint = ""
         if hasattr(given, "collect"):
             hint = ": collect it first"
+        elif isinstance(given, dict) and not any(map(_is_table, given.values())):
+            hint = ": make its cells a data frame, with pandas.DataFrame(...)"  # a column, or a row of a list
         elif hasattr(given, "keys"):
             hint = f": choose one of {', '.join(map(str, given.keys()))}"
         raise TableError(f"expected a path, a data frame, or a list of these, got {name}{hint}")

@@ -188,6 +188,8 @@ def _read_table(kind: Kind, X: Any, name: str) -> Any:
     if scipy.sparse.issparse(X):
         return X.tocsr(copy=True)
     check_mask(X, name)
+    if not isinstance(X, pd.DataFrame) and hasattr(X, "to_pandas"):  # polars, pyarrow: a pipeline may name columns
+        X = X.to_pandas()
     X = X.copy() if isinstance(X, pd.DataFrame) else np.array(X)
     if X.ndim < 2 or (X.ndim > 2 and not kind.takes_tensors):
         raise ValueError(f"{name} must have two dimensions, rows and columns, got shape {X.shape}")

@@ -273,6 +273,11 @@ def torch_utility(
     }.items():
         if number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
+    if not callable(optimizer):
+        raise TypeError(
+            "optimizer must be a function of parameters, such as functools.partial(torch.optim.SGD, lr=0.1), got "
+            f"{type(optimizer).__name__}"
+        )
     fresh = check_training_seeds(training_seeds)
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     X, y, X_test, y_test = (_as_numpy(array) for array in (X, y, X_test, y_test))
@@ -352,7 +357,11 @@ def _loss_content(loss: Loss) -> Any:
 def _try_out(learner: Copies) -> None:
     """Pass two rows through the module and the loss, to raise errors about shapes before any training."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        outputs = learner.tester(learner.X[:2])
+        try:
+            outputs = learner.tester(learner.X[:2])
+        except RuntimeError as error:
+            shape = tuple(learner.X[:2].shape)
+            raise ValueError(f"module cannot take X: it fails on two rows, of shape {shape}: {error}") from error
         expected = (2, learner.n_classes) if learner.n_classes else (2, 1)
         if tuple(outputs.shape) != expected and not (not learner.n_classes and tuple(outputs.shape) == (2,)):
             raise ValueError(f"module returns shape {tuple(outputs.shape)} for 2 rows, expected {expected}")

@@ -255,7 +255,8 @@ def utility(
     KNeighbors model or GaussianNB. Any other model is cloned and fitted for each coalition. `game.describe()` says
     which.
 
-    `X`, `X_test`: numpy, pandas or sparse. `units`: one label for each row; the rows of a unit are one player.
+    `X`, `X_test`: numpy, pandas, polars, pyarrow or sparse. `units`: one label for each row; the rows of a unit are
+    one player.
 
     `scoring`: a scikit-learn name (default: accuracy or r2), a scorer, several in a list, or a mapping from
     output names to a score or to (score, test rows), with the rows as a mask or as indices. With

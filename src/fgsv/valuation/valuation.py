@@ -489,7 +489,8 @@ def positive_total(total: Floats) -> Floats:
         raise ValueError(
             f"shares need a positive U(N) - U(0), but it is {np.min(total):.6g}: with all the data "
             "the model scores no better than with none, so there is nothing to share. "
-            "Check the metric, the model and the value of the empty set"
+            "Check the metric, the model and the value of the empty set. "
+            "Values need no shares: give a budget or a standard error, not a precision"
         )
     return total
 

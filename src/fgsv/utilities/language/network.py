@@ -76,8 +76,8 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("rank", "epochs", "steps", "batch", "training_seeds"):
             number = getattr(self, name)
-            if number is not None and number < 1:
-                raise ValueError(f"{name} must be at least 1, got {number}")
+            if number is not None and not (isinstance(number, int | float | np.number) and number >= 1):
+                raise ValueError(f"{name} must be at least 1, got {number!r}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
         if self.schedule not in ("constant", "linear"):
