@@ -6,11 +6,12 @@ import pytest
 import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance import opening
-from fgsv.estimators.covariance.correction import Target, widened
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
 from fgsv.estimators.covariance.forecast import Additive, Forecast
 from fgsv.estimators.covariance.history import History
 from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.sample import widened
+from fgsv.estimators.covariance.target import Target
 from fgsv.semivalue import SHAPLEY, Banzhaf
 
 N = 8

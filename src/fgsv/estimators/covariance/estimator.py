@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
-from fgsv.estimators.covariance.correction import Correction, Target, in_groups, opening_share, with_opening
+from fgsv.estimators.covariance.correction import Correction, opening_share, with_opening
 from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums
 from fgsv.estimators.covariance.forecast import Additive, Forecast, expected_error, learned_without, ratios
 from fgsv.estimators.covariance.gains import learned, predicted_in
@@ -23,6 +23,7 @@ from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sizes import mean_and_spread
 from fgsv.estimators.covariance.sums import check_finite, sums_by_part
 from fgsv.estimators.covariance.surrogate import Surrogate
+from fgsv.estimators.covariance.target import Target, in_groups
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, SizeWeights
@@ -243,10 +244,6 @@ class CovarianceEstimator:
     def n_known(self) -> int:
         """Evaluations of earlier runs that are used."""
         return self._record.n_known if self._record else 0
-
-    def record(self) -> dict[str, Any]:
-        """Return by which laws the opening drew its coalitions, as JSON can hold it."""
-        return self._record.record() if self._record else {}
 
     # --- epochs
 

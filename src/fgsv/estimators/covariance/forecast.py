@@ -7,14 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from fgsv.estimators.covariance.correction import Target, player_values, widened
 from fgsv.estimators.covariance.design import Cells
 from fgsv.estimators.covariance.embedding import size_hats
 from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, Epoch
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.sample import widened
 from fgsv.estimators.covariance.sizes import mean_and_spread
 from fgsv.estimators.covariance.surrogate import MOST_ROWS, Surrogate, cross_fit
+from fgsv.estimators.covariance.target import Target
 from fgsv.types import Floats, Ints, Masks
 
 RIDGES = np.geomspace(1e-8, 1e6, 57)
@@ -41,10 +42,9 @@ class Forecast:
     @classmethod
     def of(cls, process: Process, taught: Masks, values: Floats, ends: Floats, n: int) -> Forecast:
         """Return the forecast from (m, q) utilities less the line, in a game of n players."""
-        root, _ = process.inverse_root(taught)
-        loads = root.T @ (root @ values)
-        left_out = values - loads / (root**2).sum(axis=0)[:, None]
-        return cls(process, taught, loads, ends, left_out + line(ends, taught.sum(axis=1), n))
+        solved = process.solve(taught, values)
+        left_out = values - solved.loads / (solved.root**2).sum(axis=0)[:, None]
+        return cls(process, taught, solved.loads, ends, left_out + line(ends, taught.sum(axis=1), n))
 
     def __call__(self, masks: Masks) -> Floats:
         """Return (m, q) forecasts for coalitions of the n players."""
@@ -58,7 +58,8 @@ class Forecast:
         """Return (n, q): the players' values of f, from the sampled sizes, `sampled` (n - 1,)."""
         part_of_cell = np.where(np.pad(sampled, 1), 0, -1)
         cells = Cells(np.zeros(target.n, dtype=np.int64))
-        values = player_values(self.process, self.taught, self.loads[None], part_of_cell, target, cells)
+        loads, weights = self.loads[None], target.log_weights
+        values = self.process.player_values(self.taught, loads, part_of_cell, weights, cells)
         straight = line(self.ends, np.arange(1, target.n), target.n)
         return values + (target.weights.drift * sampled) @ straight
 

@@ -1,0 +1,48 @@
+"""The values to estimate, as sums over coalitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fgsv.estimators.covariance.design import Cells
+from fgsv.partition import Partition
+from fgsv.semivalue import Semivalue, SizeWeights
+from fgsv.types import Floats, Masks
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The values to estimate: the sum over coalitions T of W_i(T) U(T), besides the two ends."""
+
+    n: int
+    weights: SizeWeights
+    log_weights: Floats
+    """(n,): log p(s) of the semivalue."""
+
+    @classmethod
+    def of(cls, semivalue: Semivalue, n: int) -> Target:
+        """Return the values of a semivalue among n players."""
+        return cls(n, SizeWeights.of(semivalue, n), np.asarray(semivalue.log_weights(n), dtype=float))
+
+    def coefficients(self, masks: Masks) -> Floats:
+        """Return (m, n): W_i(T) times the number of coalitions of the size of T; nothing at the ends."""
+        return _coefficients(masks, self.weights)
+
+    def exact(self, masks: Masks, values: Floats, cells: Cells, complete: Masks) -> Floats:
+        """Return (n, q): what the complete cells contribute, `complete` (c,)."""
+        cell = cells.of(masks)
+        rows = np.flatnonzero(complete[cell] & (cells.sizes[cell] % self.n > 0))
+        return (self.coefficients(masks[rows]) / cells.of_size[cell[rows], None]).T @ values[rows]
+
+
+def in_groups(partition: Partition, masks: Masks, weights: SizeWeights) -> Floats:
+    """Return (m, K): the coefficients of coalitions (see `Target.coefficients`), summed over each group."""
+    return partition.sums(_coefficients(masks, weights).T).T
+
+
+def _coefficients(masks: Masks, weights: SizeWeights) -> Floats:
+    sizes = masks.sum(axis=1)
+    gain, drift = (np.concatenate([[0.0], each, [0.0]])[sizes] for each in (weights.gain, weights.drift))
+    return np.asarray(gain[:, None] * (masks - (sizes / masks.shape[1])[:, None]) + drift[:, None])
