@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from fgsv.estimators.covariance.design import Cells
 from fgsv.estimators.covariance.embedding import size_hats
-from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, Epoch
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.sample import widened
 from fgsv.estimators.covariance.sizes import mean_and_spread
-from fgsv.estimators.covariance.surrogate import MOST_ROWS, Surrogate, cross_fit
+from fgsv.estimators.covariance.surrogate import MOST_ROWS
 from fgsv.estimators.covariance.target import Target
 from fgsv.types import Floats, Ints, Masks
 
@@ -137,47 +136,6 @@ def _size_basis(n: int, sizes: Ints) -> Floats:
     """Return (m, k): functions of the size, a line and those that are linear in logit s between knots."""
     hats = size_hats(n, sizes).astype(float)
     return np.concatenate([hats / hats.sum(axis=1, keepdims=True), (sizes / n)[:, None]], axis=1)
-
-
-def learned_without(history: History, epoch: Epoch, left: Floats, ends: Floats, base: Floats) -> Epoch | None:
-    """Return an epoch as if nothing had been forecast, if what is learned then predicts its draws better; or None.
-
-    The draws of each stream are predicted from the others, with the forecasts and without them. `left` (2, q) is what
-    forecasts leave of the values at both `ends`.
-    """
-    n, sizes, masks = history.n_players, history.sizes, history.masks(slice(None))
-    owners = history.parts.astype(np.int64) // N_REPLICATES
-    owners[: epoch.first] = -1
-    drawn = owners >= 0
-
-    def learn(values: Floats, ends: Floats) -> tuple[Surrogate, Floats, Floats, Floats]:
-        mean, spread = mean_and_spread(n, sizes, values, ends)
-        deviations = values - mean[sizes - 1]
-        found = cross_fit(masks, sizes, np.stack([deviations] * N_STREAMS), owners, spread)
-        explained = found.explained(masks[drawn], sizes[drawn], owners[drawn], found.fitted[drawn])
-        residuals = deviations[drawn] - explained
-        return found, explained, residuals, expected_error(n, sizes[drawn], residuals, base)
-
-    *_, error = learn(history.unforeseen, left)
-    found, explained, residuals, without = learn(history.values, ends)
-    ratio = ratios(without, error, history.values, base)
-    if not len(ratio) or np.log(ratio).mean() >= 0:
-        return None
-    outlook = replace(epoch.outlook, trust=np.ones(len(without)))
-    return replace(epoch, outlook=outlook, surrogate=found, explained=[explained], residuals=[residuals])
-
-
-def expected_error(n: int, sizes: Ints, residuals: Floats, base: Floats) -> Floats:
-    """Return (q,): the sum over sizes of base(s) r(s), with r(s) the standard deviation of (m, q) residuals."""
-    return np.asarray(base @ mean_and_spread(n, sizes, residuals)[1])
-
-
-def ratios(above: Floats, below: Floats, values: Floats, base: Floats) -> Floats:
-    """Return (k,): the ratio of two expected errors (q,) for each output of (m, q) values that varies, bounded."""
-    spread = np.ptp(values, axis=0)
-    varies = spread > 1e-9 * np.abs(values).max(axis=0)
-    least = 1e-9 * base.sum() * spread[varies]
-    return np.clip(np.maximum(above[varies], least) / np.maximum(below[varies], least), 1e-3, 1e3)
 
 
 def line(ends: Floats, sizes: Ints, n: int) -> Floats:

@@ -24,7 +24,7 @@ from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sample import Sample, widened
 from fgsv.estimators.covariance.sums import check_finite
-from fgsv.estimators.covariance.target import Target, in_groups
+from fgsv.estimators.covariance.target import Target, costs, in_groups
 from fgsv.estimators.method import Draws, OtherLaw, Problem
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY
@@ -107,10 +107,9 @@ class Opening:
         self._per_round, self._plug_in = round_size, plug_in
         self._efficient = problem.semivalue == SHAPLEY
         self._target = Target.of(problem.semivalue, n)
-        sizes = np.arange(1, n)
-        cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(sizes), dtype=float)
-        self._base = self._target.weights.gain * np.sqrt(sizes * (n - sizes)) / np.sqrt(cost)
-        self._cost = np.concatenate([[1.0], cost, [1.0]])
+        cost = costs(problem)
+        self._base, self._cost = self._target.base(cost), np.concatenate([[1.0], cost, [1.0]])
+        # everything evaluated so far: coalitions, utilities, values of the proxy, and which were chosen, not drawn
         self.masks: Masks = Coalitions.ends(n).masks()
         self.values: Floats = problem.ends
         self.proxies: Floats = np.zeros((2, *proxy.values.shape[1:]))
@@ -122,17 +121,19 @@ class Opening:
         beta = np.zeros(self.proxies.shape[1:])
         self.epochs = [Epoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
         self._announced: Epoch | None = None
+        self.end = hand_over(n, plug_in)
+        # the estimates of epochs that have ended, and that of the current one since the last round
         self._closed: list[Corrected] = []
         self._current: Corrected | None = None
-        self._latest: Process | None = None  # fitted to everything so far
-        self._before: Process | None = None  # the same, a round before, where coalitions are chosen by it
-        self.end = hand_over(n, plug_in)
-        self._beginning = Beginning.nothing(problem.ends, n)
+        # a process fitted to everything so far, and a round before, where coalitions are chosen by it
+        self._latest: Process | None = None
+        self._before: Process | None = None
+        # what the run starts from, and what draws are made of it
+        self._started, self._beginning = False, Beginning.nothing(problem.ends, n)
         self._cells = self._beginning.cells
         self._partners: Partners | None = None
         self._bases: Bases | None = None
-        self._started = problem.known is not None and len(problem.known) > 0
-        if problem.known is not None and self._started:
+        if problem.known is not None and len(problem.known):
             related = not proxy.values.shape[1]  # which has no value for those who have left
             self._begin(Beginning.of(problem.known, problem.seed, related=related))
 
@@ -152,23 +153,14 @@ class Opening:
         return self.masks.sum(axis=1)
 
     @property
-    def known(self) -> Ints:
-        """(n + 1,): known coalitions of each size."""
-        return np.bincount(self.sizes, minlength=self._n + 1)
-
-    @property
     def complete(self) -> Masks:
         """(n + 1,): whether every coalition of a size is known."""
-        return np.asarray(counts(self._n) <= self.known)
+        return np.asarray(counts(self._n) <= np.bincount(self.sizes, minlength=self._n + 1))
 
     def _begin(self, known: Beginning) -> None:
         """Open the first epoch with what is known: draws that were uniform within their size count as its own."""
-        self._beginning, self._cells = known, known.cells
-        self.masks = np.concatenate([self.masks, known.masks])
-        self.values = np.concatenate([self.values, known.values])
-        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(Coalitions.from_masks(known.masks))])
-        self._chosen = np.zeros(self.n_evaluations, dtype=bool)
-        self._sampler.add(known.masks)
+        self._started, self._beginning, self._cells = True, known, known.cells
+        self._add(Coalitions.from_masks(known.masks), known.values, np.zeros(len(known.values), dtype=bool))
         rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         process = self._fitted(Process.default(known.related.shape[1]), self._taught(), self._beyond(beta))
@@ -270,13 +262,17 @@ class Opening:
         """Take in the values of a round."""
         self._proxy.keep_ahead(self.n_evaluations + len(values))
         self._before = self._latest if self._choosing else None  # else it is fitted only if somebody looks
-        masks = draws.coalitions.masks()
+        self._add(draws.coalitions, values, draws.plan)
+        self._current = self._latest = None
+
+    def _add(self, coalitions: Coalitions, values: Floats, chosen: Masks) -> None:
+        """Append evaluations; `chosen` (m,) says which were not drawn."""
+        masks = coalitions.masks()
         self._sampler.add(masks)
         self.masks = np.concatenate([self.masks, masks])
         self.values = np.concatenate([self.values, values])
-        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(draws.coalitions)])
-        self._chosen = np.concatenate([self._chosen, draws.plan])
-        self._current = self._latest = None
+        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(coalitions)])
+        self._chosen = np.concatenate([self._chosen, chosen])
 
     def estimate(self) -> Estimate:
         """Return the player values and their deviations."""
