@@ -253,6 +253,7 @@ class CovarianceEstimator:
         self._epoch = self._open(replace(self._look_ahead(), residual_spread=spread))
 
     def _open(self, outlook: Outlook, learned: Surrogate | None = None) -> Epoch:
+        """Return an epoch without draws; what was `learned` before serves until its first fit."""
         n, q = self._n, self._ends.shape[1]
         epoch = Epoch(
             outlook,
@@ -390,6 +391,7 @@ class CovarianceEstimator:
             self._add(*draws, fitted[places])
 
     def _next_fit(self) -> int:
+        """Return the rows of the history at which the surrogate is to be fitted again."""
         rows = len(self._history)
         return rows + int(REFIT[0] * rows if rows <= surrogate.DIRECT else REFIT[1] * self._n_draws)
 

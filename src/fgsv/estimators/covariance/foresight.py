@@ -24,7 +24,7 @@ WORTH_A_SUM = 1.25
 class Foresight:
     """The forecast of the current epoch, if there is one, and what is known of its quality.
 
-    In what follows `base` (n - 1,) weighs the error at each size that is still sampled.
+    Its methods take a `base` (n - 1,), which weighs the errors of sizes: zero where a size is no longer sampled.
     """
 
     def __init__(self, history: History, ends: Floats) -> None:

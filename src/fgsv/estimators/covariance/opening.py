@@ -77,7 +77,7 @@ def hand_over(n_players: int, plug_in: bool = False) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Corrected:
+class EpochEstimate:
     """The estimate of one epoch, without the ends, and what it was made of."""
 
     correction: Correction
@@ -123,8 +123,8 @@ class Opening:
         self._announced: Epoch | None = None
         self.end = hand_over(n, plug_in)
         # the estimates of epochs that have ended, and that of the current one since the last round
-        self._closed: list[Corrected] = []
-        self._current: Corrected | None = None
+        self._closed: list[EpochEstimate] = []
+        self._current: EpochEstimate | None = None
         # a process fitted to everything so far, and a round before, where coalitions are chosen by it
         self._latest: Process | None = None
         self._before: Process | None = None
@@ -219,6 +219,7 @@ class Opening:
         return self._round(rng, law.get("chosen"))
 
     def _round(self, rng: np.random.Generator, recorded: Sequence[str] | None = None) -> Draws:
+        """Draw a round by the law of the epoch; while coalitions are chosen, half of it, in turns with these."""
         epoch = self.epochs[-1]
         count = min(self._per_round or self._next_round(), epoch.end - self.n_evaluations)
         chosen = self._choose(count // 2, rng, recorded)
@@ -280,7 +281,7 @@ class Opening:
             every = np.ones(len(self._cells.sizes), dtype=bool)
             exact = self._target.exact(self.masks, self.values, self._cells, every)
             return Estimate(self._whole(exact), exact=True, efficient=self._efficient)
-        if not self._corrected():
+        if not self._epoch_estimates():
             return Estimate(self._whole(self._predicted(self.epochs[-1].process)))  # too few draws: error unknown
         found, beta = self.combined()
         values = self._whole(found.values + (self._proxy.values * beta).sum(axis=1))
@@ -299,14 +300,14 @@ class Opening:
             learned=learned(predicted, self._ends, self.sizes[drawn], self.values[drawn], weights, deviations),
         )
 
-    def _corrected(self) -> list[Corrected]:
+    def _epoch_estimates(self) -> list[EpochEstimate]:
         """Return the estimates of the epochs so far; the current one has none while a stratum has no draw."""
-        self._current = self._current or self._correct()
+        self._current = self._current or self._estimate_epoch()
         return self._closed if self._current is None else [*self._closed, self._current]
 
     def combined(self) -> tuple[Correction, Floats]:
         """Return the estimate from all epochs, without ends and proxy, and the coefficients of the proxy."""
-        parts = self._corrected()
+        parts = self._epoch_estimates()
         if self._proxy.values.shape[1] and len(parts) > 1:
             parts = parts[1:]  # the first epoch did not know the proxy's coefficients
         found = combined([part.correction for part in parts])
@@ -318,7 +319,7 @@ class Opening:
         if self.complete.all():
             exact = in_groups(partition, self.masks, self._target.weights) / counts(self._n)[self.sizes][:, None]
             return np.asarray(exact[2:])
-        if self._plug_in or not self._corrected():
+        if self._plug_in or not self._epoch_estimates():
             return None
         found = self.corrections_by(partition)
         if self._efficient:
@@ -329,7 +330,7 @@ class Opening:
         """Return (m, K): the part of each draw in what `combined` returns, from unit utilities, some at a time."""
         total = self.combined()[0].precision
         found = np.zeros((self.n_evaluations, partition.n_groups))
-        for part in self._corrected():
+        for part in self._epoch_estimates():
             share, step = part.correction.precision / total, smallest_step(self.values)
             unit = np.eye(len(part.sample.everything), len(part.rows))
             for some in range(2, len(part.rows), AT_ONCE):
@@ -349,7 +350,7 @@ class Opening:
 
     # --- epochs
 
-    def _correct(self) -> Corrected | None:
+    def _estimate_epoch(self) -> EpochEstimate | None:
         """Return the estimate from the draws of the current epoch; None while a stratum has no draw."""
         epoch, rows, sample = self.epochs[-1], *self._sample()
         every = self._beyond(epoch.beta)
@@ -369,7 +370,7 @@ class Opening:
         found = correct(self._target, sample, values, folds, smallest_step(self.values))
         if found is None:
             return None
-        return Corrected(replace(found, values=found.values + self._of_line), epoch.beta, rows, sample, folds)
+        return EpochEstimate(replace(found, values=found.values + self._of_line), epoch.beta, rows, sample, folds)
 
     def _sample(self) -> tuple[Ints, Sample]:
         """Return the evaluations, the draws of the current epoch last, and the coalitions of these as a sample.
@@ -413,7 +414,7 @@ class Opening:
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
-        self._closed, self._current = self._corrected(), None
+        self._closed, self._current = self._epoch_estimates(), None
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         if self._plug_in and not beta.size:  # with a proxy, what it leaves has changed with its coefficients
             process = self._fitted_to_all()
