@@ -6,11 +6,12 @@ import pytest
 import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance import opening
-from fgsv.estimators.covariance.correction import Target, widened
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
 from fgsv.estimators.covariance.forecast import Additive, Forecast
 from fgsv.estimators.covariance.history import History
 from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.sample import widened
+from fgsv.estimators.covariance.target import Target
 from fgsv.semivalue import SHAPLEY, Banzhaf
 
 N = 8
@@ -75,8 +76,8 @@ def test_a_forecast_stays_where_it_predicts_better(estimators, monkeypatch, game
     monkeypatch.setattr(opening, "HAND_OVER", ((128, 256),))
     found = fgsv.value(fgsv.Game(game, 14), budget=800, seed=1)
     [estimator] = estimators
-    assert estimator._weighed
-    assert (estimator._forecast is not None) is stays
+    assert estimator._foresight.weighed
+    assert (estimator._foresight.forecast is not None) is stays
     assert ("a Gaussian process, then" in found.learned.what) is stays
     assert found.learned.explained > (0.95 if stays else 0.3)
 

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.estimators.covariance.correction import Target, correct
+from fgsv.estimators.covariance.correction import Fold, correct
 from fgsv.estimators.covariance.design import Sampler, first_law
 from fgsv.estimators.covariance.gains import Predicted, learned
 from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.sample import Sample
+from fgsv.estimators.covariance.target import Target
 from fgsv.semivalue import SHAPLEY, Banzhaf, SizeWeights
 from fgsv.valuation import Valuation
 from fgsv.valuation.learned import Learned
@@ -50,7 +52,7 @@ def test_what_is_left_of_the_draws_is_predicted_without_them():
     masks = np.concatenate([masks, sampler.draw(law, np.zeros(law.n_strata, dtype=int), 30, rng)])
     values, process = (masks @ rng.random((n, 2))) ** 2, Process.default(n)
     rows = np.arange(2, len(masks))
-    found = correct(Target.of(SHAPLEY, n), law, 2, masks, values, [(process, rows)])
+    found = correct(Target.of(SHAPLEY, n), Sample(law, 2, masks), values, [Fold(process, rows)])
     left, about, sizes = np.zeros(2), np.zeros(2), masks.sum(axis=1)
     covariance = process.covariance(masks, masks) + np.diag(process.own_variance(sizes))
     complete = np.bincount(sizes, minlength=n + 1) == [math.comb(n, s) for s in range(n + 1)]

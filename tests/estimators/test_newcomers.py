@@ -9,12 +9,13 @@ import pytest
 import fgsv
 from fgsv.estimators.covariance import beginning, newcomers, opening
 from fgsv.estimators.covariance.clusters import Clusters
-from fgsv.estimators.covariance.correction import COUPLING, Target, clusters_of
+from fgsv.estimators.covariance.correction import COUPLING, Fold, correct
 from fgsv.estimators.covariance.design import Cells, Law, Sampler
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.opening import Opening
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy
+from fgsv.estimators.covariance.target import Target
 from fgsv.estimators.method import Problem
 from fgsv.ledger import known
 from fgsv.partition import Partition
@@ -87,18 +88,17 @@ def test_a_cluster_is_left_out_together():
     rng, process = np.random.default_rng(2), Process.default(N)
     masks = EVERYTHING[rng.permutation(2**N)[:20]]
     values = rng.normal(size=(20, 2))
-    root, own = process.inverse_root(masks)
-    solved = root.T @ (root @ values)
+    solved = process.solve(masks, values)
     clusters = Clusters.linked(20, [(np.array([11, 8]), np.array([3, 17])), (np.array([14]), np.array([11]))])
-    residuals, taken_out = clusters.left_out(root, solved, np.array([3, 5, 8]), np.array([[3, 14], [5, 5], [17, 8]]))
+    residuals, taken_out = clusters.left_out(solved, np.array([3, 5, 8]), np.array([[3, 14], [5, 5], [17, 8]]))
     expected = np.zeros((20, 2))
     for i, (rows, without) in enumerate((([3, 14], [3, 11, 14]), ([5, 5], [5]), ([17, 8], [8, 17]))):
         others = np.delete(np.arange(20), without)
-        matrix = process.covariance(masks[others], masks[others]) + np.diag(own[others])
+        matrix = process.covariance(masks[others], masks[others]) + np.diag(solved.own[others])
         loads = np.linalg.solve(matrix, values[others])
         residual = values[rows] - process.covariance(masks[rows], masks[others]) @ loads
         np.testing.assert_allclose(residuals[i], residual, atol=1e-7)
-        expected += solved
+        expected += solved.loads
         expected[others] -= loads
     np.testing.assert_allclose(taken_out, expected, atol=1e-6)
 
@@ -160,7 +160,7 @@ def test_new_draws_are_made_of_old_ones_and_move_the_estimate_by_their_influence
     np.testing.assert_array_equal(found._cells.bases(found.masks[made]), found.masks[base_of[made]])
     assert may_be_bases(old[2:], found._cells)[base_of[made] - 2].all()
     values = found.estimate().values
-    for _, fold in found._processes[0][2]:
+    for fold in (each.draws for each in found._current.folds):
         assert np.isin(base_of[fold][base_of[fold] >= 0], fold).all()
     _what_a_fold_subtracts_depends_on_others(found, base_of)
     partition = Partition.of(np.arange(12) % 4)
@@ -174,15 +174,14 @@ def test_new_draws_are_made_of_old_ones_with_players_who_left(tmp_path, small):
     found, n = opened(tmp_path, **BOTH), 11
     base_of = found._bases.base_of(found.masks, found.epochs[0].first, found._cells)
     made = np.flatnonzero(base_of >= found.n_evaluations)
-    related = found._related[base_of[made] - found.n_evaluations]
+    related = found._beginning.related[base_of[made] - found.n_evaluations]
     assert len(made) > 3
     assert related[:, n:].all()
     np.testing.assert_array_equal(found._cells.bases(found.masks[made]), related[:, :n])
     found.estimate()
-    law, first, m = found.epochs[0].law, found.epochs[0].first, found.n_evaluations + len(found._related)
-    together = clusters_of(law, first, found.masks, m, found._partners, base_of)
+    together = found._current.sample.clusters
     assert (together.members >= 0).sum(axis=1).max() == 3
-    for _, fold in found._processes[0][2]:
+    for fold in (each.draws for each in found._current.folds):
         assert np.isin(np.flatnonzero(np.isin(together.of, together.of[fold])), fold).all()
 
 
@@ -199,17 +198,16 @@ def test_a_draw_and_its_base_are_one_term_of_the_error(tmp_path, small, players)
     """Variance to expect if utilities are white noise: what is stated, against how far each utility moves values."""
     found = opened(tmp_path, **players)
     found.estimate()
-    number, rows, processes, bases = found._processes[0]
-    bases = [replace(each, c=np.ones(len(each.c))) for each in bases]
-    known_now = len(rows) + len(found._related)
-    correction = found._correct(number, rows, np.eye(known_now)[:, 2:], processes, bases)
+    rows, sample = found._current.rows, found._current.sample
+    folds = [replace(each, bases=replace(each.bases, c=np.ones(len(each.bases.c)))) for each in found._current.folds]
+    correction = correct(found._target, sample, np.eye(len(sample.everything))[:, 2:], folds)
     n = found.masks.shape[1]
     every = (np.arange(1, 2**n - 1)[:, None] >> np.arange(n)) & 1 == 1
     true, drawn = (
         found._target.coefficients(masks) / found._cells.of_size[found._cells.of(masks), None]
         for masks in (every, found.masks[rows[2:]])
     )
-    drawn = np.pad(drawn, ((0, len(found._related)), (0, 0)))
+    drawn = np.pad(drawn, ((0, len(found._beginning.related)), (0, 0)))
     actual = ((correction.values.T - drawn) ** 2).sum() + (true**2).sum() - (drawn**2).sum()
     assert (correction.deviations**2).sum() / COUPLING**2 == pytest.approx(actual, rel=0.08)
 
@@ -226,10 +224,10 @@ def test_what_is_subtracted_and_added_has_the_mean_zero(tmp_path, small, before,
         found._sampler = copy.deepcopy(start._sampler)
         draws = found.draw(np.random.default_rng(seed))
         found.update(draws, game.function(draws.coalitions.masks())[:, None])
-        rows, values = np.arange(found.n_evaluations), found._beyond(found.epochs[0].beta)
-        olds = np.arange(len(rows), len(values))
-        processes = [(process, np.append(rows[found.epochs[0].first :], olds))]
-        each = [found._correct(0, rows, values, processes, bases).values for bases in ([found._bases], [])]
+        (_, sample), values = found._sample(), found._beyond(found.epochs[0].beta)
+        draws = np.arange(sample.first, len(values))
+        folds = [Fold(process, draws, bases) for bases in (found._bases, None)]
+        each = [correct(found._target, sample, values, [fold]).values for fold in folds]
         changes.append((each[0] - each[1])[:, 0])
     mean, error = np.mean(changes, axis=0), np.std(changes, axis=0) / np.sqrt(300)
     assert (np.abs(mean) < 4 * error).all()
@@ -237,7 +235,7 @@ def test_what_is_subtracted_and_added_has_the_mean_zero(tmp_path, small, before,
 
 def _what_a_fold_subtracts_depends_on_others(found, base_of):
     """Utilities of its draws do not count for it, and what others are made of is not in its mean."""
-    folds = [fold for _, fold in found._processes[0][2]]
+    folds = [fold.draws for fold in found._current.folds]
     values, old = found._beyond(found.epochs[0].beta), 2 + found.n_known
     before = found._bases.in_folds(found.masks, values, base_of, folds)
     made = next(row for row in folds[0] if row >= old and base_of[row] >= 0)

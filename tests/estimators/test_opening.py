@@ -11,7 +11,7 @@ from fgsv.estimators.covariance import opening
 from fgsv.estimators.covariance.correction import (
     COUPLING,
     Correction,
-    Target,
+    Fold,
     correct,
     joint_freedom,
     smallest_step,
@@ -19,6 +19,8 @@ from fgsv.estimators.covariance.correction import (
 )
 from fgsv.estimators.covariance.design import Cells, Sampler, counts, first_law
 from fgsv.estimators.covariance.process import Process, _Pairs
+from fgsv.estimators.covariance.sample import Sample
+from fgsv.estimators.covariance.target import Target
 from fgsv.estimators.enumeration import semivalues
 from fgsv.games import SumOfUnanimity
 from fgsv.semivalue import SHAPLEY, Banzhaf, Beta
@@ -150,7 +152,7 @@ def test_leaving_one_out_is_what_the_formula_says(n, first, length, semivalue):
     masks = np.concatenate([ends, drawn])
     values = utilities[masks @ (1 << np.arange(n))][:, None]
     process, target, everything = any_process(n), Target.of(semivalue, n), all_masks(n)
-    found = correct(target, law, first, masks, values, [(process, np.arange(first, len(masks)))])
+    found = correct(target, Sample(law, first, masks), values, [Fold(process, np.arange(first, len(masks)))])
     sizes, all_sizes = masks.sum(axis=1), everything.sum(axis=1)
     weights = target.coefficients(everything) / counts(n)[all_sizes][:, None]
     expected = np.zeros(n)
@@ -183,10 +185,10 @@ def test_where_every_prediction_holds_errors_are_those_of_one_failure():
     law, process, target = first_law(n, np.ones(n - 1), length), any_process(n), Target.of(SHAPLEY, n)
     drawn = Sampler(n).draw(law, np.zeros(law.n_strata, dtype=int), length, np.random.default_rng(3))
     masks = np.concatenate([all_masks(n)[[0, -1]], drawn])
-    draws = [(process, np.arange(first, len(masks)))]
+    sample, folds = Sample(law, first, masks), [Fold(process, np.arange(first, len(masks)))]
 
     def spread(values, step):
-        found = correct(target, law, first, masks, values, draws, step=step)
+        found = correct(target, sample, values, folds, step)
         return (found.deviations**2).sum() / COUPLING**2
 
     expected, m, sizes = 0.0, 0, masks.sum(axis=1)
@@ -347,13 +349,14 @@ def test_constant_additive_and_noisy_games(n, quick):
             assert found.stderr.max() < 1e-9
 
 
-def test_the_record_is_plain_data(quick):
+def test_laws_are_plain_data(quick):
     game = SumOfUnanimity(8)
     ends = game(all_masks(8)[[0, -1]])[:, None]
     estimator = fgsv.estimators.Covariance().start(fgsv.estimators.Problem(8, ends, fgsv.Partition.of(np.arange(8))))
-    for number in range(3):
+    laws = []
+    for number in range(6):
         draws = estimator.draw(np.random.default_rng([0, number]))
+        laws += [] if draws.law is None else [json.loads(json.dumps(draws.law))]
         estimator.update(draws, game(draws.coalitions.masks())[:, None])
-    record = json.loads(json.dumps(estimator.record()))
-    assert [epoch["first"] for epoch in record["epochs"]] == [2, 16, 32][: len(record["epochs"])]
-    assert len(record["epochs"][0]["process"]) == len(Process.default(8).parameters)
+    assert [epoch["first"] for epoch in laws] == [2, 16, 32, 64, 128]
+    assert len(laws[0]["process"]) == len(Process.default(8).parameters)

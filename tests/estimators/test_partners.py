@@ -6,9 +6,11 @@ import pytest
 import fgsv
 from fgsv.estimators.covariance import beginning, opening
 from fgsv.estimators.covariance.beginning import Beginning, _resembling, _used
-from fgsv.estimators.covariance.correction import Target, predict, widened
 from fgsv.estimators.covariance.design import Cells, divided
+from fgsv.estimators.covariance.prediction import predict
 from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.sample import widened
+from fgsv.estimators.covariance.target import Target
 from fgsv.ledger import known
 from fgsv.running.verification import verify
 from fgsv.semivalue import SHAPLEY

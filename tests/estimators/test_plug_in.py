@@ -8,9 +8,9 @@ import pytest
 import fgsv
 from fgsv.estimators.covariance import Covariance, choice, opening
 from fgsv.estimators.covariance.choice import _candidates, choose
-from fgsv.estimators.covariance.correction import Target
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy
+from fgsv.estimators.covariance.target import Target
 from fgsv.estimators.method import OtherLaw, Problem
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger.earlier import known

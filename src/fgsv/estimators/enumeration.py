@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.covariance.correction import in_groups
 from fgsv.estimators.covariance.design import counts
+from fgsv.estimators.covariance.target import in_groups
 from fgsv.estimators.method import Draws, Estimator, Method, Problem
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, Semivalue, SizeWeights

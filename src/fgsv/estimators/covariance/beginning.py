@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fgsv.estimators.covariance.design import Cells, Law
+from fgsv.estimators.covariance.partners import Partners
 from fgsv.game import Known
 from fgsv.types import Floats, Ints, Masks
 
@@ -18,28 +19,6 @@ MOST_LEVELS = 3
 """Limit on the sets of players of earlier runs that are told apart."""
 PLENTY = 1e4
 """Coalitions that a cell has, at least, where draws have partners: hardly one of them is drawn twice."""
-
-
-@dataclass(frozen=True, eq=False)
-class Partners:
-    """Draws R of earlier runs that are not draws of this game, each with a draw T of it that resembles R.
-
-    T is R without the players who have left, and with as few other changes at random as its size needs. It is uniform
-    in its cell, whose size is drawn by the law of the bin. So in a bin the mean of T's residual is that of R's over
-    all partners, which are known, and that of their difference over those that are evaluated.
-    """
-
-    rows: Ints
-    """(p,): where R is among the known coalitions, from their end if players of it have left."""
-    masks: Masks
-    """(p, n): T"""
-    same: Masks
-    """(p,): whether T is R."""
-
-    @property
-    def asked(self) -> Ints:
-        """The partners whose T is to be evaluated, in the order in which they are."""
-        return np.flatnonzero(~self.same)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +38,12 @@ class Beginning:
     sources: Ints
     """(r,): the draws that may have partners, as rows of `masks`, from the end those of `related`."""
     seed: list[int]
+
+    @classmethod
+    def nothing(cls, ends: Floats, n: int) -> Beginning:
+        """Return the beginning of a run of n players that knows nothing but the utilities at both ends."""
+        masks, none = np.zeros((0, n), dtype=bool), np.zeros(0, dtype=np.int64)
+        return cls(masks, ends[:0], 0, Cells(np.zeros(n, dtype=np.int64)), masks, ends[:0], (), none, [])
 
     @classmethod
     def of(cls, known: Known, seed: int, *, related: bool = True) -> Beginning:

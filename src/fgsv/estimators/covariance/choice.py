@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.covariance.correction import Target
 from fgsv.estimators.covariance.design import counts
 from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.target import Target
 from fgsv.estimators.method import OtherLaw
 from fgsv.types import Floats, Masks
 

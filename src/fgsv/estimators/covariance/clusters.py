@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fgsv.estimators.covariance.process import Solved
 from fgsv.types import Floats, Ints, Masks
 
 
@@ -41,25 +42,32 @@ class Clusters:
         found[self.of[order], np.arange(len(order)) - first[self.of[order]]] = order
         return found[self.of]
 
-    def left_out(self, root: Floats, solved: Floats, rows: Ints, wanted: Ints) -> tuple[Floats, Floats]:
+    def left_out(self, solved: Solved, rows: Ints, wanted: Ints) -> tuple[Floats, Floats]:
         """Return (r, w, q): utilities less what is predicted of them without the cluster of each row.
 
-        `root` is the inverse root of the covariance matrix C, `solved` C^-1 U, and `wanted` (r, w) are members of the
-        cluster. The other array is by how much all `solved` without each sum to less.
+        `wanted` (r, w) are members of the cluster. The other array, (m, q), is how much smaller the sum of r times
+        the loads becomes if each time one of the clusters is left out.
         """
-        members = self.members[rows]
-        found = np.zeros((*members.shape, solved.shape[1]))
-        taken_out = np.zeros_like(solved)
+        root, loads, members = solved.root, solved.loads, self.members[rows]
+        found = np.zeros((*members.shape, loads.shape[1]))
+        taken_out = np.zeros_like(loads)
         n_members = (members >= 0).sum(axis=1)
         for g in np.unique(n_members):
             some = np.flatnonzero(n_members == g)
             here = members[some, :g]
             columns = root[:, here.reshape(-1)].reshape(len(root), len(some), g)
             inverse = np.einsum("mra,mrb->rab", columns, columns)
-            found[some, :g] = np.linalg.solve(inverse, solved[here])
-            taken_out += columns.reshape(len(root), -1) @ found[some, :g].reshape(-1, solved.shape[1])
+            found[some, :g] = np.linalg.solve(inverse, loads[here])
+            taken_out += columns.reshape(len(root), -1) @ found[some, :g].reshape(-1, loads.shape[1])
         place = (members[:, None, :] == wanted[:, :, None]).argmax(axis=2)
         return np.take_along_axis(found, place[:, :, None], axis=1), root.T @ taken_out
+
+    def sums(self, rows: Ints, terms: Floats) -> Floats:
+        """Return (g, n, q): terms (r, n, q), one for each of these rows, summed over each cluster."""
+        each, place = np.unique(self.of[rows], return_inverse=True)
+        found = np.zeros((len(each), *terms.shape[1:]))
+        np.add.at(found, place, terms)
+        return found
 
     def folds(self, draws: Ints, apart: Masks, n_folds: int) -> list[Ints]:
         """Divide draws (d,) into parts, clusters together; those that are `apart` (m,) are spread by themselves.

@@ -312,13 +312,7 @@ class Sampler:
                 row = self.partners[drawn[stratum]]
             elif stratum > 0:
                 cell = int(np.flatnonzero(law.stratum_of == stratum)[0])
-                if law.cells.of_size[cell] > _LISTED:
-                    row = self._unseen(law.cells, np.cumsum(np.arange(len(cumulative)) == cell), taken, rng)
-                else:
-                    if cell not in self._queues:
-                        self._queues[cell] = int(drawn[stratum]), self._shuffled(law.cells, cell, taken, rng)
-                    begun, queue = self._queues[cell]
-                    row = queue[int(drawn[stratum]) - begun]
+                row = self._next_of(law.cells, cell, int(drawn[stratum]), taken, rng)
             elif len(self.waiting):
                 row, self.waiting = self.waiting[0], self.waiting[:0]
             else:
@@ -329,6 +323,15 @@ class Sampler:
             rows.append(row)
             drawn[stratum] += 1
         return np.array(rows, dtype=bool).reshape(-1, n)
+
+    def _next_of(self, cells: Cells, cell: int, n_drawn: int, taken: set[bytes], rng: np.random.Generator) -> Masks:
+        """Return the next draw of a cell: from a list in random order, if there are few enough to list."""
+        if cells.of_size[cell] > _LISTED:
+            return self._unseen(cells, np.cumsum(np.arange(len(cells.sizes)) == cell), taken, rng)
+        if cell not in self._queues:
+            self._queues[cell] = n_drawn, self._shuffled(cells, cell, taken, rng)
+        begun, queue = self._queues[cell]
+        return queue[n_drawn - begun]
 
     def _on_base(self, row: Masks, cells: Cells, base_cells: Ints, rng: np.random.Generator) -> Masks:
         """Return a draw whose base is one of `bases`, if one is left in the cell; `base_cells` (p,) is -1 if used."""
@@ -351,6 +354,7 @@ class Sampler:
     def _unseen(
         self, cells: Cells, cumulative: Floats, taken: set[bytes], rng: np.random.Generator, *, pairs: bool = False
     ) -> Masks:
+        """Return an unknown coalition, its cell drawn by `cumulative` (c,); in pairs, its complement is unknown."""
         for _ in range(_TRIES):
             cell = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
             size, level = int(cells.sizes[cell]), cell // (self._n + 1)

@@ -12,20 +12,21 @@ from numpy.typing import NDArray
 
 from fgsv.coalitions import Coalitions, draw_blocks
 from fgsv.estimators.covariance import surrogate
-from fgsv.estimators.covariance.correction import Correction, Target, in_groups, opening_share, with_opening
-from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums
-from fgsv.estimators.covariance.forecast import Additive, Forecast, expected_error, learned_without, ratios
+from fgsv.estimators.covariance.correction import Correction, opening_share, short_of_one_miss, with_opening
+from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, PARTS, Epoch, Outlook, Sums, means
+from fgsv.estimators.covariance.foresight import Foresight
 from fgsv.estimators.covariance.gains import learned, predicted_in
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.influence import bundles, scales
 from fgsv.estimators.covariance.opening import Opening
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sizes import mean_and_spread
-from fgsv.estimators.covariance.sums import check_finite, sums_by_part
+from fgsv.estimators.covariance.sums import Enumerated, check_finite, sums_by_part
 from fgsv.estimators.covariance.surrogate import Surrogate
+from fgsv.estimators.covariance.target import Target, costs, in_groups
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
-from fgsv.semivalue import SHAPLEY, SizeWeights
+from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Estimate
 
@@ -34,16 +35,12 @@ if TYPE_CHECKING:
 
 GROWTH = 4
 """An epoch ends when the draws of the run have grown by this factor."""
-FRESHNESS = 2.0
-"""Weight of a draw relative to one of the previous epoch, whose allocation and surrogate were worse; at least."""
 EXPLORE = 0.05
 """Fraction of the draws whose sizes do not depend on earlier values."""
 REFIT = 0.5, 0.75
 """The surrogate is fitted again after this fraction of the rows so far, or of the draws once fits take longer."""
 LEAST_WEIGHED = 256
 """Draws of an epoch that can tell whether a forecast is of use."""
-WORTH_A_SUM = 1.25
-"""A sum becomes the forecast if it divides the error that was left by at least this; on noise it does not."""
 
 
 class CovarianceEstimator:
@@ -58,37 +55,36 @@ class CovarianceEstimator:
         self, settings: Covariance, problem: Problem, proxy: Proxy | None, opening: Opening | None = None
     ) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
-        self._settings, self._n, self._ends, self._n_evaluations = settings, n, problem.ends, 2
-        self._opening = self._record = opening
-        self._opened: tuple[Correction, Floats] | None = None  # the estimate of the opening, once that has ended
+        self._settings, self._n, self._ends = settings, n, problem.ends
+        self._efficient = problem.semivalue == SHAPLEY
+        self._target = Target.of(problem.semivalue, n)
+        self._weights, self._base = self._target.weights, self._target.base(costs(problem))
         self._proxy = proxy or Proxy.nothing(n, q)
         n_bands = self._proxy.values.shape[1]
-        self._efficient = problem.semivalue == SHAPLEY
-        self._weights = SizeWeights.of(problem.semivalue, n)
-        self._sizes, self._target = np.arange(1, n), Target.of(problem.semivalue, n)
-        self._forecast: Forecast | Additive | None = None
-        # whether that of the opening was judged, by how much it is off, and the weight of a draw of the epoch
-        self._weighed, self._missed, self._freshness = False, np.zeros(q), FRESHNESS
-        cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(self._sizes), dtype=float)
-        self._base = self._weights.gain * np.sqrt(self._sizes * (n - self._sizes)) / np.sqrt(cost)
-        self._learning = settings.surrogate and 4 <= n <= surrogate.MOST_PLAYERS
-        self._fitting = self._learning or (n_bands > 0 and n <= surrogate.MOST_PLAYERS)
+        few = n <= surrogate.MOST_PLAYERS
+        self._learning = settings.surrogate and n >= 4 and few
+        self._fitting = self._learning or (n_bands > 0 and few)
         self._may_add_up = self._learning and not n_bands and not settings.whole_rounds
-        self._history = History(n, q, n_bands, keep_masks=n <= surrogate.MOST_PLAYERS)
+        # the opening, as long as it lasts; then its estimate, and the weight of that in the last one
+        self._opening = self._opened_by = opening
+        self._opened: tuple[Correction, Floats] | None = None
+        self._share = np.zeros(q)
+        # what is known
+        self._history = History(n, q, n_bands, keep_masks=few)
         self._gram = surrogate.Gram()
-        self._exact = np.zeros((n, q))  # what the enumerated sizes contribute
-        self._exact_proxy = np.zeros((n, n_bands, q))
-        self._enumerated = np.zeros(n - 1, dtype=bool)
+        self._foresight = Foresight(self._history, problem.ends)
+        self._enumerated = Enumerated(self._weights, n, n_bands, q)
         self._to_enumerate: list[int] = []
-        self._announced: Epoch | None = None
-        self._n_draws, self._end = 0, PARTS
+        # counts, and after how many draws the epoch ends
+        self._n_evaluations, self._n_draws, self._end = 2, 0, PARTS
         self._n_permutations = np.zeros(N_STREAMS, dtype=np.int64)
-        self._closed: Epoch | None = None  # the epoch whose sums are those before the current one
-        self._share = np.zeros(q)  # the weight of the opening in the last estimate
-        self._before = Sums(0.0, np.zeros((n, q)), np.zeros((n_bands, q)), np.zeros((PARTS, n, q), dtype=np.float32))
+        # the epoch before the current one, its sums, and the last epoch whose law was given to a ledger
+        self._closed: Epoch | None = None
+        self._before = Sums.nothing(n, n_bands, q)
+        self._announced: Epoch | None = None
         if n > 1:
             rise = problem.ends[1] - problem.ends[0]
-            straight = problem.ends[0] + np.outer(self._sizes / n, rise)
+            straight = problem.ends[0] + np.outer(np.arange(1, n) / n, rise)
             spread = np.where(rise == 0, 1.0, np.abs(rise)) * self._proxy.spread
             self._epoch = self._open(Outlook(np.zeros((n_bands, q)), straight, spread, spread, trust=np.ones(q)))
 
@@ -98,7 +94,7 @@ class CovarianceEstimator:
             if self._opening.n_evaluations < self._opening.end:
                 return self._opening.draw(rng)
             self._take_over(self._opening, rng.spawn(1)[0])
-        if self._enumerated.all():
+        if self._enumerated.all:
             return None
         if self._to_enumerate:
             whole = Coalitions.of_size(self._n, self._to_enumerate[0])
@@ -110,10 +106,8 @@ class CovarianceEstimator:
 
     def _round(self, epoch: Epoch, rng: np.random.Generator) -> Draws:
         """Draw, in each stream, sizes systematically from the allocation and subsets in balanced blocks."""
-        count, n_permutations = (
-            self._settings.draws_per_round(self._n_draws, self._n) // N_STREAMS,
-            self._n_permutations,
-        )
+        count = self._settings.draws_per_round(self._n_draws, self._n) // N_STREAMS
+        n_permutations = self._n_permutations
         cumulative = np.cumsum(epoch.allocation)
         quantiles = (np.arange(count) + rng.random((N_STREAMS, 1))) / count * cumulative[-1]
         sizes = np.minimum(1 + np.searchsorted(cumulative, quantiles, side="right"), self._n - 1)
@@ -150,13 +144,13 @@ class CovarianceEstimator:
         proxies = self._proxy.evaluate(draws.coalitions)
         if draws.plan is None:
             self._take_enumerated(draws.coalitions, values, proxies)
-            if not self._to_enumerate and not self._enumerated.all():
+            if not self._to_enumerate and not self._enumerated.all:
                 self._epoch = self._following()
             return
         if self._to_enumerate:  # the budget had no room for it
             self._to_enumerate.clear()
             self._epoch = self._without
-        self._history.add(draws.coalitions, values, proxies, draws.plan, self._foresee(draws.coalitions))
+        self._history.add(draws.coalitions, values, proxies, draws.plan, self._foresight(draws.coalitions))
         self._n_draws += len(values)
         if self._fitting and len(self._history) >= self._epoch.refit_at:
             self._refit()
@@ -171,23 +165,15 @@ class CovarianceEstimator:
             return self._opening.estimate()
         constant = self._weights.full * (self._ends[1] - self._ends[0])
         constant += (self._weights.full - self._weights.empty) * self._ends[0]
-        if self._enumerated.all():
-            return Estimate(constant + self._exact, exact=True, efficient=self._efficient)
+        if self._enumerated.all:
+            return Estimate(constant + self._enumerated.values, exact=True, efficient=self._efficient)
         counted = self._counted()
         epochs = [sums for _, sums in counted]
-        mass = sum(epoch.mass for epoch in epochs) or 1.0
-        totals, beta = np.zeros_like(self._exact), np.zeros_like(self._before.betas)
-        deviations = np.zeros_like(self._before.deviations)
-        for epoch in epochs:
-            totals += epoch.totals
-            beta += epoch.betas / mass
-            deviations += epoch.deviations
-        totals /= mass
-        deviations *= np.float32(1 / mass)
+        totals, beta, deviations = means(epochs)
         deviations = np.concatenate([deviations, self._of_one_miss(counted)])
         freedom = float(max(1, min(PARTS, self._n_draws) - N_STREAMS))
         if self._opened is not None:
-            (opened, its_beta), share = self._opened, np.ones(self._exact.shape[1])
+            (opened, its_beta), share = self._opened, np.ones(self._ends.shape[1])
             if any(epoch.knows_its_error for epoch in epochs):
                 share = opening_share(opened.deviations, deviations.astype(float))
             self._share = share
@@ -197,7 +183,7 @@ class CovarianceEstimator:
         check_finite(values)
         deviations = self._proxy.add_errors(deviations, beta)
         history, before = self._history, self._opened and self._opened[0]
-        predicted = predicted_in(history, self._forecast, [self._epoch, self._closed], before)
+        predicted = predicted_in(history, self._foresight.forecast, [self._epoch, self._closed], before)
         found = learned(predicted, self._ends, history.sizes, history.values, self._weights, deviations)
         return Estimate(values, deviations, None, freedom, efficient=self._efficient, learned=found)
 
@@ -206,47 +192,43 @@ class CovarianceEstimator:
 
         An epoch with too few draws to know its error is left out if the other one knows its own.
         """
-        epochs = [(self._closed, self._before), (self._epoch, self._summed(self._freshness))]
+        epochs = [(self._closed, self._before), (self._epoch, self._epoch.summed(self._foresight.freshness))]
         return [(epoch, sums) for epoch, sums in epochs if sums.knows_its_error] or epochs
 
     def influence(self, partition: Partition) -> Floats | None:
         """Return (m, K): how much each draw moves each group's value, all else held fixed; None if unknown."""
         if self._opening is not None:
             return self._opening.influence(partition)
-        if self._n > surrogate.MOST_PLAYERS or self._exact.shape[1] > 1:
+        if self._n > surrogate.MOST_PLAYERS or self._ends.shape[1] > 1:
             return None
         self.estimate()
-        counted = [] if self._enumerated.all() else self._counted()
+        counted = [] if self._enumerated.all else self._counted()
         scaled = self._scales(counted, 1 - self._share)
         found = scaled[:, None] * in_groups(partition, self._history.masks(slice(None)), self._weights)
-        if self._record is not None and counted:
-            found[: self._record.n_evaluations - 2] += self._share * self._record.corrections_by(partition)
+        if self._opened_by is not None and counted:
+            found[: self._opened_by.n_evaluations - 2] += self._share * self._opened_by.corrections_by(partition)
         return found
 
     def _scales(self, counted: list[tuple[Epoch | None, Sums]], share: Floats | float) -> Floats:
         """Return (m,): the factor of each draw's coefficients, where the epochs have this share in the estimate."""
         mass = sum(sums.mass for _, sums in counted) or 1.0
         shares = [(epoch, share * sums.mass / mass) for epoch, sums in counted if epoch is not None]
-        return scales(self._history, shares, self._enumerated, self._record)
+        return scales(self._history, shares, self._enumerated.sizes, self._opened_by)
 
     def _of_one_miss(self, counted: list[tuple[Epoch | None, Sums]]) -> NDArray[np.float32]:
         """Return (R, n, q): deviations of one miss as large as in the opening, if the draws missed less, by luck."""
         epochs = {id(epoch): epoch for epoch, _ in counted if epoch is not None}  # both may be the closed one
         residuals = np.concatenate([*(each for epoch in epochs.values() for each in epoch.residuals), self._ends[:0]])
-        lacking = (self._missed**2 - (residuals**2).sum(axis=0)) / max(1, len(residuals))
-        if not (lacking > 0).any():
-            return np.zeros((0, *self._exact.shape), dtype=np.float32)
+        lacking = short_of_one_miss(residuals, self._foresight.missed)
+        if not lacking.any():
+            return np.zeros((0, self._n, len(lacking)), dtype=np.float32)
         bundled = bundles(self._target.coefficients(self._history.masks(slice(None))), self._scales(counted, 1.0))
-        return (bundled[:, :, None] * np.sqrt(np.maximum(0.0, lacking))).astype(np.float32)
+        return (bundled[:, :, None] * lacking).astype(np.float32)
 
     @property
     def n_known(self) -> int:
         """Evaluations of earlier runs that are used."""
-        return self._record.n_known if self._record else 0
-
-    def record(self) -> dict[str, Any]:
-        """Return by which laws the opening drew its coalitions, as JSON can hold it."""
-        return self._record.record() if self._record else {}
+        return self._opened_by.n_known if self._opened_by else 0
 
     # --- epochs
 
@@ -257,34 +239,22 @@ class CovarianceEstimator:
         for size in np.flatnonzero(opening.complete[1 : self._n]) + 1:
             rows = np.flatnonzero(opening.sizes == size)
             whole = Coalitions.from_masks(opening.masks[rows])
-            self._add_exact(int(size), whole, opening.values[rows], opening.proxies[rows])
-        self._forecast = None if self._enumerated.all() else opening.forecast()
-        forecasts = None if self._forecast is None else self._forecast.left_out[2 : opening.n_evaluations]
+            self._enumerated.add(int(size), whole, opening.values[rows], opening.proxies[rows])
         draws = Coalitions.from_masks(opening.masks[2:]), opening.values[2:], opening.proxies[2:]
-        self._history.add(*draws, np.full(self._n_draws, -1), forecasts)
-        if forecasts is not None:
-            sampled = ~self._enumerated[self._history.sizes - 1]
-            self._missed = np.sqrt((self._history.unforeseen[sampled] ** 2).mean(axis=0))
+        self._history.add(*draws, np.full(self._n_draws, -1))
         while self._end <= self._n_draws:
             self._end *= GROWTH
-        if self._enumerated.all():
+        if self._enumerated.all:
             return
+        if (forecast := opening.forecast()) is not None:
+            self._foresight.begin(forecast, self._enumerated.sampled)
         self._opened = opening.combined()
         spread = np.tile(opening.uncertainty(rng)[:, None], self._ends.shape[1])
         self._epoch = self._open(replace(self._look_ahead(), residual_spread=spread))
 
-    def _foresee(self, coalitions: Coalitions) -> Floats | None:
-        """Return what is forecast of coalitions, if there is a forecast."""
-        return None if self._forecast is None else self._forecast(coalitions.masks())
-
-    @property
-    def _unforeseen_ends(self) -> Floats:
-        forecasts = self._foresee(Coalitions.ends(self._n))
-        return self._ends if forecasts is None else self._ends - forecasts
-
     def _open(self, outlook: Outlook, learned: Surrogate | None = None) -> Epoch:
-        n, q = self._exact.shape
-        nothing, sampled = np.zeros((n, q)), ~self._enumerated
+        """Return an epoch without draws; what was `learned` before serves until its first fit."""
+        n, q = self._n, self._ends.shape[1]
         epoch = Epoch(
             outlook,
             self._allocate(outlook.residual_spread),
@@ -292,8 +262,8 @@ class CovarianceEstimator:
             betas=np.broadcast_to(outlook.beta, (N_STREAMS, *outlook.beta.shape)),
             intercepts=np.broadcast_to(outlook.intercept, (N_STREAMS, *outlook.intercept.shape)),
             surrogate=learned,
-            foreseen=nothing if self._forecast is None else self._forecast.player_values(self._target, sampled),
-            known=nothing,
+            foreseen=self._foresight.player_values(self._target, self._enumerated.sampled),
+            known=np.zeros((n, q)),
             total=np.zeros((n, q)),
             sums=np.zeros((PARTS, n, q), dtype=np.float32),
             counts=np.zeros(PARTS),
@@ -306,12 +276,9 @@ class CovarianceEstimator:
 
     def _close(self) -> None:
         """End the epoch, and choose the sizes worth enumerating before the next one."""
-        self._before, self._closed = self._summed(), self._epoch
+        self._before, self._closed = self._epoch.summed(), self._epoch
         if self._epoch.counts.sum() >= LEAST_WEIGHED:
-            if isinstance(self._forecast, Forecast) and not self._weighed:
-                self._weigh_forecast()
-            if self._may_add_up:
-                self._try_additive()
+            self._choose_forecast()
         while self._end <= self._n_draws:  # a round may be larger than the first epochs
             self._end *= GROWTH
         # decided by what was known before the epoch: it determines how many draws the next one gets within a budget,
@@ -322,38 +289,24 @@ class CovarianceEstimator:
             if comb(self._n, short) > planned:
                 break
             for size in sorted({short, self._n - short}):
-                if not self._enumerated[size - 1] and comb(self._n, short) <= expected[size - 1]:
+                if not self._enumerated.sizes[size - 1] and comb(self._n, short) <= expected[size - 1]:
                     self._to_enumerate.append(size)
         if not self._to_enumerate:
             self._epoch = self._following()
 
-    def _weigh_forecast(self) -> None:
-        """Keep the forecast only if the draws of the epoch are predicted better with it than without."""
-        self._weighed = True
-        ends = self._unforeseen_ends, self._ends
-        if (without := learned_without(self._history, self._epoch, *ends, self._sampled_base)) is not None:
-            self._forecast, self._epoch, self._closed = None, without, without
-            self._history.foresee(None)
+    def _choose_forecast(self) -> None:
+        """Drop the opening's forecast if draws were predicted better without it; take up a sum if that is better."""
+        if (without := self._foresight.weigh(self._epoch, self._sampled_base)) is not None:
+            self._epoch = self._closed = without
+        if self._may_add_up and (found := self._foresight.better_sum(self._epoch, self._sampled_base)) is not None:
+            # the next epoch takes over the trust of this outlook
+            self._epoch = replace(self._epoch, surrogate=None, outlook=self._look_ahead())
+            self._foresight.take_up(found)
 
     @property
     def _sampled_base(self) -> Floats:
         """(n - 1,): `_base` where a size is still sampled."""
-        return np.where(self._enumerated, 0.0, self._base)
-
-    def _try_additive(self) -> None:
-        """Forecast by what each player adds, if that leaves far less than what was learned in the epoch."""
-        history, epoch, base = self._history, self._epoch, self._sampled_base
-        drawn = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
-        found = Additive.of(history, self._ends)
-        left = expected_error(self._n, history.sizes, history.values - found.left_out, base)
-        gain = ratios(
-            expected_error(self._n, drawn, np.concatenate(epoch.residuals), base), left, history.values, base
-        )
-        self._freshness = FRESHNESS
-        if len(gain) and np.log(gain).mean() > np.log(WORTH_A_SUM) and gain.min() > 1 / WORTH_A_SUM:
-            self._epoch = replace(epoch, surrogate=None, outlook=self._look_ahead())  # whose trust the next one has
-            self._forecast, self._freshness = found, max(FRESHNESS, float(gain.min()) ** 2)
-            history.foresee(found.left_out)
+        return np.where(self._enumerated.sizes, 0.0, self._base)
 
     def _following(self) -> Epoch:
         """Return the next epoch, opened by all that is known."""
@@ -362,35 +315,15 @@ class CovarianceEstimator:
         # proxy, whose coefficients have changed, it would model something else
         return self._open(outlook, None if outlook.beta.size else self._epoch.surrogate)
 
-    def _summed(self, weight: float = 1.0) -> Sums:
-        """Return the sums of the current epoch, and the deviation of each replicate from the mean of its stream.
-
-        Each draw counts as `weight` draws.
-        """
-        epoch = self._epoch
-        count = weight * epoch.counts.sum()
-        by_stream = epoch.counts.reshape(N_STREAMS, N_REPLICATES)
-        fraction = (by_stream / np.maximum(by_stream.sum(axis=1, keepdims=True), 1)).astype(np.float32)
-        deviations = np.empty(epoch.sums.shape, dtype=np.float32)
-        for stream in range(N_STREAMS):
-            parts = slice(stream * N_REPLICATES, (stream + 1) * N_REPLICATES)
-            total = epoch.sums[parts].sum(axis=0)
-            # the mean is the replicates' own: 1 - sum of squares is (R - 1) / R where they are equal
-            freedom = 1 - float((fraction[stream] ** 2).sum())
-            scale = np.float32(weight / np.sqrt(freedom) if freedom > 1e-6 else np.nan)
-            deviations[parts] = scale * (epoch.sums[parts] - fraction[stream][:, None, None] * total)
-        totals = weight * epoch.total + count * epoch.known
-        return Sums(count, totals, count * epoch.betas.mean(axis=0), deviations)
-
     def _look_ahead(self) -> Outlook:
         """Return what all draws so far predict for the next epoch."""
         history, epoch = self._history, self._epoch
         beta = coefficients(history.sizes, history.values, history.proxies, self._base)
         values = beyond(history.unforeseen, history.proxies, beta)
-        intercept, spread = self._proxy.mean_and_spread(history.sizes, values, self._unforeseen_ends)
+        intercept, spread = self._proxy.mean_and_spread(history.sizes, values, self._foresight.unforeseen_ends)
         if epoch.surrogate is None:
             return Outlook(beta, intercept, spread, residual_spread=spread, trust=epoch.outlook.trust)
-        sizes = history.sizes[epoch.first :][history.parts[epoch.first :] >= 0]
+        sizes = history.sizes[epoch.owners(history.parts) >= 0]
         residuals, explained = np.concatenate(epoch.residuals), np.concatenate(epoch.explained)
         _, residual_spread = mean_and_spread(self._n, sizes, residuals, shape=self._proxy.spread)
         trust = epoch.surrogate.trust(sizes, explained, residuals + epoch.outlook.trust * explained)
@@ -420,18 +353,13 @@ class CovarianceEstimator:
         gains = scale * self._weights.gain[sizes - 1]
         shifts = scale * self._weights.drift[sizes - 1] - gains * sizes / self._n
         added = sums_by_part(coalitions, gains[:, None] * residuals, shifts[:, None] * residuals, parts)
-        for rows, sums in added:
-            epoch.sums[rows] += sums
-            epoch.total += sums.sum(axis=0)
-        epoch.counts += np.bincount(parts, minlength=PARTS)
-        epoch.residuals.append(residuals)
+        epoch.add(parts, residuals, added)
 
     def _refit(self) -> None:
         """Refit the surrogate to everything so far, and correct all draws of the epoch with it."""
         epoch, history = self._epoch, self._history
-        owners = history.parts.astype(np.int64) // N_REPLICATES
-        owners[: epoch.first] = -1
-        unforeseen, ends = history.unforeseen, self._unforeseen_ends
+        owners = epoch.owners(history.parts)
+        unforeseen, ends = history.unforeseen, self._foresight.unforeseen_ends
         betas, intercepts = [], []
         for stream in range(N_STREAMS):
             others = owners != stream
@@ -458,25 +386,22 @@ class CovarianceEstimator:
             fitted[rows] = epoch.surrogate.fitted
         epoch.refit_at = self._next_fit()
         epoch.known = self._known(epoch)
-        epoch.total[:] = 0
-        epoch.sums[:] = 0
-        epoch.counts[:] = 0
-        epoch.explained.clear()
-        epoch.residuals.clear()
+        epoch.clear()
         for places, draws in history.draws_since(epoch.first):
             self._add(*draws, fitted[places])
 
     def _next_fit(self) -> int:
+        """Return the rows of the history at which the surrogate is to be fitted again."""
         rows = len(self._history)
         return rows + int(REFIT[0] * rows if rows <= surrogate.DIRECT else REFIT[1] * self._n_draws)
 
     def _known(self, epoch: Epoch) -> Floats:
         """Return (n, q): the enumerated sizes and the closed form of what is subtracted, except the proxy."""
-        sampled = ~self._enumerated
+        sampled = self._enumerated.sampled
         beta, intercept = epoch.betas.mean(axis=0), epoch.intercepts.mean(axis=0)
         known = (
             epoch.foreseen
-            + beyond(self._exact, self._exact_proxy, beta)
+            + beyond(self._enumerated.values, self._enumerated.proxies, beta)
             + (self._weights.drift * sampled) @ intercept
         )
         if epoch.surrogate is not None:
@@ -486,15 +411,5 @@ class CovarianceEstimator:
     def _take_enumerated(self, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
         """Add the exact contribution of a whole size, which is no longer sampled."""
         size = self._to_enumerate.pop(0)
-        self._history.add(coalitions, values, proxies, np.full(len(values), -1), self._foresee(coalitions))
-        self._add_exact(size, coalitions, values, proxies)
-
-    def _add_exact(self, size: int, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
-        gain, drift = self._weights.gain[size - 1], self._weights.drift[size - 1]
-        for exact, utilities in ((self._exact, values), (self._exact_proxy, proxies.reshape(len(values), -1))):
-            mean = utilities.mean(axis=0)  # this cancels, and subtracting it first loses fewer digits
-            gains = gain / len(values) * (utilities - mean)
-            one = np.zeros(len(values), dtype=np.int64)
-            [(_, sums)] = sums_by_part(coalitions, gains, -size / self._n * gains, one)
-            exact += (sums[0] + drift * mean).reshape(exact.shape)
-        self._enumerated[size - 1] = True
+        self._history.add(coalitions, values, proxies, np.full(len(values), -1), self._foresight(coalitions))
+        self._enumerated.add(size, coalitions, values, proxies)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from fgsv.estimators.covariance.correction import Target, player_values, widened
 from fgsv.estimators.covariance.design import Cells
 from fgsv.estimators.covariance.embedding import size_hats
-from fgsv.estimators.covariance.epochs import N_REPLICATES, N_STREAMS, Epoch
 from fgsv.estimators.covariance.history import History, evenly
 from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.sample import widened
 from fgsv.estimators.covariance.sizes import mean_and_spread
-from fgsv.estimators.covariance.surrogate import MOST_ROWS, Surrogate, cross_fit
+from fgsv.estimators.covariance.surrogate import MOST_ROWS
+from fgsv.estimators.covariance.target import Target
 from fgsv.types import Floats, Ints, Masks
 
 RIDGES = np.geomspace(1e-8, 1e6, 57)
@@ -41,10 +41,9 @@ class Forecast:
     @classmethod
     def of(cls, process: Process, taught: Masks, values: Floats, ends: Floats, n: int) -> Forecast:
         """Return the forecast from (m, q) utilities less the line, in a game of n players."""
-        root, _ = process.inverse_root(taught)
-        loads = root.T @ (root @ values)
-        left_out = values - loads / (root**2).sum(axis=0)[:, None]
-        return cls(process, taught, loads, ends, left_out + line(ends, taught.sum(axis=1), n))
+        solved = process.solve(taught, values)
+        left_out = values - solved.loads / (solved.root**2).sum(axis=0)[:, None]
+        return cls(process, taught, solved.loads, ends, left_out + line(ends, taught.sum(axis=1), n))
 
     def __call__(self, masks: Masks) -> Floats:
         """Return (m, q) forecasts for coalitions of the n players."""
@@ -58,7 +57,8 @@ class Forecast:
         """Return (n, q): the players' values of f, from the sampled sizes, `sampled` (n - 1,)."""
         part_of_cell = np.where(np.pad(sampled, 1), 0, -1)
         cells = Cells(np.zeros(target.n, dtype=np.int64))
-        values = player_values(self.process, self.taught, self.loads[None], part_of_cell, target, cells)
+        loads, weights = self.loads[None], target.log_weights
+        values = self.process.player_values(self.taught, loads, part_of_cell, weights, cells)
         straight = line(self.ends, np.arange(1, target.n), target.n)
         return values + (target.weights.drift * sampled) @ straight
 
@@ -136,47 +136,6 @@ def _size_basis(n: int, sizes: Ints) -> Floats:
     """Return (m, k): functions of the size, a line and those that are linear in logit s between knots."""
     hats = size_hats(n, sizes).astype(float)
     return np.concatenate([hats / hats.sum(axis=1, keepdims=True), (sizes / n)[:, None]], axis=1)
-
-
-def learned_without(history: History, epoch: Epoch, left: Floats, ends: Floats, base: Floats) -> Epoch | None:
-    """Return an epoch as if nothing had been forecast, if what is learned then predicts its draws better; or None.
-
-    The draws of each stream are predicted from the others, with the forecasts and without them. `left` (2, q) is what
-    forecasts leave of the values at both `ends`.
-    """
-    n, sizes, masks = history.n_players, history.sizes, history.masks(slice(None))
-    owners = history.parts.astype(np.int64) // N_REPLICATES
-    owners[: epoch.first] = -1
-    drawn = owners >= 0
-
-    def learn(values: Floats, ends: Floats) -> tuple[Surrogate, Floats, Floats, Floats]:
-        mean, spread = mean_and_spread(n, sizes, values, ends)
-        deviations = values - mean[sizes - 1]
-        found = cross_fit(masks, sizes, np.stack([deviations] * N_STREAMS), owners, spread)
-        explained = found.explained(masks[drawn], sizes[drawn], owners[drawn], found.fitted[drawn])
-        residuals = deviations[drawn] - explained
-        return found, explained, residuals, expected_error(n, sizes[drawn], residuals, base)
-
-    *_, error = learn(history.unforeseen, left)
-    found, explained, residuals, without = learn(history.values, ends)
-    ratio = ratios(without, error, history.values, base)
-    if not len(ratio) or np.log(ratio).mean() >= 0:
-        return None
-    outlook = replace(epoch.outlook, trust=np.ones(len(without)))
-    return replace(epoch, outlook=outlook, surrogate=found, explained=[explained], residuals=[residuals])
-
-
-def expected_error(n: int, sizes: Ints, residuals: Floats, base: Floats) -> Floats:
-    """Return (q,): the sum over sizes of base(s) r(s), with r(s) the standard deviation of (m, q) residuals."""
-    return np.asarray(base @ mean_and_spread(n, sizes, residuals)[1])
-
-
-def ratios(above: Floats, below: Floats, values: Floats, base: Floats) -> Floats:
-    """Return (k,): the ratio of two expected errors (q,) for each output of (m, q) values that varies, bounded."""
-    spread = np.ptp(values, axis=0)
-    varies = spread > 1e-9 * np.abs(values).max(axis=0)
-    least = 1e-9 * base.sum() * spread[varies]
-    return np.clip(np.maximum(above[varies], least) / np.maximum(below[varies], least), 1e-3, 1e3)
 
 
 def line(ends: Floats, sizes: Ints, n: int) -> Floats:

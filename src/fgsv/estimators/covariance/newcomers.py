@@ -10,6 +10,8 @@ import numpy as np
 from fgsv.coalitions import log_choose
 from fgsv.estimators.covariance.design import Cells
 from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.sample import Sample
+from fgsv.estimators.covariance.target import Target
 from fgsv.semivalue import SizeWeights
 from fgsv.types import Floats, Ints, Masks
 
@@ -151,6 +153,24 @@ class Bases:
     def places(self, base_of: Ints, m: int) -> Ints:
         """Return which R is in each of these rows, of m; -1 stays as it is."""
         return np.where(base_of >= 0, np.searchsorted(self.rows % m, base_of), -1)
+
+    def terms(self, target: Target, sample: Sample, values: Floats, draws: Ints) -> tuple[Ints, Floats, Floats]:
+        """Return how values change if x is subtracted at draws T, and its mean added: an (n, q) sum of terms.
+
+        First come the rows of the T and then of all R, (r,), and the terms (r, n, q) that belong to them.
+        """
+        assert sample.base_of is not None
+        cells, n_drawn, x = sample.cells, sample.n_drawn[0], self.controls(self.before(values))
+        drawn = sample.drawn(0, draws)
+        rows = drawn[(drawn >= self.n_known) & (sample.cell[drawn] > cells.n)]  # with newcomers
+        larger, base = sample.masks[rows], self.places(sample.base_of[rows], len(values))
+        off = -self.subtracted(x, larger, base, target.coefficients(larger), target.weights, cells)
+        off *= (sample.stands_for[rows] / n_drawn)[:, None, None]
+        with_newcomers = (sample.open_stratum_of == 0) & (np.arange(len(sample.unseen)) > cells.n)
+        parts = np.where(with_newcomers, (sample.unseen + 1) / cells.of_size, 0.0)
+        on = self.added(parts * len(drawn) / n_drawn, target.weights, cells)[:, :, None] * x[:, None, :]
+        rows = np.append(rows, self.rows % len(values))
+        return rows, np.concatenate([off, on]), off.sum(axis=0) + on.sum(axis=0)
 
     def subtracted(
         self, x: Floats, draws: Masks, place: Ints, weights: Floats, sizes: SizeWeights, cells: Cells

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.covariance.beginning import Beginning, Partners
+from fgsv.estimators.covariance.beginning import Beginning
 from fgsv.estimators.covariance.choice import choose, listed
-from fgsv.estimators.covariance.clusters import Clusters
-from fgsv.estimators.covariance.correction import (
-    Correction,
-    Target,
-    clusters_of,
-    combined,
-    correct,
-    in_groups,
-    predict,
-    smallest_step,
-    uncertainty,
-    widened,
-)
-from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, divided, first_law
+from fgsv.estimators.covariance.correction import Correction, Fold, combined, correct, smallest_step
+from fgsv.estimators.covariance.design import Law, Sampler, counts, divided, first_law
 from fgsv.estimators.covariance.forecast import Forecast, line
 from fgsv.estimators.covariance.gains import Predicted, learned
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.opening_epoch import Epoch
+from fgsv.estimators.covariance.partners import Partners
+from fgsv.estimators.covariance.prediction import predict, uncertainty
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
+from fgsv.estimators.covariance.sample import Sample, widened
 from fgsv.estimators.covariance.sums import check_finite
+from fgsv.estimators.covariance.target import Target, costs, in_groups
 from fgsv.estimators.method import Draws, OtherLaw, Problem
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY
@@ -84,6 +76,19 @@ def hand_over(n_players: int, plug_in: bool = False) -> int:
     return next((end for most, end in ends if 4 <= n_players <= most), 0)
 
 
+@dataclass(frozen=True, eq=False)
+class EpochEstimate:
+    """The estimate of one epoch, without the ends, and what it was made of."""
+
+    correction: Correction
+    beta: Floats
+    """(k, q): the proxy's coefficients; what is corrected is U - beta * proxy."""
+    rows: Ints
+    """(m,): where the coalitions of the sample are among the evaluations."""
+    sample: Sample
+    folds: Sequence[Fold]
+
+
 class Opening:
     """Epochs that double the evaluations; each has a law and a process that are fixed before its first draw.
 
@@ -102,15 +107,13 @@ class Opening:
         self._per_round, self._plug_in = round_size, plug_in
         self._efficient = problem.semivalue == SHAPLEY
         self._target = Target.of(problem.semivalue, n)
-        sizes = np.arange(1, n)
-        cost = np.ones(n - 1) if problem.cost is None else np.asarray(problem.cost(sizes), dtype=float)
-        self._base = self._target.weights.gain * np.sqrt(sizes * (n - sizes)) / np.sqrt(cost)
-        self._cost = np.concatenate([[1.0], cost, [1.0]])
+        cost = costs(problem)
+        self._base, self._cost = self._target.base(cost), np.concatenate([[1.0], cost, [1.0]])
+        # everything evaluated so far: coalitions, utilities, values of the proxy, and which were chosen, not drawn
         self.masks: Masks = Coalitions.ends(n).masks()
         self.values: Floats = problem.ends
         self.proxies: Floats = np.zeros((2, *proxy.values.shape[1:]))
         self._chosen: Masks = np.zeros(2, dtype=bool)
-        self._cells = Cells(np.zeros(n, dtype=np.int64))
         self._sampler = Sampler(n)
         self._sampler.add(self.masks)
         # the coefficients of a proxy are unknown in the first epoch, so that it is short
@@ -118,19 +121,18 @@ class Opening:
         beta = np.zeros(self.proxies.shape[1:])
         self.epochs = [Epoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
         self._announced: Epoch | None = None
-        self._closed: list[tuple[Correction, Floats]] = []
-        # by which each epoch was corrected
-        self._processes: list[tuple[int, Ints, list[tuple[Process, Ints]], list[Bases]]] = []
-        self._current: tuple[Correction, Floats] | None = None
-        self.n_known = 0
-        self._latest: Process | None = None  # fitted to everything so far
-        self._before: Process | None = None  # the same, a round before, where coalitions are chosen by it
         self.end = hand_over(n, plug_in)
-        self._related: Masks = np.zeros((0, n), dtype=bool)  # with players who have left
-        self._related_values: Floats = problem.ends[:0]
+        # the estimates of epochs that have ended, and that of the current one since the last round
+        self._closed: list[EpochEstimate] = []
+        self._current: EpochEstimate | None = None
+        # a process fitted to everything so far, and a round before, where coalitions are chosen by it
+        self._latest: Process | None = None
+        self._before: Process | None = None
+        # what the run starts from, and what draws are made of it
+        self._started, self._beginning = False, Beginning.nothing(problem.ends, n)
+        self._cells = self._beginning.cells
         self._partners: Partners | None = None
         self._bases: Bases | None = None
-        self._known: Beginning | None = None
         if problem.known is not None and len(problem.known):
             related = not proxy.values.shape[1]  # which has no value for those who have left
             self._begin(Beginning.of(problem.known, problem.seed, related=related))
@@ -141,34 +143,29 @@ class Opening:
         return len(self.values)
 
     @property
+    def n_known(self) -> int:
+        """Evaluations of earlier runs that are used."""
+        return len(self._beginning.values)
+
+    @property
     def sizes(self) -> Ints:
         """(m,): the size of every coalition so far."""
         return self.masks.sum(axis=1)
 
     @property
-    def known(self) -> Ints:
-        """(n + 1,): known coalitions of each size."""
-        return np.bincount(self.sizes, minlength=self._n + 1)
-
-    @property
     def complete(self) -> Masks:
         """(n + 1,): whether every coalition of a size is known."""
-        return np.asarray(counts(self._n) <= self.known)
+        return np.asarray(counts(self._n) <= np.bincount(self.sizes, minlength=self._n + 1))
 
     def _begin(self, known: Beginning) -> None:
         """Open the first epoch with what is known: draws that were uniform within their size count as its own."""
-        self._known, self.n_known, self._cells = known, len(known.values), known.cells
-        self._related, self._related_values = known.related, known.related_values
-        self.masks = np.concatenate([self.masks, known.masks])
-        self.values = np.concatenate([self.values, known.values])
-        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(Coalitions.from_masks(known.masks))])
-        self._chosen = np.zeros(self.n_evaluations, dtype=bool)
-        self._sampler.add(known.masks)
+        self._started, self._beginning, self._cells = True, known, known.cells
+        self._add(Coalitions.from_masks(known.masks), known.values, np.zeros(len(known.values), dtype=bool))
         rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         process = self._fitted(Process.default(known.related.shape[1]), self._taught(), self._beyond(beta))
         first = 2 + known.n_memos
-        self._bases = self._find_bases(process)
+        self._find_bases(process)
         wanted = self._wanted(process, rng)
         end = GROWTH * self.n_evaluations
         own = np.unique(self._cells.of(self.masks[first:])).tolist()
@@ -178,32 +175,23 @@ class Opening:
         self._pair(law)
         self.end = max(self.end, end)
 
-    def _find_bases(self, process: Process) -> Bases | None:
-        """Return the draws of earlier runs to which newcomers may be added, if there are any."""
-        if self._known is None:
-            return None
+    def _find_bases(self, process: Process) -> None:
+        """Look for draws of earlier runs to which newcomers may be added."""
         taught = self._taught(self.masks[: 2 + self.n_known])
-        rows = self._known.candidates(before=2)
+        rows = self._beginning.candidates(before=2)
         rows = rows[may_be_bases(taught[rows, : self._n], self._cells)]
-        rng = np.random.default_rng([*self._known.seed, 2])
-        return Bases.of(process, taught, len(self._related), rows, self._cells, rng) if len(rows) else None
-
-    def _made_of(self, number: int, masks: Masks) -> tuple[Partners | None, Ints | None]:
-        """Return what draws of an epoch were made of: partners, and (m,) the rows of bases, or -1."""
-        if number:
-            return None, None
-        first = self.epochs[0].first
-        return self._partners, None if self._bases is None else self._bases.base_of(masks, first, self._cells)
+        rng, n_related = np.random.default_rng([*self._beginning.seed, 2]), len(self._beginning.related)
+        self._bases = Bases.of(process, taught, n_related, rows, self._cells, rng) if len(rows) else None
 
     def _pair(self, law: Law) -> None:
         """Give draws of earlier runs partners to draw, by the law of the first epoch."""
-        if self._known is not None and law.bins:
-            self._partners = self._known.partners(law, before=2)
+        if law.bins:
+            self._partners = self._beginning.partners(law, before=2)
             self._sampler.partners = self._partners.masks[self._partners.asked]
 
     def _taught(self, masks: Masks | None = None) -> Masks:
         """Return what the process learns from: coalitions, by default all so far, and those with others who left."""
-        return widened(self.masks if masks is None else masks, self._related)
+        return widened(self.masks if masks is None else masks, self._beginning.related)
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Draw a round, at most up to the end of the epoch; open the next epoch first if the last one has ended."""
@@ -225,11 +213,13 @@ class Opening:
             self.epochs[-1], self._latest, self._before = recorded, None, None
             if len(self.epochs) == 1:
                 self._pair(recorded.law)
-                self._bases = self._find_bases(recorded.process) if recorded.law.bases else None
+                if recorded.law.bases:
+                    self._find_bases(recorded.process)
         self._sampler.rewind()
         return self._round(rng, law.get("chosen"))
 
     def _round(self, rng: np.random.Generator, recorded: Sequence[str] | None = None) -> Draws:
+        """Draw a round by the law of the epoch; while coalitions are chosen, half of it, in turns with these."""
         epoch = self.epochs[-1]
         count = min(self._per_round or self._next_round(), epoch.end - self.n_evaluations)
         chosen = self._choose(count // 2, rng, recorded)
@@ -251,7 +241,7 @@ class Opening:
     def _choosing(self) -> bool:
         """Whether every second evaluation is chosen."""
         few = self._n <= MANY_PLAYERS and CHOSEN[0] <= self.n_evaluations < CHOSEN[1]
-        return self._plug_in and self._known is None and few
+        return self._plug_in and not self._started and few
 
     def _choose(self, count: int, rng: np.random.Generator, recorded: Sequence[str] | None) -> Masks:
         """Return (k, n): the coalitions of a round that are chosen; the process must have seen some draws."""
@@ -273,13 +263,17 @@ class Opening:
         """Take in the values of a round."""
         self._proxy.keep_ahead(self.n_evaluations + len(values))
         self._before = self._latest if self._choosing else None  # else it is fitted only if somebody looks
-        masks = draws.coalitions.masks()
+        self._add(draws.coalitions, values, draws.plan)
+        self._current = self._latest = None
+
+    def _add(self, coalitions: Coalitions, values: Floats, chosen: Masks) -> None:
+        """Append evaluations; `chosen` (m,) says which were not drawn."""
+        masks = coalitions.masks()
         self._sampler.add(masks)
         self.masks = np.concatenate([self.masks, masks])
         self.values = np.concatenate([self.values, values])
-        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(draws.coalitions)])
-        self._chosen = np.concatenate([self._chosen, draws.plan])
-        self._current = self._latest = None
+        self.proxies = np.concatenate([self.proxies, self._proxy.evaluate(coalitions)])
+        self._chosen = np.concatenate([self._chosen, chosen])
 
     def estimate(self) -> Estimate:
         """Return the player values and their deviations."""
@@ -287,8 +281,7 @@ class Opening:
             every = np.ones(len(self._cells.sizes), dtype=bool)
             exact = self._target.exact(self.masks, self.values, self._cells, every)
             return Estimate(self._whole(exact), exact=True, efficient=self._efficient)
-        self._current = self._current or self._corrected()
-        if not self._closed and self._current is None:
+        if not self._epoch_estimates():
             return Estimate(self._whole(self._predicted(self.epochs[-1].process)))  # too few draws: error unknown
         found, beta = self.combined()
         values = self._whole(found.values + (self._proxy.values * beta).sum(axis=1))
@@ -307,25 +300,26 @@ class Opening:
             learned=learned(predicted, self._ends, self.sizes[drawn], self.values[drawn], weights, deviations),
         )
 
+    def _epoch_estimates(self) -> list[EpochEstimate]:
+        """Return the estimates of the epochs so far; the current one has none while a stratum has no draw."""
+        self._current = self._current or self._estimate_epoch()
+        return self._closed if self._current is None else [*self._closed, self._current]
+
     def combined(self) -> tuple[Correction, Floats]:
         """Return the estimate from all epochs, without ends and proxy, and the coefficients of the proxy."""
-        if self._current is None:
-            self._current = self._corrected()
-        parts = [*self._closed, *([] if self._current is None else [self._current])]
+        parts = self._epoch_estimates()
         if self._proxy.values.shape[1] and len(parts) > 1:
             parts = parts[1:]  # the first epoch did not know the proxy's coefficients
-        found = combined([part for part, _ in parts])
-        shares = [part.precision / found.precision for part, _ in parts]
-        beta = sum((share * beta for share, (_, beta) in zip(shares, parts, strict=True)), np.zeros(()))
-        return found, beta
+        found = combined([part.correction for part in parts])
+        shares = [part.correction.precision / found.precision for part in parts]
+        return found, sum((share * part.beta for share, part in zip(shares, parts, strict=True)), np.zeros(()))
 
     def influence(self, partition: Partition) -> Floats | None:
         """Return (m, K): how much each draw moves each group's value, if laws and processes are held fixed."""
         if self.complete.all():
             exact = in_groups(partition, self.masks, self._target.weights) / counts(self._n)[self.sizes][:, None]
             return np.asarray(exact[2:])
-        self._current = self._current or self._corrected()
-        if self._plug_in or (not self._closed and self._current is None):
+        if self._plug_in or not self._epoch_estimates():
             return None
         found = self.corrections_by(partition)
         if self._efficient:
@@ -336,20 +330,15 @@ class Opening:
         """Return (m, K): the part of each draw in what `combined` returns, from unit utilities, some at a time."""
         total = self.combined()[0].precision
         found = np.zeros((self.n_evaluations, partition.n_groups))
-        parts = [*self._closed, *([] if self._current is None else [self._current])]
-        for (number, rows, processes, bases), (correction, _) in zip(self._processes, parts, strict=True):
-            unit = np.eye(len(rows) + len(self._related), len(rows))
-            for some in range(2, len(rows), AT_ONCE):
-                utilities = unit[:, some : some + AT_ONCE]
-                each = self._correct(number, rows, utilities, processes, bases)
+        for part in self._epoch_estimates():
+            share, step = part.correction.precision / total, smallest_step(self.values)
+            unit = np.eye(len(part.sample.everything), len(part.rows))
+            for some in range(2, len(part.rows), AT_ONCE):
+                each = correct(self._target, part.sample, unit[:, some : some + AT_ONCE], part.folds, step)
                 assert each is not None
                 sums = partition.sums(each.values).T
-                found[rows[some : some + len(sums)]] += correction.precision / total * sums
+                found[part.rows[some : some + len(sums)]] += share * sums
         return found[2:]
-
-    def record(self) -> dict[str, Any]:
-        """Return by which laws and with which processes the coalitions were drawn, as JSON can hold it."""
-        return {"epochs": [epoch.to_dict() for epoch in self.epochs]}
 
     def _whole(self, values: Floats) -> Floats:
         """Add what the ends contribute; Shapley values add up to the last digits."""
@@ -361,50 +350,61 @@ class Opening:
 
     # --- epochs
 
-    def _corrected(self) -> tuple[Correction, Floats] | None:
+    def _estimate_epoch(self) -> EpochEstimate | None:
         """Return the estimate from the draws of the current epoch; None while a stratum has no draw."""
-        number, epoch = len(self.epochs) - 1, self.epochs[-1]
-        rows = self._rows(epoch)
-        masks, every = self.masks[rows], self._beyond(epoch.beta)
+        epoch, rows, sample = self.epochs[-1], *self._sample()
+        every = self._beyond(epoch.beta)
         values = every[np.append(rows, np.arange(self.n_evaluations, len(every)))]
-        first, (partners, base_of) = self._first(epoch, rows), self._made_of(number, masks)
-        draws = np.arange(first, len(rows))
-        if partners is not None:
-            draws = np.append(partners.rows % len(values), draws)
-        processes = [(epoch.process, draws)]
-        young = not number or epoch.end <= FOLDED
-        if young and self._plug_in:
-            processes = [(self._fitted_to_all(), draws)]
-        elif young:
-            taught = self._taught(masks)
-            together = clusters_of(epoch.law, first, masks, len(values), partners, base_of)
-            processes = [
-                (self._fitted(epoch.process, np.delete(taught, fold, axis=0), np.delete(values, fold, axis=0)), fold)
-                for fold in self._folds(epoch.law, masks, draws, together)
-            ]
-        bases = []
-        if self._bases is not None and base_of is not None:
-            bases = self._bases.in_folds(masks, values, base_of, [fold for _, fold in processes])
-        found = self._correct(number, rows, values, processes, bases)
+        draws = np.arange(sample.first, len(rows))
+        if sample.partners is not None:
+            draws = np.append(sample.partners.rows % len(values), draws)
+        young = len(self.epochs) == 1 or epoch.end <= FOLDED
+        if young and not self._plug_in:
+            folds = self._folds(epoch.process, sample, values, draws)
+        else:
+            folds = [Fold(self._fitted_to_all() if young else epoch.process, draws)]
+        if self._bases is not None and sample.base_of is not None:
+            parts = [fold.draws for fold in folds]
+            bases = self._bases.in_folds(sample.masks, values, sample.base_of, parts)
+            folds = [replace(fold, bases=each) for fold, each in zip(folds, bases, strict=True)]
+        found = correct(self._target, sample, values, folds, smallest_step(self.values))
         if found is None:
             return None
-        self._processes = [each for each in self._processes if each[0] < number]
-        self._processes.append((number, rows, processes, bases))
-        return replace(found, values=found.values + self._of_line), epoch.beta
+        return EpochEstimate(replace(found, values=found.values + self._of_line), epoch.beta, rows, sample, folds)
 
-    def _correct(
-        self, number: int, rows: Ints, values: Floats, processes: list[tuple[Process, Ints]], bases: list[Bases]
-    ) -> Correction | None:
-        """Return what the draws of an epoch estimate from utilities of the coalitions `rows` and related ones."""
-        epoch, masks = self.epochs[number], self.masks[rows]
-        partners, base_of = self._made_of(number, masks)
-        drawn = (self._target, epoch.law, self._first(epoch, rows), masks, values, processes)
-        return correct(*drawn, self._related, partners, bases, base_of, smallest_step(self.values))
+    def _sample(self) -> tuple[Ints, Sample]:
+        """Return the evaluations, the draws of the current epoch last, and the coalitions of these as a sample.
+
+        A draw that waits for its complement is left out: it says where other pairs are not.
+        """
+        epoch, rows = self.epochs[-1], np.arange(self.n_evaluations)
+        drawn = (rows >= epoch.first) & ~self._chosen
+        paired = rows[drawn & (epoch.law.stratum_of[self._cells.of(self.masks)] == 0)]
+        if epoch.law.pairs and len(paired) % 2:
+            rows = np.delete(rows, paired[-1])
+        rows = rows[np.argsort(drawn[rows], kind="stable")]
+        sample = Sample(epoch.law, int((~drawn[rows]).sum()), self.masks[rows], self._beginning.related)
+        if len(self.epochs) > 1:
+            return rows, sample
+        base_of = None if self._bases is None else self._bases.base_of(sample.masks, sample.first, self._cells)
+        return rows, replace(sample, partners=self._partners, base_of=base_of)
+
+    def _folds(self, start: Process, sample: Sample, values: Floats, draws: Ints) -> list[Fold]:
+        """Divide draws into a few folds, each with a process fitted to all else; complete cells need none."""
+        every, law = sample.everything, sample.law
+        n_folds = FOLDS if len(every) < 2 * MOST_FITTED[self._n > MANY_PLAYERS] else 2
+        complete, paired = np.zeros((2, len(every)), dtype=bool)
+        complete[: len(sample.cell)] = sample.complete[sample.cell]
+        paired[: len(sample.cell)] = law.pairs & (law.stratum_of[sample.cell] == 0)
+        return [
+            Fold(self._fitted(start, np.delete(every, fold, axis=0), np.delete(values, fold, axis=0)), fold)
+            for fold in sample.clusters.folds(draws[~complete[draws]], paired, n_folds)
+        ]
 
     def _predicted(self, process: Process) -> Floats:
         """Return (n, q): what a process predicts."""
         beta = self.epochs[-1].beta
-        found = predict(self._target, self._cells, self.masks, self._beyond(beta), process, self._related)
+        found = predict(self._target, self._cells, self.masks, self._beyond(beta), process, self._beginning.related)
         return found + self._of_line + (self._proxy.values * beta).sum(axis=1)
 
     @property
@@ -412,35 +412,9 @@ class Opening:
         """What the line between the ends contributes, the same to all players."""
         return np.asarray(self._target.weights.drift @ self._line(np.arange(1, self._n)))
 
-    def _rows(self, epoch: Epoch) -> Ints:
-        """Return the evaluations, the draws of the epoch last.
-
-        A draw that waits for its complement is left out: it says where other pairs are not.
-        """
-        rows, law = np.arange(self.n_evaluations), epoch.law
-        drawn = (rows >= epoch.first) & ~self._chosen
-        paired = rows[drawn & (law.stratum_of[law.cells.of(self.masks)] == 0)]
-        if law.pairs and len(paired) % 2:
-            rows = np.delete(rows, paired[-1])
-        return rows[np.argsort(drawn[rows], kind="stable")]
-
-    def _first(self, epoch: Epoch, rows: Ints) -> int:
-        """Return where in `rows` the draws of an epoch begin."""
-        return int(((rows < epoch.first) | self._chosen[rows]).sum())
-
-    def _folds(self, law: Law, masks: Masks, draws: Ints, together: Clusters) -> list[Ints]:
-        """Divide draws into a few parts; of a cell that is complete none need be corrected."""
-        n_folds = FOLDS if len(together.of) < 2 * MOST_FITTED[self._n > MANY_PLAYERS] else 2
-        cell = np.append(law.cells.of(masks), np.full(len(self._related), -1))
-        complete = (cell >= 0) & (law.cells.unseen(law.cells.known(masks))[cell] == 0)
-        paired = law.pairs & (cell >= 0) & (law.stratum_of[cell] == 0)
-        return together.folds(draws[~complete[draws]], paired, n_folds)
-
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
-        closed, self._current = self._current or self._corrected(), None
-        if closed is not None:
-            self._closed.append(closed)
+        self._closed, self._current = self._epoch_estimates(), None
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         if self._plug_in and not beta.size:  # with a proxy, what it leaves has changed with its coefficients
             process = self._fitted_to_all()
@@ -472,7 +446,7 @@ class Opening:
     def _fitted_to_all(self) -> Process:
         """Return the process fitted to everything so far."""
         if self._latest is None:
-            epoch, many = self.epochs[-1], MANY_PLAYERS // (2 if self._known is None else 1)
+            epoch, many = self.epochs[-1], MANY_PLAYERS // (1 if self._started else 2)
             again = self._choosing and len(self.epochs) > 1
             steps = STEPS_CHOOSING if again else STEPS_PREDICTED[self._n > many]
             start = self._before or epoch.process
@@ -482,7 +456,8 @@ class Opening:
     def _beyond(self, beta: Floats) -> Floats:
         """Return (m + k, q): what the proxy leaves, less the straight line between the ends, and of related ones."""
         found = beyond(self.values, self.proxies, beta) - self._line(self.sizes)
-        return np.concatenate([found, self._related_values - self._line(self._related.sum(axis=1))])
+        related = self._beginning.related_values - self._line(self._beginning.related.sum(axis=1))
+        return np.concatenate([found, related])
 
     def _line(self, sizes: Ints) -> Floats:
         return line(self._ends, sizes, self._n)

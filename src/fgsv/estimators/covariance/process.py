@@ -90,6 +90,11 @@ class Process:
         lower = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
         return dtrtri(lower, lower=True, overwrite_c=True)[0], own
 
+    def solve(self, masks: Masks, values: Floats) -> Solved:
+        """Return what predictions from (m, q) utilities of coalitions are made of."""
+        root, own = self.inverse_root(masks)
+        return Solved(root, own, root.T @ (root @ values))
+
     def covariance(self, left: Masks, right: Masks) -> Floats:
         """Return the (m, M) covariances between coalitions, without the parts of their own."""
         pairs = _Pairs.of(left, right, self.n, self.ranks)
@@ -227,8 +232,16 @@ class Process:
 
         `loads` is (parts, m, q). `part_of` (c,) assigns the cells to parts, -1 to none: there f is nothing.
         `log_weights` (n,) are those of a semivalue. Coalitions of the players of a level and of those before are
-        summed together; what they have of earlier levels then counts by the difference of the loads.
+        summed together; what they have of earlier levels then counts by the difference of the loads. If the process
+        has more players than the cells, the last ones have left: coalitions with them count for nothing.
         """
+        n_here, n_left = cells.n, self.n - cells.n
+        if n_left:
+            wider = Cells(np.append(cells.joined, np.full(n_left, cells.n_levels)))
+            parts = np.full((wider.n_levels, self.n + 1), -1)
+            parts[:-1, : n_here + 1] = part_of.reshape(-1, n_here + 1)
+            log_weights = np.append(log_weights, np.full(n_left + 1, -np.inf))
+            return self.player_values(masks, loads, parts.reshape(-1), log_weights, wider)[:n_here]
         n, values = self.n, np.zeros((self.n, loads.shape[2]))
         padded = np.concatenate([loads, np.zeros((1, *loads.shape[1:]))])  # the last one is for part -1
         of_level = part_of.reshape(cells.n_levels, n + 1)
@@ -324,6 +337,18 @@ class Process:
         n, inner = self.n, np.arange(1, self.n)
         trend = _TREND * (1 + np.outer(2 * inner / n - 1, 2 * sizes / n - 1))
         return np.asarray(trend + self._curve(inner, sizes)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Utilities U of m coalitions whose covariance matrix is C = L L'."""
+
+    root: Floats
+    """(m, m): L^-1"""
+    own: Floats
+    """(m,): the variances of their own parts."""
+    loads: Floats
+    """(m, q): C^-1 U, the factors of covariances with these coalitions in what is predicted of others."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -170,9 +170,8 @@ def _expected_spread(spread: Floats, mean: Floats) -> Floats:
 
     A proxy may vary where the game does not, and the game where the proxy does not.
     """
-    constant = spread.max(axis=0) <= 1e-6 * np.abs(mean).max(
-        axis=0
-    )  # apart from rounding it depends only on the size
+    # apart from rounding it depends only on the size
+    constant = spread.max(axis=0) <= 1e-6 * np.abs(mean).max(axis=0)
     relative: Floats = np.where(constant, 1.0, spread / spread.mean(axis=0))
     return (1 + relative) / 2
 

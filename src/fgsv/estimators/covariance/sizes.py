@@ -20,8 +20,8 @@ def mean_and_spread(
 
     h is a curve through the means of neighbouring sizes, linear in logit(s / n), and through `ends` (2, q), the
     values of the empty and the full coalition, if given. A size that was seen often has its own mean, shrunk towards
-    the curve, the more so the fewer draws it has. r is pooled over wider bins, in units
-    of `shape` (n - 1, q), which it is expected to follow.
+    the curve, the more so the fewer draws it has. r is pooled over wider bins, in units of `shape` (n - 1, q), which
+    it is expected to follow.
     """
     shape = np.ones((n - 1, values.shape[1])) if shape is None else shape
     origin = values.mean(axis=0)  # squares about the mean lose fewer digits

@@ -1,4 +1,4 @@
-"""Sums over coalitions, player by player, for several parts of them at once; and whether they are finite."""
+"""Sums over coalitions, player by player: for several parts at once, and of sizes that are known as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from fgsv.coalitions import Coalitions
-from fgsv.types import Floats, Ints
+from fgsv.semivalue import SizeWeights
+from fgsv.types import Floats, Ints, Masks
 
 DENSE_PLAYERS = 4096
 """Up to this many players the sums of all parts are computed at once; beyond, one by one, to save memory."""
@@ -45,3 +46,37 @@ def sums_by_part(
             rows = np.flatnonzero(parts == part)
             sums = members[rows].T @ listed[rows] + everyone[rows].sum(axis=0)
             yield slice(part, part + 1), sums[None]
+
+
+class Enumerated:
+    """The enumerated sizes of a game of n players and q outputs with a proxy in k bands, and their exact sums."""
+
+    def __init__(self, weights: SizeWeights, n: int, k: int, q: int) -> None:
+        self._weights, self._n = weights, n
+        self.sizes: Masks = np.zeros(n - 1, dtype=bool)
+        """(n - 1,): which of the sizes 1..n-1 they are."""
+        self.values: Floats = np.zeros((n, q))
+        """(n, q): what they contribute to the players' values."""
+        self.proxies: Floats = np.zeros((n, k, q))
+        """(n, k, q): what they contribute to those of the proxy."""
+
+    @property
+    def sampled(self) -> Masks:
+        """(n - 1,): all other sizes."""
+        return ~self.sizes
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is left to sample."""
+        return bool(self.sizes.all())
+
+    def add(self, size: int, coalitions: Coalitions, values: Floats, proxies: Floats) -> None:
+        """Take in every coalition of a size, with its (m, q) utilities and (m, k, q) values of the proxy."""
+        gain, drift = self._weights.gain[size - 1], self._weights.drift[size - 1]
+        for exact, utilities in ((self.values, values), (self.proxies, proxies.reshape(len(values), -1))):
+            mean = utilities.mean(axis=0)  # this cancels, and subtracting it first loses fewer digits
+            gains = gain / len(values) * (utilities - mean)
+            one = np.zeros(len(values), dtype=np.int64)
+            [(_, sums)] = sums_by_part(coalitions, gains, -size / self._n * gains, one)
+            exact += (sums[0] + drift * mean).reshape(exact.shape)
+        self.sizes[size - 1] = True

@@ -84,9 +84,8 @@ class SetKernel:
     def __call__(self, left: Singles, right: Singles) -> Singles:
         """Return the (m, M) kernel between rows with sign 1 and rows with sign -1."""
         kernel = np.empty((len(left), len(right)), dtype=np.float32)
-        for start in range(
-            0, len(left), _BLOCK
-        ):  # blocks small enough to stay in the cache between the two operations
+        # blocks small enough to stay in the cache between the two operations
+        for start in range(0, len(left), _BLOCK):
             block = kernel[start : start + _BLOCK]
             np.matmul(left[start : start + _BLOCK], right.T, out=block)
             np.reciprocal(block, out=block)
@@ -324,8 +323,7 @@ def _solve(
     """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by preconditioned conjugate gradients.
 
     The preconditioner is a Nystroem approximation of K from its `columns` at a `basis`, some of those `common` to all
-    streams.
-    Each system stops separately: values that only other streams may see must not prolong a stream's own.
+    streams. Each system stops separately: values that only other streams may see must not prolong a stream's own.
     """
     corner = columns[basis].astype(float)
     corner[np.diag_indices(len(basis))] += 1e-3
