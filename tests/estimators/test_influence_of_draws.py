@@ -26,7 +26,8 @@ def estimated(n, budget, partition, *, moved=None, by=0.0, **options):
     """Return the groups' values after so many evaluations, the estimator, and the draws and rounds."""
     game = utility(n)
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
-    started = InUnits(Covariance(**options), Problem(n, ends, partition))
+    problem = Problem(n, ends, partition, other_game=lambda proxy: lambda some: proxy(some.masks())[:, None])
+    started = InUnits(Covariance(**options), problem)
     number, count, last = 0, 2, 2
     while count < budget:
         draws = started.draw(np.random.default_rng([0, number]))
@@ -69,10 +70,20 @@ def test_a_draw_moves_the_estimate_by_its_influence(n, budget, options, monkeypa
         assert np.allclose(found, influence[moved - 2], atol=0.01 * np.abs(influence).max()), moved
 
 
-def test_the_opening_is_linear_in_what_it_has_drawn():
+class Useless:
+    """A proxy that explains nothing, so that its coefficients are zero in every epoch."""
+
+    shapley = np.zeros(12)
+
+    def __call__(self, masks):
+        return np.zeros(len(masks))
+
+
+@pytest.mark.parametrize("options", [{}, {"proxy": Useless()}], ids=["alone", "with a proxy"])
+def test_the_opening_is_linear_in_what_it_has_drawn(options):
     """Its estimate, less the line between the ends, is the sum of influences times utilities beyond that line."""
     n, partition = 12, Partition.of(np.arange(12) % 4)
-    values, units, _ = estimated(n, 90, partition)
+    values, units, _ = estimated(n, 90, partition, **options)
     first = units._estimator._opening
     beyond = first._beyond(first.epochs[-1].beta)[2:, 0]
     total = np.diff(first._ends, axis=0)[0, 0]

@@ -277,6 +277,7 @@ class CovarianceEstimator:
     def _close(self) -> None:
         """End the epoch, and choose the sizes worth enumerating before the next one."""
         self._before, self._closed = self._epoch.summed(), self._epoch
+        allocation = self._allocate(self._epoch.outlook.residual_spread)
         if self._epoch.counts.sum() >= LEAST_WEIGHED:
             self._choose_forecast()
         while self._end <= self._n_draws:  # a round may be larger than the first epochs
@@ -284,7 +285,7 @@ class CovarianceEstimator:
         # decided by what was known before the epoch: it determines how many draws the next one gets within a budget,
         # hence the weight of this one, which must not depend on its own draws
         planned = (GROWTH - 1) * self._n_draws
-        expected = planned * self._allocate(self._epoch.outlook.residual_spread)
+        expected = planned * allocation
         for short in range(1, self._n // 2 + 1):
             if comb(self._n, short) > planned:
                 break

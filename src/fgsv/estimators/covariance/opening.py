@@ -307,12 +307,15 @@ class Opening:
 
     def combined(self) -> tuple[Correction, Floats]:
         """Return the estimate from all epochs, without ends and proxy, and the coefficients of the proxy."""
-        parts = self._epoch_estimates()
-        if self._proxy.values.shape[1] and len(parts) > 1:
-            parts = parts[1:]  # the first epoch did not know the proxy's coefficients
+        parts = self._counted()
         found = combined([part.correction for part in parts])
         shares = [part.correction.precision / found.precision for part in parts]
         return found, sum((share * part.beta for share, part in zip(shares, parts, strict=True)), np.zeros(()))
+
+    def _counted(self) -> list[EpochEstimate]:
+        """Return the estimates that are combined: with a proxy not the first, which did not know its coefficients."""
+        parts = self._epoch_estimates()
+        return parts[1:] if self._proxy.values.shape[1] and len(parts) > 1 else parts
 
     def influence(self, partition: Partition) -> Floats | None:
         """Return (m, K): how much each draw moves each group's value, if laws and processes are held fixed."""
@@ -330,7 +333,7 @@ class Opening:
         """Return (m, K): the part of each draw in what `combined` returns, from unit utilities, some at a time."""
         total = self.combined()[0].precision
         found = np.zeros((self.n_evaluations, partition.n_groups))
-        for part in self._epoch_estimates():
+        for part in self._counted():
             share, step = part.correction.precision / total, smallest_step(self.values)
             unit = np.eye(len(part.sample.everything), len(part.rows))
             for some in range(2, len(part.rows), AT_ONCE):
