@@ -41,8 +41,10 @@ MOST_STARTED = 512
 """Limit on the players of a game whose opening takes up earlier draws."""
 CHOSEN = 32, 256
 """Evaluations from which and up to which every second one is chosen, where predictions are not corrected."""
-FIRST_EPOCH = 64, 256
-"""The first epoch ends after three evaluations for each player, within these limits."""
+FIRST_EPOCH = 64
+"""Evaluations after which the first epoch ends, whose law knows nothing of the utilities."""
+FIRST_COUNTS = 0.5
+"""Weight of the first epoch, relative to what its sizes and counts say: it has the least to learn from."""
 GROWTH = 2
 """An epoch ends when the evaluations have grown by this factor."""
 FOLDS = 4
@@ -117,7 +119,7 @@ class Opening:
         self._sampler = Sampler(n)
         self._sampler.add(self.masks)
         # the coefficients of a proxy are unknown in the first epoch, so that it is short
-        end = LEAST if proxy.values.shape[1] else int(np.clip(3 * n, *FIRST_EPOCH))
+        end = LEAST if proxy.values.shape[1] else FIRST_EPOCH
         beta = np.zeros(self.proxies.shape[1:])
         self.epochs = [Epoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
         self._announced: Epoch | None = None
@@ -373,7 +375,9 @@ class Opening:
         found = correct(self._target, sample, values, folds, smallest_step(self.values))
         if found is None:
             return None
-        return EpochEstimate(replace(found, values=found.values + self._of_line), epoch.beta, rows, sample, folds)
+        weight = FIRST_COUNTS if len(self.epochs) == 1 and not self._started else 1.0
+        found = replace(found, values=found.values + self._of_line, precision=weight * found.precision)
+        return EpochEstimate(found, epoch.beta, rows, sample, folds)
 
     def _sample(self) -> tuple[Ints, Sample]:
         """Return the evaluations, the draws of the current epoch last, and the coalitions of these as a sample.

@@ -13,7 +13,7 @@ from fgsv.estimators.covariance.partners import Pairs, Partners
 from fgsv.semivalue import SizeWeights
 from fgsv.types import Floats, Ints, Masks
 
-LEARNING = 1.2
+LEARNING = 1.5
 """The variance that a process leaves falls about like this power of the evaluations that it knows."""
 
 
