@@ -83,3 +83,27 @@ def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, tmp_path, ar
     assert "Traceback" not in notes + text
     assert [line for line in notes.splitlines() if "error" in line] == notes.splitlines()[-1:]
     assert not (tmp_path / "run.db").exists()
+
+
+def test_a_seal_warns_that_providers_know_the_split_seed(fgsv_command, train, tmp_path):
+    words = (
+        "warning: providers who know the split seed (0) can choose their test rows: give --split-seed a large number"
+    )
+    command = [
+        "seal",
+        train,
+        *COLUMNS,
+        *BUDGET,
+        "--public-from",
+        "the price",
+        "--out",
+        tmp_path / "seal.json",
+        "--force",
+    ]
+    code, text, _ = fgsv_command(*command)
+    assert (code, text.count(words)) == (0, 1)
+    code, text, _ = fgsv_command(*command, "--json")
+    assert [f"warning: {each}"[: len(words)] for each in json.loads(text)["warnings"]] == [words]
+    for options in (["--split-seed", 83_726_154], ["--test", train]):
+        code, text, _ = fgsv_command(*command, *options)
+        assert (code, words in text) == (0, False)

@@ -94,3 +94,16 @@ def test_nothing_to_share_names_other_scores_and_a_score_may_need_its_empty_set(
     assert code == 0, notes
     code, text, notes = fgsv_command(*command, "--empty", "-1")
     assert (code, "value of a set that the model cannot be fitted to: -1" in text) == (0, True), notes
+
+
+def test_who_pays_is_told_that_providers_know_the_split_seed(fgsv_command, train, tmp_path):
+    words = (
+        "warning: providers who know the split seed (0) can choose their test rows: give --split-seed a large number"
+    )
+    command = ["value", train, *COLUMNS, "--budget", 100]
+    pay = ["--payout", 100, "--pay-anyway"]
+    assert words not in fgsv_command(*command)[2]
+    assert fgsv_command(*command, *pay, "--out", tmp_path / "out")[2].count(words) == 1
+    assert fgsv_command("payout", tmp_path / "out", "--amount", 100, "--pay-anyway")[2].count(words) == 1
+    for options in (["--split-seed", 83_726_154], ["--test", train]):
+        assert words not in fgsv_command(*command, *pay, *options)[2]

@@ -202,7 +202,7 @@ def row_owners(table: Opened) -> Partition:
 
 def warnings_of_test(table: Opened) -> list[str]:
     """Return warnings about the choice of test rows."""
-    warnings = []
+    warnings = table.source.warnings_of_payments
     dataset = table.dataset
     column = next(iter(dataset.groupings))
     if column in dataset.test_groups and len(dataset.test_groups[column]):

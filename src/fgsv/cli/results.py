@@ -137,6 +137,8 @@ def payout(
     elif paid is not None:
         console.show(paid.to_frame(), f"{paid.amount:,} {paid.currency}, {paid.policy.describe()}")
         console.say_payout(paid)
+        if result.source is not None:
+            console.say_all(f"warning: {each}" for each in result.source.warnings_of_payments)
     if out is not None and paid is not None:
         console.say(f"written: {write_payout(out, paid)}")
     raise typer.Exit(console.code_of_payout(result.unpaid, quiet=as_json))

@@ -69,11 +69,14 @@ def seal(
         public_from=public_from,
     )
     made.save(out)
+    warnings = [*table.warnings, *table.source.warnings_of_payments]
     if as_json:
-        print_json({"commitment": made.commitment, "seal": str(out)})
+        print_json({"commitment": made.commitment, "seal": str(out), "warnings": warnings})
         return
     echo(f"commitment: {made.commitment}")
     echo(f"publish this line before the public value is known, and keep {out} to yourself")
+    for warning in warnings:
+        echo(f"warning: {warning}")
     if public_from is None:
         echo("warning: without --public-from, agree in writing on which public value is used and how it is written")
 

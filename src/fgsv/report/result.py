@@ -61,10 +61,12 @@ class Result:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings of the run and of the audit, without repeats of each other or of the verdict."""
+        """Warnings of the run, its seal, payout and audit, without repeats of each other or of the verdict."""
         of_audit = () if self.audit is None else self.audit.warnings
+        pays = any(each is not None for each in (self.payout, self.unpaid, self.sealed))
+        of_money = self.source.warnings_of_payments if pays and self.source is not None else []
         in_verdict = close_calls(self.valuation, self.confidence)
-        return [each for each in dict.fromkeys([*self.own_warnings, *of_audit]) if each not in in_verdict]
+        return [each for each in dict.fromkeys([*self.own_warnings, *of_money, *of_audit]) if each not in in_verdict]
 
     @property
     def test_noise(self) -> float | None:

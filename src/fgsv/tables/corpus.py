@@ -177,8 +177,10 @@ def open_text(
         notes=(*dataset.notes, *_described(dataset, game, words, score)),
         versions=versions(),
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
+        split_seed=dataset.split_seed,
     )
-    return Corpus(game, dataset, source, build, tuple(warnings_of_names(dataset.partition.names)), folds)
+    warnings = (*dataset.warnings, *warnings_of_names(dataset.partition.names))
+    return Corpus(game, dataset, source, build, warnings, folds)
 
 
 def _cut(tests: Sequence[TestText], seed: int) -> dict[str, list[TestText]]:

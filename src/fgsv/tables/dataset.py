@@ -24,7 +24,7 @@ from fgsv.tables.players import (
     without_training_rows,
 )
 from fgsv.tables.reading import TableError, TableFile, odd_number, without_rows
-from fgsv.tables.test_rows import TestRows, chosen, marked
+from fgsv.tables.test_rows import Choice, TestRows, chosen, marked
 from fgsv.types import Ints, Masks
 
 Task = Literal["classification", "regression"]
@@ -56,6 +56,10 @@ class Dataset:
     """Column -> the slice that each test row is in."""
     registered: Ints | None = None
     """(rows,) the order in which training rows were registered; None: unknown."""
+    split_seed: int | None = None
+    """The split seed by which test rows were chosen; None if they were not chosen by it."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the choice of test rows."""
 
     @property
     def partition(self) -> Partition:
@@ -124,6 +128,7 @@ def prepare(
             "look like numbers: write plain numbers, such as 1234.5, or use --task classification"
         )
     y = _target(values, task)
+    choice: Choice | None = None
     if test is not None:
         rows, hashes = _rows_of_file(test, target, task, feature_names, group), None
         sliced = {name: _slices(test, name, np.arange(len(rows.target))) for name in slices}
@@ -143,7 +148,8 @@ def prepare(
                 return _problem(y[~is_test], y[is_test], task) or without_training_rows(labels, is_test)
 
             content = table.frame[[*feature_names, target]]
-            is_test, note = chosen(content, players, test_fraction, split_seed, problem)
+            choice = chosen(content, players, test_fraction, split_seed, problem)
+            is_test, note = choice.is_test, choice.note
         places = np.flatnonzero(is_test) if places is None else places
         if test_by is None:
             hashes = tuple(row_hashes(table.frame[identity].iloc[places]))
@@ -151,6 +157,7 @@ def prepare(
         sliced = {name: _slices(table, name, places) for name in slices}
         rows = TestRows(features, y[places], {name: labels[name][places] for name in group}, note)
     _check_target(y[~is_test], rows.target, task, target)
+    warnings = [] if choice is None else choice.warnings(labels)
     labels |= {name: bands_of(table.column(name, "to group by")) for name in regroup if name not in labels}
     made = players_of(labels, is_test, players, group, shared_units)
     why = f"inferred: {target!r} has {values.nunique()} distinct values" if inferred else "as requested"
@@ -174,6 +181,8 @@ def prepare(
         test_hashes=hashes,
         test_slices=sliced,
         registered=None if ranks is None else ranks[~is_test],
+        split_seed=None if choice is None else split_seed,
+        warnings=tuple(warnings),
     )
 
 

@@ -23,7 +23,7 @@ from fgsv.tables.players import (
     without_training_rows,
 )
 from fgsv.tables.reading import TableError, TableFile
-from fgsv.tables.test_rows import chosen, marked
+from fgsv.tables.test_rows import Choice, chosen, marked
 from fgsv.types import Ints, Masks
 from fgsv.utilities.language.texts import WORD
 
@@ -55,6 +55,10 @@ class Documents:
     """Decisions made on the way, in plain words."""
     registered: Ints | None = None
     """(rows,) the order in which training documents were registered; None: unknown."""
+    split_seed: int | None = None
+    """The split seed by which test texts were chosen; None if they were not chosen by it."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the choice of test texts."""
 
     @property
     def partition(self) -> Partition:
@@ -119,6 +123,7 @@ def prepare_texts(
             raise TableError(f"provider {lost[0]!r} has no documents with text: add some, or remove its rows")
     units = None if unit is None else complete(table, unit, "the unit")
     ranks = None if registered is None else ranks_of(table, registered)
+    choice: Choice | None = None
     if test is not None:
         test = _with_words(test, text, text_missing)
         is_test = np.zeros(len(table.frame), dtype=bool)
@@ -139,8 +144,10 @@ def prepare_texts(
             if not is_test.any() or is_test.all():
                 raise TableError(f"{problem(is_test)}. Choose others in the --test-by column")
         else:
-            is_test, note = chosen(table.frame[[text]], units, test_fraction, split_seed, problem, "documents")
+            choice = chosen(table.frame[[text]], units, test_fraction, split_seed, problem, "documents")
+            is_test, note = choice.is_test, choice.note
         tested = replace(table, frame=table.frame[is_test])
+    warnings = [] if choice is None else choice.warnings(labels)
     labels |= {name: bands_of(table.column(name, "to group by")) for name in regroup if name not in labels}
     made = players_of(labels, is_test, units, group, shared_units)
     return Documents(
@@ -156,6 +163,8 @@ def prepare_texts(
             *made.notes,
         ),
         registered=None if ranks is None else ranks[~is_test],
+        split_seed=None if choice is None else split_seed,
+        warnings=tuple(warnings),
     )
 
 

@@ -82,8 +82,8 @@ class Table(OpenedData):
     folds: Folds | None = None
     """How the test rows are cut into folds, if the error from their choice is asked for."""
     warnings: tuple[str, ...] = ()
-    """Features that look like ids or predict the target almost alone, test rows that are also training rows, and
-    names of providers that look alike."""
+    """Features that look like ids or predict the target almost alone, test rows that are also training rows, numbers
+    of test rows that chance does not explain, and names of providers that look alike."""
     also: tuple[str, ...] = ()
     """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
 
@@ -243,10 +243,12 @@ def open_table(
         if all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
         else None,
         frame=None if game.frame is None else {name: _short_hash(part) for name, part in game.frame.items()},
+        split_seed=dataset.split_seed,
     )
     warnings = (
         *warnings_of_features(dataset, columns),
         *warnings_of_test_rows(dataset),
+        *dataset.warnings,
         *warnings_of_names(dataset.partition.names),
     )
     table = Table(game, dataset, inputs, source, folds, warnings, tuple(also))

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
+from fgsv.tables.test_rows import REMEDY
+
+DEFAULT_SPLIT_SEED = 0
+"""Anybody can know it."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -34,6 +39,15 @@ class Source:
 
     frame: Mapping[str, str] | None = None
     """A hash of each thing that values depend on besides the players."""
+    split_seed: int | None = None
+    """The split seed by which test rows were chosen; None if they were not chosen by it, and before 0.2.0."""
+
+    @property
+    def warnings_of_payments(self) -> list[str]:
+        """A warning for those who pay by this data: test rows that providers could choose by their content."""
+        if self.split_seed != DEFAULT_SPLIT_SEED:
+            return []
+        return [f"providers who know the split seed ({self.split_seed}) can choose their test rows: {REMEDY}"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""

@@ -7,7 +7,7 @@ grouping: rows that come or go, new names of providers and the seed of a run mov
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from fgsv.tables.reading import TableError
 from fgsv.types import Floats, Masks
 
+REMEDY = "give --split-seed a large number that providers did not know when they delivered, or test rows with --test"
 TEST_MARKS = {"test": True, "true": True, "1": True, "1.0": True, "yes": True} | {
     "train": False, "false": False, "0": False, "0.0": False, "no": False
 }  # fmt: skip
@@ -26,6 +28,12 @@ MOST_SEEDS = 50
 """Split seeds tried for a suggestion, if the rows of the present one cannot be used."""
 MOST_HASHES = 2_000_000
 """Hashes computed for a suggestion: of a large table, fewer seeds are tried."""
+MOST_DIGITS = 64
+"""Digits of a split seed: the longest key of the hash."""
+FALSE_ALARMS = 1e-4
+"""Probability, at most, that a file that nobody has manipulated gets a warning about its numbers of test rows."""
+MOST_NAMED = 5
+"""Providers that such a warning names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +48,51 @@ class TestRows:
     """Column -> the group of each test row."""
     note: str
     """Which rows these are, after "tested on"."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Test rows that were chosen by a hash, and what was hashed."""
+
+    is_test: Masks
+    note: str
+    """Which rows these are, after "tested on"."""
+    contents: Sequence[bytes]
+    """(rows,) what was hashed: rows with the same content are on the same side."""
+    fraction: float
+    what: str
+    """What has a content of its own: "different rows", "units"."""
+
+    def warnings(self, labels: Mapping[str, NDArray[Any]]) -> list[str]:
+        """Return a warning that names providers with many more or fewer test rows than chance gives.
+
+        Of n different contents, Binomial(n, fraction) are chosen, unless somebody wrote them to suit the split seed.
+        The test is two-sided. Half of `FALSE_ALARMS` is for all providers together, because one that splits into
+        many has few rows in each; the other half is for each provider of each column of `labels`, in equal parts.
+        """
+        rows = pd.DataFrame({"content": pd.factorize(np.array(self.contents, dtype=object))[0], "test": self.is_test})
+        everybody = np.full(len(rows), "all providers together", dtype=object)
+        counts = [
+            rows.assign(name=each).drop_duplicates(["name", "content"]).groupby("name", sort=False)["test"]
+            for each in (*labels.values(), everybody)
+        ]
+        found = pd.concat([each.agg(["sum", "size"]) for each in counts])
+        levels = np.append(np.full(len(found) - 1, FALSE_ALARMS / 2 / (len(found) - 1)), FALSE_ALARMS / 2)
+        below = binom.cdf(found["sum"], found["size"], self.fraction)
+        above = binom.sf(found["sum"] - 1, found["size"], self.fraction)
+        odd = found[2 * np.minimum(below, above) < levels]
+        odd = odd.iloc[:-1] if len(odd) > 1 and odd.index[-1] == found.index[-1] else odd
+        if not len(odd):
+            return []
+        words = [
+            f"{name}, {tested:,} of {size:,} {self.what} (expected {self.fraction * size:,.0f})"
+            for name, tested, size in odd.iloc[:MOST_NAMED].itertuples()
+        ]
+        more = f"; and {len(odd) - MOST_NAMED} more" if len(odd) > MOST_NAMED else ""
+        return [
+            f"numbers of test rows that chance does not explain: {'; '.join(words)}{more}. Perhaps data was changed "
+            f"to choose the test rows: {REMEDY}"
+        ]
 
 
 def marked(column: pd.Series[Any], what: str = "rows") -> tuple[Masks, str]:
@@ -59,8 +112,8 @@ def chosen(
     seed: int,
     problem: Callable[[Masks], str | None],
     what: str = "rows",
-) -> tuple[Masks, str]:
-    """Choose test rows by a hash of their content, or whole units by a hash of their name: a mask and words.
+) -> Choice:
+    """Choose test rows by a hash of their content, or whole units by a hash of their name.
 
     Each row or unit is chosen with probability `fraction`, so its number, and that of each class, is about this
     fraction. Equal rows are on the same side, so that no test row is also a training row. If most rows equal another
@@ -69,13 +122,16 @@ def chosen(
     """
     if not 0 < fraction < 1:
         raise TableError(f"--test-fraction must be between 0 and 1, got {fraction}")
-    how = "a hash of their content"
+    if len(str(seed)) > MOST_DIGITS:
+        raise TableError(f"--split-seed must have at most {MOST_DIGITS} digits, got {len(str(seed))}")
+    how, hashed = "a hash of their content", f"different {what}"
     if units is not None:
-        contents, how = [str(unit).encode() for unit in units], "a hash of the unit"
+        contents, how, hashed = [str(unit).encode() for unit in units], "a hash of the unit", "units"
     else:
         contents = contents_of(rows)
         if len(set(contents)) < len(contents) / 2:
             contents, how = _numbered(contents), f"{how} and, as most rows equal another, of their order"
+            hashed = what
 
     def choice(of_seed: int) -> Masks:
         return _uniform(contents, of_seed) < fraction
@@ -94,7 +150,8 @@ def chosen(
         )
         raise TableError(f"{found}: {advice}")
     count = "" if units is None else f" ({units[is_test].nunique()} of {units.nunique()} units)"
-    return is_test, f"{int(is_test.sum())} of {len(is_test)} {what}{count} chosen by {how}, split seed {seed}"
+    note = f"{int(is_test.sum())} of {len(is_test)} {what}{count} chosen by {how}, split seed {seed}"
+    return Choice(is_test, note, contents, fraction, hashed)
 
 
 def contents_of(rows: pd.DataFrame) -> list[bytes]:
