@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 def same_arguments(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
-    """Give a function that takes *args and **kwargs the signature of the function it passes them to."""
+    """Give a function that takes *args and **kwargs the signature of the function it passes them to.
+
+    Type checkers read it from the return type, `help` and notebooks from `__signature__`.
+    """
 
     def decorate(function: Callable[..., T]) -> Callable[P, T]:
         @wraps(function)
