@@ -29,7 +29,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from fgsv.environment import optional
+from fgsv.packages import optional
 from fgsv.utilities.adapters.layers import adapt
 from fgsv.utilities.adapters.training import AdamW, Training
 from fgsv.utilities.diffusion.game import TARGETS, denoising_losses

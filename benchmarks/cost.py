@@ -23,9 +23,9 @@ import pandas as pd
 import fgsv
 from benchmarks.curves import Curve, grid_of, on_grid, relative, truth_of
 from benchmarks.options import parsed
-from fgsv.environment import versions
 from fgsv.experiments.repeats import run_all
 from fgsv.ledger.costs import Cost
+from fgsv.packages import versions
 
 N_PLAYERS, ROWS_EACH = 100, 20
 PILOT = 300

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.adapters import matrix_rate, operations, seconds_per_call
-from fgsv.environment import optional
+from fgsv.packages import optional
 from fgsv.utilities.adapters.layers import adapt
 from fgsv.utilities.adapters.training import AdamW, Training
 from fgsv.utilities.language.model import Compiled, Network, use_plain_attention

@@ -23,8 +23,8 @@ import pandas as pd
 import fgsv
 from benchmarks.options import parsed
 from fgsv.coalitions import Coalitions
-from fgsv.environment import optional
 from fgsv.experiments.repeats import read_method, run_all
+from fgsv.packages import optional
 from fgsv.plots import new_figure
 
 

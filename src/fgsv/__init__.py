@@ -1,7 +1,5 @@
 """Faithful Group Shapley Values: what each group's data is worth, whatever the grouping."""
 
-import sys
-
 import lazy_loader
 
 __version__ = "0.2.0.dev0"
@@ -9,6 +7,4 @@ __version__ = "0.2.0.dev0"
 # The public names stand in __init__.pyi. Each is imported when first used: `fgsv --help` does not wait for numpy.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-from fgsv.environment import MovedModules  # noqa: E402  after the version, which it reads
-
-sys.meta_path.append(MovedModules())
+__path__.append(f"{__path__[0]}/moved")  # so that `import fgsv.comparison`, as in 0.1.0, finds moved/comparison.py

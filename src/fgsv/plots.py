@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fgsv.environment import optional
+from fgsv.packages import optional
 from fgsv.valuation import Valuation
 
 if TYPE_CHECKING:

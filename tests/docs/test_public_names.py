@@ -2,9 +2,9 @@
 
 Functions and classes are compared by where they are defined: `fgsv.value` and `fgsv.running.run.value` are one name.
 What the commands call is every function and class of fgsv that a file of src/fgsv/cli imports, or reaches as an
-attribute of a module. Three kinds of helper do not count, as they are about terminals and JSON and not about valuing:
-the command line itself, `fgsv.environment`, and the functions that turn a result into JSON and tables
-(`fgsv.report.documents`, and those of `fgsv.report.result`).
+attribute of a module. Three kinds of helper do not count, as they are about terminals and files and not about
+valuing: the command line itself; `fgsv.files`, `fgsv.packages` and `fgsv.words`; and the functions that turn a result
+into JSON and tables (`fgsv.report.documents`, and those of `fgsv.report.result`).
 """
 
 import ast
@@ -22,7 +22,7 @@ import fgsv
 ROOT = Path(__file__).parents[2]
 COMMANDS = sorted((ROOT / "src" / "fgsv" / "cli").glob("*.py"))
 DOCUMENTED = re.compile(r"^<!-- ::: (\S+) -->$", re.MULTILINE)
-HELPERS = ("fgsv.cli", "fgsv.environment", "fgsv.report.documents", "fgsv.report.result")
+HELPERS = ("fgsv.cli", "fgsv.files", "fgsv.packages", "fgsv.words", "fgsv.report.documents", "fgsv.report.result")
 HELPERS += ("fgsv.running.progress",)
 ROOMS = [name for name in fgsv.__all__ if isinstance(getattr(fgsv, name), ModuleType)]
 

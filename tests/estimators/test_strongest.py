@@ -7,6 +7,7 @@ import pytest
 
 import fgsv
 from fgsv.estimators.covariance import opening, process
+from fgsv.estimators.covariance.opening_epoch import OpeningEpoch
 from fgsv.estimators.covariance.process import Process
 from fgsv.estimators.enumeration import semivalues
 from fgsv.games import Airport
@@ -60,10 +61,10 @@ def test_ranks_are_recorded_and_followed(tmp_path):
     stated = fgsv.value(game, budget=100, ledger=tmp_path / "run.db")
     assert fgsv.verify(stated, tmp_path / "run.db") == []
     law = opening.first_law(8, np.ones(7), 20)
-    epoch = opening.Epoch(2, 22, law, Process(8, Process.default(8).parameters, np.arange(1, 9)), np.zeros((0, 1)))
-    read = opening.Epoch.from_dict(json.loads(json.dumps(epoch.to_dict())))
+    epoch = OpeningEpoch(2, 22, law, Process(8, Process.default(8).parameters, np.arange(1, 9)), np.zeros((0, 1)))
+    read = OpeningEpoch.from_dict(json.loads(json.dumps(epoch.to_dict())))
     assert read.resembles(epoch)
-    other = opening.Epoch(2, 22, law, Process.default(8), np.zeros((0, 1)))
+    other = OpeningEpoch(2, 22, law, Process.default(8), np.zeros((0, 1)))
     assert not read.resembles(other)
 
 

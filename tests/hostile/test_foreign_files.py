@@ -11,8 +11,10 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.environment import harmless, load_object, printable, to_csv
+from fgsv.files import harmless, to_csv
 from fgsv.ledger import tools
+from fgsv.packages import load_object
+from fgsv.words import printable
 
 ESCAPES = [
     "\x1b[2J\x1b[31mred",

@@ -92,7 +92,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_run(
     elif place == "in a file":
         out = train / "below"
     elif place == "no permission":
-        monkeypatch.setattr("fgsv.environment.tempfile.TemporaryFile", lambda **_: full_disk())
+        monkeypatch.setattr("fgsv.files.tempfile.TemporaryFile", lambda **_: full_disk())
     else:
         (out / "report.html").mkdir(parents=True)
     code, _, notes = fgsv_command("value", train, *OPTIONS, "--out", out)
@@ -225,7 +225,7 @@ def test_a_result_reads_back_after_each_step_of_writing(train, tmp_path, fgsv_co
             return whole(part, path)
 
         with monkeypatch.context() as patched:
-            patched.setattr("fgsv.environment.Path.replace", replaced)
+            patched.setattr("fgsv.files.Path.replace", replaced)
             with nullcontext() if survived == 3 else pytest.raises(Killed):
                 write_result(out, later)
         assert Result.load(out / "valuation.json").confidence == (0.5 if survived else 0.95)

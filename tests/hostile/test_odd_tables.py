@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.environment import most_expanded
+from fgsv.files import most_expanded
 from fgsv.tables.reading import TableError, read
 
 

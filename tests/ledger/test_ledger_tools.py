@@ -197,7 +197,7 @@ def test_the_command_evaluates_a_sample_again(tmp_path):
     (tmp_path / "market.py").write_text(
         "import fgsv\ngame = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 9, fingerprint='market')\n"
     )
-    from fgsv.environment import load_object
+    from fgsv.packages import load_object
 
     name = f"{tmp_path / 'market.py'}:game"
     fgsv.value(load_object(name), budget=300, ledger=tmp_path / "run.db")

@@ -124,8 +124,15 @@ def test_the_mean_over_test_points_has_both_errors(random_game):
     total = points.combined([1, 0, 0, 0, -1])
     np.testing.assert_allclose(total.values, points.values[:, 0] - points.values[:, 4])
     np.testing.assert_allclose(points.combined([0, 1, 0, 0, 0]).stderr, points.stderr[:, 1], rtol=1e-5)
-    with pytest.raises(ValueError, match="each of the 5 outputs"):
+    with pytest.raises(ValueError, match=r"each of the 5 outputs.*got shape \(2,\)"):
         points.combined([1, 2])
+
+
+@pytest.mark.parametrize("weights", [{"acc": 1}, "accuracy", ["all", "none"], [[1], [2, 3]]])
+def test_weights_that_are_no_numbers_are_told_the_outputs(weights):
+    game = fgsv.Game(lambda masks: np.stack([masks.sum(axis=1), masks[:, 0]], axis=1), 3, outputs=["accuracy", "auc"])
+    with pytest.raises(ValueError, match="each of the 2 outputs, in the order 'accuracy', 'auc'; got"):
+        fgsv.exact(game).combined(weights)
 
 
 def test_shares_that_do_not_sum_to_one_say_so():

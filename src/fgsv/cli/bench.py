@@ -10,7 +10,8 @@ import typer
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
 from fgsv.cli.parsers import listed
-from fgsv.environment import optional, writable_folder
+from fgsv.files import writable_folder
+from fgsv.packages import optional
 
 app = typer.Typer(help="Reproduce the paper's benchmarks.", no_args_is_help=True)
 

@@ -18,7 +18,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from fgsv.audit import Audit
-from fgsv.environment import duration, how_to_install, printable
+from fgsv.packages import how_to_install
 from fgsv.payout import Payout, PayoutRefused
 from fgsv.planning import Limits, Plan
 from fgsv.report.result import Result, table_of
@@ -26,6 +26,7 @@ from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.progress import bar_of_evaluations
 from fgsv.valuation import Valuation
+from fgsv.words import duration, printable
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}

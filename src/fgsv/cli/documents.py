@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from fgsv.environment import printable
+from fgsv.words import printable
 
 
 def echo(words: Any, *, err: bool = False) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
-from fgsv.environment import writable_folder
+from fgsv.files import writable_folder
 
 app = typer.Typer(help="Run a complete valuation that needs no data from you.", no_args_is_help=True)
 

@@ -81,9 +81,9 @@ def verify_ledger(
 
     Example: fgsv ledger verify run.db --game market.py:game --sample 50
     """
-    from fgsv.environment import load_object
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
+    from fgsv.packages import load_object
     from fgsv.running.record_checks import odds_of_missing, verify_records
 
     option.check_needs(context)

@@ -11,7 +11,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
-from fgsv.environment import writable_folder
+from fgsv.files import writable_folder
 
 if TYPE_CHECKING:
     import pandas as pd

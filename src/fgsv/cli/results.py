@@ -45,7 +45,7 @@ def report(
     from dataclasses import replace
 
     from fgsv.cli import console
-    from fgsv.environment import write_whole
+    from fgsv.files import write_whole
     from fgsv.payout import Terms
     from fgsv.report import Result, check_file, render
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer
 
-from fgsv.environment import write_whole
+from fgsv.files import write_whole
 
 HOSPITALS = {
     "Aurora": 110,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.environment import to_csv, versions, write_whole
+from fgsv.files import to_csv, write_whole
+from fgsv.packages import versions
 
 
 def save(

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import fgsv
-from fgsv.environment import to_csv, write_whole
+from fgsv.files import to_csv, write_whole
 from fgsv.plots import new_figure
 from fgsv.types import Floats
 

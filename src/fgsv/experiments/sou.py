@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 import fgsv
-from fgsv.environment import to_csv, versions, write_whole
 from fgsv.experiments.repeats import read_method, run_all
+from fgsv.files import to_csv, write_whole
 from fgsv.games import SumOfUnanimity
+from fgsv.packages import versions
 from fgsv.plots import new_figure
 from fgsv.types import Floats, Ints, Masks
 

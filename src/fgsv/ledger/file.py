@@ -14,12 +14,12 @@ from threading import RLock
 from typing import Any
 
 from fgsv.coalitions import split
-from fgsv.environment import versions
 from fgsv.game import Game
 from fgsv.ledger import schema
 from fgsv.ledger.index import Rows
 from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row
 from fgsv.ledger.schema import APPLICATION, FORMAT, Promise
+from fgsv.packages import versions
 from fgsv.valuation import End
 
 SYNC_SECONDS = 1.0

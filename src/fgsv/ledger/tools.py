@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from fgsv.coalitions import n_rows, unpack
-from fgsv.environment import how_to_install, to_csv, written_whole
+from fgsv.files import to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, WrongLedger
 from fgsv.ledger.earlier import copy_runs
 from fgsv.ledger.forgetting import FORGOTTEN
 from fgsv.ledger.records import classify
 from fgsv.ledger.schema import Promise
+from fgsv.packages import how_to_install
 
 CHUNK = 64
 """Batches in memory at a time."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.environment import optional
+from fgsv.packages import optional
 from fgsv.plots import BLUE, GREY, ORANGE, SERIES
 
 MOST_GROUPS = 60

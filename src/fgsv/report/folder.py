@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fgsv.environment import to_csv, writable_folder, write_whole
+from fgsv.files import to_csv, writable_folder, write_whole
 from fgsv.payout import Payout
 from fgsv.report.documents import plain
 from fgsv.report.page import render

@@ -10,10 +10,10 @@ from typing import Any, TypeGuard
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.shells import PARTS
-from fgsv.environment import now, versions
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
 from fgsv.ledger.merkle import Tree
+from fgsv.packages import versions
 from fgsv.payout import Terms
 from fgsv.planning import Limits, Plan, Watcher, first_cost, value_with_plan
 from fgsv.report.answers import Answers
@@ -37,6 +37,7 @@ from fgsv.tables.metrics import LEAST_OF_TEXT, alternatives, little_to_share
 from fgsv.types import Floats
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
+from fgsv.words import now
 
 TIME_OF_AUDIT = 0.5
 """Fraction of the time limit reserved for the audit."""

@@ -18,7 +18,8 @@ import pandas as pd
 
 import fgsv
 from fgsv.audit import Audit
-from fgsv.environment import now, optional, write_whole
+from fgsv.files import write_whole
+from fgsv.packages import optional
 from fgsv.payout import Payout
 from fgsv.report.charts import MOST_GROUPS, convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import Panel, panel_of
@@ -28,6 +29,7 @@ from fgsv.report.result import Result, as_result, table_of
 from fgsv.report.scores_without import ScoresWithout
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
+from fgsv.words import now
 
 TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
 """Characters that change the direction of the text after them, and their replacements."""

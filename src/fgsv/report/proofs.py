@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.environment import read_json, write_whole
+from fgsv.files import read_json, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result

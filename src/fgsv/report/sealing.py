@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.environment import read_json, versions, write_whole
+from fgsv.files import read_json, write_whole
 from fgsv.game import Game, as_game
+from fgsv.packages import versions
 from fgsv.partition import Partition
 from fgsv.payout import Terms
 from fgsv.payout.money import Money, read_money, smallest_unit

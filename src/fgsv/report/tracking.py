@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.environment import optional
+from fgsv.packages import optional
 from fgsv.report.folder import write_result
 from fgsv.report.result import Result, as_result
 from fgsv.valuation import Valuation

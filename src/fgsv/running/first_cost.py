@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fgsv.environment import duration
+from fgsv.words import duration
 
 PILOT = 2048
 """If a run's number of evaluations is unknown, the time of this many is announced instead."""

@@ -10,13 +10,13 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fgsv.environment import same_arguments
 from fgsv.estimators import Enumeration, Method
 from fgsv.ledger import Ledger, Purpose
 from fgsv.running.closed_form import by_closed_form
 from fgsv.running.loop import rounds
 from fgsv.running.preparation import access_to, is_open, prepare, read_players
 from fgsv.running.progress import is_shown, watched
+from fgsv.running.signatures import same_arguments
 from fgsv.running.start import Start
 from fgsv.running.stopping import Rule
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue

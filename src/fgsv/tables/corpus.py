@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fgsv.environment import versions
+from fgsv.packages import versions
 from fgsv.tables.documents import EVERYTHING, Documents, TestText, prepare_texts
 from fgsv.tables.folders import PROVIDER, read_folder
 from fgsv.tables.folds import FOLDS, Folds

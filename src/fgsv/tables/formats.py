@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from fgsv.environment import most_expanded, optional
+from fgsv.files import most_expanded
+from fgsv.packages import optional
 from fgsv.tables.reading import TableError, with_text
 
 PARQUET, ZIP, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import is_classifier, is_regressor
 
-from fgsv.environment import load_object
+from fgsv.packages import load_object
 from fgsv.tables.dataset import Task
 from fgsv.tables.reading import TableError
 

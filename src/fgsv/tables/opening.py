@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
-from fgsv.environment import versions
+from fgsv.packages import versions
 from fgsv.partition import Partition
 from fgsv.tables.carried_over import CarriedOver
 from fgsv.tables.dataset import Dataset, Task, prepare

@@ -22,7 +22,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fgsv.environment import most_expanded, optional
+from fgsv.files import most_expanded
+from fgsv.packages import optional
 
 SEPARATORS = ",\t;|"
 QUOTED = re.compile(r'''(?<![^,\t;|])"(?:[^"]|"")*"''')

@@ -35,7 +35,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
-from fgsv.environment import PACKAGES
+from fgsv.packages import PACKAGES
 
 
 class _NoFingerprint(Exception):

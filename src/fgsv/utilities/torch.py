@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
-from fgsv.environment import how_to_install
 from fgsv.game import GameError
+from fgsv.packages import how_to_install
 from fgsv.types import Floats, Masks
 from fgsv.utilities.batched.logistic import softmax
 from fgsv.utilities.data import Data, Kind, NullSampler

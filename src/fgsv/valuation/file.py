@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.environment import most_expanded, read_json, write_whole
+from fgsv.files import most_expanded, read_json, write_whole
 from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation import old_files

@@ -1,4 +1,4 @@
-"""Intervals: t quantiles, and the check of a confidence."""
+"""Intervals: t quantiles, bounds, and the check of a confidence."""
 
 from __future__ import annotations
 
@@ -26,3 +26,8 @@ def t_quantile(confidence: float, degrees_of_freedom: ArrayLike) -> Floats:
 
     check_confidence(confidence)
     return np.asarray(stdtrit(degrees_of_freedom, (1 + confidence) / 2))
+
+
+def bounds(values: Floats, half_width: Floats) -> Floats:
+    """Return (..., 2): the lower and the upper bound of each value."""
+    return np.stack([values - half_width, values + half_width], axis=-1)

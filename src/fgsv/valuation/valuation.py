@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from fgsv.game import Game
 from fgsv.partition import Partition
 from fgsv.types import Floats
+from fgsv.valuation import display
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
-from fgsv.valuation.intervals import t_quantile
+from fgsv.valuation.group_sums import group_sums
+from fgsv.valuation.intervals import bounds, t_quantile
 from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
@@ -23,9 +25,6 @@ from fgsv.valuation.units import unit_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SHOWN = 60
-"""Rows of the table that `repr` prints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +123,7 @@ class Valuation:
             assert estimate.stderr is not None
             values, stderr = estimate.values, estimate.stderr
         else:
-            values, stderr = _group_sums(
+            values, stderr = group_sums(
                 partition,
                 estimate.values,
                 estimate.deviations,
@@ -196,7 +195,7 @@ class Valuation:
 
     def interval(self, confidence: float = 0.95) -> Floats:
         """Return (K, 2) or (K, q, 2) bounds that contain each value with the given confidence (t quantiles)."""
-        return _bounds(self.values, self.half_width(confidence))
+        return bounds(self.values, self.half_width(confidence))
 
     def half_width(self, confidence: float = 0.95) -> Floats:
         """Return half the width of each value's interval."""
@@ -261,7 +260,7 @@ class Valuation:
 
     def share_interval(self, confidence: float = 0.95) -> Floats:
         """Return (K, 2) or (K, q, 2) bounds of the shares."""
-        return _bounds(self.shares(), self.share_half_width(confidence))
+        return bounds(self.shares(), self.share_half_width(confidence))
 
     def test_error(self) -> Floats:
         """Return (K,) errors of the groups' mean values due to the choice of test points.
@@ -296,9 +295,7 @@ class Valuation:
         if self.outputs is None or self.player_values is None:
             raise ValueError("combining needs player values with several outputs")
         q = len(self.outputs)
-        weights = np.full(q, 1 / q) if weights is None else np.asarray(weights, dtype=float)
-        if weights.shape != (q,):
-            raise ValueError(f"weights must have one number for each of the {q} outputs, got shape {weights.shape}")
+        weights = np.full(q, 1 / q) if weights is None else _as_weights(weights, self.outputs)
         deviations = self.deviations
         if deviations is not None:
             ordinary = deviations.dtype == np.float32 and unit_of(weights[:, None])[0] == 1
@@ -334,7 +331,7 @@ class Valuation:
             )
         n = len(self.player_values)
         partition = Partition.of(groups, n)
-        values, stderr = _group_sums(
+        values, stderr = group_sums(
             partition,
             self.player_values.reshape(n, -1),
             self.deviations,
@@ -346,28 +343,7 @@ class Valuation:
 
     def to_frame(self, confidence: float = 0.95) -> pd.DataFrame:
         """Return a table: a row for each group (and output), with value, error and, where defined, share."""
-        import pandas as pd
-
-        shared = bool(np.all(self.total > 0))
-        values = np.atleast_2d(self.values.T).T
-        columns = self.outputs or (None,)
-        frames = []
-        for column, output in enumerate(columns):
-            frame = pd.DataFrame({"group": pd.Series(list(self.names), dtype=object)})
-            if output is not None:
-                frame["output"] = output
-            frame["points"] = self.partition.sizes
-            frame["value"] = values[:, column]
-            frame["stderr"] = self.stderr.reshape(values.shape)[:, column]
-            if shared:
-                frame["share"] = self.shares().reshape(values.shape)[:, column]
-                bounds = self.share_interval(confidence).reshape(*values.shape, 2)[:, column]
-                frame["share_low"], frame["share_high"] = bounds[:, 0], bounds[:, 1]
-            frames.append(frame)
-        frame = pd.concat(frames, ignore_index=True)
-        if (frame["points"] % 1 == 0).all():
-            frame["points"] = frame["points"].astype(int)
-        return frame
+        return display.to_frame(self, confidence)
 
     def __len__(self) -> int:
         """Return the number of groups."""
@@ -382,8 +358,7 @@ class Valuation:
         try:
             k = self.names.index(name)
         except ValueError:
-            shown = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self) > 10 else "")
-            raise KeyError(f"there is no group {name!r}: the groups are {shown}") from None
+            raise KeyError(f"there is no group {name!r}: the groups are {_listed(self.names)}") from None
         shared = bool(np.all(self.total > 0))
         return GroupValue(
             name,
@@ -415,31 +390,11 @@ class Valuation:
         return plots.values(self, ax)
 
     def __repr__(self) -> str:
-        frame = self.to_frame().drop(columns=["share_low", "share_high"], errors="ignore")
-        table = frame.head(SHOWN).to_string(index=False, float_format=lambda x: f"{x:.6g}")
-        side = f", each with {len(self.outputs)} outputs" if self.outputs else ""
-        more = [] if len(frame) <= SHOWN else [f"... {self.partition.n_groups} groups in total{side}"]
-        return "\n".join([table, *more, *self._footnotes])
+        return display.to_text(self)
 
     def _repr_html_(self) -> str:
         """Return a table for a notebook."""
-        from fgsv.valuation.notebook import html_of
-
-        return html_of(self.to_frame(), self._footnotes)
-
-    @property
-    def _footnotes(self) -> list[str]:
-        """The lines below the table."""
-        total = np.array2string(np.asarray(self.total), precision=6)
-        known = f" and {self.n_known} known from earlier runs" if self.n_known else ""
-        how = f"{self.method}: {self.n_evaluations} evaluations{known}; {self.end}; U(N) - U(0) = {total}"
-        notes = [] if self.failures is None else [str(self.failures)]
-        notes += [] if self.about_unfitted is None else [self.about_unfitted]
-        if self.seed_noise is not None:
-            notes.append(f"intervals include training seeds ({self.seed_noise.n_evaluations} more trainings)")
-        if self.learned is not None:
-            notes.append(str(self.learned))
-        return [how, *notes, *([] if self.about_shares is None else [self.about_shares])]
+        return display.to_html(self)
 
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file; `Valuation.load` reads it back, bit for bit."""
@@ -460,29 +415,6 @@ def load(path: str | Path) -> Valuation:
     return Valuation.load(path)
 
 
-def _group_sums(
-    partition: Partition,
-    players: Floats,
-    deviations: NDArray[np.floating] | None,
-    *,
-    total: Floats | None,
-    exact: bool,
-) -> tuple[Floats, Floats]:
-    """Return (K, q) values and standard errors of the groups from (n, q) values of the players."""
-    values = partition.sums(players)
-    if total is not None and partition.n_groups == 1:
-        return total[None, :].copy(), np.zeros_like(values)  # the total is known without rounding
-    if exact:
-        return values, np.zeros_like(values)
-    if deviations is None:
-        return values, np.full_like(values, np.nan)
-    unit = 1.0 if deviations.dtype == np.float32 else unit_of(deviations)
-    variance = np.zeros_like(values)
-    for deviation in deviations:
-        variance += partition.sums(deviation.astype(float) / unit) ** 2
-    return values, np.sqrt(variance) * unit
-
-
 def positive_total(total: Floats) -> Floats:
     """Return U(N) - U(0), or raise an error if there is nothing to share."""
     if not np.all(total > 0):
@@ -495,5 +427,18 @@ def positive_total(total: Floats) -> Floats:
     return total
 
 
-def _bounds(values: Floats, half_width: Floats) -> Floats:
-    return np.stack([values - half_width, values + half_width], axis=-1)
+def _as_weights(given: ArrayLike, outputs: Sequence[str]) -> Floats:
+    """Return (q,) weights of the outputs, or raise an error that names the outputs."""
+    wanted = f"weights must have one number for each of the {len(outputs)} outputs, in the order {_listed(outputs)}"
+    try:
+        weights = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{wanted}; got {given!r:.200}") from None
+    if weights.shape != (len(outputs),):
+        raise ValueError(f"{wanted}; got shape {weights.shape}")
+    return weights
+
+
+def _listed(names: Sequence[Hashable]) -> str:
+    """Return the first ten names, in quotes."""
+    return ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")

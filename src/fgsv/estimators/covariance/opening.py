@@ -17,7 +17,7 @@ from fgsv.estimators.covariance.forecast import Forecast, line
 from fgsv.estimators.covariance.gains import Predicted, learned
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
-from fgsv.estimators.covariance.opening_epoch import Epoch
+from fgsv.estimators.covariance.opening_epoch import OpeningEpoch
 from fgsv.estimators.covariance.partners import Partners
 from fgsv.estimators.covariance.prediction import predict, uncertainty
 from fgsv.estimators.covariance.process import Process
@@ -121,8 +121,8 @@ class Opening:
         # the coefficients of a proxy are unknown in the first epoch, so that it is short
         end = LEAST if proxy.values.shape[1] else FIRST_EPOCH
         beta = np.zeros(self.proxies.shape[1:])
-        self.epochs = [Epoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
-        self._announced: Epoch | None = None
+        self.epochs = [OpeningEpoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
+        self._announced: OpeningEpoch | None = None
         self.end = hand_over(n, plug_in)
         # the estimates of epochs that have ended, and that of the current one since the last round
         self._closed: list[EpochEstimate] = []
@@ -173,7 +173,7 @@ class Opening:
         own = np.unique(self._cells.of(self.masks[first:])).tolist()
         known_before = self._cells.known(self.masks[:first])
         law = divided(self._cells, wanted, known_before, end - first, own=own, bins=known.bins, complete_first=True)
-        self.epochs = [Epoch(first, end, replace(law, bases=self._bases is not None), process, beta)]
+        self.epochs = [OpeningEpoch(first, end, replace(law, bases=self._bases is not None), process, beta)]
         self._pair(law)
         self.end = max(self.end, end)
 
@@ -206,7 +206,7 @@ class Opening:
     def _follow(self, law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
         """Draw a round again, by the law and the process that were recorded for it, and what was chosen."""
         if "law" in law:
-            found, recorded = self.epochs[-1], Epoch.from_dict(law)
+            found, recorded = self.epochs[-1], OpeningEpoch.from_dict(law)
             if not found.resembles(recorded):
                 raise OtherLaw(
                     f"the law recorded for the draws after {found.first} evaluations is not the one that the "
@@ -432,7 +432,7 @@ class Opening:
         self._sampler.new_epoch()
         n_chosen = max(0, min(end, CHOSEN[1]) - first) // 2 if self._choosing else 0
         law = divided(self._cells, wanted, self._cells.known(self.masks), end - first - n_chosen)
-        self.epochs.append(Epoch(first, end, law, process, beta))
+        self.epochs.append(OpeningEpoch(first, end, law, process, beta))
         self._latest = self._before = None
 
     def _wanted(self, process: Process, rng: np.random.Generator) -> Floats:

@@ -14,8 +14,8 @@ from fgsv.types import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Epoch:
-    """What is fixed before an epoch's first draw."""
+class OpeningEpoch:
+    """What is fixed before the first draw of an epoch of the opening."""
 
     first: int
     """Evaluations before the epoch, including the ends."""
@@ -39,7 +39,7 @@ class Epoch:
         }
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Epoch:
+    def from_dict(cls, document: Mapping[str, Any]) -> OpeningEpoch:
         """Read what `to_dict` wrote."""
         law, parameters = Law.from_dict(document["law"]), np.array(document["process"], dtype=float)
         ranks = None if document["ranks"] is None else np.array(document["ranks"], dtype=np.int64)
@@ -48,7 +48,7 @@ class Epoch:
         beta = beta if beta.size else beta.reshape(0, document["outputs"])  # an empty list forgets its columns
         return cls(document["first"], document["end"], law, process, beta)
 
-    def resembles(self, other: Epoch) -> bool:
+    def resembles(self, other: OpeningEpoch) -> bool:
         """Say whether two epochs differ by rounding alone, as far as that goes in a search for parameters."""
         return (
             (self.first, self.end) == (other.first, other.end)

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from fgsv.environment import optional
 from fgsv.experiments.pretraining import Report, minimise, mixed_precision, shuffled
+from fgsv.packages import optional
 from fgsv.utilities.language.model import use_plain_attention
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.environment import how_to_install
+from fgsv.packages import how_to_install
 
 try:
     import matplotlib  # noqa: F401  for the figure: a missing package is reported before anything is trained
@@ -26,12 +26,12 @@ except ImportError as error:
     raise ImportError(f"{error}: {how_to_install('language', 'plots')}") from error
 
 import fgsv
-from fgsv.environment import write_whole
 from fgsv.experiments.code.base_model import BaseModel, train_model, train_tokenizer
 from fgsv.experiments.code.report import write_report
 from fgsv.experiments.code.sources import Project, installed_projects, standard_library
 from fgsv.experiments.royalties import Royalties
 from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, check_size, exact_group_values
+from fgsv.files import write_whole
 from fgsv.utilities.language.network import fine_tuned
 
 SPARE_TOKENS = 8

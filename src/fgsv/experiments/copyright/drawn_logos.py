@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.environment import optional
 from fgsv.experiments.copyright.logos import Logos
+from fgsv.packages import optional
 from fgsv.types import Images
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fgsv.environment import how_to_install
+from fgsv.packages import how_to_install
 
 try:
     import diffusers
@@ -26,7 +26,6 @@ except ImportError as error:
     raise ImportError(f"{error}: {how_to_install('diffusion', 'plots')}") from error
 
 import fgsv
-from fgsv.environment import write_whole
 from fgsv.experiments.copyright.drawn_logos import draw_logos
 from fgsv.experiments.copyright.logos import VALUED, Logos, prompt, read_flickr_logos
 from fgsv.experiments.copyright.report import write_contact_sheet, write_report
@@ -34,6 +33,7 @@ from fgsv.experiments.copyright.scale import FULL, SMALL, Scale
 from fgsv.experiments.copyright.small_model import build_model, train_autoencoder, train_denoiser
 from fgsv.experiments.royalties import Royalties
 from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, check_size, exact_group_values
+from fgsv.files import write_whole
 from fgsv.types import Floats
 from fgsv.utilities.adapters.layers import adapt, merge
 from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune

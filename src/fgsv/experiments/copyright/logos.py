@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.environment import optional
+from fgsv.packages import optional
 from fgsv.types import Images
 
 VALUED = ("google", "sprite", "starbucks", "vodafone")

@@ -1,5 +1,5 @@
 """LoRA adapters over one frozen model, many of them trained at once."""
 
-from fgsv.environment import optional
+from fgsv.packages import optional
 
 optional("torch", "adapters", "diffusion")  # once for all modules here, which import it as usual

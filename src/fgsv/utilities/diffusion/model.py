@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fgsv.environment import optional
+from fgsv.packages import optional
 from fgsv.types import Images
 
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")

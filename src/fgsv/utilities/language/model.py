@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.nn.functional import linear, log_softmax
 
-from fgsv.environment import optional
+from fgsv.packages import optional
 from fgsv.utilities.adapters.layers import AdaptedModel, is_linear
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -1,0 +1,70 @@
+"""The table of a valuation, for code, for a terminal and for a notebook, with the lines below it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fgsv.valuation.valuation import Valuation
+
+SHOWN = 60
+"""Rows that a terminal shows."""
+
+
+def to_frame(valuation: Valuation, confidence: float) -> pd.DataFrame:
+    """Return a row for each group (and output), with value, error and, where defined, share."""
+    import pandas as pd
+
+    shared = bool(np.all(valuation.total > 0))
+    values = np.atleast_2d(valuation.values.T).T
+    frames = []
+    for column, output in enumerate(valuation.outputs or (None,)):
+        frame = pd.DataFrame({"group": pd.Series(list(valuation.names), dtype=object)})
+        if output is not None:
+            frame["output"] = output
+        frame["points"] = valuation.partition.sizes
+        frame["value"] = values[:, column]
+        frame["stderr"] = valuation.stderr.reshape(values.shape)[:, column]
+        if shared:
+            frame["share"] = valuation.shares().reshape(values.shape)[:, column]
+            bounds = valuation.share_interval(confidence).reshape(*values.shape, 2)[:, column]
+            frame["share_low"], frame["share_high"] = bounds[:, 0], bounds[:, 1]
+        frames.append(frame)
+    frame = pd.concat(frames, ignore_index=True)
+    if (frame["points"] % 1 == 0).all():
+        frame["points"] = frame["points"].astype(int)
+    return frame
+
+
+def to_text(valuation: Valuation) -> str:
+    """Return the first rows of the table, without bounds, and the lines below it."""
+    frame = valuation.to_frame().drop(columns=["share_low", "share_high"], errors="ignore")
+    table = frame.head(SHOWN).to_string(index=False, float_format=lambda x: f"{x:.6g}")
+    side = f", each with {len(valuation.outputs)} outputs" if valuation.outputs else ""
+    more = [] if len(frame) <= SHOWN else [f"... {valuation.partition.n_groups} groups in total{side}"]
+    return "\n".join([table, *more, *_footnotes(valuation)])
+
+
+def to_html(valuation: Valuation) -> str:
+    """Return the table for a notebook, and the lines below it."""
+    from fgsv.valuation.notebook import html_of
+
+    return html_of(valuation.to_frame(), _footnotes(valuation))
+
+
+def _footnotes(valuation: Valuation) -> list[str]:
+    """Return the lines below the table: how it was made, and what to know about it."""
+    total = np.array2string(np.asarray(valuation.total), precision=6)
+    known = f" and {valuation.n_known} known from earlier runs" if valuation.n_known else ""
+    how = f"{valuation.method}: {valuation.n_evaluations} evaluations{known}; {valuation.end}; U(N) - U(0) = {total}"
+    notes = [] if valuation.failures is None else [str(valuation.failures)]
+    notes += [] if valuation.about_unfitted is None else [valuation.about_unfitted]
+    if valuation.seed_noise is not None:
+        notes.append(f"intervals include training seeds ({valuation.seed_noise.n_evaluations} more trainings)")
+    if valuation.learned is not None:
+        notes.append(str(valuation.learned))
+    return [how, *notes, *([] if valuation.about_shares is None else [valuation.about_shares])]
