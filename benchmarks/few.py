@@ -25,6 +25,7 @@ from benchmarks.few_table import (
     OURS,
     PEERS,
     PLUG_IN,
+    by_budget,
     held,
     markdown,
     mean_ratio,
@@ -147,6 +148,7 @@ def main() -> None:
         print(markdown(pairs, others, old), end="\n\n")
         short = [each for each in plain if each["budget"] <= 1024]
         print(held(short), end="\n\n")
+        print(by_budget(pairs), end="\n\n")
         for name, some in (("own time", short), ("own time of plug-in", uncorrected)):
             print(f"{name}: at most {max((each['ms'] for each in some), default=np.nan):.1f} ms an evaluation")
         print(f"up to 1,024: {verdict([each for each in pairs if each.budget <= 1024])}")

@@ -102,7 +102,7 @@ def verdict(pairs: list[Pair], most: float = 1.1) -> str:
     counted = [each for each in pairs if each.counts]
     if not counted:
         return "no cell has a peer to compare with"
-    mean = np.exp(np.mean(np.log([each.ratio for each in counted])))
+    mean = _mean([each.ratio for each in counted])
     lost = [f"  {each.game}, {each.budget:,}: {each} of {each.peer}" for each in counted if each.low > most]
     return "\n".join(
         [
@@ -111,6 +111,22 @@ def verdict(pairs: list[Pair], most: float = 1.1) -> str:
             *lost,
         ]
     )
+
+
+def by_budget(pairs: list[Pair]) -> str:
+    """Return a table in Markdown: the mean ratio for each budget, with sums of unanimity games and without."""
+    lines = ["| evaluations | all games | without sums of unanimity |", "|---|---|---|"]
+    for budget in sorted({each.budget for each in pairs if each.counts}):
+        cells = [each for each in pairs if each.counts and each.budget == budget]
+        others = [each for each in cells if not each.game.startswith(("sou", "unanimity"))]
+        means = (f"{_mean([each.ratio for each in some]):.2f}" if some else "–" for some in (cells, others))
+        lines.append(f"| {budget:,} | {' | '.join(means)} |")
+    return "\n".join(lines)
+
+
+def _mean(ratios: list[float]) -> float:
+    """Return the geometric mean."""
+    return float(np.exp(np.mean(np.log(ratios))))
 
 
 def mean_ratio(ours: list[dict[str, Any]], others: dict[tuple[str, int], float]) -> str:
@@ -122,7 +138,7 @@ def mean_ratio(ours: list[dict[str, Any]], others: dict[tuple[str, int], float])
     ]
     if not ratios:
         return "no cell to compare with"
-    mean = np.exp(np.mean(np.log(ratios)))
+    mean = _mean(ratios)
     return f"geometric mean {mean:.3f} of {len(ratios)} cells, from {min(ratios):.2f} to {max(ratios):.2f}"
 
 
