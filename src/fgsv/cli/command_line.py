@@ -24,6 +24,7 @@ import fgsv
 from fgsv.cli import bench, example, ledger, options, reproduce, results, seals, tables
 from fgsv.cli.demo import demo
 from fgsv.cli.documents import echo, print_json
+from fgsv.cli.sections import App
 from fgsv.running.interrupts import ENDINGS
 
 UsageError: Any = typer.BadParameter.__bases__[0]
@@ -32,17 +33,19 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 INTERRUPTED = 130
 """What typer returns in place of a KeyboardInterrupt."""
 
-app = typer.Typer(
+app = App(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"max_content_width": 120},
 )
 app.command("value")(tables.value)
 app.command(
     "audit",
-    help="Value the providers and measure what splitting or copying earns under the usual group values (GSV).\n\n"
+    help="Value the providers and audit the usual group values.\n\n"
+    "Measures what splitting or copying earns under the usual group values (GSV).\n\n"
     "Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result",
 )(tables.value)
 for function in (tables.plan, results.report, results.compare, results.payout, results.sensitivity, results.verify):
