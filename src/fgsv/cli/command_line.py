@@ -12,10 +12,12 @@ import shlex
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +31,8 @@ from fgsv.running.interrupts import ENDINGS
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """What typer raises for an unknown command or option: its own class or click's, depending on the version."""
+
+TRACEBACK = " (--debug shows the traceback)"
 
 INTERRUPTED = 130
 """What typer returns in place of a KeyboardInterrupt."""
@@ -116,12 +120,12 @@ def main(arguments: list[str] | None = None) -> None:
     except (ValueError, TypeError, FileNotFoundError, FileExistsError) as error:
         if debug:
             raise
-        echo(f"error: {_one_line(error)}", err=True)
+        echo(f"error: {_one_line(error)}{'' if _is_on_purpose(error) else TRACEBACK}", err=True)
         raise SystemExit(2) from None
     except Exception as error:
         if debug:
             raise
-        echo(f"failed: {_one_line(error)} (--debug shows the traceback)", err=True)
+        echo(f"failed: {_one_line(error)}{TRACEBACK}", err=True)
         raise SystemExit(1) from None
 
 
@@ -164,6 +168,16 @@ def ended_as_interrupted() -> Iterator[None]:
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _is_on_purpose(error: Exception) -> bool:
+    """Return whether an error is about what the user gave: a file, or what a raise statement of this package rejects.
+
+    Any other ValueError or TypeError may be a fault of the program.
+    """
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    ours = Path(last.filename).is_relative_to(Path(fgsv.__file__).parent)
+    return isinstance(error, OSError) or (ours and (last.line or "").startswith("raise"))
 
 
 def _one_line(error: Exception | str) -> str:
