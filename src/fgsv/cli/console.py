@@ -132,12 +132,12 @@ def show_result(result: Result) -> None:
     for column, each in result.groupings.items():
         frame = result.table() if each is valuation else table_of(each, None, result.confidence)
         show(frame, headers={"group": column})
+    say(f"verdict: {result.verdict}")
     if result.without is not None and (valuation.values < 0).any():
         say(NEGATIVE)
     show_errors(result)
     if audit is not None:
         show_audit(audit)
-    say(f"verdict: {result.verdict}")
     if valuation.about_shares is not None:
         say(f"warning: {valuation.about_shares}")
     say_all(f"warning: {warning}" for warning in result.warnings)
@@ -184,7 +184,7 @@ def show_errors(result: Result) -> None:
 
 def show_audit(audit: Audit) -> None:
     """Print the tables of an audit."""
-    attacks = audit.attacks
+    attacks = audit.attacks_in_words
     # by the lower bound: the largest estimate may be luck
     best = attacks.sort_values("gain_low", ascending=False, kind="stable").drop_duplicates("group")
     title = "faithful shares, the usual group values (GSV), and the gain of the best split found under GSV"
