@@ -27,7 +27,7 @@ from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.progress import bar_of_evaluations
 from fgsv.valuation import Valuation
 
-HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without"}
+HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without", "minutes": "time"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
 HEADERS |= {"monte_carlo": "± run", "training_seeds": "± training seeds", "test_rows": "± test rows"}
 SHARES = {
@@ -297,6 +297,8 @@ def _number(name: str, cell: Any) -> str:
         return ""
     if isinstance(cell, (int, float)) and name in COUNTS:
         return f"{cell:,.6g}" if cell % 1 else f"{cell:,.0f}"
+    if name == "minutes":
+        return duration(60 * cell)
     if name == "gsv_half_width" and cell == 0:
         return "exact"
     if isinstance(cell, float):
