@@ -72,6 +72,8 @@ def reference() -> str:
 
 
 def _sections(command: Any, name: str) -> Iterator[str]:
+    from fgsv.cli.sections import in_sections
+
     subcommands = getattr(command, "commands", {})
     for sub in subcommands.values():
         yield from _sections(sub, f"{name} {sub.name}")
@@ -81,8 +83,14 @@ def _sections(command: Any, name: str) -> Iterator[str]:
     yield f"## {name}\n\n{words.strip()}\n"
     if example:
         yield f"```sh\n{' '.join(example.split())}\n```\n"
-    rows = [_row(parameter) for parameter in command.params if not getattr(parameter, "hidden", False)]
-    if rows:
+    arguments = [
+        parameter for parameter in command.params if parameter.param_type_name == "argument" and not parameter.hidden
+    ]
+    sections = in_sections(command.params)
+    for number, (title, parameters) in enumerate(sections.items()):
+        rows = [_row(parameter) for parameter in ([] if number else arguments) + parameters]
+        if len(sections) > 1:
+            yield f"**{title}**\n"
         yield "\n".join(["| option | meaning | default |", "|---|---|---|", *rows, ""])
 
 

@@ -316,6 +316,7 @@ def test_bounds_for_many_groups_are_found_at_once():
 
 def test_an_objection_says_once_whether_evaluations_help():
     wide = Objection(Doubt.TOO_WIDE, "it is known badly", evaluations=2_000)
-    assert str(wide) == "it is known badly; about 2,000 evaluations would settle it"
+    question = "to know every payment to within a tenth of the amount"
+    assert str(wide) == f"it is known badly; {question}: about 2,000 evaluations"
     noise = Objection(Doubt.WITHIN_NOISE, "more test rows may help, more evaluations cannot")
     assert str(noise) == noise.detail

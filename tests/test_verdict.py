@@ -112,6 +112,19 @@ def test_the_order_of_neighbours_is_undecided_unless_they_are_equal():
     assert verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.012)).decision is Decision.SETTLED
 
 
+def test_each_number_of_evaluations_names_its_question():
+    few = with_error([4.0, 1.0, 1.0, 3.9], 0.16)
+    many = fgsv.Partition.of([*"abcd" * 8])  # with 32 players, 2^n is no limit
+    wide = replace(few, partition=many, deviations=np.tile(few.deviations, (1, 8, 1)) / 8)
+    found = verdict(wide)
+    assert "to know every share to within 10%: about 2,600 evaluations" in found.detail
+    # the difference has twice the half-width, and is decided by a tenth of an equal part: (0.32 / 0.025)^2 is 164
+    assert "to know the order, or that they are about equal: about 200,000 evaluations" in found.detail
+    assert found.evaluations == 200_000
+    with pytest.raises(PayoutRefused, match="every payment to within a tenth of the amount: about 2,600 evaluations"):
+        split(wide, 100)
+
+
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
 def test_a_verdict_does_not_depend_on_the_scale_of_utilities(scale):
     def roots(masks):

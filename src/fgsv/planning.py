@@ -201,11 +201,14 @@ class Watcher(Protocol):
 def evaluations_to_narrow(valuation: Valuation, factor: float) -> int:
     """Return about how many evaluations make the intervals of a valuation narrower by a factor: at most all 2^n.
 
+    Where that is ten times as many as were made, or more, the number has one significant digit.
+
     >>> import fgsv
     >>> evaluations_to_narrow(fgsv.value(fgsv.games.SumOfUnanimity(64), budget=100), 3.0)
     900
     """
-    needed = float(f"{valuation.n_evaluations * max(factor, 1.0) ** 2:.2g}")
+    times = max(factor, 1.0) ** 2
+    needed = float(f"{valuation.n_evaluations * times:.{1 if times >= 10 else 2}g}")
     n = valuation.partition.n_players
     return 2**n if math.log2(needed) > n else math.ceil(needed)
 

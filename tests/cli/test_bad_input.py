@@ -41,6 +41,7 @@ def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, arguments, w
     assert code == 2
     assert words in notes
     assert "Traceback" not in notes + text
+    assert "--debug" not in notes
     assert [line for line in notes.splitlines() if "error" in line] == notes.splitlines()[-1:]
 
 
@@ -75,6 +76,13 @@ def test_an_option_that_would_be_ignored_is_refused_before_a_file_is_opened(fgsv
 def test_debug_shows_the_traceback(train):
     with pytest.raises(ValueError, match="no file"):
         command_line.main(["value", "nothing.csv", *COLUMNS, "--debug"])
+
+
+@pytest.mark.parametrize("broken", [None, lambda *_, **__: json.loads("{")], ids=["in fgsv", "in a library"])
+def test_a_fault_of_the_program_says_how_to_see_the_traceback(fgsv_command, train, monkeypatch, broken):
+    monkeypatch.setattr("fgsv.planning.plan_table", broken)
+    code, _, notes = fgsv_command("plan", train, *COLUMNS)
+    assert (code, notes.endswith(" (--debug shows the traceback)\n")) == (2, True), notes
 
 
 @pytest.fixture

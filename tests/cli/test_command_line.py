@@ -85,9 +85,33 @@ def test_value_and_audit_list_the_same_options(fgsv_command):
     for command in ("value", "audit"):
         code, text, _ = fgsv_command(command, "--help")
         assert code == 0
-        listed.append(re.findall(r"^  (--[a-z-]+)", text.split("Options:")[1], re.MULTILINE))
+        listed.append(re.findall(r"^  (--[a-z-]+)", text.split("Arguments:")[1], re.MULTILINE))
     assert listed[0] == listed[1]
     assert set(listed[0]) == options()["value"] | {"--help"}
+
+
+@pytest.mark.parametrize("command", ["value", "audit", "plan", "seal", "ledger applies"])
+def test_long_help_has_sections_and_words_for_values(command, fgsv_command):
+    code, text, _ = fgsv_command(*command.split(), "--help")
+    assert code == 0
+    titles = re.findall(r"^([A-Z][a-z ]+):$", text, re.MULTILINE)
+    assert titles[:4] == ["Arguments", "Data", "Test rows", "Model and score"]
+    assert "Options" not in titles  # every option is in a section
+    assert re.findall(r"list\[|<\w+|\{", text) == []
+    assert {"--target COLUMN", "--test FILE", "FILE..."} <= set(re.findall(r"--t\w+ [A-Z]+|FILE\.\.\.", text))
+
+
+def test_summaries_are_not_cut_off(fgsv_command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for group in ((), *((name,) for name in ("bench", "reproduce", "example", "ledger"))):
+        code, text, _ = fgsv_command(*group, "--help")
+        assert (code, [line for line in text.split("Commands:")[1].splitlines() if "..." in line]) == (0, [])
+
+
+def test_seal_does_not_offer_what_it_refuses(fgsv_command):
+    offered = re.findall(r"^  (--[a-z-]+)", fgsv_command("seal", "--help")[1], re.MULTILINE)
+    assert {"--seed", "--start"} & set(offered) == set()
+    assert {"--registered", "--split-seed"} <= set(offered)  # these decide what is sealed
 
 
 def test_both_ways_to_ask_for_the_version(fgsv_command):

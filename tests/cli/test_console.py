@@ -1,9 +1,13 @@
-"""Tables in the terminal: nothing is lost, however narrow it is."""
+"""Tables in the terminal: nothing is lost, however narrow it is, and the verdict comes first."""
 
 import pandas as pd
 import pytest
 
+import fgsv
+from fgsv.audit import Audit
+from fgsv.cli import console
 from fgsv.cli.console import show
+from fgsv.report import Result
 
 NAMES = ["north", "Clinic Birch", "日本"]
 NUMBERS = {
@@ -31,3 +35,19 @@ def test_no_name_and_no_digit_is_lost_in_a_narrow_terminal(columns, monkeypatch,
     assert all(word in shown for name in NAMES for word in name.split())
     if columns >= 80:  # the usual width: one line for each of these rows, and one more for a name of two words
         assert max(map(len, lines)) <= columns
+
+
+def test_the_verdict_stands_under_the_shares_and_an_audit_names_how_a_split_was_found(monkeypatch):
+    said = []
+    monkeypatch.setattr(console, "say", said.append)
+    monkeypatch.setattr(console, "show", lambda frame, *_, **__: said.append(frame))
+    gsv = pd.DataFrame({"group": ["a"], "share": [0.5], "gsv_share": [0.4], "gsv_half_width": [0.0]})
+    gains = {"parts": [2], "gain": [0.1], "gain_low": [0.05], "gain_high": [0.15]}
+    audit = Audit(gsv, pd.DataFrame({"group": ["a"], "way": ["worst found"], **gains}))
+    exact = fgsv.exact(fgsv.games.Airport([1, 2]), ["a", "b"])
+    console.show_result(Result(exact, audit=audit))
+    shares, verdict, attacks, *_ = said
+    assert list(shares["group"]) == ["a", "b"]
+    assert verdict.startswith("verdict: ")
+    assert list(attacks["way"]) == ["found by search"]
+    assert audit.to_dict()["attacks"][0]["way"] == "worst found"  # as in files of earlier versions

@@ -1,6 +1,7 @@
 """The commands that open a result: plan, payout, report, compare, verify and those of ledgers."""
 
 import json
+import re
 from decimal import Decimal
 
 import pandas as pd
@@ -14,7 +15,8 @@ from fgsv.cli import command_line, console
 def test_plan_and_payout(fgsv_command, train, tmp_path):
     code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 150)
     assert code == 0
-    assert "minutes" in text
+    assert "minutes" not in text
+    assert re.search(r"^ *200,000 .* (s|min|h) *$", text, re.MULTILINE)
     code, text, _ = fgsv_command("plan", train, *COLUMNS, "--pilot", 150, "--json")
     widths = [row["half_width"] for row in json.loads(text)["plan"]]
     assert widths == sorted(widths, reverse=True)

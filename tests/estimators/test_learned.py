@@ -91,6 +91,21 @@ def test_it_is_printed_saved_and_read(tmp_path):
         assert other.learned is None
 
 
+@pytest.mark.parametrize("surrogate", [True, False])
+def test_nothing_is_compared_where_utilities_vary_within_sizes_by_rounding(surrogate):
+    found = fgsv.value(lambda masks: np.sqrt(masks.sum(axis=1)), range(20), budget=100, surrogate=surrogate)
+    assert found.stderr.max() > 0  # which is millions of times what independent draws would have
+    assert (found.learned.explained, found.learned.error) == (None, None)
+    both = fgsv.value(
+        lambda masks: np.stack([np.sqrt(masks.sum(axis=1)), noise(masks)], axis=1),
+        range(20),
+        budget=100,
+        surrogate=surrogate,
+    )
+    assert 0.1 < both.learned.error < 10  # the other output is compared
+    assert "independent draws, best allocated to sizes in hindsight" in str(both.learned)
+
+
 def test_numbers_that_are_unknown_are_left_out():
     assert str(Learned("nothing", None, None)) == "learned nothing"
     flat = learned(

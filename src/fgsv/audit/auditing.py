@@ -56,6 +56,11 @@ class Audit:
         return sum(self.spent.values())
 
     @property
+    def attacks_in_words(self) -> pd.DataFrame:
+        """The table of attacks as it is shown: the worst split for the others is the best one for its provider."""
+        return self.attacks.replace({"way": {"worst found": "found by search"}})
+
+    @property
     def spent_in_words(self) -> str:
         """The evaluations of the audit by purpose, and its budget."""
         spent = ", ".join(f"{count:,} for {purpose}" for purpose, count in self.spent.items()) or "none"
@@ -70,7 +75,8 @@ class Audit:
             html_of(pd.DataFrame(list(each.rows), columns=list(each.columns)), [each.title, *each.words])
             for each in self.tables
         ]
-        return "".join([html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks, warnings), *sections])
+        tables = [html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks_in_words, warnings)]
+        return "".join([*tables, *sections])
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""

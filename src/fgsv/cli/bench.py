@@ -10,10 +10,11 @@ import typer
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
 from fgsv.cli.parsers import listed
+from fgsv.cli.sections import App
 from fgsv.files import writable_folder
 from fgsv.packages import optional
 
-app = typer.Typer(help="Reproduce the paper's benchmarks.", no_args_is_help=True)
+app = App(help="Reproduce the paper's benchmarks.", no_args_is_help=True)
 
 
 @app.callback()
@@ -23,7 +24,7 @@ def _root() -> None:
 
 @app.command()
 def sou(
-    out: Annotated[Path, typer.Option(help="Folder for tables and figures")],
+    out: Annotated[Path, typer.Option(help="Folder for tables and figures", metavar="FOLDER")],
     n: Annotated[
         list[str] | None, typer.Option(help="Numbers of players; several allowed", metavar="NUMBERS")
     ] = None,
@@ -34,7 +35,9 @@ def sou(
     jobs: Annotated[int, typer.Option(help="Number of workers")] = 2,
     as_json: option.Json = False,
 ) -> None:
-    """Compare nine methods on the sum-of-unanimity game: the paper's Figures 2 and 5.
+    """Compare nine methods on the sum-of-unanimity game.
+
+    Draws the paper's Figures 2 and 5.
 
     Example: fgsv bench sou --n 64 128 256 --budget 20000 --repeats 30 --out bench-out/sou
     """

@@ -12,10 +12,12 @@ import shlex
 import signal
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,25 +26,30 @@ import fgsv
 from fgsv.cli import bench, example, ledger, options, reproduce, results, seals, tables
 from fgsv.cli.demo import demo
 from fgsv.cli.documents import echo, print_json
+from fgsv.cli.sections import App
 from fgsv.running.interrupts import ENDINGS
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """What typer raises for an unknown command or option: its own class or click's, depending on the version."""
 
+TRACEBACK = " (--debug shows the traceback)"
+
 INTERRUPTED = 130
 """What typer returns in place of a KeyboardInterrupt."""
 
-app = typer.Typer(
+app = App(
     help="Fair shares for data providers: values that nobody can raise by splitting, merging or renaming.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"max_content_width": 120},
 )
 app.command("value")(tables.value)
 app.command(
     "audit",
-    help="Value the providers and measure what splitting or copying earns under the usual group values (GSV).\n\n"
+    help="Value the providers and audit the usual group values.\n\n"
+    "Measures what splitting or copying earns under the usual group values (GSV).\n\n"
     "Example: fgsv audit train.csv --group provider --target y --budget 20000 --out result",
 )(tables.value)
 for function in (tables.plan, results.report, results.compare, results.payout, results.sensitivity, results.verify):
@@ -113,12 +120,12 @@ def main(arguments: list[str] | None = None) -> None:
     except (ValueError, TypeError, FileNotFoundError, FileExistsError) as error:
         if debug:
             raise
-        echo(f"error: {_one_line(error)}", err=True)
+        echo(f"error: {_one_line(error)}{'' if _is_on_purpose(error) else TRACEBACK}", err=True)
         raise SystemExit(2) from None
     except Exception as error:
         if debug:
             raise
-        echo(f"failed: {_one_line(error)} (--debug shows the traceback)", err=True)
+        echo(f"failed: {_one_line(error)}{TRACEBACK}", err=True)
         raise SystemExit(1) from None
 
 
@@ -161,6 +168,16 @@ def ended_as_interrupted() -> Iterator[None]:
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _is_on_purpose(error: Exception) -> bool:
+    """Return whether an error is about what the user gave: a file, or what a raise statement of this package rejects.
+
+    Any other ValueError or TypeError may be a fault of the program.
+    """
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    ours = Path(last.filename).is_relative_to(Path(fgsv.__file__).parent)
+    return isinstance(error, OSError) or (ours and (last.line or "").startswith("raise"))
 
 
 def _one_line(error: Exception | str) -> str:

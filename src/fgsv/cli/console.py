@@ -28,7 +28,7 @@ from fgsv.running.progress import bar_of_evaluations
 from fgsv.valuation import Valuation
 from fgsv.words import duration, printable
 
-HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without"}
+HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without", "minutes": "time"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
 HEADERS |= {"monte_carlo": "± run", "training_seeds": "± training seeds", "test_rows": "± test rows"}
 SHARES = {
@@ -133,12 +133,12 @@ def show_result(result: Result) -> None:
     for column, each in result.groupings.items():
         frame = result.table() if each is valuation else table_of(each, None, result.confidence)
         show(frame, headers={"group": column})
+    say(f"verdict: {result.verdict}")
     if result.without is not None and (valuation.values < 0).any():
         say(NEGATIVE)
     show_errors(result)
     if audit is not None:
         show_audit(audit)
-    say(f"verdict: {result.verdict}")
     if valuation.about_shares is not None:
         say(f"warning: {valuation.about_shares}")
     say_all(f"warning: {warning}" for warning in result.warnings)
@@ -185,7 +185,7 @@ def show_errors(result: Result) -> None:
 
 def show_audit(audit: Audit) -> None:
     """Print the tables of an audit."""
-    attacks = audit.attacks
+    attacks = audit.attacks_in_words
     # by the lower bound: the largest estimate may be luck
     best = attacks.sort_values("gain_low", ascending=False, kind="stable").drop_duplicates("group")
     title = "faithful shares, the usual group values (GSV), and the gain of the best split found under GSV"
@@ -298,6 +298,8 @@ def _number(name: str, cell: Any) -> str:
         return ""
     if isinstance(cell, (int, float)) and name in COUNTS:
         return f"{cell:,.6g}" if cell % 1 else f"{cell:,.0f}"
+    if name == "minutes":
+        return duration(60 * cell)
     if name == "gsv_half_width" and cell == 0:
         return "exact"
     if isinstance(cell, float):

@@ -13,13 +13,15 @@ from fgsv.cli import options as option
 
 def demo(
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="Folder to write to")] = Path("fgsv-demo"),
+    out: Annotated[Path, typer.Option(help="Folder to write to", metavar="FOLDER")] = Path("fgsv-demo"),
     budget: Annotated[int, typer.Option(help="Evaluations in total", min=100)] = 8_000,
     seed: option.Seed = 0,
     force: option.Force = False,
     as_json: option.Json = False,
 ) -> None:
-    """Value ten hospitals, one with wrong labels and one with copied data, and split 100,000 EUR among them.
+    """Value ten made-up hospitals and split 100,000 EUR.
+
+    One hospital has wrong labels and one has copied data.
 
     Example: fgsv demo --out fgsv-demo
     """

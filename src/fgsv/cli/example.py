@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import typer
-
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
+from fgsv.cli.sections import App
 from fgsv.files import writable_folder
 
-app = typer.Typer(help="Run a complete valuation that needs no data from you.", no_args_is_help=True)
+app = App(help="Run a complete valuation that needs no data from you.", no_args_is_help=True)
 
 
 @app.callback()
@@ -29,7 +28,9 @@ def code(
     seed: option.SeedOfModel = 0,
     as_json: option.Json = False,
 ) -> None:
-    """Value installed open-source projects by what a small code model learns from them: minutes on a GPU.
+    """Value open-source projects: minutes on a GPU.
+
+    Values installed projects by what a small code model learns from them.
 
     Example: fgsv example code --out results --small
     """

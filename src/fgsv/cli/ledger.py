@@ -12,8 +12,9 @@ import typer
 from fgsv.cli import options as option
 from fgsv.cli.documents import echo, print_json, results_only
 from fgsv.cli.opening import opens_data
+from fgsv.cli.sections import App
 
-app = typer.Typer(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
+app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
 LedgerFile = Annotated[Path, typer.Argument(help="Ledger file", show_default=False)]
 GameName = Annotated[
@@ -28,7 +29,7 @@ Seed = Annotated[
 
 @app.command()
 def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
-    """Show the contents of a ledger: games, evaluations, and the runs that made them.
+    """Show the games, evaluations and runs of a ledger.
 
     Example: fgsv ledger show run.db
     """
@@ -77,7 +78,9 @@ def verify_ledger(
     seed: Seed = None,
     as_json: option.Json = False,
 ) -> None:
-    """Check that a ledger is intact and, with --game, that the game still gives the recorded values.
+    """Check that a ledger is intact.
+
+    With --game, also check that the game still gives the recorded values.
 
     Example: fgsv ledger verify run.db --game market.py:game --sample 50
     """
@@ -139,7 +142,7 @@ def export(
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
-    """Write every evaluation as a line of a CSV or Parquet file.
+    """Write every evaluation as a line of CSV or Parquet.
 
     Example: fgsv ledger export run.db evaluations.parquet
     """
@@ -163,7 +166,9 @@ def _parts(frame: Any) -> dict[str, str]:
 @app.command()
 @opens_data
 def applies(table: Any, start: option.Start = None, as_json: option.Json = False) -> None:
-    """Show how much of earlier ledgers applies to a table: which players are still there, and what is known.
+    """Show how much of earlier ledgers applies to a table.
+
+    Says which players are still there, and what is known.
 
     Example: fgsv ledger applies april.csv --group provider --target y --start march.db
     """
@@ -213,10 +218,10 @@ def forget(
     ] = None,
     as_json: option.Json = False,
 ) -> None:
-    """Erase the evaluations that used withdrawn players, and the data that identifies these players.
+    """Erase the evaluations that used withdrawn players.
 
-    If only some rows were withdrawn, give them with --rows. Or value the table without them (--start), and keep the
-    new ledger's players.
+    Also erases the data that identifies these players. If only some rows were withdrawn, give them with --rows. Or
+    value the table without them (--start), and keep the new ledger's players.
 
     Example: fgsv ledger forget march.db --provider "Clinic Birch"
     """

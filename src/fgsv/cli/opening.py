@@ -134,7 +134,8 @@ def opens_data(function: Callable[..., None]) -> Callable[..., None]:
             table = open_data(**{name: options[name] for name in shared})
         function(table, **{name: options[name] for name in own if name != "table"})
 
-    parameters = [*shared.values(), *(own[name] for name in own if name not in shared and name != "table")]
+    both = {**shared, **own}  # a command may define a shared option in its own way
+    parameters = [parameter for name, parameter in both.items() if name != "table"]
     keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

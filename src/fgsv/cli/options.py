@@ -15,23 +15,33 @@ Files = Annotated[
         help="CSV, TSV, JSON lines, Excel or Parquet file or files, also gzipped or zipped; - for stdin. Or a folder "
         "of texts with one subfolder per provider",
         show_default=False,
+        metavar="FILE",
     ),
 ]
 Group = Annotated[
     list[str] | None,
     typer.Option(
         help="Provider column; several separated by commas, or repeat the option (default: the name of each file)",
+        metavar="COLUMNS",
     ),
 ]
-Target = Annotated[str | None, typer.Option(help="Column to predict")]
+Target = Annotated[str | None, typer.Option(help="Column to predict", metavar="COLUMN")]
 Text = Annotated[
     str | None,
-    typer.Option(help="Column of texts: value documents with a language model (instead of --target)"),
+    typer.Option(
+        help="Column of texts: value documents with a language model (instead of --target)", metavar="COLUMN"
+    ),
 ]
 OutputBy = Annotated[
-    str | None, typer.Option(help="With --text: column with the domains of the test texts; each domain is an output")
+    str | None,
+    typer.Option(
+        help="With --text: column with the domains of the test texts; each domain is an output", metavar="COLUMN"
+    ),
 ]
-Prompt = Annotated[str | None, typer.Option(help="With --text: column with the prompt that precedes each test text")]
+Prompt = Annotated[
+    str | None,
+    typer.Option(help="With --text: column with the prompt that precedes each test text", metavar="COLUMN"),
+]
 Training = Annotated[
     list[str] | None,
     typer.Option(
@@ -40,13 +50,18 @@ Training = Annotated[
     ),
 ]
 Regroup = Annotated[
-    list[str] | None, typer.Option(help="More columns to group by, separated by commas; they remain features")
+    list[str] | None,
+    typer.Option(help="More columns to group by, separated by commas; they remain features", metavar="COLUMNS"),
 ]
-Unit = Annotated[str | None, typer.Option(help="Column that combines rows into one player, such as a patient")]
+Unit = Annotated[
+    str | None, typer.Option(help="Column that combines rows into one player, such as a patient", metavar="COLUMN")
+]
 Test = Annotated[Path | None, typer.Option(help="File of test rows")]
-TestFraction = Annotated[float, typer.Option(help="Approximate fraction of rows held out for testing")]
+TestFraction = Annotated[
+    float, typer.Option(help="Approximate fraction of rows held out for testing", metavar="FRACTION")
+]
 SplitSeed = Annotated[int, typer.Option(help="Change this number to hold out other test rows", min=0)]
-TestBy = Annotated[str | None, typer.Option(help="Column that says train or test")]
+TestBy = Annotated[str | None, typer.Option(help="Column that says train or test", metavar="COLUMN")]
 TestError = Annotated[
     bool, typer.Option("--test-error", help="Report how much the shares depend on the choice of test rows")
 ]
@@ -54,22 +69,30 @@ Model = Annotated[
     str | None,
     typer.Option(
         help="logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object. With --text: folder or hub "
-        "name of a causal language model (default: an n-gram model)"
+        "name of a causal language model (default: an n-gram model)",
+        metavar="MODEL",
     ),
 ]
 Metric = Annotated[
     list[str] | None,
     typer.Option(
-        help="scikit-learn scorer; several separated by commas (default: depends on the target)", show_default=False
+        help="scikit-learn scorer; several separated by commas (default: depends on the target)",
+        show_default=False,
+        metavar="NAMES",
     ),
 ]
 AlsoMetric = Annotated[
     list[str] | None,
-    typer.Option(help="Further scores of the same trainings, for fgsv sensitivity; payments do not depend on them"),
+    typer.Option(
+        help="Further scores of the same trainings, for fgsv sensitivity; payments do not depend on them",
+        metavar="NAMES",
+    ),
 ]
 AlsoSlice = Annotated[
     list[str] | None,
-    typer.Option(help="Column of the test rows: also score the rows with each of its values separately"),
+    typer.Option(
+        help="Column of the test rows: also score the rows with each of its values separately", metavar="COLUMNS"
+    ),
 ]
 Empty = Annotated[
     list[str] | None,
@@ -83,13 +106,16 @@ TaskName = Annotated[
 Ignore = Annotated[
     list[str] | None,
     typer.Option(
-        help="Columns that are not features, separated by commas; in a folder of texts, files such as '*.png'"
+        help="Columns that are not features, separated by commas; in a folder of texts, files such as '*.png'",
+        metavar="COLUMNS",
     ),
 ]
-GroupMissing = Annotated[str | None, typer.Option(help="Provider name for rows without one")]
+GroupMissing = Annotated[str | None, typer.Option(help="Provider name for rows without one", metavar="NAME")]
 TargetMissing = Annotated[
     str | None,
-    typer.Option(help="Rows without a target or text: drop leaves them out, any other word makes them a class"),
+    typer.Option(
+        help="Rows without a target or text: drop leaves them out, any other word makes them a class", metavar="WORD"
+    ),
 ]
 SharedUnits = Annotated[
     Literal["co-own", "split"] | None,
@@ -110,6 +136,7 @@ Reference = Annotated[
     typer.Option(
         help="File to fit the preprocessing to, or the word test for the test rows (default: the training rows)",
         show_default=False,
+        metavar="FILE",
     ),
 ]
 Registered = Annotated[
@@ -118,12 +145,16 @@ Registered = Annotated[
         help="Column with the registration time of each row, a number or a date such as 2025-03-31, by which the "
         "audit decides which of two equal rows came first (default: the order of the file)",
         show_default=False,
+        metavar="COLUMN",
     ),
 ]
-Encoding = Annotated[str, typer.Option(help="Text encoding of the file")]
+Encoding = Annotated[str, typer.Option(help="Text encoding of the file", metavar="NAME")]
 Budget = Annotated[int | None, typer.Option(help="Evaluations in total", min=1)]
 Precision = Annotated[
-    float | None, typer.Option(help="Stop when every share is known to within this (0.01 = one percentage point)")
+    float | None,
+    typer.Option(
+        help="Stop when every share is known to within this (0.01 = one percentage point)", metavar="FRACTION"
+    ),
 ]
 MaxTime = Annotated[
     Any,
@@ -152,18 +183,20 @@ Amount = Annotated[
         metavar="AMOUNT",
     ),
 ]
-Currency = Annotated[str, typer.Option(help="Three-letter currency code")]
+Currency = Annotated[str, typer.Option(help="Three-letter currency code", metavar="CODE")]
 SameCurrency = Annotated[
     str | None,
     typer.Option(
-        help="Three-letter currency code (default: the saved payout's, or EUR if there is none)", show_default=False
+        help="Three-letter currency code (default: the saved payout's, or EUR if there is none)",
+        show_default=False,
+        metavar="CODE",
     ),
 ]
 Clip = Annotated[
     bool, typer.Option("--clip", help="Pay nothing for negative values instead of charging (not faithful)")
 ]
-Floor = Annotated[str | None, typer.Option(help="Smallest payment to each provider (not faithful)")]
-Cap = Annotated[str | None, typer.Option(help="Largest payment to each provider (not faithful)")]
+Floor = Annotated[str | None, typer.Option(help="Smallest payment to each provider (not faithful)", metavar="AMOUNT")]
+Cap = Annotated[str | None, typer.Option(help="Largest payment to each provider (not faithful)", metavar="AMOUNT")]
 PayAnyway = Annotated[
     bool,
     typer.Option("--pay-anyway", help="Pay even if payments are uncertain or absurd (otherwise exit code 3)"),
@@ -195,7 +228,9 @@ Parts = Annotated[
 AggregateOnly = Annotated[
     bool, typer.Option("--aggregate-only", help="Leave the values of single players out of the report")
 ]
-Out = Annotated[Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html")]
+Out = Annotated[
+    Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html", metavar="FOLDER")
+]
 Before = Annotated[
     Path | None,
     typer.Option(help="valuation.json of the previous period, for comparison in the report", show_default=False),
@@ -210,11 +245,16 @@ Start = Annotated[
 SealFile = Annotated[
     Path | None, typer.Option("--seal", help="Seal of this run (from fgsv seal), which determines its seed")
 ]
+# a seal fixes everything but the seed and uses nothing earlier: these are accepted only to say so
+NotSealedSeed = Annotated[int, typer.Option("--seed", min=0, hidden=True)]
+NotSealedStart = Annotated[list[Path] | None, typer.Option("--start", hidden=True)]
 Public = Annotated[str | None, typer.Option(help="With --seal: the value that became public after sealing")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation")]
 ForceFile = Annotated[bool, typer.Option("--force", help="Replace an existing file")]
 # for the experiments that train many adapters
-Results = Annotated[Path, typer.Option(help="Folder to write to; an interrupted run resumes from it")]
+Results = Annotated[
+    Path, typer.Option(help="Folder to write to; an interrupted run resumes from it", metavar="FOLDER")
+]
 Device = Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU if available")]
 Floating = Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU")]
 Small = Annotated[bool, typer.Option("--small", help="Small version for a CPU: two or three minutes")]

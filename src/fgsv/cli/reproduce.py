@@ -11,21 +11,24 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
+from fgsv.cli.sections import App
 from fgsv.files import writable_folder
 
 if TYPE_CHECKING:
     import pandas as pd
 
-app = typer.Typer(help="Run an experiment of the paper and write its table, figure and record.")
+app = App(help="Run an experiment of the paper.")
 
-Out = Annotated[Path, typer.Option(help="Folder to write to; created if it does not exist")]
+Out = Annotated[Path, typer.Option(help="Folder to write to; created if it does not exist", metavar="FOLDER")]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed of the sample")]
 Budget = Annotated[int, typer.Option(min=1, help="Evaluations in each run of FGSV")]
 
 
 @app.command()
 def motivation(out: Out, seed: Seed = 0, budget: Budget = 20_000, as_json: option.Json = False) -> None:
-    """Split group B and watch the value of group A (Figure 1): less than a minute.
+    """Split group B and watch the value of group A.
+
+    Writes Figure 1 of the paper: less than a minute.
 
     Example: fgsv reproduce motivation --out results
     """
@@ -43,7 +46,9 @@ def diabetes(
     workers: Annotated[int, typer.Option(min=1, help="Number of workers; the results do not depend on it")] = 2,
     as_json: option.Json = False,
 ) -> None:
-    """Value patients by sex, age and BMI under seven groupings (Figure 4): a few minutes.
+    """Value patients under seven groupings.
+
+    By sex, age and BMI. Writes Figure 4 of the paper: a few minutes.
 
     Example: fgsv reproduce diabetes --out results
     """
@@ -65,7 +70,9 @@ def copyright(  # shadows the builtin, because typer names the command after it
         str | None,
         typer.Option(help="Stable Diffusion checkpoint, folder or name (default: train a small model)"),
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder of FlickrLogos-27 (default: draw logos)")] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of FlickrLogos-27 (default: draw logos)", metavar="FOLDER")
+    ] = None,
     annotation: Annotated[
         Path | None, typer.Option(help="Annotation file of FlickrLogos-27, if it is not in that folder")
     ] = None,
@@ -77,7 +84,9 @@ def copyright(  # shadows the builtin, because typer names the command after it
     seed: option.SeedOfModel = 0,
     as_json: option.Json = False,
 ) -> None:
-    """Share royalties among four brands, whole and split (Figure 3): minutes on a GPU.
+    """Share royalties among four brands, whole and split.
+
+    Writes Figure 3 of the paper: minutes on a GPU.
 
     Example: fgsv reproduce copyright --out results --small
     """

@@ -35,10 +35,10 @@ def report(
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
-    """Write the report of a saved result, one HTML file that opens offline; with --payout, split money in it.
+    """Write the report of a saved result, one HTML file.
 
-    The payout of the page replaces the saved one; the saved result is not changed. The exit code is 3 if the payout
-    is refused.
+    It opens offline. With --payout, also split money in it. The payout of the page replaces the saved one; the saved
+    result is not changed. The exit code is 3 if the payout is refused.
 
     Example: fgsv report result/valuation.json --payout 100000 --aggregate-only --out for-everybody.html
     """
@@ -74,9 +74,10 @@ def compare(
     confidence: option.Confidence = 0.95,
     as_json: option.Json = False,
 ) -> None:
-    """Compare two saved results: what moved, what is noise, who joined or left, and how payments change.
+    """Compare two saved results: what moved, what is noise.
 
-    If the first has a payout, the settlement says how much to pay or take back if the second result corrects it.
+    Also shows who joined or left, and how payments change. If the first has a payout, the settlement says how much to
+    pay or take back if the second result corrects it.
 
     Example: fgsv compare march/valuation.json april/valuation.json
     """
@@ -111,9 +112,9 @@ def payout(
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
-    """Split an amount of money by a saved valuation; the payments add up to it exactly.
+    """Split an amount of money by a saved valuation.
 
-    The exit code is 3 if the payout is refused: see --pay-anyway.
+    The payments add up to it exactly. The exit code is 3 if the payout is refused: see --pay-anyway.
 
     Example: fgsv payout result/valuation.json --amount 100000 --currency EUR --out payments.csv
     """
@@ -165,10 +166,10 @@ def sensitivity(
     confidence: option.Confidence = 0.95,
     as_json: option.Json = False,
 ) -> None:
-    """Show how shares depend on the question: other scores, slices and test rows, and how much of that is error.
+    """Show how shares depend on scores, slices and test rows.
 
-    The run declares other scores and slices beforehand (--also-metric, --also-slice). Test rows are resampled if the
-    run had --test-error.
+    Also shows how much of that is error. The run declares other scores and slices beforehand (--also-metric,
+    --also-slice). Test rows are resampled if the run had --test-error.
 
     Example: fgsv sensitivity result/valuation.json with-knn/valuation.json
     """
@@ -203,9 +204,10 @@ def verify(
     tolerance: Annotated[float, typer.Option(help="With --data: largest allowed difference of a value", min=0)] = 0.0,
     as_json: option.Json = False,
 ) -> None:
-    """Recompute a result from its ledger, without data or model, and check that it is the same.
+    """Recompute a result from its ledger and compare.
 
-    With --data, also open the table as the run did and evaluate a sample of the recorded batches again.
+    This needs neither data nor model. With --data, also open the table as the run did and evaluate a sample of the
+    recorded batches again.
 
     Example: fgsv verify valuation.json --ledger run.db --data train.csv
     """

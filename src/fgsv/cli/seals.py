@@ -27,6 +27,8 @@ def seal(
     table: Table | Corpus,
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="File for the seal, such as seal.json", show_default=False)],
+    seed: option.NotSealedSeed = 0,
+    start: option.NotSealedStart = None,
     budget: option.Budget = None,
     precision: option.Precision = None,
     confidence: option.Confidence = 0.95,
@@ -45,9 +47,10 @@ def seal(
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
-    """Fix a run before it is made: write its seal, which you keep, and print the commitment, which you publish.
+    """Fix a run before it is made: write its seal.
 
-    To make the run, call fgsv value with the same options and --seal, --public and --ledger.
+    You keep the seal and publish the commitment that is printed. To make the run, call fgsv value with the same
+    options and --seal, --public and --ledger.
 
     Example: fgsv seal train.csv --group provider --target y --budget 20000 --out seal.json
     """
@@ -95,7 +98,9 @@ def challenge(
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
-    """Answer a verifier's challenge of a sealed result: a proof with the records that their random string picks.
+    """Prove records of a sealed result to a verifier.
+
+    Answers the verifier's challenge: a proof with the records that their random string picks.
 
     Example: fgsv challenge valuation.json --ledger run.db --records 300 --random "4 2 6 1 1 5" --out proof.json
     """
@@ -130,9 +135,10 @@ def check(
     jobs: option.Jobs = 1,
     as_json: option.Json = False,
 ) -> None:
-    """Check a proof: the seal, the seed, the tree, the shares, and with the data the picked records.
+    """Check a proof of a sealed result.
 
-    The exit code is 0 if everything matches, 1 if something differs, and 2 if the command cannot tell.
+    Checks the seal, the seed, the tree, the shares, and with the data the picked records. The exit code is 0 if
+    everything matches, 1 if something differs, and 2 if the command cannot tell.
 
     Example: fgsv check proof.json valuation.json train.csv --commitment 899662b8... --random "4 2 6" --records 300
     """

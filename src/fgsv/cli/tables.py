@@ -49,9 +49,10 @@ def value(
     force: option.Force = False,
     as_json: option.Json = False,
 ) -> None:
-    """Value the providers of a table or of texts and, with --payout, split money among them.
+    """Value the providers of a table or of texts.
 
-    The exit code is 3 if the valuation was made but its payout was refused: see --pay-anyway.
+    With --payout, also split money among them. The exit code is 3 if the valuation was made but its payout was
+    refused: see --pay-anyway.
 
     Example: fgsv value train.csv --group provider --target y --precision 0.01 --payout 100000 --out result
     """
@@ -121,9 +122,10 @@ def plan(
     start: option.Start = None,
     as_json: option.Json = False,
 ) -> None:
-    """Run a small pilot and predict the cost of precision: half-widths and minutes for several budgets.
+    """Run a small pilot and predict the cost of precision.
 
-    With --budget, --precision or --max-time, also predict the cost and precision of a run with these limits.
+    Shows half-widths and times for several budgets. With --budget, --precision or --max-time, also predicts the cost
+    and precision of a run with these limits.
 
     Example: fgsv plan train.csv --group provider --target y --precision 0.01
     """

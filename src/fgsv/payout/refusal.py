@@ -27,6 +27,13 @@ class Doubt(StrEnum):
     """U(N) - U(0) is within the error from the choice of test rows."""
 
 
+QUESTIONS = {
+    Doubt.TOO_WIDE: "to know every payment to within a tenth of the amount",
+    Doubt.MORE_THAN_ALL: "to know whether it is more than the whole",
+}
+"""What more evaluations would answer."""
+
+
 @dataclass(frozen=True)
 class Objection:
     """One reason against a payout."""
@@ -41,10 +48,9 @@ class Objection:
     def __str__(self) -> str:
         if self.doubt is Doubt.WITHIN_NOISE:  # its detail says what may help
             return self.detail
-        settled = "no number of evaluations would settle it"
-        if self.evaluations is not None:
-            settled = f"about {self.evaluations:,} evaluations would settle it"
-        return f"{self.detail}; {settled}"
+        if self.evaluations is None:
+            return f"{self.detail}; no number of evaluations would settle it"
+        return f"{self.detail}; {QUESTIONS[self.doubt]}: about {self.evaluations:,} evaluations"
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""

@@ -117,21 +117,17 @@ def verdict(
             half_width=widest,
         )
     reducible = np.maximum(half_widths**2 - lasting.half_width**2, 0.0) / (WIDEST**2 - lasting.half_width**2)
-    factor = max([float(np.sqrt(np.max(reducible))), *(pair[2] for pair in pairs)])
-    needed = evaluations_to_narrow(valuation, factor)
     between = tuple((upper, lower) for upper, lower, _ in pairs)
-    words = []
+    words, needed = [], {}
     if widest > WIDEST:
         words.append(f"the widest share is known only to within {widest:.2%} at {confidence:.0%} confidence")
+        needed[f"to know every share to within {WIDEST:.0%}"] = float(np.sqrt(np.max(reducible)))
     if between:
         words.append(f"the order is uncertain between {_named(between)}")
-    return Verdict(
-        Decision.UNDECIDED,
-        f"{' and '.join(words)}; about {needed:,} evaluations would settle it",
-        between,
-        widest,
-        needed,
-    )
+        needed["to know the order, or that they are about equal"] = max(factor for _, _, factor in pairs)
+    counts = {question: evaluations_to_narrow(valuation, factor) for question, factor in needed.items()}
+    costs = "; ".join(f"{question}: about {count:,} evaluations" for question, count in counts.items())
+    return Verdict(Decision.UNDECIDED, f"{' and '.join(words)}; {costs}", between, widest, max(counts.values()))
 
 
 def within_noise(valuation: Valuation, test_noise: float | None) -> bool:

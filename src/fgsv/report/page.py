@@ -171,7 +171,7 @@ def _charts(result: Result, confidence: float, panel: Panel | None) -> dict[str,
     if len(history) > 1:
         charts["convergence"] = convergence_chart(history)
     if result.audit is not None and len(result.audit.attacks):
-        charts["gains"] = gains_chart(_records(result.audit.attacks))
+        charts["gains"] = gains_chart(_records(result.audit.attacks_in_words))
     return charts
 
 
@@ -404,7 +404,7 @@ def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:
     if len(audit.attacks):
         rows = [
             [r["group"], f"{r['way']}, into {r['parts']}", _percent(r["gain"]), _range(r), "0"]
-            for r in _records(audit.attacks)
+            for r in _records(audit.attacks_in_words)
         ]
         sections.append(
             {

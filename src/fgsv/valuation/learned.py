@@ -7,14 +7,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 NOTHING = "nothing"
+ORACLE = "best allocated to sizes in hindsight"
 
 
 @dataclass(frozen=True)
 class Learned:
     """What a method learned, how well it predicts, and what is left of the error.
 
-    >>> str(Learned("a Gaussian process", 0.873, 0.214))
-    'learned a Gaussian process (87% of the variance within sizes); errors are 0.21 times those of independent draws'
+    >>> str(Learned("a Gaussian process", 0.873, None))
+    'learned a Gaussian process (87% of the variance within sizes)'
+    >>> str(Learned("a kernel", None, 0.214))
+    'learned a kernel; errors are 0.21 times those of independent draws, best allocated to sizes in hindsight'
     """
 
     what: str
@@ -23,14 +26,16 @@ class Learned:
     outputs count equally. None if nothing was learned, nothing varies, or there are few draws."""
     error: float | None
     """Root mean square of the players' standard errors, divided by that of as many independent draws with the best
-    allocation to sizes and no learning. None if it is unknown, if such draws have none, or with few draws."""
+    allocation to sizes, which no run knows beforehand, and no learning. None if it is unknown, if utilities of one
+    size hardly differ, or with few draws."""
 
     def __str__(self) -> str:
         words = f"learned {self.what}"
         if self.explained is not None:
             words += f" ({max(0.0, self.explained):.0%} of the variance within sizes)"
-        beside = "" if self.error is None else f"; errors are {self.error:.2g} times those of independent draws"
-        return words + beside
+        if self.error is not None:
+            words += f"; errors are {self.error:.2g} times those of independent draws, {ORACLE}"
+        return words
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""

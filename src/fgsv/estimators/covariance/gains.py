@@ -19,6 +19,8 @@ from fgsv.valuation.learned import NOTHING, Learned
 
 LEAST = 32
 """Draws that tell how well others like them are predicted."""
+ROUNDING = 1e-6
+"""Spread within sizes, relative to the range of utilities, that may be rounding: squares lose half of the digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,8 @@ def learned(
 
         [sum_s r(s) sqrt(gain(s)^2 s (n - s) / n + drift(s)^2 n)]^2 / m
 
-    where r(s) is the standard deviation of utilities of size s.
+    where r(s) is the standard deviation of utilities of size s. No method knows r beforehand, so this is a comparison
+    with an oracle. Outputs that vary within sizes by no more than rounding are left out.
     """
     what = NOTHING if predicted is None else predicted.what
     if len(values) < LEAST:
@@ -73,13 +76,14 @@ def learned(
     s = np.arange(1, n)
     _, spread = mean_and_spread(n, sizes, values, ends)
     alone = (np.sqrt(weights.gain**2 * s * (n - s) / n + weights.drift**2 * n) @ spread) ** 2 / len(values)
-    error = _mean_ratio((deviations.astype(float) ** 2).sum(axis=(0, 1)), alone) ** 0.5
-    explained = np.nan if predicted is None else 1 - _mean_ratio(predicted.squares[1], predicted.squares[0])
+    varies = spread.max(axis=0) > ROUNDING * np.ptp(np.concatenate([ends, values]), axis=0)
+    error = _mean_ratio((deviations.astype(float) ** 2).sum(axis=(0, 1)), alone, varies) ** 0.5
+    explained = np.nan if predicted is None else 1 - _mean_ratio(predicted.squares[1], predicted.squares[0], varies)
     known = [float(each) if np.isfinite(each) else None for each in (explained, error)]
     return Learned(what, *known)
 
 
-def _mean_ratio(above: Floats, below: Floats) -> float:
-    """Return the mean of a ratio over those outputs where something is below; NaN if there are none."""
-    there = below > 0
+def _mean_ratio(above: Floats, below: Floats, varies: NDArray[np.bool_]) -> float:
+    """Return the mean of a ratio over those outputs that vary; NaN if there are none."""
+    there = varies & (below > 0)
     return float((above[there] / below[there]).mean()) if there.any() else np.nan

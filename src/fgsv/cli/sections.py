@@ -1,0 +1,75 @@
+"""Help texts: the options of a command in sections, each with a word for its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SECTIONS = {
+    "Data": "target text group regroup unit shared_units group_missing target_missing ignore encoding",
+    "Test rows": "test test_by test_fraction split_seed test_error also_slice output_by prompt",
+    "Model and score": "model training task metric also_metric empty training_seeds refit_preprocessing reference",
+    "Precision": "pilot budget precision max_time confidence seed",
+    "Money": "payout amount currency clip floor cap pay_anyway",
+    "Audit": "audit audit_budget parts registered",
+    "Seal": "seal public public_from",
+    "Evaluations": "jobs ledger start on_error no_without",
+    "Output": "out force before aggregate_only as_json help",
+}
+"""The options of commands that open data, by name, in the order in which help shows them."""
+OTHERS = "Options"
+MANY = 20
+"""A command with fewer options has one section."""
+WORDS = {"int": "NUMBER", "float": "NUMBER", "str": "TEXT", "path": "FILE", "Path": "FILE"}
+"""What help calls a value whose option does not name it, by its type."""
+
+
+def in_sections(parameters: Iterable[Any]) -> dict[str, list[Any]]:
+    """Return the visible options of a command by section."""
+    options = [each for each in parameters if each.param_type_name == "option" and not each.hidden]
+    if len(options) < MANY:
+        return {OTHERS: options}
+    named = {each.name: each for each in options}
+    found = {title: [named.pop(name) for name in names.split() if name in named] for title, names in SECTIONS.items()}
+    return {title: each for title, each in (found | {OTHERS: list(named.values())}).items() if each}
+
+
+class Command(TyperCommand):
+    """A command whose help has sections."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words after the name of the command."""
+        return [piece.strip("{}").replace("}...", "...").upper() for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the sections of options."""
+        parameters = self.get_params(ctx)
+        arguments = [each for each in parameters if each.param_type_name == "argument"]
+        for title, shown in ({"Arguments": arguments} | in_sections(parameters)).items():
+            records = [each.get_help_record(ctx) for each in shown]
+            rows = [(_in_words(name), help) for name, help in filter(None, records)]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+class App(typer.Typer):
+    """A group of commands whose help has sections."""
+
+    def command(self, *names: Any, **options: Any) -> Callable[[Function], Function]:
+        """Register a function as a command."""
+        return super().command(*names, cls=Command, **options)
+
+
+def _in_words(name: str) -> str:
+    """Return the name of a parameter and a word for its value, where recent versions of typer show a Python type."""
+    name, _, kind = name.removesuffix(">").partition(" <")
+    if not name.startswith("-"):  # an argument
+        return name.upper()
+    kind = kind.removeprefix("list[").removesuffix("]").removesuffix(" range")
+    return f"{name} {WORDS.get(kind, kind)}".rstrip()
