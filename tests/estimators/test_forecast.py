@@ -28,17 +28,24 @@ def forecast(n_left, seed=0):
     return Forecast.of(process, taught, values, ends, N), values
 
 
+SAMPLED = np.array([True, False, True, True, True, False, True])
+
+
+def by_definition(found, target):
+    """Return the players' values of a forecast, from all coalitions of the sampled sizes."""
+    expected = np.zeros((N, 2))
+    for size in 1 + np.flatnonzero(SAMPLED):
+        masks = Coalitions.of_size(N, int(size)).masks()
+        expected += target.coefficients(masks).T @ found(masks) / len(masks)
+    return expected
+
+
 @pytest.mark.parametrize("semivalue", [SHAPLEY, Banzhaf()], ids=["shapley", "banzhaf"])
 @pytest.mark.parametrize("n_left", [0, 2])
 def test_player_values_are_those_of_all_coalitions(semivalue, n_left):
     found, _ = forecast(n_left)
     target = Target.of(semivalue, N)
-    sampled = np.array([True, False, True, True, True, False, True])
-    expected = np.zeros((N, 2))
-    for size in 1 + np.flatnonzero(sampled):
-        masks = Coalitions.of_size(N, int(size)).masks()
-        expected += target.coefficients(masks).T @ found(masks) / len(masks)
-    np.testing.assert_allclose(found.player_values(target, sampled), expected, atol=1e-9)
+    np.testing.assert_allclose(found.player_values(target, SAMPLED), by_definition(found, target), atol=1e-9)
 
 
 def test_what_is_left_out_is_predicted_by_the_others():
@@ -115,12 +122,8 @@ def random_sums(n, m, noise):
 @pytest.mark.parametrize("semivalue", [SHAPLEY, Banzhaf()], ids=["shapley", "banzhaf"])
 def test_what_each_player_adds_has_its_values_in_closed_form(semivalue):
     found = told(*random_sums(N, 60, 0.5))
-    target, sampled = Target.of(semivalue, N), np.array([True, False, True, True, True, False, True])
-    expected = np.zeros((N, 2))
-    for size in 1 + np.flatnonzero(sampled):
-        masks = Coalitions.of_size(N, int(size)).masks()
-        expected += target.coefficients(masks).T @ found(masks) / len(masks)
-    np.testing.assert_allclose(found.player_values(target, sampled), expected, atol=1e-12)
+    target = Target.of(semivalue, N)
+    np.testing.assert_allclose(found.player_values(target, SAMPLED), by_definition(found, target), atol=1e-12)
 
 
 def test_sums_leave_out_each_coalition():

@@ -95,7 +95,7 @@ class Opening:
     """Epochs that double the evaluations; each has a law and a process that are fixed before its first draw.
 
     The draws of an epoch correct what the process predicts from everything known (`correction.correct`). Epochs are
-    combined with weights that depend on counts alone, so that the estimate is unbiased. In the first epochs there are
+    combined with weights that follow from counts and laws (`Sample.precision`). In the first epochs there are
     few or no earlier utilities to fit the process to: there each part of the draws is corrected by a process that
     is fitted to everything else. The first one draws pairs of complements.
 
