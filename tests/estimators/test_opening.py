@@ -305,7 +305,7 @@ def test_an_opening_of_few_draws_does_not_limit_what_is_known_without_it():
     """A run that started so once never met its target."""
     rng = np.random.default_rng(0)
     theirs, ours = rng.normal(size=(64, 3, 2)).astype(np.float32), rng.normal(size=(8, 3, 2))
-    opened = Correction(np.zeros((3, 2)), ours, freedom=1.5, precision=1.0, squares=np.zeros((2, 2)))
+    opened = Correction(np.zeros((3, 2)), ours, freedom=1.5, squares=np.zeros((2, 2)))
     deviations, freedom = with_opening(np.array([0.0, 0.01]), opened, theirs, 56.0)
     assert freedom == pytest.approx(56, rel=0.01)
     np.testing.assert_allclose(deviations[:64], theirs * np.array([1.0, 0.99]), rtol=1e-6)

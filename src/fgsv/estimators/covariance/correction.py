@@ -42,8 +42,6 @@ class Correction:
     """(R, n, q): the variance of any weighted sum of players is the sum over R of its squares."""
     freedom: float
     """How many draws the variance effectively rests on."""
-    precision: float
-    """The weight of the epoch beside others: it depends on the sizes and the number of draws, not on utilities."""
     squares: Floats
     """(2, q): sums of squares over draws: of utilities about the mean of their size, and of what is left of them
     when they are predicted from the others."""
@@ -124,7 +122,7 @@ def correct(
         every = np.concatenate([every, *(share * lacking for share in shares)])
     every *= COUPLING
     squares = _squares(cells.sizes[sample.cell], values[:m], unpredicted)
-    return Correction(found, _bundled(every), _freedom(every), sample.precision(target.weights), squares)
+    return Correction(found, _bundled(every), _freedom(every), squares)
 
 
 def short_of_one_miss(residuals: Floats, miss: Floats | float) -> Floats:
@@ -153,16 +151,14 @@ def smallest_step(values: Floats) -> Floats:
     return np.asarray(np.where(np.isfinite(found), found, 0.0))
 
 
-def combined(parts: Sequence[Correction]) -> Correction:
-    """Return the estimate from several epochs, each with its weight; their errors are uncorrelated."""
-    precision = sum(part.precision for part in parts)
-    shares = [part.precision / precision for part in parts]
+def combined(parts: Sequence[Correction], shares: Floats) -> Correction:
+    """Return the estimate from several epochs, each with its share (k,); their errors are uncorrelated."""
     values = sum((share * part.values for share, part in zip(shares, parts, strict=True)), np.zeros(()))
     deviations = np.concatenate([share * part.deviations for share, part in zip(shares, parts, strict=True)])
     variances = np.array([share**2 * part.variance for share, part in zip(shares, parts, strict=True)])
     freedom = joint_freedom(variances, np.array([part.freedom for part in parts]))
     squares = sum((part.squares for part in parts), np.zeros(()))
-    return Correction(values, deviations, freedom, precision, squares)
+    return Correction(values, deviations, freedom, squares)
 
 
 def joint_freedom(variances: Floats, freedom: Floats) -> float:

@@ -17,7 +17,7 @@ from fgsv.estimators.covariance.forecast import Forecast, line
 from fgsv.estimators.covariance.gains import Predicted, learned
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
-from fgsv.estimators.covariance.opening_epoch import OpeningEpoch
+from fgsv.estimators.covariance.opening_epoch import OpeningEpoch, epoch_weight
 from fgsv.estimators.covariance.partners import Partners
 from fgsv.estimators.covariance.prediction import predict, uncertainty
 from fgsv.estimators.covariance.process import Process
@@ -89,15 +89,17 @@ class EpochEstimate:
     """(m,): where the coalitions of the sample are among the evaluations."""
     sample: Sample
     folds: Sequence[Fold]
+    weight: float
+    """Its weight beside other epochs: it depends on how many coalitions are known, never on utilities."""
 
 
 class Opening:
     """Epochs that double the evaluations; each has a law and a process that are fixed before its first draw.
 
     The draws of an epoch correct what the process predicts from everything known (`correction.correct`). Epochs are
-    combined with weights that follow from counts and laws (`Sample.precision`). In the first epochs there are
-    few or no earlier utilities to fit the process to: there each part of the draws is corrected by a process that
-    is fitted to everything else. The first one draws pairs of complements.
+    combined with weights that follow from counts alone (`epoch_weight`). In the first epochs there are few or no
+    earlier utilities to fit the process to: there each part of the draws is corrected by a process that is fitted to
+    everything else. The first one draws pairs of complements.
 
     With `plug_in` values are what the process predicts. Then some coalitions are chosen by what was learned from the
     draws; they are known, but not drawn: errors rest on the draws.
@@ -309,15 +311,19 @@ class Opening:
 
     def combined(self) -> tuple[Correction, Floats]:
         """Return the estimate from all epochs, without ends and proxy, and the coefficients of the proxy."""
-        parts = self._counted()
-        found = combined([part.correction for part in parts])
-        shares = [part.correction.precision / found.precision for part in parts]
+        parts, shares = self._counted()
+        found = combined([part.correction for part in parts], shares)
         return found, sum((share * part.beta for share, part in zip(shares, parts, strict=True)), np.zeros(()))
 
-    def _counted(self) -> list[EpochEstimate]:
-        """Return the estimates that are combined: with a proxy not the first, which did not know its coefficients."""
+    def _counted(self) -> tuple[list[EpochEstimate], Floats]:
+        """Return the estimates that are combined, and their shares.
+
+        With a proxy the first is not among them, which did not know its coefficients.
+        """
         parts = self._epoch_estimates()
-        return parts[1:] if self._proxy.values.shape[1] and len(parts) > 1 else parts
+        parts = parts[1:] if self._proxy.values.shape[1] and len(parts) > 1 else parts
+        weights = np.array([part.weight for part in parts])
+        return parts, weights / weights.sum()
 
     def influence(self, partition: Partition) -> Floats | None:
         """Return (m, K): how much each draw moves each group's value, if laws and processes are held fixed."""
@@ -333,10 +339,8 @@ class Opening:
 
     def corrections_by(self, partition: Partition) -> Floats:
         """Return (m, K): the part of each draw in what `combined` returns, from unit utilities, some at a time."""
-        total = self.combined()[0].precision
-        found = np.zeros((self.n_evaluations, partition.n_groups))
-        for part in self._counted():
-            share, step = part.correction.precision / total, smallest_step(self.values)
+        found, step = np.zeros((self.n_evaluations, partition.n_groups)), smallest_step(self.values)
+        for part, share in zip(*self._counted(), strict=True):
             unit = np.eye(len(part.sample.everything), len(part.rows))
             for some in range(2, len(part.rows), AT_ONCE):
                 each = correct(self._target, part.sample, unit[:, some : some + AT_ONCE], part.folds, step)
@@ -375,9 +379,10 @@ class Opening:
         found = correct(self._target, sample, values, folds, smallest_step(self.values))
         if found is None:
             return None
-        weight = FIRST_COUNTS if len(self.epochs) == 1 and not self._started else 1.0
-        found = replace(found, values=found.values + self._of_line, precision=weight * found.precision)
-        return EpochEstimate(found, epoch.beta, rows, sample, folds)
+        weight = epoch_weight(self._base, sample.first - 2, len(sample.masks) - 2)
+        weight *= FIRST_COUNTS if len(self.epochs) == 1 and not self._started else 1.0
+        found = replace(found, values=found.values + self._of_line)
+        return EpochEstimate(found, epoch.beta, rows, sample, folds, weight)
 
     def _sample(self) -> tuple[Ints, Sample]:
         """Return the evaluations, the draws of the current epoch last, and the coalitions of these as a sample.

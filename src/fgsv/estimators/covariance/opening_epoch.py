@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.estimators.covariance.design import Law
+from fgsv.estimators.covariance.design import Law, counts
 from fgsv.estimators.covariance.process import Process
 from fgsv.types import Floats
+
+LEARNING = 1.5
+"""The variance that a process leaves falls about like this power of the evaluations that it knows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,3 +62,29 @@ class OpeningEpoch:
             and np.allclose(self.process.parameters, other.process.parameters, atol=0.1)
             and np.allclose(self.beta, other.beta, atol=1e-3)
         )
+
+
+def epoch_weight(base: Floats, before: int, known: int) -> float:
+    """Return the weight of an epoch beside others, if `before` coalitions are known before it and `known` with it.
+
+    One over the variance to expect of it, if every size had its part of the draws by a law that knows nothing of the
+    utilities, `base` (n - 1,), until no coalition of it is left. The law by which it drew does not count: it follows
+    from utilities that other epochs rest on, and weights that depend on these would bias the mean.
+    """
+    number = counts(len(base) + 1)[1:-1]
+    first, last = _filled(base, number, before), _filled(base, number, known)
+    drawn = (last > first) & (last < number)
+    number, first, last = number[drawn], first[drawn], last[drawn]
+    variance = base[drawn] ** 2 * (1 - first / number) * (1 - last / number) / (last - first)
+    return float(known**LEARNING / max(variance.sum(), 1e-300))
+
+
+def _filled(base: Floats, number: Floats, known: int) -> Floats:
+    """Return (n - 1,): `known` coalitions divided among sizes in proportion to `base`, up to all that there are."""
+    full = np.zeros(len(base), dtype=bool)
+    while True:
+        part = (known - number[full].sum()) / max(base[~full].sum(), 1e-300) * base
+        more = ~full & (part >= number)
+        if not more.any():
+            return np.where(full, number, part)
+        full |= more

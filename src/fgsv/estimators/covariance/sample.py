@@ -10,12 +10,7 @@ import numpy as np
 from fgsv.estimators.covariance.clusters import Clusters
 from fgsv.estimators.covariance.design import Cells, Law
 from fgsv.estimators.covariance.partners import Pairs, Partners
-from fgsv.semivalue import SizeWeights
 from fgsv.types import Floats, Ints, Masks
-
-LEARNING = 1.5
-"""The variance that a process leaves falls about like this power of the evaluations that it knows."""
-
 
 @dataclass(frozen=True, eq=False)
 class Sample:
@@ -135,18 +130,6 @@ class Sample:
         """(m,): the factor of a draw's standard deviation where its cell fills up: that of a finite population."""
         unseen, m = self.unseen[self.cell], np.where(self.stratum >= 0, self.n_drawn[self.stratum], 1)
         return np.where(self.law.stratum_of[self.cell] > 0, np.sqrt(unseen * (unseen + m)) / (unseen + 1), 1.0)
-
-    def precision(self, weights: SizeWeights) -> float:
-        """Return the weight of the epoch beside others, which depends on sizes and counts, not on utilities."""
-        cells, open_cells = self.cells, np.flatnonzero(self.open_stratum_of >= 0)
-        sizes, number, strata = cells.sizes[open_cells], cells.of_size[open_cells], self.law.stratum_of[open_cells]
-        inflation = 1.0 if self.pairs is None else np.where(self.law.is_bin(strata), self.pairs.inflation, 1.0)
-        spent = self.n_drawn[strata] / inflation
-        left = self.unseen[open_cells] / number
-        grown = np.where(strata > 0, left + spent / number, left) * left
-        scale = weights.gain[sizes - 1] ** 2 * sizes * (cells.n - sizes)
-        variance = float((scale * grown / self.law.within[open_cells] / spent).sum())
-        return float(len(self.masks) ** LEARNING / variance)
 
 
 def widened(masks: Masks, related: Masks) -> Masks:
