@@ -59,7 +59,7 @@ def test_a_draw_moves_the_estimate_by_its_influence(n, budget, options, monkeypa
 
     Only the weight of the opening depends on errors, to which the draw adds: it is fixed here.
     """
-    monkeypatch.setattr(opening, "FOLDED", 0)
+    monkeypatch.setattr(opening, "milestone", lambda _: 0)
     monkeypatch.setattr(estimator, "opening_share", lambda *_: np.array([0.4]))
     partition = Partition.of(np.arange(n) % 3)
     values, started, last = estimated(n, budget, partition, **options)

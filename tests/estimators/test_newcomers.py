@@ -224,7 +224,7 @@ def test_what_is_subtracted_and_added_has_the_mean_zero(tmp_path, small, before,
         found._sampler = copy.deepcopy(start._sampler)
         draws = found.draw(np.random.default_rng(seed))
         found.update(draws, game.function(draws.coalitions.masks())[:, None])
-        (_, sample), values = found._sample(), found._beyond(found.epochs[0].beta)
+        _, sample, values = found._sample(found.n_evaluations)
         draws = np.arange(sample.first, len(values))
         folds = [Fold(process, draws, bases) for bases in (found._bases, None)]
         each = [correct(found._target, sample, values, [fold]).values for fold in folds]

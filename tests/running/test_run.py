@@ -1,7 +1,6 @@
 """The loop: what it evaluates, what it refuses, and that it repeats."""
 
 import re
-import signal
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,11 +8,9 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import fgsv
-from fgsv.estimators import Covariance
 from fgsv.games import Airport, SumOfUnanimity
 from fgsv.running import loop
 from fgsv.running.stop_bias import without_stop_bias
-from fgsv.valuation import INTERRUPTED
 
 
 class Counting:
@@ -232,63 +229,6 @@ def test_a_closed_form_that_is_none_is_refused(shapley, message):
         fgsv.exact(claims)
 
 
-def test_an_interrupted_run_returns_what_it_has():
-    game = SumOfUnanimity(20)
-
-    class Interrupted:
-        n_players, asked = 20, 0
-
-        def __call__(self, masks):
-            self.asked += len(masks)
-            if self.asked > 300:
-                raise KeyboardInterrupt
-            return game(masks)
-
-    result = fgsv.value(Interrupted(), budget=10_000)
-    assert result.end == INTERRUPTED
-    again = fgsv.value(game, budget=result.n_evaluations)
-    np.testing.assert_array_equal(result.values, again.values)
-
-
-@pytest.mark.parametrize("then", [lambda values: values, lambda values: 1 / 0])
-def test_an_interrupt_that_a_model_swallows_ends_the_run(then):
-    """Code in C drops exceptions, and models catch them all: what they return or raise afterwards does not count."""
-    game, handler = SumOfUnanimity(20), signal.getsignal(signal.SIGINT)
-
-    class Swallows:
-        n_players, asked = 20, 0
-
-        def __call__(self, masks):
-            self.asked += len(masks)
-            if self.asked <= 300:
-                return game(masks)
-            try:
-                signal.raise_signal(signal.SIGINT)
-            except BaseException:
-                return then(game(masks))
-
-    result = fgsv.value(Swallows(), budget=10_000, on_error=0.0)
-    assert result.end == INTERRUPTED
-    assert result.failures is None
-    assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_a_handler_that_a_model_sets_stays():
-    def own(number, frame):
-        raise AssertionError
-
-    def game(masks):
-        signal.signal(signal.SIGINT, own)
-        return masks.sum(axis=1)
-
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        fgsv.value(game, list("abcd"), budget=16)
-        assert signal.getsignal(signal.SIGINT) is own
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def test_rules_stop_and_can_be_repeated():
     game, labels = SumOfUnanimity(32), np.arange(32) % 4
     for rule in ({"stderr": 3.0}, {"precision": 0.02}):
@@ -398,37 +338,6 @@ def test_what_was_sampled_is_returned_when_not_every_coalition_is_evaluated(afte
 def test_an_interrupted_enumeration_has_nothing_to_return():
     with pytest.raises(KeyboardInterrupt):
         fgsv.value(Interrupted(after=5000))
-
-
-def test_an_interrupt_is_left_to_whoever_handles_it():
-    """During an update it waits; then the handler that was there before gets it."""
-    seen = []
-
-    class Signalled(Covariance):
-        def start(self, problem):
-            estimator = super().start(problem)
-            update = estimator.update
-
-            def interrupted(draws, values):
-                signal.raise_signal(signal.SIGINT)
-                assert len(seen) == estimator.signals
-                estimator.signals += 1
-                update(draws, values)
-
-            estimator.signals, estimator.update = 0, interrupted
-            return estimator
-
-    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
-    try:
-        result = fgsv.value(SumOfUnanimity(20), budget=100, method=Signalled())
-        assert result.n_evaluations == 100
-        assert len(seen) == 5
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        seen[:] = []
-        ignored = fgsv.value(SumOfUnanimity(20), budget=16, method=Signalled())
-        assert ignored.n_evaluations == 16
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(

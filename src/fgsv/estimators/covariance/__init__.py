@@ -9,7 +9,7 @@ other in a run; what they are made of can be read one by one.
 The first thousand evaluations (sections 5.1 to 5.4): each coalition is drawn once, and a process predicts the others.
 
     opening         the estimator: rounds, epochs, fits, and what it hands over
-    opening_epoch   what is fixed before an epoch: its law and its process
+    opening_epoch   an epoch: its law, its process, its estimate and the weight of it
     design          cells of coalitions, the law by which an epoch draws from them, the sampler
     process         the Gaussian process: covariance, fit, player values in closed form
     strongest       its term for games that the strongest member decides

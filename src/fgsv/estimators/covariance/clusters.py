@@ -82,4 +82,4 @@ class Clusters:
         for some in (names[apart[names]], names[~apart[names]]):
             turn_of[some] = np.arange(len(some)) % n_folds
         turns = turn_of[self.of[draws]]
-        return [draws[turns == turn] for turn in np.unique(turns)]
+        return [draws[turns == turn] for turn in range(n_folds)]

@@ -253,6 +253,12 @@ def divided(
     return Law(cells, stratum_of, within, np.array(targets), known.copy(), bins=len(bins))
 
 
+def most_strata(cells: Cells, length: int) -> int:
+    """Return how many strata a law of `length` draws may have, whatever parts the cells are given."""
+    inner = cells.counts[cells.sizes % cells.n > 0]
+    return 1 + int((inner < _FILLED * length + _SPARE).sum())
+
+
 class Sampler:
     """Draws coalitions that are not yet known, by a law."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance.beginning import Beginning
 from fgsv.estimators.covariance.choice import choose, listed
 from fgsv.estimators.covariance.correction import Correction, Fold, combined, correct, smallest_step
-from fgsv.estimators.covariance.design import Law, Sampler, counts, divided, first_law
+from fgsv.estimators.covariance.design import Law, Sampler, counts, divided, first_law, most_strata
 from fgsv.estimators.covariance.forecast import Forecast, line
 from fgsv.estimators.covariance.gains import Predicted, learned
 from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
-from fgsv.estimators.covariance.opening_epoch import OpeningEpoch, epoch_weight
+from fgsv.estimators.covariance.opening_epoch import EpochEstimate, OpeningEpoch, epoch_weight, milestone
 from fgsv.estimators.covariance.partners import Partners
 from fgsv.estimators.covariance.prediction import predict, uncertainty
 from fgsv.estimators.covariance.process import Process
@@ -41,17 +41,14 @@ MOST_STARTED = 512
 """Limit on the players of a game whose opening takes up earlier draws."""
 CHOSEN = 32, 256
 """Evaluations from which and up to which every second one is chosen, where predictions are not corrected."""
-FIRST_EPOCH = 64
-"""Evaluations after which the first epoch ends, whose law knows nothing of the utilities."""
+EPOCHS = 64, 128, 1024
+"""Evaluations after which an epoch ends. The first law knows nothing of the utilities, the second little."""
+GROWTH = 2
+"""Later an epoch ends when the evaluations have grown by this factor; so does the first one of a run with a start."""
 FIRST_COUNTS = 0.5
 """Weight of the first epoch, relative to what its sizes and counts say: it has the least to learn from."""
-GROWTH = 2
-"""An epoch ends when the evaluations have grown by this factor."""
-FOLDS = 4
-"""Groups of draws in a young epoch; each is corrected by a process that is fitted to the others. Two are enough
-where a half is as much as a process is fitted to."""
-FOLDED = 256
-"""An epoch is young, and worth the time of as many fits, if it ends by then; the first one always is."""
+FOLDS = (256, 4), (np.inf, 2)
+"""Up to so many coalitions, the groups of draws that are each corrected by a process fitted to the others."""
 EXPLORE = 0.1
 """Fraction of the draws whose sizes do not depend on earlier values."""
 PER_ROUND = 32
@@ -78,28 +75,12 @@ def hand_over(n_players: int, plug_in: bool = False) -> int:
     return next((end for most, end in ends if 4 <= n_players <= most), 0)
 
 
-@dataclass(frozen=True, eq=False)
-class EpochEstimate:
-    """The estimate of one epoch, without the ends, and what it was made of."""
-
-    correction: Correction
-    beta: Floats
-    """(k, q): the proxy's coefficients; what is corrected is U - beta * proxy."""
-    rows: Ints
-    """(m,): where the coalitions of the sample are among the evaluations."""
-    sample: Sample
-    folds: Sequence[Fold]
-    weight: float
-    """Its weight beside other epochs: it depends on how many coalitions are known, never on utilities."""
-
-
 class Opening:
-    """Epochs that double the evaluations; each has a law and a process that are fixed before its first draw.
+    """Epochs of growing length; each has a law, and a process to start from, that are fixed before its first draw.
 
-    The draws of an epoch correct what the process predicts from everything known (`correction.correct`). Epochs are
-    combined with weights that follow from counts alone (`epoch_weight`). In the first epochs there are few or no
-    earlier utilities to fit the process to: there each part of the draws is corrected by a process that is fitted to
-    everything else. The first one draws pairs of complements.
+    The draws of an epoch correct what a process predicts from everything known (`correction.correct`): each part of
+    them, one that is fitted to everything else. Epochs are combined with weights that follow from counts alone
+    (`epoch_weight`). The first one draws pairs of complements.
 
     With `plug_in` values are what the process predicts. Then some coalitions are chosen by what was learned from the
     draws; they are known, but not drawn: errors rest on the draws.
@@ -121,7 +102,7 @@ class Opening:
         self._sampler = Sampler(n)
         self._sampler.add(self.masks)
         # the coefficients of a proxy are unknown in the first epoch, so that it is short
-        end = LEAST if proxy.values.shape[1] else FIRST_EPOCH
+        end = LEAST if proxy.values.shape[1] else EPOCHS[0]
         beta = np.zeros(self.proxies.shape[1:])
         self.epochs = [OpeningEpoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
         self._announced: OpeningEpoch | None = None
@@ -129,6 +110,8 @@ class Opening:
         # the estimates of epochs that have ended, and that of the current one since the last round
         self._closed: list[EpochEstimate] = []
         self._current: EpochEstimate | None = None
+        # the processes of the folds, and how many evaluations they are fitted to
+        self._of_folds: tuple[int, list[Process]] | None = None
         # a process fitted to everything so far, and a round before, where coalitions are chosen by it
         self._latest: Process | None = None
         self._before: Process | None = None
@@ -214,7 +197,7 @@ class Opening:
                     f"the law recorded for the draws after {found.first} evaluations is not the one that the "
                     "recorded utilities lead to"
                 )
-            self.epochs[-1], self._latest, self._before = recorded, None, None
+            self.epochs[-1], self._of_folds, self._latest, self._before = recorded, None, None, None
             if len(self.epochs) == 1:
                 self._pair(recorded.law)
                 if recorded.law.bases:
@@ -360,18 +343,11 @@ class Opening:
     # --- epochs
 
     def _estimate_epoch(self) -> EpochEstimate | None:
-        """Return the estimate from the draws of the current epoch; None while a stratum has no draw."""
-        epoch, rows, sample = self.epochs[-1], *self._sample()
-        every = self._beyond(epoch.beta)
-        values = every[np.append(rows, np.arange(self.n_evaluations, len(every)))]
-        draws = np.arange(sample.first, len(rows))
-        if sample.partners is not None:
-            draws = np.append(sample.partners.rows % len(values), draws)
-        young = len(self.epochs) == 1 or epoch.end <= FOLDED
-        if young and not self._plug_in:
-            folds = self._folds(epoch.process, sample, values, draws)
-        else:
-            folds = [Fold(self._fitted_to_all() if young else epoch.process, draws)]
+        """Return the estimate from the draws of the current epoch; None while a stratum may have no draw."""
+        epoch, (rows, sample, values) = self.epochs[-1], self._sample(self.n_evaluations)
+        if len(self.epochs) > 1 and len(rows) - sample.first < most_strata(self._cells, epoch.end - epoch.first):
+            return None  # whether it counts must not depend on its law, and so on utilities
+        folds = self._folds(sample)
         if self._bases is not None and sample.base_of is not None:
             parts = [fold.draws for fold in folds]
             bases = self._bases.in_folds(sample.masks, values, sample.base_of, parts)
@@ -384,33 +360,48 @@ class Opening:
         found = replace(found, values=found.values + self._of_line)
         return EpochEstimate(found, epoch.beta, rows, sample, folds, weight)
 
-    def _sample(self) -> tuple[Ints, Sample]:
-        """Return the evaluations, the draws of the current epoch last, and the coalitions of these as a sample.
+    def _sample(self, count: int) -> tuple[Ints, Sample, Floats]:
+        """Return the first evaluations, the draws of the current epoch last, as a sample, and what the line leaves.
 
         A draw that waits for its complement is left out: it says where other pairs are not.
         """
-        epoch, rows = self.epochs[-1], np.arange(self.n_evaluations)
-        drawn = (rows >= epoch.first) & ~self._chosen
-        paired = rows[drawn & (epoch.law.stratum_of[self._cells.of(self.masks)] == 0)]
+        epoch, rows = self.epochs[-1], np.arange(count)
+        drawn = (rows >= epoch.first) & ~self._chosen[:count]
+        paired = rows[drawn & (epoch.law.stratum_of[self._cells.of(self.masks[:count])] == 0)]
         if epoch.law.pairs and len(paired) % 2:
             rows = np.delete(rows, paired[-1])
         rows = rows[np.argsort(drawn[rows], kind="stable")]
         sample = Sample(epoch.law, int((~drawn[rows]).sum()), self.masks[rows], self._beginning.related)
-        if len(self.epochs) > 1:
-            return rows, sample
-        base_of = None if self._bases is None else self._bases.base_of(sample.masks, sample.first, self._cells)
-        return rows, replace(sample, partners=self._partners, base_of=base_of)
+        if len(self.epochs) == 1:
+            bases = self._bases
+            base_of = None if bases is None else bases.base_of(sample.masks, sample.first, self._cells)
+            sample = replace(sample, partners=self._partners, base_of=base_of)
+        every = self._beyond(epoch.beta)
+        return rows, sample, every[np.append(rows, np.arange(self.n_evaluations, len(every)))]
 
-    def _folds(self, start: Process, sample: Sample, values: Floats, draws: Ints) -> list[Fold]:
-        """Divide draws into a few folds, each with a process fitted to all else; complete cells need none."""
-        every, law = sample.everything, sample.law
-        n_folds = FOLDS if len(every) < 2 * MOST_FITTED[self._n > MANY_PLAYERS] else 2
-        complete, paired = np.zeros((2, len(every)), dtype=bool)
-        complete[: len(sample.cell)] = sample.complete[sample.cell]
-        paired[: len(sample.cell)] = law.pairs & (law.stratum_of[sample.cell] == 0)
+    def _folds(self, sample: Sample) -> list[Fold]:
+        """Divide the draws of a sample into a few folds, each with a process that was fitted without it.
+
+        Where there was a fit before, it is repeated only when the evaluations have grown by a third or a half.
+        """
+        epoch, count = self.epochs[-1], self.n_evaluations
+        count = count if len(self.epochs) == 1 else max(epoch.first, milestone(count))
+        if self._of_folds is None or self._of_folds[0] != count:
+            self._of_folds = count, self._fitted_folds(count)
+        processes = self._of_folds[1]
+        parts = sample.folds(len(processes))
+        return [Fold(process, part) for process, part in zip(processes, parts, strict=True) if len(part)]
+
+    def _fitted_folds(self, count: int) -> list[Process]:
+        """Return the process of each fold, fitted to the first evaluations without it."""
+        epoch, (_, sample, values) = self.epochs[-1], self._sample(count)
+        every = sample.everything
+        if count == epoch.first and len(self.epochs) > 1:
+            return [epoch.process]
+        n_folds = next(folds for most, folds in FOLDS if len(every) <= most)
         return [
-            Fold(self._fitted(start, np.delete(every, fold, axis=0), np.delete(values, fold, axis=0)), fold)
-            for fold in sample.clusters.folds(draws[~complete[draws]], paired, n_folds)
+            self._fitted(epoch.process, np.delete(every, fold, axis=0), np.delete(values, fold, axis=0))
+            for fold in sample.folds(n_folds)
         ]
 
     def _predicted(self, process: Process) -> Floats:
@@ -426,17 +417,19 @@ class Opening:
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
-        self._closed, self._current = self._epoch_estimates(), None
+        self._closed, self._current, self._of_folds = self._epoch_estimates(), None, None
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         if self._plug_in and not beta.size:  # with a proxy, what it leaves has changed with its coefficients
             process = self._fitted_to_all()
         else:
             process = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
         wanted = self._wanted(process, rng)
-        first, end = self.n_evaluations, GROWTH * self.epochs[-1].end
+        first, last = self.n_evaluations, self.epochs[-1].end
+        end = next((end for end in EPOCHS if end > last), GROWTH * last)
         self._sampler.new_epoch()
         n_chosen = max(0, min(end, CHOSEN[1]) - first) // 2 if self._choosing else 0
-        law = divided(self._cells, wanted, self._cells.known(self.masks), end - first - n_chosen)
+        known, length = self._cells.known(self.masks), end - first - n_chosen
+        law = divided(self._cells, wanted, known, length, complete_first=True)
         self.epochs.append(OpeningEpoch(first, end, law, process, beta))
         self._latest = self._before = None
 
@@ -475,13 +468,14 @@ class Opening:
         return line(self._ends, sizes, self._n)
 
     def forecast(self) -> Forecast | None:
-        """Return what all evaluations predict by the process of the last epoch; None if there is a proxy."""
-        process, beta = self.epochs[-1].process, self.epochs[-1].beta
-        # later epochs change the coefficients of a proxy, and so what it leaves
-        return None if beta.size else Forecast.of(process, self._taught(), self._beyond(beta), self._ends, self._n)
+        """Return what all evaluations predict, for the epochs after the opening; None if there is a proxy."""
+        beta = self.epochs[-1].beta
+        if beta.size:  # later epochs change the coefficients of a proxy, and so what it leaves
+            return None
+        return Forecast.of(self._fitted_to_all(), self._taught(), self._beyond(beta), self._ends, self._n)
 
     def uncertainty(self, rng: np.random.Generator) -> Floats:
         """Return (n - 1,): the root mean squared error to expect of predictions at each size, in some unit."""
-        expected = uncertainty(self.epochs[-1].process, self._taught(), self._cells, rng) ** 2
+        expected = uncertainty(self._fitted_to_all(), self._taught(), self._cells, rng) ** 2
         expected *= self._cells.counts / self._cells.of_size
         return np.asarray(np.sqrt(expected.reshape(-1, self._n + 1).sum(axis=0))[1 : self._n])

@@ -1,16 +1,18 @@
-"""What is fixed before an epoch of the opening: the law of its draws, and the process that predicts them."""
+"""An epoch of the opening: what is fixed before it, and what its draws estimate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fgsv.estimators.covariance.correction import Correction, Fold
 from fgsv.estimators.covariance.design import Law, counts
 from fgsv.estimators.covariance.process import Process
-from fgsv.types import Floats
+from fgsv.estimators.covariance.sample import Sample
+from fgsv.types import Floats, Ints
 
 LEARNING = 1.5
 """The variance that a process leaves falls about like this power of the evaluations that it knows."""
@@ -62,6 +64,27 @@ class OpeningEpoch:
             and np.allclose(self.process.parameters, other.process.parameters, atol=0.1)
             and np.allclose(self.beta, other.beta, atol=1e-3)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class EpochEstimate:
+    """The estimate of one epoch, without the ends, and what it was made of."""
+
+    correction: Correction
+    beta: Floats
+    """(k, q): the proxy's coefficients; what is corrected is U - beta * proxy."""
+    rows: Ints
+    """(m,): where the coalitions of the sample are among the evaluations."""
+    sample: Sample
+    folds: Sequence[Fold]
+    weight: float
+    """Its weight beside other epochs: it depends on how many coalitions are known, never on utilities."""
+
+
+def milestone(count: int) -> int:
+    """Return the largest power of two, or one and a half times it, up to a count."""
+    power = 1 << (count.bit_length() - 1)
+    return power + power // 2 if count >= power + power // 2 else power
 
 
 def epoch_weight(base: Floats, before: int, known: int) -> float:

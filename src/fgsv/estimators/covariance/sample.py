@@ -12,6 +12,7 @@ from fgsv.estimators.covariance.design import Cells, Law
 from fgsv.estimators.covariance.partners import Pairs, Partners
 from fgsv.types import Floats, Ints, Masks
 
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """m known coalitions, the last of them drawn by the law of an epoch, and k related ones that teach the process.
@@ -113,6 +114,20 @@ class Sample:
             made = np.flatnonzero(self.base_of >= 0)
             links.append((made, self.base_of[made]))
         return Clusters.linked(m, links)
+
+    def folds(self, count: int) -> list[Ints]:
+        """Divide the draws of open cells, and those of earlier runs with partners, into folds, clusters together.
+
+        Where nothing is made of earlier draws, a draw stays in its fold when others follow.
+        """
+        m = len(self.everything)
+        draws = np.arange(self.first, len(self.masks))
+        if self.partners is not None:
+            draws = np.append(self.partners.rows % m, draws)
+        closed, paired = np.zeros((2, m), dtype=bool)
+        closed[: len(self.masks)] = self.complete[self.cell]
+        paired[: len(self.masks)] = self.law.pairs & (self.law.stratum_of[self.cell] == 0)
+        return [fold[~closed[fold]] for fold in self.clusters.folds(draws, paired, count)]
 
     @cached_property
     def stands_for(self) -> Floats:

@@ -1,0 +1,107 @@
+"""How epochs of the opening are weighed, and which draws their processes are fitted without."""
+
+import numpy as np
+import pytest
+
+import fgsv
+from fgsv.estimators.covariance import opening
+from fgsv.estimators.covariance.design import Cells, divided, most_strata
+from fgsv.estimators.covariance.opening_epoch import LEARNING, epoch_weight, milestone
+from fgsv.games import SumOfUnanimity
+from fgsv.semivalue import SHAPLEY
+
+
+def base(n):
+    sizes = np.arange(1, n)
+    return 1 / np.sqrt(sizes * (n - sizes))
+
+
+def opened(game, n, n_rounds, seed=0):
+    """Return the opening of a game after some rounds."""
+    ends = game(np.array([[False] * n, [True] * n]))[:, None]
+    problem = fgsv.estimators.Problem(n, ends, fgsv.Partition.of(np.arange(n)), semivalue=SHAPLEY)
+    estimator = fgsv.estimators.Covariance().start(problem)
+    for number in range(n_rounds):
+        draws = estimator.draw(np.random.default_rng([seed, number]))
+        estimator.update(draws, game(draws.coalitions.masks())[:, None])
+    return estimator._opening
+
+
+def vote(masks):
+    return (masks.sum(axis=1) > 6).astype(float)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Short fits and epochs: nothing but the precision depends on them."""
+    monkeypatch.setattr(opening, "STEPS", (2, 2))
+    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
+    monkeypatch.setattr(opening, "EPOCHS", (32, 64, 256))
+    monkeypatch.setattr(opening, "HAND_OVER", ((128, 1024),))
+    monkeypatch.setattr(opening, "FOLDS", ((np.inf, 4),))
+
+
+def test_the_weight_of_an_epoch_by_hand():
+    """With four players there are 4, 6 and 4 coalitions; before any is complete 7 draws are divided by `base`."""
+    part = base(4) / base(4).sum()
+    number, first, last = np.array([4, 6, 4]), 2 * part, 7 * part
+    variance = (base(4) ** 2 * (number - first) * (number - last) / number**2 / (5 * part)).sum()
+    assert epoch_weight(base(4), 2, 7) == pytest.approx(7**LEARNING / variance)
+
+
+def test_where_coalitions_are_plenty_weights_are_counts():
+    found = [epoch_weight(base(100), before, known) for before, known in ((62, 126), (126, 1022))]
+    assert found[1] / found[0] == pytest.approx((1022 - 126) / (126 - 62) * (1022 / 126) ** LEARNING, rel=0.2)
+
+
+def test_a_last_epoch_that_fills_all_sizes_up_outweighs_the_others():
+    weights = [epoch_weight(base(10), before, known) for before, known in ((126, 254), (254, 510), (510, 1020))]
+    assert weights[1] > 8 * weights[0]
+    assert weights[2] > 50 * weights[1]
+
+
+def test_weights_do_not_depend_on_utilities(quick):
+    """Laws do: with another game other sizes are drawn, and the epochs weigh the same."""
+    games = SumOfUnanimity(12), vote
+    one, other = (opened(game, 12, 6) for game in games)
+    assert len(one.epochs) == len(other.epochs) == 3
+    assert not np.allclose(one.epochs[-1].law.within, other.epochs[-1].law.within, atol=0.01)
+    np.testing.assert_array_equal(one._counted()[1], other._counted()[1])
+
+
+@pytest.mark.parametrize(("n", "length"), [(6, 20), (12, 64), (16, 896), (60, 896)])
+def test_no_law_has_more_strata(n, length):
+    cells, rng = Cells(np.zeros(n, dtype=int)), np.random.default_rng(0)
+    known = np.where(cells.sizes % n == 0, 1, 0)
+    for spread in (0.1, 1, 10):
+        wanted = np.exp(spread * rng.standard_normal(n + 1))
+        assert divided(cells, wanted, known, length).n_strata <= most_strata(cells, length)
+
+
+def test_a_draw_stays_in_its_fold(quick):
+    """Also when sizes before it are complete: it is corrected by a process that was fitted without its fold."""
+    fold_of = {}
+    for n_rounds in range(4, 9):
+        found = opened(SumOfUnanimity(8), 8, n_rounds)
+        assert len(found.epochs) == 3
+        rows, sample, _ = found._sample(found.n_evaluations)
+        for number, fold in enumerate(sample.folds(4)):
+            for row in rows[fold]:
+                assert fold_of.setdefault(row, number) == number
+    assert len(fold_of) > 80
+
+
+def test_processes_are_fitted_again_at_milestones(quick, monkeypatch):
+    fits, fitted = [], opening.Opening._fitted
+    monkeypatch.setattr(
+        opening.Opening, "_fitted", lambda self, *rest: fits.append(len(rest[1])) or fitted(self, *rest)
+    )
+    found = opened(SumOfUnanimity(12), 12, 4)
+    del fits[:]
+    while found.n_evaluations < 256:
+        found.estimate()
+        draws = found.draw(np.random.default_rng(found.n_evaluations))
+        found.update(draws, SumOfUnanimity(12)(draws.coalitions.masks())[:, None])
+    assert [milestone(count) for count in (16, 23, 24, 47, 48, 64)] == [16, 16, 24, 32, 48, 64]
+    assert len(fits) == 4 * 3  # at 96, 128 and 192
+    assert all(fewer < 192 for fewer in fits)
