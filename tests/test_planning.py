@@ -1,5 +1,6 @@
 """Plans, and runs that are watched."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -173,3 +174,11 @@ def test_where_nothing_is_shared_no_pilot_is_spent():
     with pytest.raises(ValueError, match=r"positive U\(N\) - U\(0\).*give a budget or a standard error"):
         fgsv.plan(fgsv.Game(game, 30), pilot=1_000)
     assert len(evaluated) == 16
+
+
+def test_a_plan_shows_durations_with_units():
+    plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=64)
+    lines = repr(plan).splitlines()
+    assert lines[0].split() == ["evaluations", "half_width", "time"]
+    assert all(re.search(r"\d (s|min|h|days)$", line) for line in lines[1:-1])
+    assert "<th>time</th>" in plan._repr_html_()

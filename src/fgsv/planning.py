@@ -22,6 +22,7 @@ from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision, whole_number
+from fgsv.words import duration
 
 if TYPE_CHECKING:
     from fgsv.tables.corpus import Opened
@@ -139,12 +140,18 @@ class Plan:
         )
 
     def __repr__(self) -> str:
-        table = self.to_frame().to_string(index=False, float_format=lambda x: f"{x:.3g}")
-        return f"{table}\n{self._footnote}"
+        return f"{self._shown.to_string(index=False, float_format=lambda x: f'{x:.3g}')}\n{self._footnote}"
 
     def _repr_html_(self) -> str:
         """Return a table for a notebook."""
-        return html_of(self.to_frame(), [self._footnote])
+        return html_of(self._shown, [self._footnote])
+
+    @property
+    def _shown(self) -> pd.DataFrame:
+        """The table as it is shown, with durations in words."""
+        table = self.to_frame()
+        times = [duration(60 * each) for each in table.pop("minutes")]
+        return table.assign(time=times)
 
     @property
     def _footnote(self) -> str:

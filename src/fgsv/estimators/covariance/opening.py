@@ -382,7 +382,7 @@ class Opening:
     def _folds(self, sample: Sample) -> list[Fold]:
         """Divide the draws of a sample into a few folds, each with a process that was fitted without it.
 
-        Where there was a fit before, it is repeated only when the evaluations have grown by a third or a half.
+        After the first epoch the fits are repeated only when the evaluations have grown by a third or a half.
         """
         epoch, count = self.epochs[-1], self.n_evaluations
         count = count if len(self.epochs) == 1 else max(epoch.first, milestone(count))
