@@ -200,7 +200,7 @@ INTERRUPTED = """
 
 def test_an_interrupt_returns_the_valuation_so_far(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(tmp_path / "run.db")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     stopped, n_evaluations = done.stdout.split()
     assert stopped == "interrupted"
