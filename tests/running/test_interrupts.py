@@ -10,7 +10,7 @@ import fgsv
 from fgsv.estimators import Covariance
 from fgsv.estimators.units import InUnits
 from fgsv.games import SumOfUnanimity
-from fgsv.running.evaluator import Evaluator
+from fgsv.running.calls import Calls
 from fgsv.valuation import INTERRUPTED
 
 
@@ -55,7 +55,7 @@ def test_an_interrupt_that_a_model_swallows_ends_the_run(then):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-@pytest.mark.parametrize(("kind", "name"), [(InUnits, "estimate"), (Evaluator, "__call__")])
+@pytest.mark.parametrize(("kind", "name"), [(InUnits, "estimate"), (Calls, "_attempt")])
 def test_an_interrupt_that_is_swallowed_elsewhere_ends_the_run(monkeypatch, kind, name):
     """Where threads are limited or processes awaited, callbacks from C drop exceptions."""
     found, calls = getattr(kind, name), []

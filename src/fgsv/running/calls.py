@@ -10,6 +10,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.game import Game, GameError
 from fgsv.ledger import Outcome, by_row, failed, joined
 from fgsv.running.batches import PackedBatch
+from fgsv.running.interrupts import kept_interrupts
 from fgsv.running.workers import Workers
 
 CALL_SECONDS = 1.0
@@ -53,9 +54,10 @@ class Calls:
                 raise OutOfTime("no time is left for further evaluations")
             call = batches[len(outcomes) : len(outcomes) + (len(batches) if in_one else self._size)]
             start = time.monotonic()
-            done = self._attempt(call)
-            if self._record is not None:
-                self._record([(batch.packed, outcome) for batch, outcome in zip(call, done, strict=True)])
+            with kept_interrupts():
+                done = self._attempt(call)
+                if self._record is not None:
+                    self._record([(batch.packed, outcome) for batch, outcome in zip(call, done, strict=True)])
             self._adapt(time.monotonic() - start)
             if self._raises:
                 for batch, outcome in zip(call, done, strict=True):

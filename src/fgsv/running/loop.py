@@ -17,7 +17,7 @@ from fgsv.estimators.units import InUnits
 from fgsv.game import Game
 from fgsv.partition import Partition
 from fgsv.running.game_access import GameAccess
-from fgsv.running.interrupts import held_interrupts, kept_interrupts
+from fgsv.running.interrupts import held_interrupts
 from fgsv.running.repeats import Repeats
 from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.stopping import Rule, met
@@ -147,8 +147,7 @@ def rounds(run: Run, evaluate: GameAccess, *, every: bool = True) -> Iterator[Va
                 if law != draws.law and draws.follow is not None:  # recorded by a processor that rounds differently
                     draws = draws.follow(law, np.random.default_rng([settings.seed, number]))
                     draws = draws.within(settings.budget - progress.n_evaluations)
-            with kept_interrupts():
-                values = evaluate(draws.coalitions)
+            values = evaluate(draws.coalitions)
             with held_interrupts():
                 repeats.add(draws.coalitions, values)
                 with one_thread():

@@ -111,7 +111,7 @@ class Opening:
         self._closed: list[EpochEstimate] = []
         self._current: EpochEstimate | None = None
         # the processes of the folds, and how many evaluations they are fitted to
-        self._of_folds: tuple[int, list[Process]] | None = None
+        self._fold_fits: tuple[int, list[Process]] | None = None
         # a process fitted to everything so far, and a round before, where coalitions are chosen by it
         self._latest: Process | None = None
         self._before: Process | None = None
@@ -197,7 +197,7 @@ class Opening:
                     f"the law recorded for the draws after {found.first} evaluations is not the one that the "
                     "recorded utilities lead to"
                 )
-            self.epochs[-1], self._of_folds, self._latest, self._before = recorded, None, None, None
+            self.epochs[-1], self._fold_fits, self._latest, self._before = recorded, None, None, None
             if len(self.epochs) == 1:
                 self._pair(recorded.law)
                 if recorded.law.bases:
@@ -386,9 +386,9 @@ class Opening:
         """
         epoch, count = self.epochs[-1], self.n_evaluations
         count = count if len(self.epochs) == 1 else max(epoch.first, milestone(count))
-        if self._of_folds is None or self._of_folds[0] != count:
-            self._of_folds = count, self._fitted_folds(count)
-        processes = self._of_folds[1]
+        if self._fold_fits is None or self._fold_fits[0] != count:
+            self._fold_fits = count, self._fitted_folds(count)
+        processes = self._fold_fits[1]
         parts = sample.folds(len(processes))
         return [Fold(process, part) for process, part in zip(processes, parts, strict=True) if len(part)]
 
@@ -417,7 +417,7 @@ class Opening:
 
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
-        self._closed, self._current, self._of_folds = self._epoch_estimates(), None, None
+        self._closed, self._current, self._fold_fits = self._epoch_estimates(), None, None
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         if self._plug_in and not beta.size:  # with a proxy, what it leaves has changed with its coefficients
             process = self._fitted_to_all()
