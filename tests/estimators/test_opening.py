@@ -17,7 +17,7 @@ from fgsv.estimators.covariance.correction import (
     smallest_step,
     with_opening,
 )
-from fgsv.estimators.covariance.design import Cells, Sampler, counts, first_law
+from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, first_law
 from fgsv.estimators.covariance.process import Process, _Pairs
 from fgsv.estimators.covariance.sample import Sample
 from fgsv.estimators.covariance.target import Target
@@ -194,11 +194,11 @@ def test_where_every_prediction_holds_errors_are_those_of_one_failure():
     expected, m, sizes = 0.0, 0, masks.sum(axis=1)
     for stratum in np.unique(law.stratum_of[sizes[first:]]):
         rows = first + np.flatnonzero(law.stratum_of[sizes[first:]] == stratum)
-        left = counts(n)[sizes[rows]] - np.bincount(sizes)[sizes[rows]]
+        drawn = np.bincount(sizes)[sizes[rows]]
+        left = counts(n)[sizes[rows]] - drawn
         if not left.any():
             continue
-        left += np.where(2 * sizes[rows] == n, 2, 1)
-        moves = left / counts(n)[sizes[rows]] / law.within[sizes[rows]] / len(rows)
+        moves = np.sqrt(left * (left + drawn)) / counts(n)[sizes[rows]] / law.within[sizes[rows]] / len(rows)
         expected += 9 * ((moves[:, None] * target.coefficients(masks[rows])) ** 2).sum()
         m += len(rows)
     none = np.zeros((len(masks), 1))
@@ -207,6 +207,29 @@ def test_where_every_prediction_holds_errors_are_those_of_one_failure():
     assert spread(none, 0.0) == 0
     many = np.random.default_rng(0).normal(size=none.shape)
     assert spread(many, 1e-3) == spread(many, 0.0)  # enough failed
+
+
+def test_errors_are_those_of_a_finite_population_where_sizes_are_drawn_at_random():
+    """Of 250 coalitions of three sizes in one stratum 60 are drawn, and predictions say nothing."""
+    n, length, n_runs = 9, 60, 400
+    some = np.isin(np.arange(n + 1), (3, 4, 6))
+    law = Law(Cells(np.zeros(n, dtype=int)), np.where(some, 0, -1), some / 3, np.ones(1), np.zeros(n + 1, dtype=int))
+    parameters = Process.default(n).parameters.copy()
+    parameters[[0, 2, 3, 5]] = -12.0, -12.0, -12.0, 1.0
+    process, target, everything = Process.of(parameters), Target.of(SHAPLEY, n), all_masks(n)
+    utilities = np.random.default_rng(0).normal(size=2**n)
+    sizes = everything.sum(axis=1)
+    weights = some[sizes, None] * target.coefficients(everything) / counts(n)[sizes, None]
+    errors, stated = [], []
+    for seed in range(n_runs):
+        masks = Sampler(n).draw(law, np.zeros(1, dtype=int), length, np.random.default_rng(seed))
+        values = utilities[masks @ (1 << np.arange(n))][:, None]
+        found = correct(target, Sample(law, 0, masks), values, [Fold(process, np.arange(length))])
+        errors.append(found.values[:, 0] - weights.T @ utilities)
+        stated.append((found.deviations**2).sum() / COUPLING**2)
+    squares = (np.array(errors) ** 2).sum(axis=1)
+    assert abs(squares.mean() - np.mean(stated)) < 3 * squares.std() / np.sqrt(n_runs)
+    assert np.mean(stated) / n_runs > (np.mean(errors, axis=0) ** 2).sum() / 3  # no bias
 
 
 def test_the_smallest_step_between_utilities():

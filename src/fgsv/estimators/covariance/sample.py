@@ -130,21 +130,28 @@ class Sample:
         return [fold[~closed[fold]] for fold in self.clusters.folds(draws, paired, count)]
 
     @cached_property
-    def stands_for(self) -> Floats:
-        """(m,): u / (p C(n, s)) for a draw of size s: it stands for u unknown coalitions of a cell of probability p.
+    def n_left(self) -> Floats:
+        """(m,): the coalitions of a draw's cell that are not known without it, or its complement of the same size."""
+        paired = self.law.pairs & (self.law.stratum_of[self.cell] == 0)
+        return np.asarray(
+            self.unseen[self.cell] + np.where(paired & (2 * self.cells.sizes[self.cell] == self.cells.n), 2, 1)
+        )
 
-        The u coalitions are those that are not known without the draw; nor without its complement, of the same size.
-        """
-        law, sizes, within = self.law, self.cells.sizes[self.cell], self.law.within[self.cell]
-        both = law.pairs & (law.stratum_of[self.cell] == 0) & (2 * sizes == self.cells.n)
-        n_left = self.unseen[self.cell] + np.where(both, 2, 1)
-        return np.asarray(n_left / self.cells.of_size[self.cell] / np.where(within > 0, within, 1.0))
+    @cached_property
+    def stands_for(self) -> Floats:
+        """(m,): u / (p C(n, s)) for a draw of size s: stands for the u that are left in a cell of probability p."""
+        within = self.law.within[self.cell]
+        return np.asarray(self.n_left / self.cells.of_size[self.cell] / np.where(within > 0, within, 1.0))
 
     @cached_property
     def filling(self) -> Floats:
-        """(m,): the factor of a draw's standard deviation where its cell fills up: that of a finite population."""
-        unseen, m = self.unseen[self.cell], np.where(self.stratum >= 0, self.n_drawn[self.stratum], 1)
-        return np.where(self.law.stratum_of[self.cell] > 0, np.sqrt(unseen * (unseen + m)) / (unseen + 1), 1.0)
+        """(m,): the factor of a draw's standard deviation where its cell fills up: that of a finite population.
+
+        If m of N coalitions are drawn, each stands for N - m others; but the variance of their sum is N (N - m) / m
+        times that of one.
+        """
+        drawn, unseen = np.bincount(self.cell[self.first :], minlength=len(self.unseen)), self.unseen
+        return np.asarray(np.sqrt(unseen * (unseen + drawn))[self.cell] / self.n_left)
 
 
 def widened(masks: Masks, related: Masks) -> Masks:
