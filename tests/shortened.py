@@ -9,7 +9,7 @@ from fgsv.estimators.covariance import opening, proxy
 def shorten(patch):
     """Let the opening end early, with half as many fits of two steps, and a proxy's own run be shorter."""
     patch.setattr(proxy, "AHEAD", 32)
-    patch.setattr(opening, "HAND_OVER", ((128, 128),))
+    patch.setattr(opening, "HAND_OVER", ((512, 128),))
     patch.setattr(opening, "FOLDS", ((np.inf, 2),))
     for name in ("STEPS", "STEPS_AGAIN"):
         patch.setattr(opening, name, (2, 2))

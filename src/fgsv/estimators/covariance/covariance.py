@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from fgsv.estimators.covariance.epochs import N_STREAMS, PARTS
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
-from fgsv.estimators.covariance.opening import LEAST, MOST_STARTED, Opening, hand_over
+from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
 from fgsv.estimators.covariance.proxy import Proxy, check_proxy, closed_form_of, value_proxy
 from fgsv.estimators.method import Problem
 from fgsv.game import Known
@@ -38,9 +38,9 @@ class Covariance:
     proxy: Any = None
     """A cheap game of the same players that resembles this one: what it explains is not sampled."""
     opening: bool = True
-    """Whether a Gaussian process serves the first evaluations."""
+    """Whether a Gaussian process serves the first evaluations (up to 512 players)."""
     plug_in: bool = False
-    """Whether the opening, then up to 512 players, states uncorrected predictions: biased, and often closer."""
+    """Whether the opening states uncorrected predictions: biased, and often closer."""
     whole_rounds: bool = False
     """Whether a round that the budget has no room for is left out, as in 0.1.0; if not, a part of it is drawn."""
 
@@ -61,14 +61,11 @@ class Covariance:
 
     def opens_with(self, n_players: int) -> int:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
-        return hand_over(n_players, self.plug_in) if self.opening and self.surrogate else 0
+        return hand_over(n_players) if self.opening and self.surrogate else 0
 
     def takes_up(self, known: Known | None) -> bool:
-        """Say whether the opening takes up what is known, also in a game that is too large to have one without."""
-        if known is None or not len(known) or not (self.opening and self.surrogate):
-            return False
-        n, drawn = known.n_players, bool((known.run >= 0).any())
-        return self.opens_with(n) > 0 or (drawn and 4 <= n <= MOST_STARTED)
+        """Say whether there is an opening, and anything known for it to take up."""
+        return known is not None and len(known) > 0 and self.opens_with(known.n_players) > 0
 
     def for_seconds(self, seconds: float | None) -> Covariance:
         """Return the settings for a game whose evaluations take so long: from cheap ones nothing is learned."""
@@ -85,7 +82,7 @@ class Covariance:
     def start(self, problem: Problem) -> CovarianceEstimator:
         """Return an estimator that knows only the ends."""
         proxy = self._valued_proxy(problem)
-        if not self.opens_with(problem.n_players) and not self.takes_up(problem.known):
+        if not self.opens_with(problem.n_players):
             return CovarianceEstimator(self, problem, proxy)
         per_round = self.round_size and self.draws_per_round(0, problem.n_players)
         return CovarianceEstimator(self, problem, proxy, Opening(problem, proxy, per_round, self.plug_in))

@@ -33,12 +33,8 @@ from fgsv.valuation import Estimate
 
 LEAST = 16
 """Evaluations of the first estimate, including the ends."""
-HAND_OVER: tuple[tuple[int, int], ...] = (11, 2048), (128, 1024)
+HAND_OVER: tuple[tuple[int, int], ...] = (11, 2048), (512, 1024)
 """Up to so many players, the evaluations after which the opening ends; with more there is none."""
-HAND_OVER_PREDICTED = (512, 1024)
-"""The same, where what the process predicts is not corrected."""
-MOST_STARTED = 512
-"""Limit on the players of a game whose opening takes up earlier draws."""
 CHOSEN = 32, 256
 """Evaluations from which and up to which every second one is chosen, where predictions are not corrected."""
 EPOCHS = 64, 128, 1024
@@ -69,10 +65,9 @@ AT_ONCE = 128
 """Utilities whose influence is computed at once."""
 
 
-def hand_over(n_players: int, plug_in: bool = False) -> int:
+def hand_over(n_players: int) -> int:
     """Return after how many evaluations the opening of a game of this many players ends; 0 if there is none."""
-    ends = (*HAND_OVER, HAND_OVER_PREDICTED) if plug_in else HAND_OVER
-    return next((end for most, end in ends if 4 <= n_players <= most), 0)
+    return next((end for most, end in HAND_OVER if 4 <= n_players <= most), 0)
 
 
 class Opening:
@@ -106,7 +101,7 @@ class Opening:
         beta = np.zeros(self.proxies.shape[1:])
         self.epochs = [OpeningEpoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
         self._announced: OpeningEpoch | None = None
-        self.end = hand_over(n, plug_in)
+        self.end = hand_over(n)
         # the estimates of epochs that have ended, and that of the current one since the last round
         self._closed: list[EpochEstimate] = []
         self._current: EpochEstimate | None = None
