@@ -60,7 +60,7 @@ def test_what_is_no_result_is_refused_with_its_name(tmp_path, fgsv_command, cont
     path.write_bytes(content.encode(errors="surrogateescape"))
     code, _, notes = fgsv_command("payout", path, "--amount", 100)
     assert (code, "valuation.json" in notes, "Traceback" in notes) == (2, True, False), notes
-    with pytest.raises(FileExistsError, match="--force"):
+    with pytest.raises(FileExistsError, match="force=True"):
         check_folder(tmp_path, force=False)  # whatever it is, it is not ours to replace
 
 
