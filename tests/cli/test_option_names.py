@@ -79,7 +79,7 @@ MISTAKES = [
     ("no-texts.csv", TEXT, {}, 'text_missing="drop"', "--target-missing drop"),
     ("texts.csv", {**TEXT, "output_by": "domain", "test_error": True}, {}, "output_by", "--output-by"),
     ("good.csv", {**TABLE, "test": "good.csv", "test_error": True}, {"precision": 0.1}, "precision", "--precision"),
-    ("good.csv", TABLE, {"public": "4 2"}, "needs seal,", "needs --seal,"),
+    ("good.csv", TABLE, {"public": "4 2"}, "give seal,", "give --seal,"),
     ("good.csv", TABLE, {"audit": True, "audit_budget": 5}, "audit_budget", "--audit-budget"),
     ("good.csv", TABLE, {"n_jobs": 0}, "n_jobs", "--jobs"),
     ("good.csv", TABLE, {"budget": 50, "out": "out"}, "force=True", "--force"),

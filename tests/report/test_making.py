@@ -155,12 +155,12 @@ class Costs(Silent):
 @pytest.mark.parametrize(
     ("model", "limits", "n_evaluations", "advice"),
     [
-        ("ridge", {"budget": 50}, 50, ["--unit"]),
+        ("ridge", {"budget": 50}, 50, ["unit="]),
         (
             "sklearn.tree:ExtraTreeRegressor",
             {"precision": 0.9, "budget": None},
             None,
-            ["--model ridge or knn", "--unit"],
+            ["model ridge or knn", "unit="],
         ),
     ],
 )

@@ -135,9 +135,9 @@ def test_only_the_run_that_was_sealed_is_made(tmp_path, of_run, of_table, words)
     [
         ({"public": None}, "needs the public value"),
         ({"public": "  "}, "needs the public value"),
-        ({"seed": 5}, "leave out --seed"),
-        ({"start": "march.db"}, "leave out --start"),
-        ({"max_seconds": 60}, "leave out --max-time"),
+        ({"seed": 5}, "leave out seed"),
+        ({"start": "march.db"}, "leave out start"),
+        ({"max_seconds": 60}, "leave out max_seconds"),
         ({"ledger": None}, "needs a ledger"),
         ({"seal": None}, "needs the seal"),
     ],

@@ -119,7 +119,7 @@ def make_result(
         check_seal(seal, {"versions": versions(), **run, **policy})
         seed = drawn
     elif public is not None:
-        raise ValueError(f"{option('public')} needs {option('seal')}, the seal that the public value belongs to")
+        raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
     run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
     limits, watcher = Limits(budget, precision, run_seconds), watcher or Silent()
