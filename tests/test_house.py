@@ -112,6 +112,28 @@ def test_no_settings_are_parsed_but_those_of_old_files():
     assert importers == {"valuation/old_files.py", *others}
 
 
+OTHER_PROGRAMS = {
+    ("ledger/file.py", "--trust-old"),  # of the command that the message quotes
+    ("utilities/language/model.py", "--local-dir"),  # of hf download
+}
+
+
+def options_in_messages(path):
+    """Yield the options that texts name in so many words: docstrings are for those who read the code."""
+    tree = parsed(path)
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            for found in re.findall(r"(?<![\w-])--[a-z][a-z-]*", node.value):
+                yield path.relative_to(SOURCE).as_posix(), found
+
+
+def test_messages_name_options_by_the_function_that_knows_who_reads_them():
+    """`fgsv.words.option` gives `target_missing="drop"` in Python and `--target-missing drop` in a command."""
+    others = [path for path in MODULES if name_of(path) not in ("cli", "words")]
+    assert {found for path in others for found in options_in_messages(path)} == OTHER_PROGRAMS
+
+
 def test_importing_fgsv_loads_no_optional_package():
     code = "import fgsv, sys; print(' '.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

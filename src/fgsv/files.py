@@ -59,10 +59,10 @@ def writable_folder(folder: str | Path) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except (FileExistsError, NotADirectoryError):
-        raise FileExistsError(f"{folder} is not a folder, or is inside a file: choose another --out") from None
+        raise FileExistsError(f"{folder} is not a folder, or is inside a file: choose another folder") from None
     except OSError as error:
         reason = error.strerror or error
-        raise ValueError(f"no file can be written in {folder} ({reason}): choose another --out") from None
+        raise ValueError(f"no file can be written in {folder} ({reason}): choose another folder") from None
 
 
 def most_expanded(size: int) -> int:

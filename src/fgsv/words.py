@@ -1,16 +1,61 @@
-"""Words for people: durations, the time of a result, and text that is safe on a terminal."""
+"""Words for people: durations, the time of a result, names of options, and text that is safe on a terminal."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 NOT_PRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 """Control characters, invisible characters, direction marks, and halves of characters."""
+
+OPTIONS = {
+    "max_seconds": "--max-time",
+    "n_jobs": "--jobs",
+    "players": "--player",
+    "providers": "--provider",
+    "text_missing": "--target-missing",
+}
+"""Options of commands that are not named like the parameter in Python."""
+
+_in_command: ContextVar[bool] = ContextVar("_in_command", default=False)
+
+
+@contextmanager
+def in_command() -> Iterator[None]:
+    """Let messages of the block name options: they are read by the user of a command."""
+    before = _in_command.set(True)
+    try:
+        yield
+    finally:
+        _in_command.reset(before)
+
+
+def option(name: str, value: Any = None) -> str:
+    """Return what a message calls a parameter, alone or with a value: an argument in Python, an option in a command.
+
+    >>> option("test_by"), option("target_missing", "drop"), option("n_jobs", 2), option("force", True)
+    ('test_by', 'target_missing="drop"', 'n_jobs=2', 'force=True')
+    >>> with in_command():
+    ...     option("test_by"), option("target_missing", "drop"), option("n_jobs", 2), option("force", True)
+    ('--test-by', '--target-missing drop', '--jobs 2', '--force')
+
+    Words that are saved with a result are the same for both: they name neither.
+    """
+    if _in_command.get():
+        flag = OPTIONS.get(name, "--" + name.replace("_", "-"))
+        return flag if value is None or value is True else f"{flag} {shlex.quote(str(value))}"
+    if value is None:
+        return name
+    return f"{name}={json.dumps(value, ensure_ascii=False) if isinstance(value, str) else value}"
 
 
 def duration(seconds: float) -> str:

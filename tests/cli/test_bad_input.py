@@ -28,7 +28,7 @@ from fgsv.report import Result
         (["payout", "TRAIN", "--amount", "1"], "not a saved valuation"),
         (["payout", "march", "--amount", "1"], "no saved valuation at march: expected"),
         (["value", "TRAIN", *COLUMNS, "--before", "march"], "no saved valuation at march: expected"),
-        (["value", "TRAIN", *COLUMNS, "--jobs", "0"], "--jobs) must be a number of workers"),
+        (["value", "TRAIN", *COLUMNS, "--jobs", "0"], "--jobs must be a number of workers"),
         (["value", "TRAIN", *COLUMNS, "--confidence", "2"], "must be between 0 and 1"),
         (["value", "TRAIN", *COLUMNS, "--seed", "-1"], "--seed"),
         (["value", "TRAIN", *COLUMNS, "--bugdet", "5"], "--budget"),

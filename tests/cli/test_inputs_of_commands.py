@@ -16,7 +16,7 @@ def test_several_files_without_a_provider_column(fgsv_command, tmp_path):
     assert code == 0, notes
     assert [row["group"] for row in json.loads(text)["groupings"]["file"]] == ["north", "south", "east", "west"]
     code, _, notes = fgsv_command("value", files[0], "--target", "y")
-    assert (code, "--group, or give a file for each provider" in notes) == (2, True)
+    assert (code, "--group COLUMN, or give a file for each provider" in notes) == (2, True)
 
 
 def test_stdin(fgsv_command, train, monkeypatch):

@@ -155,7 +155,7 @@ def test_what_is_missing_is_reported_before_training(tiny, tmp_path):
     with pytest.raises(ValueError, match="precision 'half' is unknown"):
         run(tmp_path, scale=tiny, precision="half", quiet=True)
     if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="finds no CUDA GPU here; use --device cpu"):
+        with pytest.raises(ValueError, match=r"finds no CUDA GPU here; use device=.cpu"):
             run(tmp_path, scale=tiny, device="cuda", quiet=True)
         with pytest.raises(ValueError, match="finds no CUDA GPU, and at full size this takes days"):
             run(tmp_path)

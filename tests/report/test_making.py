@@ -155,12 +155,12 @@ class Costs(Silent):
 @pytest.mark.parametrize(
     ("model", "limits", "n_evaluations", "advice"),
     [
-        ("ridge", {"budget": 50}, 50, ["--unit"]),
+        ("ridge", {"budget": 50}, 50, ["unit="]),
         (
             "sklearn.tree:ExtraTreeRegressor",
             {"precision": 0.9, "budget": None},
             None,
-            ["--model ridge or knn", "--unit"],
+            ["model ridge or knn", "unit="],
         ),
     ],
 )
@@ -179,10 +179,10 @@ def test_what_a_run_costs_is_said_before_it(tmp_path, table, model, limits, n_ev
 
 
 def test_hours_are_announced_with_a_cheaper_way():
-    slow = FirstCost(10.0, 20_000, 2, "--model ridge")
+    slow = FirstCost(10.0, 20_000, 2, "model ridge")
     assert slow.seconds == 50_000
-    assert "14 h. Cheaper: --model ridge" in str(slow)
-    assert "ridge" not in str(FirstCost(0.6, None, 1, "--model ridge"))
+    assert "14 h. Cheaper: model ridge" in str(slow)
+    assert "ridge" not in str(FirstCost(0.6, None, 1, "model ridge"))
     told = [FirstCost(seconds, 20_000).is_worth_saying for seconds in (0.01, 0.4, 0.6)]
     assert told == [False, True, True]  # quick evaluations of a long run too
 

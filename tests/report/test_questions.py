@@ -143,7 +143,7 @@ def test_results_of_other_models_are_questions_too(frame):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"also_slice": "a", "metric": "accuracy,roc_auc"}, "need a single --metric"),
+        ({"also_slice": "a", "metric": "accuracy,roc_auc"}, "need a single metric"),
         ({"also_slice": "nowhere"}, "nowhere"),
         ({"also_slice": "id"}, "needs 2 to 10"),
         ({"also_metric": "acuracy"}, "did you mean accuracy"),

@@ -47,8 +47,8 @@ def test_a_provider_with_too_few_or_too_many_test_rows_is_named(fraction):
     assert found.startswith(f"{COUNTS}: west, ")
     assert f" of {size} different rows (expected {size / 4:.0f}). Perhaps" in found
     assert "north" not in found
-    assert "give --split-seed a large number" in found
-    assert "or test rows with --test" in found
+    assert "choose a large split seed" in found
+    assert "or bring a file of test rows" in found
     assert warnings(frame, split_seed=8_273_551) == ()
     assert warnings(frame, test=TableFile(rows(40, seed=1), "test.csv", "1")) == ()
     assert warnings(frame.assign(fold=np.arange(len(frame)) % 2), test_by="fold") == ()
@@ -58,7 +58,7 @@ def test_a_provider_with_too_few_or_too_many_test_rows_is_named(fraction):
 
 def test_a_split_seed_may_be_as_long_as_the_key_of_the_hash():
     assert warnings(rows(), split_seed=10**63) == ()
-    with pytest.raises(TableError, match="--split-seed must have at most 64 digits, got 65"):
+    with pytest.raises(TableError, match="split_seed must have at most 64 digits, got 65"):
         warnings(rows(), split_seed=10**64)
 
 

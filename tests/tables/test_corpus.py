@@ -71,7 +71,7 @@ def test_a_folder_has_a_folder_for_each_provider(tmp_path):
     (tmp_path / "texts" / "README").write_text("about")
     (tmp_path / "texts" / "East" / ".hidden").write_bytes(b"\xff")
     (tmp_path / "texts" / "East" / "logo.png").write_bytes(b"\x89PNG\xff")
-    with pytest.raises(TableError, match=r"logo.png.*--ignore '\*.png'"):
+    with pytest.raises(TableError, match=r"logo.png.*ignore=\"\*.png\""):
         fgsv.open_text(tmp_path / "texts")
     opened = fgsv.open_text(tmp_path / "texts", ignore="*.png", test=frame.rename(columns={"body": "text"})[:3])
     assert opened.partition.names == ("East", "North", "South")
@@ -154,7 +154,7 @@ def test_a_proxy_of_the_same_texts_leaves_nothing_to_sample():
         ({"prompt": "question"}, "no column 'question'"),
         ({"ignore": "nothing"}, "no column 'nothing'"),
         ({"group": ()}, "no provider column"),
-        ({"test": corpus()}, "give the test texts with --test or --test-by, not both"),
+        ({"test": corpus()}, "give the test texts with test or test_by, not both"),
         ({"text_missing": "unknown"}, "drop"),
         ({"training": {"order": 3, "steps": 5}}, "unknown training setting 'steps'"),
     ],
@@ -167,7 +167,7 @@ def test_bad_arguments_are_named(changed, words):
 def test_a_document_without_words_is_named_or_dropped():
     frame = corpus()
     frame.loc[[5, 6, 7], "body"] = ["", " \n\t", None]
-    with pytest.raises(TableError, match=r"3 of 24 documents .* such as row 6: .*text_missing=.*--target-missing"):
+    with pytest.raises(TableError, match=r"3 of 24 documents .* such as row 6: .*text_missing=.drop.$"):
         fgsv.open_text(frame, **COLUMNS)
     opened = fgsv.open_text(frame, **COLUMNS, text_missing="drop")
     assert opened.game.n_players == fgsv.open_text(corpus(), **COLUMNS).game.n_players - 3

@@ -51,7 +51,7 @@ def test_a_target_of_numbers_that_are_read_as_text_is_named():
 
 def test_fractions_are_no_classes():
     with pytest.raises(
-        TableError, match=r"'y' \(the target\) has fractional values, such as 0.5: .*--task regression"
+        TableError, match=r"'y' \(the target\) has fractional values, such as 0.5: .*task=.regression"
     ):
         prepared(small().assign(y=lambda frame: frame["y"] + 0.5), task="classification")
     assert prepared(small().assign(y=lambda frame: frame["y"] * 1.0), task="classification").task == "classification"
@@ -82,7 +82,7 @@ def test_units_are_players_and_stay_whole():
     frame["provider"] = np.arange(60) % 4
     with pytest.raises(
         TableError,
-        match=r"unit \d+ is in more than one group of column 'provider' \(\d+ such units\).*--shared-units",
+        match=r"unit \d+ is in more than one group of column 'provider' \(\d+ such units\).*shared_units=",
     ):
         prepared(frame, unit="patient")
 
@@ -100,7 +100,7 @@ def test_missing_groups_are_counted_or_named():
     frame = small()
     frame.loc[[1, 5], "provider"] = None
     frame.loc[6, "provider"] = "  "
-    with pytest.raises(TableError, match=r"missing values in 3 of 40 rows.*--group-missing"):
+    with pytest.raises(TableError, match=r"missing values in 3 of 40 rows.*group_missing="):
         prepared(frame)
     data = prepared(frame, group_missing="nobody")
     assert "nobody" in data.partition.names
@@ -142,9 +142,9 @@ def test_classes_that_only_the_test_rows_have():
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
-        (lambda f: f.assign(fold="train"), {"test_by": "fold"}, "there are no test rows.*--test-by"),
+        (lambda f: f.assign(fold="train"), {"test_by": "fold"}, "there are no test rows.*test_by"),
         (lambda f: f.assign(fold="test"), {"test_by": "fold"}, "there are no training rows"),
-        (lambda f: f.head(3), {"test_fraction": 0.99}, "there are no training rows.*--test-by"),
+        (lambda f: f.head(3), {"test_fraction": 0.99}, "there are no training rows.*test_by"),
     ],
 )
 def test_nothing_to_train_or_test_on(change, options, words):
@@ -202,14 +202,14 @@ def test_rows_without_a_target_are_dropped_or_a_class():
             target_missing="drop",
             task="regression",
         )
-    with pytest.raises(TableError, match=r"missing values in 4 of 40 rows.*--target-missing drop"):
+    with pytest.raises(TableError, match=r"missing values in 4 of 40 rows.*target_missing=.drop"):
         prepared(frame)
 
 
 def test_a_unit_of_several_providers_is_owned_by_rows_or_split():
     """Co-owning leaves the game as it is, so nobody gains by how units are spread over companies."""
     frame = small(60).assign(patient=np.arange(60) // 4)
-    with pytest.raises(TableError, match=r"--shared-units co-own .* --shared-units split"):
+    with pytest.raises(TableError, match=r"shared_units=.co-own. .* shared_units=.split."):
         prepared(frame, unit="patient")
     owned = prepared(frame, unit="patient", shared_units="co-own")
     training = frame.loc[owned.features.index]

@@ -118,7 +118,7 @@ def test_a_file_that_lacks_the_provider_column_is_a_provider(tmp_path):
     assert fgsv.open_table(files, group="provider", target="y").partition.names[-1] == "newcomer"
     with pytest.raises(TableError, match="did you mean 'provider'"):
         fgsv.open_table(files, group="providr", target="y")
-    with pytest.raises(TableError, match=r"newcomer\.csv has no column 'provider'.*--ignore provider"):
+    with pytest.raises(TableError, match=r"newcomer\.csv has no column 'provider'.*ignore=\"provider\""):
         fgsv.open_table(files, target="y")
 
 
@@ -133,7 +133,7 @@ def test_files_of_one_name_are_told_apart(tmp_path):
 def test_what_cannot_be_joined_or_read_is_named(tmp_path):
     small().to_csv(tmp_path / "a.csv", index=False)
     small().assign(age="old").to_csv(tmp_path / "b.csv", index=False)
-    with pytest.raises(TableError, match=r"'age' has numbers in a\.csv and text in b\.csv.*--ignore age"):
+    with pytest.raises(TableError, match=r"'age' has numbers in a\.csv and text in b\.csv.*ignore=\"age\""):
         read_all([tmp_path / "a.csv", tmp_path / "b.csv"], group=["provider"], text=["provider"])
     (tmp_path / "c.jsonl").write_text('{"a": 1}\n{"a": \n')
     with pytest.raises(TableError, match="line 2"):

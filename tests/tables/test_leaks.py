@@ -41,7 +41,7 @@ def test_ordinary_features_are_no_leaks_and_are_listed():
 )
 def test_row_numbers_and_ids_are_named(ids):
     (warning,) = opened(table().assign(**ids)).warnings
-    assert f"--ignore {shlex.quote(next(iter(ids)))}" in warning
+    assert f"with the option ignore: {shlex.quote(next(iter(ids)))}" in warning
     assert opened(table().assign(**ids), ignore=list(ids)).warnings == ()
 
 
@@ -116,7 +116,7 @@ def test_test_rows_that_are_training_rows_are_counted():
 
 def test_a_suggested_option_quotes_names_as_the_option_takes_them():
     (warning,) = opened(table().assign(**{"row, id": np.arange(200)})).warnings
-    option = shlex.split(warning.split("--ignore ")[1])[0]
+    option = shlex.split(warning.split("ignore: ")[1])[0]
     assert opened(table().assign(**{"row, id": np.arange(200)}), ignore=option).warnings == ()
 
 

@@ -115,19 +115,19 @@ def test_a_provider_whose_rows_are_all_test_rows_is_named_with_a_seed_that_helps
     frame = table()
     lonely = next(row for row in range(400) if frame["x"][row] in names_of_tested(frame))
     frame.loc[lonely, "provider"] = "alone"
-    with pytest.raises(TableError, match=r"every row of 1 of the providers.*: alone: --split-seed (\d+)") as raised:
+    with pytest.raises(TableError, match=r"every row of 1 of the providers.*: alone: split_seed=(\d+)") as raised:
         prepared(frame)
-    seed = int(str(raised.value).partition("--split-seed ")[2].split()[0])
+    seed = int(str(raised.value).partition("split_seed=")[2].split()[0])
     assert "alone" in prepared(frame, split_seed=seed).partition.names
     everybody = table(60).assign(provider=np.arange(60))
-    with pytest.raises(TableError, match=r"of the providers .*no --split-seed up to 50 is better: .*--test-by"):
+    with pytest.raises(TableError, match=r"of the providers .*no split_seed up to 50 is better: .*test_by="):
         prepared(everybody)
 
 
 def test_a_class_of_one_row_is_trained_on_or_refused_with_a_seed_that_helps():
     frame = table(40).assign(y=["rare"] + ["a", "b", "c"] * 13)
     seeds = range(12)
-    tested = {seed for seed in seeds if "--split-seed" in refusal(frame, split_seed=seed)}
+    tested = {seed for seed in seeds if "split_seed=" in refusal(frame, split_seed=seed)}
     assert 0 < len(tested) < 12
     for seed in set(seeds) - tested:
         assert (prepared(frame, split_seed=seed).target == "rare").sum() == 1

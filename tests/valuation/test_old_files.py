@@ -102,7 +102,7 @@ def test_runs_of_an_old_ledger_show_their_ends_and_the_ledger_goes_on(tmp_path):
 
 def test_a_folder_of_0_1_0_is_finished_unless_it_was_interrupted(tmp_path):
     shutil.copy(OLD / "enumerated.json", tmp_path / "valuation.json")
-    with pytest.raises(FileExistsError, match="--force"):
+    with pytest.raises(FileExistsError, match="force=True"):
         check_folder(tmp_path, force=False)
     text = (OLD / "enumerated.json").read_text(encoding="utf-8")
     stopped = fgsv.Valuation.load(OLD / "enumerated.json").stopped

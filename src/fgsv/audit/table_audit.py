@@ -28,6 +28,7 @@ from fgsv.running.views import by_precedence, weighted
 from fgsv.tables.corpus import Corpus, Opened
 from fgsv.tables.dataset import Dataset
 from fgsv.valuation import Valuation
+from fgsv.words import option
 
 MOST_OF_TEST = 0.5
 """Warn if a provider supplies more than this fraction of the test rows."""
@@ -57,8 +58,8 @@ class AuditPlan:
         """Find copies, without evaluations, and check that the budget is enough."""
         dataset = table.dataset
         if table.outputs is not None:
-            one = "output: leave out --output-by" if isinstance(table, Corpus) else "metric: choose one"
-            raise ValueError(f"an audit needs one {one}, or value several without --audit")
+            one = f"output: leave out {option('output_by')}" if isinstance(table, Corpus) else "metric: choose one"
+            raise ValueError(f"an audit needs one {one}, or value several without {option('audit')}")
         passages, classes = None, None
         if isinstance(table, Corpus):
             texts = table.dataset
@@ -76,7 +77,8 @@ class AuditPlan:
         if budget is not None and budget < least:
             n_groups = dataset.partition.n_groups
             raise ValueError(
-                f"an audit of {n_groups} groups needs an --audit-budget of at least {least}, got {budget}"
+                f"an audit of {n_groups} groups needs at least {least} evaluations, got {budget}: raise "
+                f"{option('audit_budget')}"
             )
         return cls(copies, tuple(parts), classes, least, budget, passages)
 
@@ -194,8 +196,8 @@ def row_owners(table: Opened) -> Partition:
         return partition
     if not partition.is_disjoint:
         raise ValueError(
-            "an audit needs one provider for each unit, but some have several: use --shared-units split, or value "
-            "without --audit"
+            "an audit needs one provider for each unit, but some have several: use "
+            f"{option('shared_units', 'split')}, or value without {option('audit')}"
         )
     return Partition(partition.names, None, partition.codes[pd.factorize(units)[0]])
 

@@ -28,6 +28,7 @@ from fgsv.cli.demo import demo
 from fgsv.cli.documents import echo, print_json
 from fgsv.cli.sections import App
 from fgsv.running.interrupts import ENDINGS
+from fgsv.words import in_command
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """What typer raises for an unknown command or option: its own class or click's, depending on the version."""
@@ -100,7 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.filterwarnings("ignore", module="sklearn")  # a run prints each warning of its models once
     try:
         words = [word for word in arguments if word != "--debug"]
-        with _forgiving_output(), ended_as_interrupted():
+        with _forgiving_output(), ended_as_interrupted(), in_command():
             code = _command().main(words, "fgsv", standalone_mode=False, obj=shlex.join(["fgsv", *words]))
         if code == INTERRUPTED:
             raise KeyboardInterrupt

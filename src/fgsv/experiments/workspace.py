@@ -18,6 +18,7 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.stopping import Progress
 from fgsv.running.views import by_groups
 from fgsv.types import Floats, Masks
+from fgsv.words import option
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -26,7 +27,8 @@ def check_size(device: str) -> None:
     """Raise an error where an experiment at full size would run on a CPU by default."""
     if device == "auto" and not torch.cuda.is_available():
         raise ValueError(
-            "torch finds no CUDA GPU, and at full size this takes days on a CPU: use --small or --device cpu"
+            f"torch finds no CUDA GPU, and at full size this takes days on a CPU: use {option('small', True)} or "
+            f"{option('device', 'cpu')}"
         )
 
 
@@ -46,7 +48,9 @@ class Workspace:
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if device.startswith("cuda") and not torch.cuda.is_available():
-            raise ValueError(f"device {device!r} was requested, but torch finds no CUDA GPU here; use --device cpu")
+            raise ValueError(
+                f"device {device!r} was requested, but torch finds no CUDA GPU here; use {option('device', 'cpu')}"
+            )
         if precision == "auto":
             precision = "bfloat16" if device.startswith("cuda") else "float32"
         if precision not in PRECISIONS:

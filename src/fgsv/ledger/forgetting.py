@@ -16,6 +16,7 @@ from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Outcome
 from fgsv.types import Masks
+from fgsv.words import option
 
 FORGOTTEN = "forgotten: a player has withdrawn"
 """Recorded in place of an erased value; such a coalition is evaluated again if its game is run again."""
@@ -49,8 +50,8 @@ def forget(
     """
     if bool(players or providers) == (keep is not None):
         raise ValueError(
-            "say which players to forget: players (--player, --rows), providers (--provider), or keep (--keep): all "
-            "but those of its last run"
+            f"say which players to forget: {option('players')}, {option('providers')}, or {option('keep')}: all but "
+            "those of its last run"
         )
     if not Path(path).exists():
         raise WrongLedger(f"there is no ledger at {path}")

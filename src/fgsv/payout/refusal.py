@@ -14,6 +14,7 @@ from fgsv.payout.verdicts import SHOWN, WIDEST, noise_in_words, within_noise
 from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats
 from fgsv.valuation import Valuation
+from fgsv.words import option
 
 
 class Doubt(StrEnum):
@@ -70,7 +71,7 @@ class PayoutRefused(ValueError):
         self.amount, self.currency, self.objections = amount, currency, tuple(objections)
         reasons = ". ".join(map(str, objections))
         super().__init__(
-            f"{amount:,} {currency} was not split: {reasons}. To pay anyway, use --pay-anyway, or pay_anyway=True"
+            f"{amount:,} {currency} was not split: {reasons}. To pay anyway, use {option('pay_anyway', True)}"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from fgsv.report.page import render
 from fgsv.report.result import Result
 from fgsv.running.interrupts import held_interrupts
 from fgsv.valuation import Reason, file
+from fgsv.words import option
 
 PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
 RESULT, TABLE, PAGE = "valuation.json", "valuation.csv", "report.html"
@@ -36,9 +37,7 @@ class UnwrittenError(RuntimeError):
         if list(failed) == [PAGE]:
             again = f"the rest is in {folder}, and fgsv report {folder / RESULT} writes the report again"
         else:
-            again = (
-                "free some space, or choose another --out, and run it again; with a ledger nothing is evaluated twice"
-            )
+            again = "free some space, or choose another folder, and run it again; with a ledger, nothing is repeated"
         super().__init__(f"not written to {folder}: {words}: {again}")
         self.files = tuple(written)
 
@@ -49,19 +48,20 @@ def check_folder(folder: Path, *, force: bool, run: Mapping[str, Any] | None = N
     With `run`, what is to be valued (`game`, `groups` and `seed` of its settings), it must be the same run.
     """
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise FileExistsError(f"{folder} is a file: --out must name a folder")
+        raise FileExistsError(f"{folder} is a file: {option('out')} must name a folder")
     saved = folder / RESULT
     for name in (RESULT, TABLE, PAGE):
         if os.path.isdir(folder / name):
-            raise FileExistsError(f"{folder / name} is a folder, where a file is to be written: choose another --out")
+            raise FileExistsError(
+                f"{folder / name} is a folder, where a file is to be written: choose another folder"
+            )
     if force:
         return
+    otherwise = f"add {option('force', True)} to replace it, or choose another folder"
     if not os.path.exists(saved):  # where Path.exists raises an error, a folder cannot be created either
         for name in (TABLE, PAGE):
             if os.path.exists(folder / name):
-                raise FileExistsError(
-                    f"{folder} has a file {name} of its own: add --force to replace it, or change --out"
-                )
+                raise FileExistsError(f"{folder} has a file {name} of its own: {otherwise}")
         return
     try:
         document = file.read(saved)
@@ -70,12 +70,11 @@ def check_folder(folder: Path, *, force: bool, run: Mapping[str, Any] | None = N
     except ValueError:
         replaceable = False
     if not replaceable:
-        raise FileExistsError(f"{folder} has a finished valuation: add --force to replace it, or change --out")
+        raise FileExistsError(f"{folder} has a finished valuation: {otherwise}")
     other = _other_run(document["settings"] or {}, run or {})
     if other:
         raise FileExistsError(
-            f"{folder} has an interrupted valuation {other}, which this run would not continue: add --force to "
-            "replace it, or change --out"
+            f"{folder} has an interrupted valuation {other}, which this run would not continue: {otherwise}"
         )
 
 
@@ -94,7 +93,9 @@ def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent}: create it, or choose another")
     if path.exists() and not force:
-        raise FileExistsError(f"{path} already exists: add --force to replace it, or choose another name")
+        raise FileExistsError(
+            f"{path} already exists: add {option('force', True)} to replace it, or choose another name"
+        )
 
 
 def write_payout(path: str | Path, payout: Payout) -> Path:
@@ -135,7 +136,7 @@ def _lock(number: int, folder: Path) -> None:
 
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise FileExistsError(f"another run is writing to {folder}: wait for it, or choose another --out") from None
+        raise FileExistsError(f"another run is writing to {folder}: wait for it, or choose another folder") from None
     except (ImportError, OSError):
         pass
 

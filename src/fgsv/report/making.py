@@ -37,7 +37,7 @@ from fgsv.tables.metrics import LEAST_OF_TEXT, alternatives, little_to_share
 from fgsv.types import Floats
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
-from fgsv.words import now
+from fgsv.words import now, option
 
 TIME_OF_AUDIT = 0.5
 """Fraction of the time limit reserved for the audit."""
@@ -108,7 +108,8 @@ def make_result(
         payout.check(table.partition.n_groups, table.outputs)
     if precision is not None and table.folds is not None:
         raise ValueError(
-            "--precision cannot be used with --test-error, which values each fold separately: use --budget"
+            f"{option('precision')} cannot be used with {option('test_error')}, which values each fold separately: "
+            f"use {option('budget')}"
         )
     if seal is not None:
         drawn = seal.seed(public)
@@ -118,7 +119,7 @@ def make_result(
         check_seal(seal, {"versions": versions(), **run, **policy})
         seed = drawn
     elif public is not None:
-        raise ValueError("a public value (--public) needs the seal that it belongs to: --seal seal.json")
+        raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
     run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
     limits, watcher = Limits(budget, precision, run_seconds), watcher or Silent()
@@ -203,15 +204,16 @@ def make_result(
 def _check_sealed(**options: Any) -> None:
     """Raise an error for an option that a sealed run cannot have, or needs and lacks."""
     why = {
-        "seed": "gets its seed from the seal and the public value: leave out --seed",
-        "start": "cannot use earlier evaluations: leave out --start",
-        "max_seconds": "must not end by the clock: leave out --max-time",
+        "seed": "gets its seed from the seal and the public value",
+        "start": "cannot use earlier evaluations",
+        "max_seconds": "must not end by the clock",
     }
     for name, words in why.items():
         if options[name]:
-            raise ValueError(f"a sealed run {words}")
+            raise ValueError(f"a sealed run {words}: leave out {option(name)}")
     if options["ledger"] is None:
-        raise ValueError("a sealed run needs a ledger (--ledger run.db): without it, no challenge can be answered")
+        needed = option("ledger", "run.db")
+        raise ValueError(f"a sealed run needs a ledger ({needed}): without it, no challenge can be answered")
 
 
 def _sealed(seal: Seal, public: str, used: Records) -> Sealed:
@@ -262,14 +264,14 @@ def cheaper(table: Opened) -> str:
     models = "logistic, knn or sklearn.naive_bayes:GaussianNB"
     ways = []
     if isinstance(table, Corpus):
-        ways.append("the n-gram model, without --model")
+        ways.append("the n-gram model, which is the default")
     elif table.game.independent_rows:
         models = models if table.dataset.task == "classification" else "ridge or knn"
-        ways.append(f"--model {models}, which are fitted in batches")
+        ways.append(f"{option('model')} {models}, which are fitted in batches")
     elif isinstance(getattr(table.game, "learner", None), Neighbours):
-        ways.append("fewer test rows (--test-fraction)")
+        ways.append(f"fewer test rows ({option('test_fraction')})")
     if table.dataset.units is None:
-        ways.append("larger players (--unit COLUMN), which need fewer evaluations")
+        ways.append(f"larger players ({option('unit', 'COLUMN')}), which need fewer evaluations")
     return " or ".join(ways)
 
 
@@ -283,7 +285,7 @@ def _check_something_to_share(table: Opened, evaluator: Evaluator, *, anyway: bo
                 f"{f'output {output}: ' if output else ''}with all the data the model scores {everybody:.4g}, with "
                 f"none {nobody:.4g}: there is nothing to share. "
                 f"{alternatives(table.source.metric, table.source.task).capitalize()}. Or check the model and the "
-                "test rows, or value without --payout and --audit"
+                f"test rows, or value without {option('payout')} and {option('audit')}"
             )
 
 

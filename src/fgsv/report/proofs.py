@@ -21,6 +21,7 @@ from fgsv.report.sealing import Sealed
 from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeated
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
+from fgsv.words import option
 
 SCHEMA = 1
 RECORDS = 300
@@ -177,7 +178,7 @@ def challenge(
 def sealed_of(result: Result, path: str | Path) -> Sealed:
     """Return the seal of a result that has one and can be repeated; raise an error for another one."""
     if result.sealed is None or result.source is None or result.valuation.settings is None:
-        raise ValueError(f"{path} is not the result of a sealed run: make one with fgsv value --seal")
+        raise ValueError(f"{path} is not the result of a sealed run (one with {option('seal')})")
     return result.sealed
 
 

@@ -17,6 +17,7 @@ from fgsv.tables.folds import TestError
 from fgsv.types import Floats, Ints
 from fgsv.valuation import check_confidence, t_quantile
 from fgsv.valuation.notebook import html_of
+from fgsv.words import option
 
 RESAMPLES = 2000
 MOST_GROUPS = 1000
@@ -122,7 +123,8 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
     for number, each in enumerate(results):
         valuation = each.valuation
         if valuation.outputs is not None:
-            raise ValueError("sensitivity needs results with one --metric: name the other scores with --also-metric")
+            one, others = option("metric"), option("also_metric")
+            raise ValueError(f"sensitivity needs results with one {one}: name the other scores with {others}")
         own = [str(name) for name in valuation.names]
         if set(own) != set(names):
             odd = sorted(set(own) ^ set(names))[0]
@@ -222,7 +224,8 @@ def _facts(
 ) -> Iterator[str]:
     """Yield in words what the tables show."""
     if len(questions) < 2:
-        yield "there is one question: declare others before a run with --also-metric or --also-slice, or add results"
+        others = f"{option('also_metric')} or {option('also_slice')}"
+        yield f"there is one question: declare others before a run with {others}, or add results"
         return
     widest = int((shares.max(axis=0) - shares.min(axis=0)).argmax())
     low, high = int(shares[:, widest].argmin()), int(shares[:, widest].argmax())

@@ -24,6 +24,7 @@ from fgsv.running.preparation import prepare, worth_of_failure
 from fgsv.tables.corpus import Opened
 from fgsv.tables.source import Source
 from fgsv.valuation import RunSettings
+from fgsv.words import option
 
 SCHEMA = 1
 SALT_BYTES = 32
@@ -150,9 +151,9 @@ def described_run(
     """Return what a seal holds about the data and the settings of a run, in the order in which it is compared."""
     opened_with = table.source.opened_with or {}
     if opened_with.get("start"):
-        raise ValueError("a sealed run cannot use earlier evaluations (--start): they would be one more choice")
+        raise ValueError(f"a sealed run cannot use {option('start')}: earlier evaluations would be one more choice")
     if opened_with.get("seed"):
-        raise ValueError("--seed cannot be sealed: the seed comes from the seal and the public value")
+        raise ValueError(f"{option('seed')} cannot be sealed: the seed comes from the seal and the public value")
     game = as_game(table.game)
     if game.fingerprint is None:
         raise ValueError("this model's content cannot be hashed: give it as package.module:object")

@@ -20,8 +20,8 @@ TOO_LONG = 3600.0
 class FirstCost:
     """What a run will cost, from the time that U(N) took.
 
-    >>> print(FirstCost(10.0, 20_000, 2, "--model ridge"))
-    one evaluation of all the data takes about 10 s, this run of 20,000 about 14 h. Cheaper: --model ridge
+    >>> print(FirstCost(10.0, 20_000, 2, "fewer test rows"))
+    one evaluation of all the data takes about 10 s, this run of 20,000 about 14 h. Cheaper: fewer test rows
     >>> print(FirstCost(0.6, None))
     one evaluation of all the data takes about 0.6 s, the first 2,048 about 10.2 min
     """

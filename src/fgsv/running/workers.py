@@ -29,6 +29,7 @@ from fgsv.running.batches import PackedBatch, attempt
 from fgsv.running.threads import one_thread
 from fgsv.running.worker_process import attempt_in_worker, exit_with_driver
 from fgsv.valuation.settings import positive_number, whole_number
+from fgsv.words import option
 
 TRIES = 3
 """Attempts at a batch whose worker dies."""
@@ -41,8 +42,8 @@ class Workers:
     """Where batches are evaluated: in this process, in threads, in processes, or on joblib's back end."""
 
     def __init__(self, game: Game, n_jobs: int | None, timeout: float | None) -> None:
-        if n_jobs is not None and whole_number("n_jobs (--jobs)", n_jobs) == 0:
-            raise ValueError("n_jobs (--jobs) must be a number of workers, or -1 for one per core; got 0")
+        if n_jobs is not None and whole_number(option("n_jobs"), n_jobs) == 0:
+            raise ValueError(f"{option('n_jobs')} must be a number of workers, or -1 for one per core; got 0")
         self._game = game
         self._timeout = timeout
         self._parallel: Parallel | DaskCalls | None = None
@@ -56,7 +57,7 @@ class Workers:
         self.count = 1 if here else effective_n_jobs(n_jobs)
         most = max(MOST_WORKERS, MOST_WORKERS_PER_CORE * cpu_count())
         if not is_cluster and self.count > most:
-            raise ValueError(f"n_jobs (--jobs) is {self.count}, but this machine can run at most {most} workers")
+            raise ValueError(f"{option('n_jobs')} is {self.count}, but this machine can run at most {most} workers")
         self._shared = getattr(backend, "supports_sharedmem", False)
         if timeout is not None and (here or type(backend) is not LokyBackend):
             raise ValueError(
@@ -87,7 +88,8 @@ class Workers:
                 words = f"{type(error).__name__}: {message_of(error)}"
                 raise GameError(
                     f"the game cannot be sent to other processes ({words}); evaluate it "
-                    'in this one (n_jobs=1), or in threads (joblib.parallel_config(backend="threading"))'
+                    f"in this one ({option('n_jobs', 1)}), or in threads "
+                    '(joblib.parallel_config(backend="threading"))'
                 ) from error
             self._write_game()
         self._parallel.__enter__()

@@ -18,6 +18,7 @@ from fgsv.tables.preprocessing import Fitted
 from fgsv.tables.reading import TableError
 from fgsv.tables.test_rows import contents_of
 from fgsv.types import Ints
+from fgsv.words import option
 
 PARTS = {"preprocessing", "metric", "task", "choice of test rows"}
 """What a table adds to the frame of its game."""
@@ -85,7 +86,8 @@ def find_rows(rows: pd.DataFrame, hashes: Sequence[str]) -> Ints:
     if missing:
         raise TableError(
             f"{missing} of the {len(hashes)} test rows of the earlier run are not in the table any more, or changed: "
-            "nothing can be reused. Run without --start, and keep the test rows in a separate file (--test)"
+            f"nothing can be reused. Run without {option('start')}, and keep the test rows in a separate file "
+            f"({option('test')})"
         )
     return np.array(indices, dtype=np.int64)
 

@@ -23,6 +23,7 @@ from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language
 from fgsv.utilities.language.texts import words_of
+from fgsv.words import option
 
 NGRAM = "ngram"
 """The name of the model that is used if none is chosen."""
@@ -125,9 +126,9 @@ def open_text(
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     if test is not None and test_by is not None:
-        raise TableError("give the test texts with --test or --test-by, not both")
+        raise TableError(f"give the test texts with {option('test')} or {option('test_by')}, not both")
     if test_error and output_by is not None:
-        raise TableError("the error from the test texts needs a single output: leave out --output-by")
+        raise TableError(f"the error from the test texts needs a single output: leave out {option('output_by')}")
     make, words, score = _model(model, dict(training or {}))
     groups, ignored = listed_names(group), listed_names(ignore)
     kept = [text, *groups, *(name for name in (unit, output_by, prompt) if name)]

@@ -26,6 +26,7 @@ from fgsv.tables.players import (
 from fgsv.tables.reading import TableError, TableFile, odd_number, without_rows
 from fgsv.tables.test_rows import Choice, TestRows, chosen, marked
 from fgsv.types import Ints, Masks
+from fgsv.words import option
 
 Task = Literal["classification", "regression"]
 MOST_SLICES = 10
@@ -101,7 +102,9 @@ def prepare(
     Column `registered` says when each row was registered; it is not a feature.
     """
     if not group:
-        raise TableError("no provider column: name it with --group, or give a file for each provider")
+        raise TableError(
+            f"no provider column: name it with {option('group', 'COLUMN')}, or give a file for each provider"
+        )
     if target in group:
         raise TableError(f"column {target!r} is both the provider and the target: choose another for one of them")
     table = _with_targets(table, target, target_missing)
@@ -125,7 +128,7 @@ def prepare(
     if inferred and values.nunique() > MOST_CLASSES and (cell := odd_number(values)) is not None:
         raise TableError(
             f"column {target!r} (the target) is read as text, because of cells such as {shown(cell)}, though most "
-            "look like numbers: write plain numbers, such as 1234.5, or use --task classification"
+            f"look like numbers: write plain numbers, such as 1234.5, or use {option('task', 'classification')}"
         )
     y = _target(values, task)
     choice: Choice | None = None
@@ -192,8 +195,8 @@ def _slices(table: TableFile, name: str, places: Ints) -> NDArray[Any]:
     found = pd.unique(pd.Series(slices))
     if not 2 <= len(found) <= MOST_SLICES:
         raise TableError(
-            f"column {name!r} has {len(found)} values among the {len(places)} test rows: --also-slice needs 2 to "
-            f"{MOST_SLICES}. Choose another column, or one with broader values"
+            f"column {name!r} has {len(found)} values among the {len(places)} test rows: "
+            f"{option('also_slice')} needs 2 to {MOST_SLICES}. Choose another column, or one with broader values"
         )
     return slices
 
@@ -223,10 +226,11 @@ def _with_targets(table: TableFile, name: str, missing: str | None) -> TableFile
     if missing is None:
         raise TableError(
             f"column {name!r} (the target) of {table.name} has missing values in {count}: fill them in, leave these "
-            "rows out with --target-missing drop, or make them a class with --target-missing NAME"
+            f"rows out with {option('target_missing', 'drop')}, or make them a class with "
+            f"{option('target_missing', 'NAME')}"
         )
     if absent.all():
-        raise TableError(f"column {name!r} (the target) of {table.name} is empty: choose another --target")
+        raise TableError(f"column {name!r} (the target) of {table.name} is empty: choose another {option('target')}")
     if missing == "drop":
         frame, note = without_rows(table.frame, absent), f"left out {count} of {table.name} without a target"
     else:
@@ -243,7 +247,7 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
             raise TableError(
                 f"column {values.name!r} (the target) has fractional values, such as {fractions.iloc[0]:g}: "
                 "classification "
-                "needs classes. Choose --task regression, or write the classes as words"
+                f"needs classes. Choose {option('task', 'regression')}, or write the classes as words"
             )
         return np.asarray(values.astype(str) if values.dtype == object else values.to_numpy())
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
@@ -274,7 +278,8 @@ def _check_target(y: NDArray[Any], test_y: NDArray[Any], task: Task, name: str) 
     """Check that something can be learned from the training rows and tested on the test rows."""
     problem = _problem(y, test_y, task)
     if problem is not None:
-        raise TableError(f"{problem}. Choose other test rows, in the --test-by column or the --test file")
+        where = f"in the {option('test_by')} column or the {option('test')} file"
+        raise TableError(f"{problem}. Choose other test rows, {where}")
     if len(np.unique(y)) < 2:
         raise TableError(
             f"column {name!r} (the target) has only one value in the training rows, {y[0]}: there is nothing to learn"

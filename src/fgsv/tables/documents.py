@@ -26,6 +26,7 @@ from fgsv.tables.reading import TableError, TableFile
 from fgsv.tables.test_rows import Choice, chosen, marked
 from fgsv.types import Ints, Masks
 from fgsv.utilities.language.texts import WORD
+from fgsv.words import option
 
 SHOWN = 60
 """Characters of a document that a report shows."""
@@ -114,7 +115,10 @@ def prepare_texts(
     `registered` says when each was registered.
     """
     if not group:
-        raise TableError("no provider column: name it with --group, or give a folder with one subfolder per provider")
+        raise TableError(
+            f"no provider column: name it with {option('group', 'COLUMN')}, or give a folder with one subfolder per "
+            "provider"
+        )
     whole, table = table, _with_words(table, text, text_missing)
     labels = {name: labels_of(table, name, group_missing) for name in group}
     for name in group:
@@ -142,7 +146,7 @@ def prepare_texts(
         if test_by is not None:
             is_test, note = marked(table.column(test_by, "marks the test documents"), "documents")
             if not is_test.any() or is_test.all():
-                raise TableError(f"{problem(is_test)}. Choose others in the --test-by column")
+                raise TableError(f"{problem(is_test)}. Choose others in the {option('test_by')} column")
         else:
             choice = chosen(table.frame[[text]], units, test_fraction, split_seed, problem, "documents")
             is_test, note = choice.is_test, choice.note
@@ -177,12 +181,12 @@ def _with_words(table: TableFile, text: str, missing: str | None) -> TableFile:
     if not absent.any():
         return table
     if absent.all():
-        raise TableError(f"column {text!r} of {table.name} has no text: choose another --text")
+        raise TableError(f"column {text!r} of {table.name} has no text: choose another {option('text')}")
     count = f"{int(absent.sum())} of {len(column)} documents"
     if missing is None:
         raise TableError(
             f"{count} of {table.name} have no text, such as {_names(table)[absent][0]}: leave them out with "
-            'text_missing="drop" (--target-missing drop in commands)'
+            f"{option('text_missing', 'drop')}"
         )
     frame = table.frame[~absent]  # its index still numbers the rows of the file
     return replace(table, frame=frame, notes=(*table.notes, f"left out {count} of {table.name} without text"))

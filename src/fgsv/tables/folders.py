@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from fgsv.tables.reading import TableError, TableFile, decode
+from fgsv.words import option
 
 PROVIDER, FILE, TEXT = "provider", "file", "text"
 """The columns of a folder: the name of a document's folder, its path in there, and its content."""
@@ -62,4 +63,5 @@ def _text(file: Path, content: bytes, encoding: str) -> str:
     try:
         return decode(file, content, encoding)
     except TableError as error:
-        raise TableError(f"{error}; leave such files out with --ignore '*{file.suffix or file.name}'") from None
+        ignored = option("ignore", f"*{file.suffix or file.name}")
+        raise TableError(f"{error}; leave such files out with {ignored}") from None

@@ -12,6 +12,7 @@ import pandas as pd
 
 from fgsv.tables import formats
 from fgsv.tables.reading import TableError, TableFile, as_listed, content_of, parse, with_text
+from fgsv.words import option
 
 FILE = "file"
 """The column with the file that each row is from, if there is no provider column."""
@@ -89,7 +90,7 @@ def _joined(
     columns = list(dict.fromkeys(name for part in parts for name in part.frame.columns))
     labels = _labels(parts)
     if not group and FILE in columns:
-        raise TableError(f"name the provider column with --group: is it {FILE!r}?")
+        raise TableError(f"name the provider column: is it {option('group', FILE)}?")
     name_of_all = ", ".join(part.name for part in parts)
     for name in group:  # at least one of the files must have it
         TableFile(pd.DataFrame(columns=columns), name_of_all, "").column(name, "the provider")
@@ -102,7 +103,7 @@ def _joined(
         if wanted:
             raise TableError(
                 f"{part.name} has no column {wanted[0]!r}, which another file has: add it, or leave it out of all of "
-                f"them with --ignore {as_listed(wanted[:1])}"
+                f"them with {option('ignore', as_listed(wanted[:1]))}"
             )
         filled = [name for name in by_file if name not in part.frame.columns]
         named += [label] if filled else []
@@ -144,5 +145,5 @@ def _check_kinds(parts: Sequence[TableFile], columns: Iterable[str], skipped: se
         if len(kinds) > 1:
             raise TableError(
                 f"column {name!r} has numbers in {kinds[True]} and text in {kinds[False]}: use one kind in all "
-                f"files, or leave it out with --ignore {as_listed([name])}"
+                f"files, or leave it out with {option('ignore', as_listed([name]))}"
             )

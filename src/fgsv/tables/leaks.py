@@ -6,6 +6,7 @@ And test rows that the model was trained on.
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
     if ids:
         warnings.append(
             f"these features look like row numbers or ids, which a model can memorise: {', '.join(ids)}; "
-            f"leave them out with --ignore {as_listed(ids)}"
+            f"leave them out with the option ignore: {quote(as_listed(ids))}"
         )
     alone = {name: score for name in columns.used if (score := _score_alone(dataset, columns, name)) >= ALMOST_ALONE}
     if alone:
@@ -53,7 +54,7 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
         words = ", ".join(f"{name} ({what} {score:.3f})" for name, score in alone.items())
         warnings.append(
             f"almost predicts the target by itself: {words}; if it is known only after the target, leave it out with "
-            f"--ignore {as_listed(alone)}"
+            f"the option ignore: {quote(as_listed(alone))}"
         )
     texts = {name: odd_number(dataset.features[name]) for name in (*columns.categories, *columns.left_out)}
     numbers = ", ".join(f"{name} ({shown(cell)})" for name, cell in texts.items() if cell is not None)

@@ -43,7 +43,7 @@ def default_metric(dataset: Dataset, model: Any, *, test_error: bool = False) ->
     accuracy for a model without probabilities. With the test error, regression uses neg_mean_squared_error, which
     gives the same shares as r2.
     """
-    other = "--metric chooses another"
+    other = "the option metric chooses another"
     if dataset.task == "regression":
         metric = "neg_mean_squared_error" if test_error else "r2"
         return metric, f"scored by {metric}, the default for a regression; {other}"
@@ -77,7 +77,7 @@ def alternatives(metric: str, task: str) -> str:
     if task == "regression":
         scores = {"neg_mean_absolute_error": "errors without squaring them", "r2": "squared errors"}
     words = [f"{name} ({what})" for name, what in scores.items() if name != metric]
-    return f"another --metric may tell more: {' or '.join(words)}"
+    return f"another metric may tell more: {' or '.join(words)}"
 
 
 def little_to_share(valuation: Valuation, metric: str, task: str) -> list[str]:

@@ -9,6 +9,7 @@ from sklearn.base import is_classifier, is_regressor
 from fgsv.packages import load_object
 from fgsv.tables.dataset import Task
 from fgsv.tables.reading import TableError
+from fgsv.words import option
 
 NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
 """Short names of models."""
@@ -40,7 +41,8 @@ def model_of(name: Any, task: Task, seed: int) -> Any:
     serves, kind = (is_classifier, "classifier") if task == "classification" else (is_regressor, "regressor")
     if not serves(model):
         raise TableError(
-            f"model {name!r} ({type(model).__name__}) is not a {kind}: choose another --model, or another --task"
+            f"model {name!r} ({type(model).__name__}) is not a {kind}: choose another "
+            f"{option('model')}, or another {option('task')}"
         )
     return model
 
@@ -77,7 +79,7 @@ def _loaded(name: str) -> Any:
     try:
         model = load_object(name)
     except ValueError as error:
-        raise TableError(f"--model: {error}") from None
+        raise TableError(f"{option('model')}: {error}") from None
     if not isinstance(model, type) and hasattr(model, "fit"):
         return model
     if not callable(model):

@@ -29,6 +29,7 @@ from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities.seeds import TrainingSeeds
 from fgsv.valuation import Valuation
+from fgsv.words import option
 
 
 class OpenedData:
@@ -165,11 +166,11 @@ def open_table(
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
     if ledgers and reference is not None:
-        raise TableError("the preprocessing comes from --start or --reference: give only one")
+        raise TableError(f"the preprocessing comes from {option('start')} or {option('reference')}: give only one")
     carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
     groups, ignored = listed_names(group), listed_names(ignore)
     if test is not None and test_by is not None:
-        raise TableError("give the test rows with --test or --test-by, not both")
+        raise TableError(f"give the test rows with {option('test')} or {option('test_by')}, not both")
     text = [*groups, *([unit] if unit else [])]
     file = read_all(path, group=groups, ignore=ignored, text=text, encoding=encoding)
     tested = None if test is None else read_all(test, group=groups, ignore=ignored, text=text, encoding=encoding)
@@ -263,7 +264,8 @@ open_file = open_table
 def _also(metrics: Sequence[str], others: Sequence[str], dataset: Dataset) -> dict[str, Any]:
     """Return the further outputs, as `fgsv.utility` takes them: other metrics, and the first one on slices."""
     if (others or dataset.test_slices) and len(metrics) > 1:
-        raise TableError(f"--also-metric and --also-slice need a single --metric, got {', '.join(metrics)}")
+        several = f"{option('also_metric')} and {option('also_slice')}"
+        raise TableError(f"{several} need a single {option('metric')}, got {', '.join(metrics)}")
     found: dict[str, Any] = {name: name for name in others if name != metrics[0]}
     for column, slices in dataset.test_slices.items():
         for each in sorted(pd.unique(pd.Series(slices))):
@@ -278,7 +280,8 @@ def _with_also(inputs: Inputs, metric: str, also: Mapping[str, Any], folds: Fold
     first = {metric: metric} if folds is None else folds.scoring
     given = [None] if inputs.empty is None else np.atleast_1d(inputs.empty).tolist()
     if len(given) != len(first):
-        raise TableError(f"--empty takes one number, for {metric}: the scores of --also-metric keep their defaults")
+        defaults = f"the scores of {option('also_metric')} keep their defaults"
+        raise TableError(f"{option('empty')} takes one number, for {metric}: {defaults}")
     return replace(inputs, scoring={**first, **also}, empty=[*given, *[None] * len(also)])
 
 

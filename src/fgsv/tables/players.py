@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fgsv.partition import Partition
 from fgsv.tables.reading import TableError, TableFile
 from fgsv.types import Ints, Masks
+from fgsv.words import option
 
 SharedUnits = Literal["co-own", "split"]
 """A unit with rows of several providers: one player owned in proportion to rows, or a player for each."""
@@ -92,7 +93,7 @@ def labels_of(table: TableFile, name: str, group_missing: str | None) -> NDArray
         if group_missing is None:
             raise TableError(
                 f"column {name!r} (the provider) has missing values in {int(missing.sum())} of {len(column)} rows: "
-                "fill them in, or make these rows a group of their own with --group-missing NAME"
+                f"fill them in, or make these rows a group of their own with {option('group_missing', 'NAME')}"
             )
         column = column.astype(object).mask(missing, group_missing)
     return column.astype(str).str.strip().to_numpy(dtype=object)
@@ -158,8 +159,8 @@ def _partition(
     if shared_units is None:
         raise TableError(
             f"unit {shown(units[first[crossing[0]]])} is in more than one group of column {column!r} "
-            f"({len(crossing)} such units): --shared-units co-own makes it one player that they own in proportion "
-            "to their rows, --shared-units split makes one player for each group"
+            f"({len(crossing)} such units): {option('shared_units', 'co-own')} makes it one player that they own in "
+            f"proportion to their rows, {option('shared_units', 'split')} makes one player for each group"
         )
     rows = np.zeros((len(first), len(names)))
     np.add.at(rows, (players, codes), 1.0)

@@ -18,6 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from fgsv.tables.players import shown
 from fgsv.tables.reading import TableError, as_listed
 from fgsv.types import Floats
+from fgsv.words import option
 
 MOST_CATEGORIES = 20
 """A column of categories becomes at most this many columns; the rarest categories share one."""
@@ -80,7 +81,7 @@ class Columns:
                     cell = shown(frame[name].iloc[int(np.argmax(lost))])
                     raise TableError(
                         f"column {name!r} must have {what}, but has {cell} in the {rows}: use the same kind in all "
-                        f"files, or leave it out with --ignore {as_listed([name])}"
+                        f"files, or leave it out with {option('ignore', as_listed([name]))}"
                     )
 
 
@@ -112,7 +113,7 @@ def _kind(column: pd.Series[Any]) -> str:
         if (np.abs(present.astype(float)) > LARGEST).any():
             raise TableError(
                 f"column {column.name!r} contains infinite numbers, or numbers above {LARGEST:g}: replace them, or "
-                "leave it out with --ignore"
+                f"leave it out with {option('ignore', as_listed([str(column.name)]))}"
             )
         return "numbers"
     if pd.api.types.is_datetime64_any_dtype(column):

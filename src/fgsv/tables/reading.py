@@ -24,6 +24,7 @@ import pandas as pd
 
 from fgsv.files import most_expanded
 from fgsv.packages import optional
+from fgsv.words import option
 
 SEPARATORS = ",\t;|"
 QUOTED = re.compile(r'''(?<![^,\t;|])"(?:[^"]|"")*"''')
@@ -125,7 +126,7 @@ def content_of(path: Path) -> bytes:
     if path.is_dir():
         raise TableError(
             f"{path} is a directory: expected a CSV, TSV, JSON lines, Excel or Parquet file, or several; texts with "
-            "one folder for each provider are opened with --text"
+            f"one folder for each provider are opened without {option('target')}"
         )
     if not path.exists():
         near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
@@ -229,7 +230,7 @@ def decode(path: Path, content: bytes, encoding: str) -> str:
             likely = "cp1252"
         raise TableError(
             f"{path} is not {encoding.removesuffix('-sig')} text (byte 0x{content[error.start]:02x} at position "
-            f"{error.start}): try --encoding {likely}, or the encoding it was saved in"
+            f"{error.start}): try {option('encoding', likely)}, or the encoding it was saved in"
         ) from None
 
 
@@ -333,13 +334,13 @@ def listed_names(names: str | Sequence[str]) -> list[str]:
 
 
 def as_listed(names: Iterable[str]) -> str:
-    r"""Return names as an option lists them in a shell, such that `listed_names` finds them again.
+    """Return names as an option lists them, such that `listed_names` finds them again.
 
     >>> as_listed(["id", "Name, first"])
-    '\'id,"Name, first"\''
+    'id,"Name, first"'
     """
     quoted = (name if listed_names(name) == [name] else '"' + name.replace('"', '""') + '"' for name in names)
-    return shlex.quote(",".join(quoted))
+    return ",".join(quoted)
 
 
 def _empty(path: Path) -> TableError:
@@ -354,5 +355,5 @@ def _no_such_column(name: Any, role: str, file: str, columns: list[str]) -> str:
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(columns[:12])}"
     hint += ", ..." if not near and len(columns) > 12 else ""
     if near and ("," in near[0] or near[0] != near[0].strip()):
-        hint += f" An option that lists columns takes it in double quotes: {as_listed(near[:1])}"
+        hint += f" An option that lists columns takes it in double quotes: {shlex.quote(as_listed(near[:1]))}"
     return f"{file} has no column {name!r} ({role}); {hint}"

@@ -19,8 +19,9 @@ from scipy.stats import binom
 
 from fgsv.tables.reading import TableError
 from fgsv.types import Floats, Masks
+from fgsv.words import option
 
-REMEDY = "give --split-seed a large number that providers did not know when they delivered, or test rows with --test"
+REMEDY = "choose a large split seed that providers did not know when they delivered, or bring a file of test rows"
 TEST_MARKS = {"test": True, "true": True, "1": True, "1.0": True, "yes": True} | {
     "train": False, "false": False, "0": False, "0.0": False, "no": False
 }  # fmt: skip
@@ -121,9 +122,9 @@ def chosen(
     cannot be used; the error then names a seed that can.
     """
     if not 0 < fraction < 1:
-        raise TableError(f"--test-fraction must be between 0 and 1, got {fraction}")
+        raise TableError(f"{option('test_fraction')} must be between 0 and 1, got {fraction}")
     if len(str(seed)) > MOST_DIGITS:
-        raise TableError(f"--split-seed must have at most {MOST_DIGITS} digits, got {len(str(seed))}")
+        raise TableError(f"{option('split_seed')} must have at most {MOST_DIGITS} digits, got {len(str(seed))}")
     how, hashed = "a hash of their content", f"different {what}"
     if units is not None:
         contents, how, hashed = [str(unit).encode() for unit in units], "a hash of the unit", "units"
@@ -141,12 +142,13 @@ def chosen(
     if found is not None:
         others = range(seed + 1, seed + 1 + min(MOST_SEEDS, MOST_HASHES // len(contents)))
         better = next((other for other in others if problem(choice(other)) is None), None)
+        file, column = option("test", "FILE"), option("test_by", "COLUMN")
         advice = (
-            f"no --split-seed up to {others[-1] if others else seed} is better: bring test rows with --test, or "
-            "mark them in a column with --test-by, where a provider without training rows is worth zero"
+            f"no {option('split_seed')} up to {others[-1] if others else seed} is better: bring test rows with "
+            f"{file}, or mark them with {column}, where a provider without training rows is worth zero"
             if better is None
-            else f"--split-seed {better} chooses other rows and avoids this problem; or choose your own with --test "
-            "or --test-by"
+            else f"{option('split_seed', better)} chooses other rows and avoids this problem; or choose your own "
+            f"with {file} or {column}"
         )
         raise TableError(f"{found}: {advice}")
     count = "" if units is None else f" ({units[is_test].nunique()} of {units.nunique()} units)"

@@ -17,6 +17,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from fgsv.types import Floats, Ints
 from fgsv.utilities.data import Data, Kind, take_rows, with_all_classes
 from fgsv.utilities.scores import SCORES, Need, Predictions, Score
+from fgsv.words import option
 
 _METHODS: dict[str, Sequence[str]] = {
     "values": ("predict",),
@@ -221,7 +222,7 @@ def _constant_scored(output: Output, data: Data) -> Floats:
     """Return what a scorer of scikit-learn gives the best constant; of one's own, the worth of no data is unknown."""
     unknown = (
         f"the score {output.name!r} has no default for coalitions that the model cannot be fitted to, such as the "
-        "empty one: set empty=... (--empty NUMBER in commands)"
+        f"empty one: set it with {option('empty')}"
     )
     if not hasattr(output.scorer, "_score_func"):
         raise ValueError(unknown)

@@ -28,6 +28,7 @@ from fgsv.utilities.outputs import Output, read_scoring
 from fgsv.utilities.row_sets import RowSets, Units, pad, slices
 from fgsv.utilities.scores import Need, Predictions
 from fgsv.utilities.seeds import FreshSeeds, TrainingSeeds, check_training_seeds
+from fgsv.words import option
 
 
 class Learner(Protocol):
@@ -354,8 +355,8 @@ def _fresh_learner(model: Any, data: Data, scored: Sequence[Output], seed: int) 
     """Return one fit per coalition, each with its own seed, and why there is no twin."""
     if not is_random(model):
         raise ValueError(
-            f"training_seeds='fresh' is for models that are trained with a seed, but {type(model).__name__} has no "
-            "random_state that matters: leave it out (--training-seeds fixed in commands)"
+            f"{option('training_seeds', 'fresh')} is for models that are trained with a seed, but "
+            f"{type(model).__name__} has no random_state that matters: leave it out"
         )
     unseeded = clone(model).set_params(**dict.fromkeys(seed_parameters(model), 0))
     learner = OneByOne(unseeded, data, FreshSeeds.of_data(data, seed))

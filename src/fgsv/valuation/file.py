@@ -95,7 +95,7 @@ def read(path: str | Path) -> dict[str, Any]:
         schema = document["schema"]
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"there is no saved valuation at {path}: expected a valuation.json, or the folder of fgsv value --out"
+            f"there is no saved valuation at {path}: expected a valuation.json or its folder"
         ) from None
     except (ValueError, TypeError, KeyError) as error:
         words = str(error) if isinstance(error, ValueError) else "it has no schema"

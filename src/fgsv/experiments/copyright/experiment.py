@@ -38,6 +38,7 @@ from fgsv.types import Floats
 from fgsv.utilities.adapters.layers import adapt, merge
 from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
 from fgsv.utilities.diffusion.model import DiffusionModel, load_model
+from fgsv.words import option
 
 SPLIT = ("google", "sprite")
 """The brands that are split in two in the second scenario."""
@@ -67,7 +68,9 @@ def run(
     if scale is None and not small:
         check_size(device)
     if annotation is not None and images is None:
-        raise ValueError("an annotation file was given, but not the folder of its images: add --images")
+        raise ValueError(
+            f"an annotation file was given, but not the folder of its images: add {option('images', 'FOLDER')}"
+        )
     scale = scale or (SMALL if small else FULL if model is None else replace(FULL, settings=Settings()))
     scale = replace(
         scale, settings=replace(scale.settings, seed=seed), pretraining=replace(scale.pretraining, seed=seed)

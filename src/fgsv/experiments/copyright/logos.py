@@ -11,6 +11,7 @@ import numpy as np
 
 from fgsv.packages import optional
 from fgsv.types import Images
+from fgsv.words import option
 
 VALUED = ("google", "sprite", "starbucks", "vodafone")
 """The four brands that the paper values; its model starts from the other 23."""
@@ -89,7 +90,7 @@ def _annotation_file(folder: Path) -> Path:
     if len(found) != 1:
         raise FileNotFoundError(
             f"{folder} has {len(found)} files named *training_set_annotation.txt, expected one; "
-            "pass the annotation file, --annotation"
+            f"name the file with {option('annotation', 'FILE')}"
         )
     return found[0]
 
