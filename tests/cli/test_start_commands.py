@@ -97,6 +97,15 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert (code, "if it corrects the first payment" in text, "left: west" in notes) == (0, True, True)
 
 
+def test_the_order_of_rows_and_how_classes_are_written_do_not_matter(fgsv_command, march):
+    frame = pd.read_csv(march / "march.csv").sample(frac=1, random_state=0)
+    frame.assign(y=frame["y"].astype(float)).to_csv(march / "shuffled.csv", index=False)
+    command = ["ledger", "applies", march / "shuffled.csv", *COLUMNS, "--test", march / "test.csv"]
+    code, text, notes = fgsv_command(*command, "--start", march / "march.db")
+    assert code == 0, notes
+    assert "4 of 4 providers as before (16 players as before, 0 left, 0 joined)" in text
+
+
 def test_plan_knows_it_too(fgsv_command, march):
     april = ["plan", march / "april.csv", *COLUMNS, "--test", march / "test.csv", "--pilot", 100]
     code, _, notes = fgsv_command(*april, "--precision", 0.05, "--start", march / "march.db")

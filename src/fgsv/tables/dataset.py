@@ -245,6 +245,9 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
                 "classification "
                 "needs classes. Choose --task regression, or write the classes as words"
             )
+        if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+            small = bool((values.astype(float).abs() < 2**53).all())
+            return values.to_numpy("int64" if small else None)  # class 1 is the same class as 1.0 in another file
         return np.asarray(values.astype(str) if values.dtype == object else values.to_numpy())
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     wrong = ~np.isfinite(numbers)
