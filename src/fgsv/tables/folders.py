@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgsv.tables.reading import TableError, TableFile, decode
+from fgsv.tables.reading import TableError, TableFile, as_listed, decode
 
 PROVIDER, FILE, TEXT = "provider", "file", "text"
 """The columns of a folder: the name of a document's folder, its path in there, and its content."""
@@ -62,4 +62,5 @@ def _text(file: Path, content: bytes, encoding: str) -> str:
     try:
         return decode(file, content, encoding)
     except TableError as error:
-        raise TableError(f"{error}; leave such files out with --ignore '*{file.suffix or file.name}'") from None
+        alike = f", or all files like it with --ignore '*{file.suffix}'" if file.suffix else ""
+        raise TableError(f"{error}; leave it out with --ignore {as_listed([file.name])}{alike}") from None
