@@ -79,6 +79,7 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert "known evaluations apply" in notes
     assert "scored by" not in notes  # the metric is that of March
     assert "preprocessing is taken from the run to start from" in notes
+    assert "classification (as in the run to start from)" in notes
     document = json.loads((march / "april" / "valuation.json").read_text(encoding="utf-8"))
     assert document["settings"]["metric"] == "neg_log_loss"
     assert document["info"]["known"] > 0
