@@ -180,7 +180,8 @@ def test_forget_those_who_are_not_there_any_more(fgsv_command, march):
     code, _, notes = fgsv_command("ledger", "forget", march / "march.db")
     assert (code, "--player" in notes) == (2, True)
     saved = march / "march" / "valuation.json"
-    assert fgsv_command("verify", saved, "--ledger", march / "march.db")[0] == 1
+    code, text, notes = fgsv_command("verify", saved, "--ledger", march / "march.db")
+    assert (code, "evaluations of forgotten players, which were erased" in text + notes) == (1, True)
 
 
 def test_forget_withdrawn_rows(fgsv_command, march):

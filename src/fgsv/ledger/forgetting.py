@@ -81,6 +81,12 @@ def forget(
     return Forgotten(len(players_gone), n_evaluations, tuple(unknown))
 
 
+def has_forgotten(game: Game) -> bool:
+    """Say whether players of a recorded game were forgotten, and evaluations with them erased."""
+    digests = game.player_digests() or b""
+    return any(not any(digests[start : start + 16]) for start in range(0, len(digests), 16))
+
+
 def _rewrite(path: str | Path) -> None:
     """Rewrite a file without traces of deleted records; also if none were deleted now, in case it failed before."""
     try:
