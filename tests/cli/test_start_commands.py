@@ -211,6 +211,8 @@ def test_forget_withdrawn_rows(fgsv_command, march):
     other = [*run[:3], march / "april.csv", *run[4:]]
     code, _, notes = fgsv_command(*forget, *other)
     assert (code, "not the table" in notes) == (2, True)
+    code, _, notes = fgsv_command(*forget, *run[:-2])
+    assert (code, "tested on test.csv: give this file" in notes) == (2, True)
 
 
 def test_bad_starts(fgsv_command, march, tmp_path):
