@@ -79,6 +79,7 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert "known evaluations apply" in notes
     assert "scored by" not in notes  # the metric is that of March
     assert "preprocessing is taken from the run to start from" in notes
+    assert "classification (as in the run to start from)" in notes
     document = json.loads((march / "april" / "valuation.json").read_text(encoding="utf-8"))
     assert document["settings"]["metric"] == "neg_log_loss"
     assert document["info"]["known"] > 0
@@ -95,6 +96,15 @@ def test_the_next_month_starts_from_the_last(fgsv_command, march):
     assert found["settlement"]["total"] == "0.00"
     code, text, notes = fgsv_command("compare", march / "march" / "valuation.json", saved)
     assert (code, "if it corrects the first payment" in text, "left: west" in notes) == (0, True, True)
+
+
+def test_the_order_of_rows_and_how_classes_are_written_do_not_matter(fgsv_command, march):
+    frame = pd.read_csv(march / "march.csv").sample(frac=1, random_state=0)
+    frame.assign(y=frame["y"].astype(float)).to_csv(march / "shuffled.csv", index=False)
+    command = ["ledger", "applies", march / "shuffled.csv", *COLUMNS, "--test", march / "test.csv"]
+    code, text, notes = fgsv_command(*command, "--start", march / "march.db")
+    assert code == 0, notes
+    assert "4 of 4 providers as before (16 players as before, 0 left, 0 joined)" in text
 
 
 def test_plan_knows_it_too(fgsv_command, march):
@@ -170,7 +180,8 @@ def test_forget_those_who_are_not_there_any_more(fgsv_command, march):
     code, _, notes = fgsv_command("ledger", "forget", march / "march.db")
     assert (code, "--player" in notes) == (2, True)
     saved = march / "march" / "valuation.json"
-    assert fgsv_command("verify", saved, "--ledger", march / "march.db")[0] == 1
+    code, text, notes = fgsv_command("verify", saved, "--ledger", march / "march.db")
+    assert (code, "evaluations of forgotten players, which were erased" in text + notes) == (1, True)
 
 
 def test_forget_withdrawn_rows(fgsv_command, march):
@@ -200,6 +211,8 @@ def test_forget_withdrawn_rows(fgsv_command, march):
     other = [*run[:3], march / "april.csv", *run[4:]]
     code, _, notes = fgsv_command(*forget, *other)
     assert (code, "not the table" in notes) == (2, True)
+    code, _, notes = fgsv_command(*forget, *run[:-2])
+    assert (code, "tested on test.csv: give this file" in notes) == (2, True)
 
 
 def test_bad_starts(fgsv_command, march, tmp_path):

@@ -66,6 +66,17 @@ def test_value_pays_writes_and_can_be_verified(fgsv_command, corpus, tmp_path):
     assert sum(Decimal(row["payout"]) for row in json.loads(printed)["payments"]) == 50
 
 
+def test_texts_of_two_months_are_compared_without_a_warning_about_their_files(fgsv_command, corpus, tmp_path):
+    rows = documents()
+    april = written(rows[(rows["publisher"] != "Field") | (rows["split"] == "test")], tmp_path / "april.jsonl")
+    for month in (corpus, april):
+        command = ["value", month, *OPTIONS, "--budget", 40, "--out", tmp_path / month.stem]
+        assert fgsv_command(*command, "--no-without")[0] == 0
+    code, printed, errors = fgsv_command("compare", tmp_path / "corpus", tmp_path / "april", "--json")
+    assert code == 0, errors
+    assert "different games" not in printed  # other documents, but the same model and test texts
+
+
 def test_a_folder_needs_no_options(fgsv_command, tmp_path):
     for number, row in enumerate(documents().to_dict("records")):
         folder = tmp_path / "texts" / row["publisher"]

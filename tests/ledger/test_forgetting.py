@@ -13,6 +13,7 @@ from fgsv.game import Game
 from fgsv.ledger import Ledger, LedgerError, WrongLedger, forgetting, known
 from fgsv.ledger.forgetting import forget
 from fgsv.ledger.tools import merge, summary
+from fgsv.partition import Partition
 from fgsv.running.verification import verify
 
 WEIGHTS = {name: (number + 1.25) ** 1.5 for number, name in enumerate("abcdefgh")}
@@ -90,6 +91,20 @@ def test_forget_a_provider_by_name(tmp_path):
     assert forget(april, providers=["Birch"]).players == 2
     assert not any(hashlib.sha256(each).digest()[:16] in april.read_bytes() for each in (b"c", b"d"))
     assert len(known(market("abef"), [april])) == before
+
+
+def test_a_provider_whose_players_one_run_does_not_tell_is_not_forgotten_in_part(tmp_path):
+    """A run with players of several owners does not record who owns which, so its players could stay unnoticed."""
+    march, april = tmp_path / "march.db", tmp_path / "april.db"
+    fgsv.value(market("abcdef"), ["Ash", "Ash", "Birch", "Birch", "Cedar", "Cedar"], budget=50, ledger=march)
+    owned = np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.0, 1.0]])
+    shared = Partition(("Ash", "Birch"), owned)
+    fgsv.value(market("abdfg"), shared, budget=20, start=march, ledger=april)
+    before = april.read_bytes()
+    with pytest.raises(WrongLedger, match=r"'Birch', because some players have several owners.*nothing was erased"):
+        forget(april, providers=["Birch"])
+    assert april.read_bytes() == before
+    assert forget(april, providers=["Cedar"]).players == 2
 
 
 def test_who_was_evaluated_again_can_withdraw_again(march, tmp_path):

@@ -103,6 +103,29 @@ def test_equal_rows_are_players_that_all_count(tmp_path):
     assert found.n_left == 6
 
 
+def test_a_unit_is_the_same_whatever_the_order_of_its_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    X, units = rng.normal(size=(12, 2)), np.arange(12) // 3
+    y = X @ [1.0, 2.0]
+    rest = rng.normal(size=(20, 2)), rng.normal(size=20)
+    fgsv.value(fgsv.utility(Ridge(), X, y, *rest, units=units), budget=16, ledger=tmp_path / "march.db")
+    order = rng.permutation(12)
+    game = fgsv.utility(Ridge(), X[order], y[order], *rest, units=units[order])
+    found = known(fgsv.game.as_game(game), [tmp_path / "march.db"])
+    assert (found.n_left, found.n_joined, len(found)) == (0, 0, 16)
+    np.testing.assert_allclose(found.values[:, 0], game(found.masks()), rtol=1e-9)
+
+
+def test_a_unit_of_texts_is_the_same_whatever_their_order(tmp_path):
+    tests = {"all": ["the cat sat on a mat", "a dog sat"]}
+    authors = [["the cat sat", "on a mat"], ["a dog sat", "the dog"], ["a cat"]]
+    fgsv.value(fgsv.utilities.language.ngram(authors, tests), budget=8, ledger=tmp_path / "march.db")
+    game = fgsv.utilities.language.ngram([each[::-1] for each in authors[::-1]], tests)
+    found = known(game, [tmp_path / "march.db"])
+    assert (found.n_left, found.n_joined, len(found)) == (0, 0, 8)
+    np.testing.assert_allclose(found.values[:, 0], game(found.masks()), rtol=1e-12)
+
+
 def test_a_player_of_text_is_the_same_beside_a_longer_one():
     def digests(words, labels):
         table = pd.DataFrame({"x": np.arange(len(words), dtype=float), "word": words})

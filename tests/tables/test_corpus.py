@@ -71,7 +71,7 @@ def test_a_folder_has_a_folder_for_each_provider(tmp_path):
     (tmp_path / "texts" / "README").write_text("about")
     (tmp_path / "texts" / "East" / ".hidden").write_bytes(b"\xff")
     (tmp_path / "texts" / "East" / "logo.png").write_bytes(b"\x89PNG\xff")
-    with pytest.raises(TableError, match=r"logo.png.*ignore=\"\*.png\""):
+    with pytest.raises(TableError, match=r"logo.png.*it out with ignore=\"logo.png\", or all .*ignore=\"\*.png\""):
         fgsv.open_text(tmp_path / "texts")
     opened = fgsv.open_text(tmp_path / "texts", ignore="*.png", test=frame.rename(columns={"body": "text"})[:3])
     assert opened.partition.names == ("East", "North", "South")

@@ -57,6 +57,13 @@ def test_fractions_are_no_classes():
     assert prepared(small().assign(y=lambda frame: frame["y"] * 1.0), task="classification").task == "classification"
 
 
+@pytest.mark.parametrize("kind", ["float", "int8", "Int64", "Float64"])
+def test_a_class_is_the_same_however_its_number_is_written(kind):
+    classes = prepared(small().assign(y=lambda frame: frame["y"].astype(kind))).target
+    assert classes.dtype == "int64"
+    assert classes.tolist() == prepared(small()).target.tolist()
+
+
 def test_test_rows_by_column_and_by_file(tmp_path):
     frame = small()
     frame["fold"] = np.where(frame.index < 10, "Test", "train")

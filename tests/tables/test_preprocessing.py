@@ -156,6 +156,10 @@ def test_words_that_are_numbers_in_another_file_stay_the_same_words():
     fitted = Fitted.to(frame, recognise_columns(frame))
     numbers = pd.DataFrame({"ward": [1.0, None, 2.0]})  # one cell is missing, so these are floats
     np.testing.assert_array_equal(fitted.transform(numbers), [[1, 0, 0], [0, 0, 0], [0, 1, 0]])
+    codes = pd.DataFrame({"code": ["250", "250.83", "V57"] * 4})
+    fitted = Fitted.to(codes, recognise_columns(codes))
+    numbers = pd.DataFrame({"code": [250.0, 250.83, None]})  # no code with a letter, so these are floats
+    np.testing.assert_array_equal(fitted.transform(numbers), [[1, 0, 0], [0, 1, 0], [0, 0, 0]])
 
 
 @pytest.mark.parametrize("refit", [False, True])

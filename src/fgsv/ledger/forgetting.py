@@ -82,6 +82,12 @@ def forget(
     return Forgotten(len(players_gone), n_evaluations, tuple(unknown))
 
 
+def has_forgotten(game: Game) -> bool:
+    """Say whether players of a recorded game were forgotten, and evaluations with them erased."""
+    digests = game.player_digests() or b""
+    return any(not any(digests[start : start + 16]) for start in range(0, len(digests), 16))
+
+
 def _rewrite(path: str | Path) -> None:
     """Rewrite a file without traces of deleted records; also if none were deleted now, in case it failed before."""
     try:
@@ -112,7 +118,14 @@ def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[b
                 begun, digests = ledger.beginning(run["id"]), games[run["game"]].player_digests()
                 mine = {place for place, name in enumerate(begun.get("providers", ())) if name in wanted}
                 owners = begun.get("provider_of_player", ())
-                if mine and owners and digests is not None:
+                if mine and not owners and digests is not None:
+                    name = wanted[begun["providers"][min(mine)]]
+                    raise WrongLedger(
+                        f"{path} has a run that does not record which players belong to the provider {name!r}, "
+                        "because some players have several owners, or are too many; nothing was erased. Name the "
+                        "players, or keep those of a run without them"
+                    )
+                if mine and digests is not None:
                     met |= {begun["providers"][place] for place in mine}
                     found |= {digests[16 * i : 16 * i + 16] for i, place in enumerate(owners) if place in mine}
     unknown = [wanted[digest] for digest in wanted if digest not in met]

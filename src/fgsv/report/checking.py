@@ -101,6 +101,8 @@ def open_again(source: Source | None, data: Any, test: Any = None, ledger: str |
             "this result does not say how its data was opened (it was not made from a table by name, or by 0.1.0): "
             "open it with fgsv.open_table, and use fgsv.running.record_checks.verify_records"
         )
+    if test is None and source.test_file is not None:
+        raise ValueError(f"the run was tested on {source.test_file}: give this file of test rows too")
     opened_with = dict(source.opened_with)
     if opened_with.get("start"):
         opened_with["start"] = str(ledger)

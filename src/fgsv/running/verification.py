@@ -13,6 +13,7 @@ import fgsv
 from fgsv.estimators import Method
 from fgsv.estimators.method import OtherLaw
 from fgsv.ledger import Ledger, NotRecorded
+from fgsv.ledger.forgetting import has_forgotten
 from fgsv.running.differences import LEARNED, ROUNDING, Difference, Differences, different_entries
 from fgsv.running.recorded_results import compare_with_record, longer_runs
 from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeated, was_regrouped
@@ -95,7 +96,10 @@ def verify(
                     "coalitions from its seed: verify it with the version that made it"
                 ) from None
             stated = f"{valuation.n_evaluations} evaluations from seed {settings.seed}"
-            return Differences([Difference("draws", stated, "coalitions that the ledger does not have")])
+            derived_from = "coalitions that the ledger does not have"
+            if has_forgotten(game):
+                derived_from = "evaluations of forgotten players, which were erased"
+            return Differences([Difference("draws", stated, derived_from)])
         except OtherLaw as error:
             return Differences([Difference("law of the draws", "as recorded", str(error))])
         recorded = [content for _, content in opened.statements()]

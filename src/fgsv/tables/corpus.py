@@ -16,7 +16,7 @@ from fgsv.tables.documents import EVERYTHING, Documents, TestText, prepare_texts
 from fgsv.tables.folders import PROVIDER, read_folder
 from fgsv.tables.folds import FOLDS, Folds
 from fgsv.tables.inputs import read_all
-from fgsv.tables.opening import OpenedData, Table
+from fgsv.tables.opening import OpenedData, Table, short_hash
 from fgsv.tables.players import SharedUnits, warnings_of_names
 from fgsv.tables.reading import TableError, TableFile, listed_names
 from fgsv.tables.source import Source
@@ -178,6 +178,7 @@ def open_text(
         notes=(*dataset.notes, *_described(dataset, game, words, score)),
         versions=versions(),
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
+        frame={name: short_hash(part) for name, part in game.frame.items()},
         split_seed=dataset.split_seed,
     )
     warnings = (*dataset.warnings, *warnings_of_names(dataset.partition.names))

@@ -120,9 +120,12 @@ def prepare(
     if not feature_names:
         raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
     earlier: list[str] = []
+    why = "as requested"
     if carried is not None:
         earlier = check_features(feature_names, carried)
-        feature_names, task = list(carried.features), task or cast(Task, carried.task)
+        feature_names = list(carried.features)
+        if task is None:
+            task, why = cast(Task, carried.task), "as in the run to start from"
     inferred = task is None
     task = task or recognise(values)
     if inferred and values.nunique() > MOST_CLASSES and (cell := odd_number(values)) is not None:
@@ -163,7 +166,7 @@ def prepare(
     warnings = [] if choice is None else choice.warnings(labels)
     labels |= {name: bands_of(table.column(name, "to group by")) for name in regroup if name not in labels}
     made = players_of(labels, is_test, players, group, shared_units)
-    why = f"inferred: {target!r} has {values.nunique()} distinct values" if inferred else "as requested"
+    why = f"inferred: {target!r} has {values.nunique()} distinct values" if inferred else why
     notes = [
         *dict.fromkeys([*table.notes, *(() if test is None else test.notes)]),
         f"{task} ({why})",
@@ -249,6 +252,9 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
                 "classification "
                 f"needs classes. Choose {option('task', 'regression')}, or write the classes as words"
             )
+        if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+            small = bool((values.astype(float).abs() < 2**53).all())
+            return values.to_numpy("int64" if small else None)  # class 1 is the same class as 1.0 in another file
         return np.asarray(values.astype(str) if values.dtype == object else values.to_numpy())
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     wrong = ~np.isfinite(numbers)

@@ -63,5 +63,5 @@ def _text(file: Path, content: bytes, encoding: str) -> str:
     try:
         return decode(file, content, encoding)
     except TableError as error:
-        ignored = option("ignore", f"*{file.suffix or file.name}")
-        raise TableError(f"{error}; leave such files out with {ignored}") from None
+        alike = f", or all files like it with {option('ignore', f'*{file.suffix}')}" if file.suffix else ""
+        raise TableError(f"{error}; leave it out with {option('ignore', file.name)}{alike}") from None

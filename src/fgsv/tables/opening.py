@@ -243,7 +243,7 @@ def open_table(
         opened_with=given
         if all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
         else None,
-        frame=None if game.frame is None else {name: _short_hash(part) for name, part in game.frame.items()},
+        frame=None if game.frame is None else {name: short_hash(part) for name, part in game.frame.items()},
         split_seed=dataset.split_seed,
     )
     warnings = (
@@ -294,7 +294,8 @@ def _described(game: Any, metric: str, folds: Folds | None, also: Sequence[str])
     return [*lines, f"also scored, without effect on payments: {', '.join(also)}"] if also else lines
 
 
-def _short_hash(part: str) -> str:
+def short_hash(part: str) -> str:
+    """Return the hash of a part of a frame that a result states."""
     return hashlib.sha256(part.encode()).hexdigest()[:16]
 
 

@@ -266,7 +266,10 @@ class ToWords(_Stateless):
 def _words(column: pd.Series[Any]) -> NDArray[np.object_]:
     if pd.api.types.is_float_dtype(column):  # whole numbers beside missing ones: 7.0 is the word 7 of another file
         column = column.convert_dtypes()
-    return column.astype(object).where(column.notna(), "(missing)").astype(str).to_numpy(object)
+    words = column.astype(object).where(column.notna(), "(missing)").astype(str)
+    if pd.api.types.is_float_dtype(column):  # whole numbers beside fractions: 7.0 is the word 7 there too
+        words = words.str.removesuffix(".0")
+    return words.to_numpy(object)
 
 
 def days(column: pd.Series[Any], day_first: bool = False) -> Floats:

@@ -305,7 +305,7 @@ def _plain(value: Any) -> Any:
 
 
 def row_digests(X: Any, labels: np.ndarray[Any, Any], units: list[np.ndarray[Any, Any]] | None) -> bytes:
-    """Return 16 bytes for the content of each row, or of each unit given by its rows: features and label."""
+    """Return 16 bytes for features and label of each row, or of each unit given by its rows, in any order."""
     n = len(labels)
     label_bytes = _cells(labels)
     if scipy.sparse.issparse(X):
@@ -322,7 +322,7 @@ def row_digests(X: Any, labels: np.ndarray[Any, Any], units: list[np.ndarray[Any
         table = np.concatenate([*map(_cells, map(np.asarray, columns)), label_bytes], axis=1)
         whole = [row.tobytes() for row in table]
     if units is not None:
-        whole = [b"".join(whole[row] for row in rows) for rows in units]
+        whole = [b"".join(sorted(whole[row] for row in rows)) for rows in units]
     return b"".join(hashlib.sha256(each).digest()[:16] for each in whole)
 
 

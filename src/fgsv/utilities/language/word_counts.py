@@ -175,8 +175,8 @@ def _sizes(prompts: Sequence[Any], domains: Mapping[str, Any], per: Per) -> Floa
 
 
 def _digest(texts: Sequence[Sequence[str]]) -> bytes:
-    """Return 16 bytes for the words of a player's texts; no word contains white space."""
-    whole = "\n".join(" ".join(words) for words in texts)
+    """Return 16 bytes for the words of a player's texts, in any order; no word contains white space."""
+    whole = "\n".join(sorted(" ".join(words) for words in texts))
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
