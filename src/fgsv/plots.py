@@ -28,7 +28,8 @@ def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
     """Draw each group's value with its interval; negative values have another colour."""
     ax = _axes(ax, valuation.partition.n_groups)
     _dots(ax, valuation, valuation.values, valuation.half_width(confidence))
-    ax.set_xlabel(f"faithful value, with {confidence:.0%} intervals")
+    kind = "usual group value (GSV)" if valuation.grouped else "faithful value"
+    ax.set_xlabel(f"{kind}, with {confidence:.0%} intervals")
     return ax
 
 
