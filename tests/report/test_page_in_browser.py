@@ -348,6 +348,13 @@ def test_several_outputs_and_an_audit(open_page):
     assert page.inner_text("#whatif-message") == "Shares for 1."
 
 
+def test_large_values_are_written_without_powers_of_ten_also_after_a_change(open_page):
+    result = fgsv.value(lambda masks: 1e5 * np.sqrt(masks.sum(axis=1)), ["a", "b", "c", "d"] * 15, budget=100)
+    words = open_page(render(result)).inner_text("#whatif-rows")
+    assert f"{result.values[0]:.0f}" in words
+    assert "e+" not in words
+
+
 def test_a_valuation_without_shares_or_players_still_has_a_page(open_page):
     worthless = fgsv.value(lambda masks: -masks.sum(axis=1), ["a", "b", "b"])
     assert "nothing to share" in open_page(render(worthless)).inner_text("main")

@@ -26,7 +26,7 @@ from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.progress import bar_of_evaluations
 from fgsv.valuation import Valuation
-from fgsv.words import duration, printable
+from fgsv.words import duration, printable, significant
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without", "minutes": "time"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
@@ -303,5 +303,5 @@ def _number(name: str, cell: Any) -> str:
     if name == "gsv_half_width" and cell == 0:
         return "exact"
     if isinstance(cell, float):
-        return f"{cell:.2%}" if name in SHARES or name.startswith(OF_OUTPUT) else f"{cell:.4g}"
+        return f"{cell:.2%}" if name in SHARES or name.startswith(OF_OUTPUT) else significant(cell, 4)
     return printable(cell)
