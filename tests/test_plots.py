@@ -29,6 +29,7 @@ def test_the_usual_group_value_is_not_called_faithful(valuation):
     usual = fgsv.exact(fgsv.grouped(fgsv.games.SumOfUnanimity(16), valuation.partition))
     assert valuation.plot().get_xlabel() == "faithful value, with 95% intervals"
     assert usual.plot().get_xlabel() == "usual group value (GSV), with 95% intervals"
+    assert fgsv.plots.values(usual, confidence=0.999).get_xlabel() == "usual group value (GSV), with 99.9% intervals"
 
 
 def test_given_axes_are_used_and_returned(valuation):

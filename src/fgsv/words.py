@@ -1,4 +1,4 @@
-"""Words for people: durations, numbers, the time of a result, and text that is safe on a terminal."""
+"""Words for people: durations, numbers, confidence, the time of a result, and text that is safe on a terminal."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ def significant(x: float, digits: int) -> str:
     ('0.01235', '2112', '-52346', '1e+15')
     """
     return f"{x:.0f}" if 10**digits - 0.5 <= abs(x) < 1e12 else f"{x:.{digits}g}"
+
+
+def level(confidence: float) -> str:
+    """Return a level of confidence in percent, with all its digits.
+
+    >>> level(0.95), level(0.999), level(0.29)
+    ('95%', '99.9%', '29%')
+    """
+    return f"{100 * confidence:.10g}%"
 
 
 def now() -> str:

@@ -51,6 +51,14 @@ def test_large_scores_are_written_without_powers_of_ten():
     assert "e+0" not in words
 
 
+def test_a_level_of_confidence_is_not_rounded():
+    result = fgsv.value(fgsv.games.Airport([1, 2, 3, 4, 5, 6]), budget=40)
+    paid = fgsv.payout.split(result, 10, confidence=0.999, pay_anyway=True)
+    words = words_of(render(Result(result, payout=paid, confidence=0.975)))
+    assert "Values and shares, with 97.5% intervals" in words
+    assert "Payments in EUR, with 99.9% intervals" in words
+
+
 def test_without_shares_the_table_promises_neither_shares_nor_intervals():
     result = fgsv.value(lambda masks: -np.sqrt(masks.sum(axis=1)), ["a", "b", "c", "d"] * 15, budget=100)
     html = render(result)

@@ -29,7 +29,7 @@ from fgsv.report.result import Result, as_result, table_of
 from fgsv.report.scores_without import ScoresWithout
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
-from fgsv.words import now, significant
+from fgsv.words import level, now, significant
 
 TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
 """Characters that change the direction of the text after them, and their replacements."""
@@ -84,7 +84,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "first_facts": _first_facts(result),
         "verdict": result.verdict,
         "warnings": result.warnings,
-        "confidence": f"{confidence:.0%}",
+        "confidence": level(confidence),
         "group_name": next(iter(result.groupings)),
         "has_shares": has_shares,
         "about_shares": valuation.about_shares,
@@ -99,7 +99,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "tested": _tested(source),
         "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in result.others.items()],
         "payout": None if result.payout is None else result.payout.to_dict(),
-        "payout_confidence": "" if result.payout is None else f"{result.payout.confidence:.0%}",
+        "payout_confidence": "" if result.payout is None else level(result.payout.confidence),
         "payments": payments,
         "any_charged": any(row["payout"].startswith("-") for row in payments),
         "objections": () if result.payout is None else result.payout.objections,
