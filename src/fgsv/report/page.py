@@ -287,8 +287,9 @@ def _sentence(fact: str) -> str:
 
 def _everybody(valuation: Valuation) -> str:
     """Return the score of a model trained on everybody's data."""
-    scores = [] if valuation.ends is None else np.atleast_1d(valuation.ends[1])
-    return ", ".join(significant(score, 4) for score in scores)
+    if valuation.ends is None:
+        return ""
+    return ", ".join(significant(score, 4) for score in np.atleast_1d(valuation.ends[1]))
 
 
 def _made(result: Result) -> str:
