@@ -34,6 +34,13 @@ def test_a_rough_game_does_not_meet_the_assumption():
     assert fgsv.diagnose(game).assumption_met == "no"
 
 
+def test_differences_that_grow_are_not_said_to_fall():
+    found = fgsv.diagnose(fgsv.games.SumOfUnanimity(12), budget=500)
+    assert found.deletion.exponent > 1
+    assert f"deletion differences change as s^{found.deletion.exponent:.2f}" in str(found)
+    assert "second-order differences fall faster than s^-1.5, as Algorithm 1 assumes: no" in str(found)
+
+
 @pytest.mark.parametrize("sizes", [[25, 25, 25, 25], [60, 30, 10]])
 def test_split_gain_is_that_of_exact_gsv_where_size_is_all_that_counts(sizes):
     groups = np.repeat(np.arange(len(sizes)), sizes)

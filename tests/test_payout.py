@@ -137,6 +137,30 @@ def test_units_of_currencies():
     )
 
 
+def test_a_small_unit_is_written_with_all_its_digits():
+    paid = payout.split(valuation_of([1, 1, 1]), 1, "BTC", unit="0.00000001")
+    assert paid.notes == ("rounding to 0.00000001 BTC moves each part by less than that",)
+    with pytest.raises(ValueError, match=r"units of 0\.00000001$"):
+        payout.split(valuation_of([1, 1]), "0.000000001", "BTC", unit="0.00000001")
+
+
+def test_integers_of_numpy_are_money():
+    assert payout.split(valuation_of([1, 1]), np.int64(7)).payments == (Decimal("3.50"),) * 2
+    with pytest.raises(TypeError, match="money is never a float"):
+        payout.split(valuation_of([1, 1]), np.float64(7))
+
+
+def test_an_interval_contains_its_payment_also_beyond_the_digits_of_a_float():
+    paid = payout.split(valuation_of([1] * 7), "9" * 22)
+    assert all(low <= part <= high for low, part, high in zip(paid.low, paid.payments, paid.high, strict=True))
+
+
+def test_values_of_another_semivalue_are_not_called_estimates_of_a_method():
+    for budget in (40, 64):  # estimated, and exact
+        result = fgsv.value(fgsv.games.Airport([1, 2, 3, 4, 5, 6]), semivalue="banzhaf", budget=budget)
+        assert payout.split(result, 10, pay_anyway=True).notes[0].startswith("the banzhaf values miss U(N) - U(0) by")
+
+
 def test_a_table_of_payments_counts_players_as_the_table_of_values_does():
     game = fgsv.games.Airport([1, 2, 3])
     for groups in (["a", "a", "b"], np.array([[1, 0], [0.5, 0.5], [0, 1]])):

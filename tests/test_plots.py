@@ -25,6 +25,13 @@ def test_values_and_shares(valuation):
     np.testing.assert_allclose(ax.collections[-1].get_offsets()[:, 0], 100 * valuation.shares())
 
 
+def test_the_usual_group_value_is_not_called_faithful(valuation):
+    usual = fgsv.exact(fgsv.grouped(fgsv.games.SumOfUnanimity(16), valuation.partition))
+    assert valuation.plot().get_xlabel() == "faithful value, with 95% intervals"
+    assert usual.plot().get_xlabel() == "usual group value (GSV), with 95% intervals"
+    assert fgsv.plots.values(usual, confidence=0.999).get_xlabel() == "usual group value (GSV), with 99.9% intervals"
+
+
 def test_given_axes_are_used_and_returned(valuation):
     from matplotlib.figure import Figure
 

@@ -89,11 +89,11 @@ class Diagnosis:
             "predicted gain of a group that splits in two under GSV:",
             gains,
             "",
-            f"deletion differences fall as s^{self.deletion.exponent:.2f} (± {self.deletion.stderr:.2f})",
-            f"second-order differences fall as s^{self.second_order.exponent:.2f} "
+            f"deletion differences change as s^{self.deletion.exponent:.2f} (± {self.deletion.stderr:.2f})",
+            f"second-order differences change as s^{self.second_order.exponent:.2f} "
             f"(± {self.second_order.stderr:.2f}), their 99th percentile as "
             f"s^{self.second_order_extreme.exponent:.2f} (± {self.second_order_extreme.stderr:.2f})",
-            f"they fall faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
+            f"second-order differences fall faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
             f"{self.n_evaluations} evaluations, seed {self.seed}",
             *([] if self.failures is None else [str(self.failures)]),
         ]

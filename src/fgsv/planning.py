@@ -22,7 +22,7 @@ from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision, whole_number
-from fgsv.words import duration
+from fgsv.words import duration, level
 
 if TYPE_CHECKING:
     from fgsv.tables.corpus import Opened
@@ -156,7 +156,7 @@ class Plan:
     @property
     def _footnote(self) -> str:
         pilot = f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s"
-        return f"{pilot}; half-widths of the widest share at {self.confidence:.0%} confidence"
+        return f"{pilot}; half-widths of the widest share at {level(self.confidence)} confidence"
 
 
 def _evaluations(budget: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fgsv.packages import optional
 from fgsv.valuation import Valuation
+from fgsv.words import level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,8 @@ def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
     """Draw each group's value with its interval; negative values have another colour."""
     ax = _axes(ax, valuation.partition.n_groups)
     _dots(ax, valuation, valuation.values, valuation.half_width(confidence))
-    ax.set_xlabel(f"faithful value, with {confidence:.0%} intervals")
+    kind = "usual group value (GSV)" if valuation.grouped else "faithful value"
+    ax.set_xlabel(f"{kind}, with {level(confidence)} intervals")
     return ax
 
 
@@ -37,7 +39,7 @@ def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
     ax = _axes(ax, valuation.partition.n_groups)
     bounds = 100 * valuation.share_interval(confidence)
     _dots(ax, valuation, 100 * valuation.shares(), (bounds[..., 1] - bounds[..., 0]) / 2)
-    ax.set_xlabel(f"share in percent, with {confidence:.0%} intervals")
+    ax.set_xlabel(f"share in percent, with {level(confidence)} intervals")
     return ax
 
 

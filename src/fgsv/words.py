@@ -1,4 +1,4 @@
-"""Words for people: durations, the time of a result, names of options, and text that is safe on a terminal."""
+"""Words for people: durations, numbers, the time of a result, names of options, text that is safe on a terminal."""
 
 from __future__ import annotations
 
@@ -69,6 +69,24 @@ def duration(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.3g} min"
     return f"{seconds / 3600:.2g} h" if seconds < 48 * 3600 else f"{seconds / 86400:,.0f} days"
+
+
+def significant(x: float, digits: int) -> str:
+    """Return a number with so many significant digits, and all those before the point: no powers of ten for money.
+
+    >>> significant(0.0123456, 4), significant(2112.3, 2), significant(-52345.6, 4), significant(1e15, 4)
+    ('0.01235', '2112', '-52346', '1e+15')
+    """
+    return f"{x:.0f}" if 10**digits - 0.5 <= abs(x) < 1e12 else f"{x:.{digits}g}"
+
+
+def level(confidence: float) -> str:
+    """Return a level of confidence in percent, with all its digits.
+
+    >>> level(0.95), level(0.999), level(0.29)
+    ('95%', '99.9%', '29%')
+    """
+    return f"{100 * confidence:.10g}%"
 
 
 def now() -> str:

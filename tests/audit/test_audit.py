@@ -51,6 +51,12 @@ def test_gains_are_those_of_the_group_shapley_value():
     np.testing.assert_allclose(table["gain_low"], table["gain_high"])  # enumerated: no error
 
 
+def test_one_group_gains_nothing_by_splitting(game):
+    table = shell_companies(game, ["all"] * 12, budget=2_000)
+    assert table["way"].tolist()[-2:] == ["one by one", "worst found"]
+    np.testing.assert_array_equal(table[["gain", "gain_low", "gain_high"]], 0)
+
+
 def test_faithful_values_gain_nothing_by_any_of_the_splits(game):
     result = fgsv.value(game, LABELS, budget=300)
     for parts in (2, 3, 4):

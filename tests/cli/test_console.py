@@ -37,6 +37,12 @@ def test_no_name_and_no_digit_is_lost_in_a_narrow_terminal(columns, monkeypatch,
         assert max(map(len, lines)) <= columns
 
 
+def test_large_values_are_written_without_powers_of_ten(capsys):
+    show(pd.DataFrame({"group": ["a"], "value": [52345.6], "stderr": [12345.6], "without": [-1234567.8]}))
+    shown = capsys.readouterr().out
+    assert all(cell in shown for cell in ("52346", "12346", "-1234568"))
+
+
 def test_the_verdict_stands_under_the_shares_and_an_audit_names_how_a_split_was_found(monkeypatch):
     said = []
     monkeypatch.setattr(console, "say", said.append)

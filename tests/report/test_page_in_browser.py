@@ -348,6 +348,19 @@ def test_several_outputs_and_an_audit(open_page):
     assert page.inner_text("#whatif-message") == "Shares for 1."
 
 
+def test_large_values_are_written_without_powers_of_ten_also_after_a_change(open_page):
+    result = fgsv.value(lambda masks: 1e5 * np.sqrt(masks.sum(axis=1)), ["a", "b", "c", "d"] * 15, budget=100)
+    words = open_page(render(result)).inner_text("#whatif-rows")
+    assert f"{result.values[0]:.0f}" in words
+    assert "e+" not in words
+
+
+def test_a_printed_chart_fits_on_a_page(open_page):
+    page = open_page(render(fgsv.value(fgsv.games.Airport(np.arange(1, 81)), budget=100)))
+    page.emulate_media(media="print")
+    assert page.locator("#chart-shares svg").bounding_box()["height"] <= 22 * 96 / 2.54
+
+
 def test_a_valuation_without_shares_or_players_still_has_a_page(open_page):
     worthless = fgsv.value(lambda masks: -masks.sum(axis=1), ["a", "b", "b"])
     assert "nothing to share" in open_page(render(worthless)).inner_text("main")

@@ -43,6 +43,30 @@ def test_an_aggregate_report_holds_no_single_points():
     assert "not split" not in words_of(render(result))
 
 
+def test_large_scores_are_written_without_powers_of_ten():
+    result = fgsv.value(lambda masks: 1e5 * np.sqrt(masks.sum(axis=1)), ["a", "b", "c", "d"] * 15, budget=100)
+    words = words_of(render(result))
+    assert "Together their data is worth 774597 (from 0 with no data to 774597 with all of it)" in words
+    assert f"{result.values[0]:.0f} {result.stderr[0]:.0f}" in words
+    assert "e+0" not in words
+
+
+def test_a_level_of_confidence_is_not_rounded():
+    result = fgsv.value(fgsv.games.Airport([1, 2, 3, 4, 5, 6]), budget=40)
+    paid = fgsv.payout.split(result, 10, confidence=0.999, pay_anyway=True)
+    words = words_of(render(Result(result, payout=paid, confidence=0.975)))
+    assert "Values and shares, with 97.5% intervals" in words
+    assert "Payments in EUR, with 99.9% intervals" in words
+
+
+def test_without_shares_the_table_promises_neither_shares_nor_intervals():
+    result = fgsv.value(lambda masks: -np.sqrt(masks.sum(axis=1)), ["a", "b", "c", "d"] * 15, budget=100)
+    html = render(result)
+    assert "<caption>Values</caption>" in html
+    assert "The standard errors cover the Monte Carlo error of 100 evaluations" in words_of(html)
+    assert "intervals" not in words_of(html)
+
+
 def large(n):
     rng = np.random.default_rng(0)
     players = rng.normal(1e-3, 1e-2, n)

@@ -69,6 +69,14 @@ def test_rules_stand_beside_the_built_in_ones():
     assert fgsv.value(SumOfUnanimity(20), stop=MaxSeconds(1e-9)).end.reason is Reason.TIME
 
 
+@pytest.mark.parametrize(("confidence", "level"), [(0.95, "95%"), (0.975, "97.5%"), (0.999, "99.9%")])
+def test_a_level_of_confidence_is_not_rounded(confidence, level):
+    result = fgsv.value(SumOfUnanimity(20), ["one"] * 5 + ["many"] * 15, precision=0.3, confidence=confidence)
+    assert str(result.end) == f"every share is within 0.3 at {level} confidence"
+    assert f"at {level} confidence" in str(fgsv.payout.verdict(result, confidence=confidence))
+    assert f"at {level} confidence" in str(fgsv.plan(SumOfUnanimity(20), pilot=64, confidence=confidence))
+
+
 @pytest.mark.parametrize("kind", [bool, np.bool_])
 def test_a_rule_may_answer_with_true_or_false(kind):
     def forty(progress):
@@ -77,6 +85,15 @@ def test_a_rule_may_answer_with_true_or_false(kind):
     result = fgsv.value(SumOfUnanimity(20), stop=forty)
     assert result.n_evaluations == 64
     assert result.end == End(Reason.TARGET, "the rule forty is met")
+
+
+@pytest.mark.parametrize("answer", [0, 1, 0.5])
+def test_a_rule_that_answers_with_a_number_is_an_error(answer):
+    def looked(progress):
+        return answer
+
+    with pytest.raises(TypeError, match=f"the rule looked must return text or True .* got {answer}"):
+        fgsv.value(SumOfUnanimity(20), stop=looked, budget=100)
 
 
 @pytest.mark.parametrize("stop", ["soon", 3, [lambda progress: None, 3]])

@@ -265,6 +265,17 @@ def test_a_failing_fit_names_the_coalition():
         game(np.ones((1, 40), dtype=bool))
 
 
+def test_a_failing_scorer_is_named_as_such_and_the_coalition_once():
+    def scorer(model, X, y):
+        return 1 / 0
+
+    X, y, X_test, y_test = make_data()
+    game = fgsv.utility(SVC(), X, y, X_test, y_test, scorer, empty=0.0)
+    with pytest.raises(GameError, match=r"scoring SVC failed on .*: ZeroDivisionError: division by zero") as raised:
+        fgsv.value(game, budget=100)
+    assert str(raised.value).count("the coalition of size 40") == 1
+
+
 def bad(**changes):
     X, y, X_test, y_test = make_data()
     arguments = {"model": LogisticRegression(), "X": X, "y": y, "X_test": X_test, "y_test": y_test, **changes}

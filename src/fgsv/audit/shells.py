@@ -401,6 +401,7 @@ class _Market:
             return taken, weights[sizes[:, None], taken.sum(axis=2)] * np.tile(chances, 2)
         both = np.abs(weights) + np.abs(weights[:, ::-1])
         both[:, [0, k]] = 0
+        both[~both.any(axis=1), 1:k] = 1  # with one group, no split changes anything: any draw counts zero
         chances = both / both.sum(axis=1, keepdims=True)
         drawn = (self.rng.random((m, n_pairs, 1)) > np.cumsum(chances, axis=1)[sizes][:, None, :]).sum(axis=2)
         drawn = np.clip(drawn, 1, k - 1)

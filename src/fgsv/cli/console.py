@@ -26,7 +26,7 @@ from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.progress import bar_of_evaluations
 from fgsv.valuation import Valuation
-from fgsv.words import duration, printable
+from fgsv.words import duration, level, printable, significant
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without", "minutes": "time"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
@@ -179,7 +179,7 @@ def show_errors(result: Result) -> None:
     causes = {"monte_carlo": "the run", "training_seeds": "training seeds", "test_rows": "the choice of test rows"}
     named = [words for name, words in causes.items() if name in frame]
     folds = "" if tested is None else f" ({tested.n_folds} folds)"
-    title = f"how far shares may be off at {result.confidence:.0%} confidence, by {', by '.join(named)}{folds}"
+    title = f"how far shares may be off at {level(result.confidence)} confidence, by {', by '.join(named)}{folds}"
     show(frame, title)
 
 
@@ -267,7 +267,7 @@ def describe(plan: Plan | None, limits: Limits) -> str:
     new = "new " if plan.n_known else ""
     return (
         f"plan: about {target:,} {new}evaluations, {duration(plan.seconds_for(target))}, every share within "
-        f"about {plan.half_width_after(target):.2%} at {plan.confidence:.0%} confidence "
+        f"about {plan.half_width_after(target):.2%} at {level(plan.confidence)} confidence "
         f"(pilot: {plan.n_evaluations:,} in {duration(plan.seconds)})"
     )
 
@@ -303,5 +303,5 @@ def _number(name: str, cell: Any) -> str:
     if name == "gsv_half_width" and cell == 0:
         return "exact"
     if isinstance(cell, float):
-        return f"{cell:.2%}" if name in SHARES or name.startswith(OF_OUTPUT) else f"{cell:.4g}"
+        return f"{cell:.2%}" if name in SHARES or name.startswith(OF_OUTPUT) else significant(cell, 4)
     return printable(cell)

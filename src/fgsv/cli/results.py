@@ -11,6 +11,7 @@ from fgsv.cli import options as option
 from fgsv.cli.documents import print_json
 from fgsv.cli.ledger import report_differences
 from fgsv.cli.parsers import amounts
+from fgsv.words import level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,7 +184,7 @@ def sensitivity(
         print_json(found.to_dict())
         return
     shown = _in_words(found.shares.drop(columns=["difference_low", "difference_high"]))
-    title = f"shares by question, at {confidence:.0%} confidence, and the difference from the first"
+    title = f"shares by question, at {level(confidence)} confidence, and the difference from the first"
     console.show(shown, title, {"clear": "moved"})
     console.show(found.groups, "over all questions", {"best_rank": "best rank", "worst_rank": "worst rank"})
     console.say_all(found.facts)

@@ -10,6 +10,7 @@ from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, results_only
 from fgsv.cli.opening import opens_data
 from fgsv.cli.parsers import amounts
+from fgsv.words import level
 
 if TYPE_CHECKING:
     from fgsv.tables.corpus import Corpus
@@ -149,6 +150,6 @@ def plan(
         return
     console.say_all([*table.notes, *([found.start] if found.start else [])])
     console.say_all(f"warning: {warning}" for warning in table.warnings)
-    console.show(found.to_frame(), f"the cost of precision, at {confidence:.0%} confidence")
+    console.show(found.to_frame(), f"the cost of precision, at {level(confidence)} confidence")
     if evaluations is not None:
         console.say(console.describe(found, limits))

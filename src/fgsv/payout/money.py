@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
+from numbers import Integral
 from string import ascii_uppercase
 from typing import Any
 
@@ -68,7 +69,7 @@ def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> lis
 
 def read_money(amount: Money, unit: Decimal, name: str) -> Decimal:
     """Return an amount as Decimal in whole units."""
-    if isinstance(amount, bool) or not isinstance(amount, (int, str, Decimal)):
+    if isinstance(amount, bool) or not isinstance(amount, (Integral, str, Decimal)):  # numpy's integers too
         raise TypeError(f"{name} must be int, str or Decimal, not {type(amount).__name__}: money is never a float")
     try:
         money = Decimal(str(amount).replace("_", ""))
@@ -79,7 +80,7 @@ def read_money(amount: Money, unit: Decimal, name: str) -> Decimal:
     if money.adjusted() - unit.adjusted() > MOST_DIGITS:
         raise ValueError(f"{name} {amount} has more than {MOST_DIGITS} digits, the limit of exact decimal arithmetic")
     if money % unit:
-        raise ValueError(f"{name} {money} is not a whole number of units of {unit}")
+        raise ValueError(f"{name} {money} is not a whole number of units of {unit:f}")
     return money.quantize(unit)
 
 

@@ -210,7 +210,7 @@ def split(
     ideal = apply(policy, _columns(valuation), amounts, scale)
     payments = round_to(ideal, whole, smallest)
     half = _half_widths(policy, valuation, amounts, scale, confidence)
-    low, high = _bounds(policy, [float(part) for part in ideal], half, smallest)
+    low, high = _bounds(policy, [float(part) for part in ideal], payments, half, smallest)
     if not policy.is_faithful:
         notes.append("not faithful: under this policy a provider can gain by splitting; the audit says how much")
     elif valuation.grouped:
@@ -219,7 +219,7 @@ def split(
     if against and not pay_anyway:
         raise PayoutRefused(whole, currency, against)
     # `differences` compares these notes with those in saved files, so rewording one is a change of format
-    notes.append(f"rounding to {smallest} {currency} moves each part by less than that")
+    notes.append(f"rounding to {smallest:f} {currency} moves each part by less than that")
     return Payout(
         valuation.names,
         valuation.partition.sizes,
@@ -305,17 +305,21 @@ def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
 
 
 def _bounds(
-    policy: Policy, paid: Sequence[float], half: tuple[Floats, Floats], unit: Decimal
+    policy: Policy, ideal: Sequence[float], paid: Sequence[Decimal], half: tuple[Floats, Floats], unit: Decimal
 ) -> tuple[tuple[Decimal, ...], tuple[Decimal, ...]]:
-    """Return the bounds of each payment's interval, rounded outward but never beyond what the policy allows."""
+    """Return the bounds of each payment's interval, rounded outward but never beyond what the policy allows.
 
-    def bound(x: float, width: float, rounding: str) -> Decimal:
+    They contain the payment itself, also where it has more digits than a float.
+    """
+
+    def bound(x: float, payment: Decimal, width: float, rounding: str) -> Decimal:
         if not np.isfinite(width):
             return Decimal("NaN")
-        return policy.within(rounded_outward(x + width, unit, rounding))
+        outermost = min if rounding == ROUND_FLOOR else max
+        return outermost(policy.within(rounded_outward(x + width, unit, rounding)), payment)
 
-    low = tuple(bound(x, -width, ROUND_FLOOR) for x, width in zip(paid, half[0].tolist(), strict=True))
-    high = tuple(bound(x, width, ROUND_CEILING) for x, width in zip(paid, half[1].tolist(), strict=True))
+    low = tuple(bound(x, each, -width, ROUND_FLOOR) for x, each, width in zip(ideal, paid, half[0], strict=True))
+    high = tuple(bound(x, each, width, ROUND_CEILING) for x, each, width in zip(ideal, paid, half[1], strict=True))
     return low, high
 
 
@@ -398,9 +402,9 @@ def _scale(valuation: Valuation) -> tuple[list[Fraction], list[str]]:
         raise ValueError(_nothing_to_share(min(float(min(sums)), float(totals.min()))))
     off = max(abs(float(found) / total - 1) for found, total in zip(sums, totals.tolist(), strict=True))
     if off > 1e-9:
-        return sums, [
-            f"the estimates of method {valuation.method!r} miss U(N) - U(0) by {off:.2%}; they are scaled to it"
-        ]
+        named = "shapley" if valuation.settings is None else valuation.settings.semivalue
+        which = f"estimates of method {valuation.method!r}" if named == "shapley" else f"{named} values"
+        return sums, [f"the {which} miss U(N) - U(0) by {off:.2%}; they are scaled to it"]
     return sums, []
 
 

@@ -14,6 +14,7 @@ from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, t_quantile
 from fgsv.valuation.units import unit_of
+from fgsv.words import level
 
 if TYPE_CHECKING:
     from fgsv.tables.folds import TestError
@@ -113,14 +114,14 @@ def verdict(
     if widest <= WIDEST and not pairs:
         return Verdict(
             Decision.SETTLED,
-            f"every share is known to within {widest:.2%} at {confidence:.0%} confidence",
+            f"every share is known to within {widest:.2%} at {level(confidence)} confidence",
             half_width=widest,
         )
     reducible = np.maximum(half_widths**2 - lasting.half_width**2, 0.0) / (WIDEST**2 - lasting.half_width**2)
     between = tuple((upper, lower) for upper, lower, _ in pairs)
     words, needed = [], {}
     if widest > WIDEST:
-        words.append(f"the widest share is known only to within {widest:.2%} at {confidence:.0%} confidence")
+        words.append(f"the widest share is known only to within {widest:.2%} at {level(confidence)} confidence")
         needed[f"to know every share to within {WIDEST:.0%}"] = float(np.sqrt(np.max(reducible)))
     if between:
         words.append(f"the order is uncertain between {_named(between)}")
@@ -248,7 +249,7 @@ class Lasting:
         """Say what these errors leave unknown: the widest share, if it is that, and the order of pairs."""
         unknown = []
         if widest is not None:
-            unknown.append(f"the widest share known only to within {widest:.2%} at {confidence:.0%} confidence")
+            unknown.append(f"the widest share known only to within {widest:.2%} at {level(confidence)} confidence")
         if pairs:
             unknown.append(f"the order uncertain between {_named(pairs)}")
         causes = " and ".join(self.causes)

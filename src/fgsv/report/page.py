@@ -29,7 +29,7 @@ from fgsv.report.result import Result, as_result, table_of
 from fgsv.report.scores_without import ScoresWithout
 from fgsv.tables.source import Source
 from fgsv.valuation import Valuation
-from fgsv.words import now
+from fgsv.words import level, now, significant
 
 TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
 """Characters that change the direction of the text after them, and their replacements."""
@@ -84,7 +84,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "first_facts": _first_facts(result),
         "verdict": result.verdict,
         "warnings": result.warnings,
-        "confidence": f"{confidence:.0%}",
+        "confidence": level(confidence),
         "group_name": next(iter(result.groupings)),
         "has_shares": has_shares,
         "about_shares": valuation.about_shares,
@@ -99,7 +99,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "tested": _tested(source),
         "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in result.others.items()],
         "payout": None if result.payout is None else result.payout.to_dict(),
-        "payout_confidence": "" if result.payout is None else f"{result.payout.confidence:.0%}",
+        "payout_confidence": "" if result.payout is None else level(result.payout.confidence),
         "payments": payments,
         "any_charged": any(row["payout"].startswith("-") for row in payments),
         "objections": () if result.payout is None else result.payout.objections,
@@ -193,11 +193,11 @@ def _summary(valuation: Valuation, source: Source | None) -> str:
         what += f" ({source.file})"
         how = f" A model ({source.model}) was trained on many selections of them and scored by "
         how += f"{source.metric} on {source.test_rows:,} test {'texts' if is_text else 'rows'}."
-    totals = ", ".join(f"{total:.4g}" for total in np.atleast_1d(valuation.total))
+    totals = ", ".join(significant(total, 4) for total in np.atleast_1d(valuation.total))
     scores = ""
     if valuation.ends is not None and valuation.outputs is None:
         nobody, everybody = valuation.ends
-        scores = f" (from {nobody:.4g} with no data to {everybody:.4g} with all of it)"
+        scores = f" (from {significant(nobody, 4)} with no data to {significant(everybody, 4)} with all of it)"
     return f"{what}.{how} Together their data is worth {totals}{scores}; this page shows each provider's part of it."
 
 
@@ -220,12 +220,12 @@ def _rows(valuation: Valuation, confidence: float, without: ScoresWithout | None
             "group": str(row["group"]),
             "output": row.get("output"),
             "points": f"{row['points']:,.6g}",
-            "value": f"{row['value']:.4g}",
-            "stderr": "unknown" if math.isnan(row["stderr"]) else f"{row['stderr']:.2g}",
+            "value": significant(row["value"], 4),
+            "stderr": "unknown" if math.isnan(row["stderr"]) else significant(row["stderr"], 2),
             "share": _percent(row.get("share")),
             "low": _percent(row.get("share_low")),
             "high": _percent(row.get("share_high")),
-            "without": f"{row['without']:.4g}" if "without" in row else "",
+            "without": significant(row["without"], 4) if "without" in row else "",
             "negative": row["value"] < 0,
         }
         for row in _sorted(table_of(valuation, None, confidence, without)).to_dict("records")
@@ -287,7 +287,9 @@ def _sentence(fact: str) -> str:
 
 def _everybody(valuation: Valuation) -> str:
     """Return the score of a model trained on everybody's data."""
-    return "" if valuation.ends is None else ", ".join(f"{score:.4g}" for score in np.atleast_1d(valuation.ends[1]))
+    if valuation.ends is None:
+        return ""
+    return ", ".join(significant(score, 4) for score in np.atleast_1d(valuation.ends[1]))
 
 
 def _made(result: Result) -> str:
@@ -347,10 +349,12 @@ def _questions(result: Result, confidence: float) -> dict[str, Any] | None:
 def _covered(result: Result) -> str:
     """Return which errors the intervals of the page cover, and which they do not."""
     valuation, tested = result.valuation, _tested(result.source)
-    seeds = "" if valuation.seed_noise is None else " and that of training seeds"
+    has_shares = bool(np.all(valuation.total > 0))
+    shown = "intervals" if has_shares else "standard errors"
+    seeds = " and that of training seeds" if has_shares and valuation.seed_noise is not None else ""
     below = ", which is given below" if result.test_error is not None and result.test_error.rows else ""
     return (
-        f"The intervals cover the Monte Carlo error of {valuation.n_evaluations:,} evaluations{seeds}, not the error "
+        f"The {shown} cover the Monte Carlo error of {valuation.n_evaluations:,} evaluations{seeds}, not the error "
         f"from the choice of {tested}{below}"
     )
 
@@ -372,7 +376,7 @@ def _errors(result: Result) -> dict[str, Any] | None:
             "the shares differ between the parts."
         )
         if tested.total is not None:
-            words.append(f"The value of all the data together is known to within ± {tested.total:.3g} of its score.")
+            words.append(f"The value of all the data together is known to within ± {significant(tested.total, 3)}.")
     causes = {"monte_carlo": "± from evaluations", "training_seeds": "± from training seeds"}
     causes["test_rows"] = "± from test rows"
     names = [name for name in causes if name in frame]

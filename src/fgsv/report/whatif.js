@@ -10,6 +10,7 @@ const whatIf = (() => {
 
   const percent = (x) => (100 * x).toFixed(2).replace(/^-(0\.00)$/, "$1") + "%";
   const number = (x) => (Number.isInteger(x) ? x.toLocaleString("en") : x.toPrecision(4));
+  const value = (x) => (Math.abs(x) >= 9999.5 && Math.abs(x) < 1e12 ? x.toFixed(0) : x.toPrecision(4));
   const points = (count) => (count === 1 ? "1 point" : `${count.toLocaleString("en")} points`);
 
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
@@ -245,7 +246,7 @@ const whatIf = (() => {
   const reset = (session) => back(session, 1, "All changes undone.");
   const show = (session, output, name) => ({ ...session, output, message: `Shares for ${name}.` });
 
-  return { open, rows, drawn, act, undo, reset, show, percent, number, money };
+  return { open, rows, drawn, act, undo, reset, show, percent, number, value, money };
 })();
 
 if (typeof module !== "undefined") module.exports = whatIf;
@@ -266,7 +267,7 @@ if (typeof document !== "undefined" && document.getElementById("whatif-data")) {
     const [share, low, high] = [row.share, row.low, row.high].map(whatIf.percent);
     line.append(head);
     const paid = session.panel.money ? [whatIf.money(session.panel, row.paid)] : [];
-    for (const text of [share, `${low} to ${high}`, ...paid, whatIf.number(row.points), row.value.toPrecision(4)]) {
+    for (const text of [share, `${low} to ${high}`, ...paid, whatIf.number(row.points), whatIf.value(row.value)]) {
       const cell = document.createElement("td");
       cell.textContent = text;
       line.append(cell);

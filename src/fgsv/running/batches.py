@@ -52,8 +52,9 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
         raise  # a game replayed from a ledger cannot fail: the ledger did; an interrupt is the user's
     except BaseException as error:  # SystemExit too: a model that exits has failed, and nothing else has
         words = f"raised: {type(error).__name__}: {message_of(error)}"
-        where = "for" if m == 1 else f"in a batch of {m} that begins with"
-        text = f"{words}, {where} {describe(coalitions, 0)}"
+        coalition = describe(coalitions, 0)
+        where = f", for {coalition}" if m == 1 else f", in a batch of {m} that begins with {coalition}"
+        text = words if m == 1 and coalition in words else words + where  # a utility has named it already
         return failed(m, text, time.perf_counter() - start, traceback.format_exc())
     seconds = time.perf_counter() - start
     try:

@@ -69,9 +69,12 @@ def _words(rule: Rule, answer: object) -> str | None:
     """Return a rule's answer as text, or None to go on; a rule may also answer with True or False."""
     if answer is None or (isinstance(answer, bool | np.bool_) and not answer):
         return None
+    name = getattr(rule, "__name__", type(rule).__name__)
     if isinstance(answer, bool | np.bool_):
-        return f"the rule {getattr(rule, '__name__', type(rule).__name__)} is met"
-    return str(answer)
+        return f"the rule {name} is met"
+    if not isinstance(answer, str):
+        raise TypeError(f"the rule {name} must return text or True to stop, None or False to go on; got {answer!r}")
+    return answer
 
 
 def met(rules: Iterable[Rule], progress: Progress) -> End | None:

@@ -13,6 +13,7 @@ from fgsv.running.stop_bias import stop_shares, without_stop_bias
 from fgsv.running.stopping import MaxSeconds, Progress, Rule, own_rules
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, positive_total
+from fgsv.words import level
 
 LOOKS = 1.2
 """Targets are checked whenever the evaluations have grown by this factor: checking after every round would mean
@@ -88,7 +89,7 @@ class Precision:
     def __call__(self, progress: Progress) -> str | None:
         """Return why to stop, or None to go on."""
         met = _is_met(self, progress)
-        return f"every share is within {self.target:g} at {self.confidence:.0%} confidence" if met else None
+        return f"every share is within {self.target:g} at {level(self.confidence)} confidence" if met else None
 
     def widths(self, valuation: Valuation) -> Floats:
         """Return the widths of the shares' intervals."""

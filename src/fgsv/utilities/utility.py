@@ -161,16 +161,18 @@ class Utility:
         values = np.tile(self.defaults, (len(coalitions), 1))
         needs = frozenset(output.need for output in self.scored)
         for chunk, sets in self._chunks(coalitions, np.ones(len(coalitions), dtype=bool)):
+            at_work = type(self.model).__name__
             try:
                 predictions = self.learner.predict(sets, needs)
                 if not predictions.fitted.any():
                     continue
+                at_work = f"scoring {at_work}"
                 scores = np.concatenate([output.measure(predictions) for output in self.scored], axis=1)
             except Exception as error:
                 if not self.independent_rows:
                     raise
                 coalition = describe(coalitions, int(chunk[0]))
-                raise GameError(f"{type(self.model).__name__} failed on {coalition}: {error}") from error
+                raise GameError(f"{at_work} failed on {coalition}: {type(error).__name__}: {error}") from error
             values[chunk[predictions.fitted]] = scores[predictions.fitted]
         return values
 
