@@ -47,6 +47,13 @@ def test_no_ranks_where_players_add_up_or_one_of_them_is_not_known_alone():
     assert fitted(masks, (masks.sum(axis=1) > 3).astype(float)).ranks is None
 
 
+def test_ranks_are_found_by_a_fit_to_some_of_the_utilities():
+    """The values of single players order all players, also if some of them are not among those fitted to."""
+    masks = all_masks(7)[np.random.default_rng(0).permutation(128)]
+    found = Process.default(7).fitted(masks, Airport(COSTS)(masks)[:, None], 10, most=48)
+    np.testing.assert_array_equal(found.ranks, [1, 4, 2, 2, 6, 5, 3])
+
+
 @pytest.mark.parametrize("semivalue", ["shapley", "banzhaf"])
 def test_few_evaluations_are_enough(semivalue):
     game = fgsv.Game(lambda masks: np.stack([AIRPORT(masks), -3 * AIRPORT(masks)], axis=1), 8, outputs=("u", "v"))

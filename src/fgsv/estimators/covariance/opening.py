@@ -15,7 +15,6 @@ from fgsv.estimators.covariance.correction import Correction, Fold, combined, co
 from fgsv.estimators.covariance.design import Law, Sampler, counts, divided, first_law, most_strata
 from fgsv.estimators.covariance.forecast import Forecast, line
 from fgsv.estimators.covariance.gains import Predicted, learned
-from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.opening_epoch import EpochEstimate, OpeningEpoch, epoch_weight, milestone
 from fgsv.estimators.covariance.partners import Partners
@@ -439,9 +438,8 @@ class Opening:
     def _fitted(self, start: Process, masks: Masks, values: Floats, steps: int | None = None) -> Process:
         """Return the process of this epoch or the one before, fitted to these utilities."""
         many = self._n > MANY_PLAYERS
-        rows = evenly(len(masks), MOST_FITTED[many])
         steps = steps or (STEPS if len(self.epochs) == 1 else STEPS_AGAIN)[many]
-        return start.fitted(masks[rows], values[rows], steps)
+        return start.fitted(masks, values, steps, MOST_FITTED[many])
 
     def _fitted_to_all(self) -> Process:
         """Return the process fitted to everything so far."""

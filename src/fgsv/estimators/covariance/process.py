@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from fgsv.coalitions import log_choose
 from fgsv.estimators.covariance import strongest
 from fgsv.estimators.covariance.design import Cells
+from fgsv.estimators.covariance.history import evenly
 from fgsv.estimators.covariance.surrogate import SetKernel
 from fgsv.types import Floats, Ints, Masks
 
@@ -142,12 +143,13 @@ class Process:
 
     # --- parameters
 
-    def fitted(self, masks: Masks, values: Floats, iterations: int = 60) -> Process:
+    def fitted(self, masks: Masks, values: Floats, iterations: int = 60, most: int | None = None) -> Process:
         """Return the process with the parameters of the largest penalised likelihood of (m, q) utilities.
 
         Outputs have one process in common, each in units of its own standard deviation; together they count as one.
         Starts from these parameters or, if these are the default, from the better of two starts. Ranks are added
-        if with them the likelihood is far larger, before any other parameter has adapted to them.
+        if with them the likelihood is far larger, before any other parameter has adapted to them. The likelihood is
+        that of at most `most` utilities; the order of ranks takes all.
         """
         spread = values.std(axis=0)
         used = spread > 1e-9 * np.maximum(np.abs(values).max(axis=0), 1e-300)
@@ -155,6 +157,9 @@ class Process:
             return self
         targets = (values[:, used] - values[:, used].mean(axis=0)) / spread[used]
         targets /= np.sqrt(targets.shape[1])
+        orders = [] if self.ranks is not None else strongest.orders(masks, targets)
+        rows = evenly(len(masks), most or len(masks))
+        masks, targets = masks[rows], targets[rows]
         pairs = _Pairs.of(masks, masks, self.n, self.ranks)
         start = self
         if np.array_equal(self.parameters, _prior_mean(self.n)):
@@ -162,7 +167,7 @@ class Process:
             steep[[_OVERLAP, _PRODUCT, _SLOPE]] = -4.0, -4.0, 1.0
             start = min(self, Process(self.n, steep), key=lambda each: each._cost(pairs, targets)[0])
         found, cost = start._climbed(pairs, targets, iterations)
-        for ranks in [] if found.ranks is not None else strongest.orders(masks, targets):
+        for ranks in orders:
             ranked = replace(found, ranks=ranks)
             with_ranks = replace(pairs, by_rank=strongest.shared(ranks, masks, masks))
             if ranked._cost(with_ranks, targets)[0] < cost - _CONVINCING:
