@@ -36,7 +36,7 @@ def quick(monkeypatch):
     """Short fits and epochs: nothing but the precision depends on them."""
     monkeypatch.setattr(opening, "STEPS", (2, 2))
     monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
-    monkeypatch.setattr(opening, "EPOCHS", (32, 64, 256))
+    monkeypatch.setattr(opening, "EPOCHS", ((np.inf, (32, 64, 256)),))
     monkeypatch.setattr(opening, "HAND_OVER", ((128, 1024),))
     monkeypatch.setattr(opening, "FOLDS", ((np.inf, 4),))
 

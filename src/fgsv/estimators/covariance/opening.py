@@ -12,7 +12,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.estimators.covariance.beginning import Beginning
 from fgsv.estimators.covariance.choice import choose, listed
 from fgsv.estimators.covariance.correction import Correction, Fold, combined, correct, smallest_step
-from fgsv.estimators.covariance.design import Law, Sampler, counts, divided, first_law, most_strata
+from fgsv.estimators.covariance.design import ENDS_FIRST, Law, Sampler, counts, divided, first_law, most_strata
 from fgsv.estimators.covariance.forecast import Forecast, line
 from fgsv.estimators.covariance.gains import Predicted, learned
 from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
@@ -36,8 +36,8 @@ HAND_OVER: tuple[tuple[int, int], ...] = (11, 2048), (512, 1024)
 """Up to so many players, the evaluations after which the opening ends; with more there is none."""
 CHOSEN = 32, 256
 """Evaluations from which and up to which every second one is chosen, where predictions are not corrected."""
-EPOCHS = 64, 128, 1024
-"""Evaluations after which an epoch ends. The first law knows nothing of the utilities, the second little."""
+EPOCHS: tuple[tuple[float, tuple[int, ...]], ...] = (ENDS_FIRST, (64, 128, 1024)), (np.inf, (32, 128, 1024))
+"""Up to so many players, the evaluations after which an epoch ends. The first law knows nothing of the utilities."""
 GROWTH = 2
 """Later an epoch ends when the evaluations have grown by this factor; so does the first one of a run with a start."""
 FIRST_COUNTS = 0.5
@@ -96,7 +96,8 @@ class Opening:
         self._sampler = Sampler(n)
         self._sampler.add(self.masks)
         # the coefficients of a proxy are unknown in the first epoch, so that it is short
-        end = LEAST if proxy.values.shape[1] else EPOCHS[0]
+        self._ends_of_epochs = next(ends for most, ends in EPOCHS if n <= most)
+        end = LEAST if proxy.values.shape[1] else self._ends_of_epochs[0]
         beta = np.zeros(self.proxies.shape[1:])
         self.epochs = [OpeningEpoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
         self._announced: OpeningEpoch | None = None
@@ -419,7 +420,7 @@ class Opening:
             process = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
         wanted = self._wanted(process, rng)
         first, last = self.n_evaluations, self.epochs[-1].end
-        end = next((end for end in EPOCHS if end > last), GROWTH * last)
+        end = next((end for end in self._ends_of_epochs if end > last), GROWTH * last)
         self._sampler.new_epoch()
         n_chosen = max(0, min(end, CHOSEN[1]) - first) // 2 if self._choosing else 0
         known, length = self._cells.known(self.masks), end - first - n_chosen
