@@ -109,3 +109,8 @@ def test_another_processor_verifies_what_was_learned(tmp_path, n, budget):
         printed.append(done.stdout.strip())
     assert printed[1] == "0 True"
     assert printed[2] in ("0 False", "0 True")  # if there is no such choice of instructions
+
+
+def test_a_path_is_no_valuation(tmp_path):
+    with pytest.raises(TypeError, match=r"needs a valuation, which fgsv.load reads from a file; got 'march.json'"):
+        fgsv.verify("march.json", tmp_path / "march.db")

@@ -72,6 +72,8 @@ def verify(
     that nothing differs; its `on_trust` names the fields that the ledger has no record of. A run with your own
     method, semivalue, stopping rule or proxy needs that object again.
     """
+    if not isinstance(valuation, Valuation):
+        raise TypeError(f"verify needs a valuation, which fgsv.load reads from a file; got {valuation!r}")
     settings = valuation.settings
     if settings is None:
         raise ValueError("a valuation without settings cannot be verified: it was not made by fgsv.value")
