@@ -139,7 +139,7 @@ class Sample:
 
     @cached_property
     def stands_for(self) -> Floats:
-        """(m,): u / (p C(n, s)) for a draw of size s: stands for the u that are left in a cell of probability p."""
+        """(m,): u / (p C(n, s)) for a draw of size s, which stands for the u left in a cell of probability p."""
         within = self.law.within[self.cell]
         return np.asarray(self.n_left / self.cells.of_size[self.cell] / np.where(within > 0, within, 1.0))
 
