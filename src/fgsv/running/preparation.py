@@ -142,7 +142,7 @@ def prepare(
     running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)
     least = running.least(n, partition)
     known = access.evaluator.known
-    if isinstance(running, Covariance) and known is not None and running.takes_up(known):
+    if isinstance(running, Covariance) and known is not None and running.opens_with(n):
         least = max(min(least, LEAST_STARTED), least - len(known))
     if settings.budget < least:
         least = min(least, 2**n) if asked.name == "covariance" else least

@@ -10,7 +10,6 @@ from fgsv.estimators.covariance.estimator import CovarianceEstimator
 from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
 from fgsv.estimators.covariance.proxy import Proxy, check_proxy, closed_form_of, value_proxy
 from fgsv.estimators.method import Problem
-from fgsv.game import Known
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats
@@ -62,10 +61,6 @@ class Covariance:
     def opens_with(self, n_players: int) -> int:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
         return hand_over(n_players) if self.opening and self.surrogate else 0
-
-    def takes_up(self, known: Known | None) -> bool:
-        """Say whether there is an opening, and anything known for it to take up."""
-        return known is not None and len(known) > 0 and self.opens_with(known.n_players) > 0
 
     def for_seconds(self, seconds: float | None) -> Covariance:
         """Return the settings for a game whose evaluations take so long: from cheap ones nothing is learned."""
