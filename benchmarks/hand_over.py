@@ -2,12 +2,14 @@
 
 Four games whose values have closed forms, for each number of players: a sum of unanimity games, a nearest-neighbour
 vote, an airport game and one prediction of boosted trees. Errors are over those of runs without an opening, from the
-same seeds; beside them those of permutations, each with its reverse, which is how predictions are mostly explained.
+same seeds; beside them those of permutations, each with its reverse, which is how predictions are mostly explained;
+and the milliseconds that an evaluation must take for the opening to take less time than the evaluations it saves.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -52,17 +54,28 @@ def load(name: str, n: int) -> tuple[Any, Floats]:
     return fgsv.Game(game, n), np.asarray(game.shapley)
 
 
-def measure(task: Task) -> float:
-    """Return the mean squared error of the player values over their variance."""
+def measure(task: Task) -> tuple[float, float]:
+    """Return the mean squared error of the player values over their variance, and the processor's seconds."""
     opening.HAND_OVER = ((task.n, task.end),)
     game, truth = load(task.game, task.n)
+    start = time.process_time()
     if task.end < 0:
         values = permuted(game, task.n, task.budget, task.seed)
     else:
         found = fgsv.value(game, budget=task.budget, seed=task.seed, opening=task.end > 0)
         assert found.player_values is not None
         values = found.player_values
-    return float(((values - truth) ** 2).mean() / truth.var())
+    return float(((values - truth) ** 2).mean() / truth.var()), time.process_time() - start
+
+
+def pays(ratio: float, seconds: float, without: float, budget: int) -> float:
+    """Return the milliseconds of an evaluation above which an opening saves time, from the ratio of errors.
+
+    Without it the same error takes budget / ratio^2 evaluations; `seconds` and `without` are those of learning from
+    `budget` evaluations.
+    """
+    times = 1 / ratio**2
+    return 1e3 * max(0.0, seconds - times * without) / (budget * (times - 1)) if times > 1 else np.inf
 
 
 def permuted(game: Any, n: int, budget: int, seed: int) -> Floats:
@@ -89,13 +102,16 @@ def main() -> None:
     for n in arguments.players:
         for game in arguments.games:
             for budget in (each for each in arguments.budgets if each < 2**n):
-                errors = {}
+                errors, seconds = {}, {}
                 for end in (-1, 0, *arguments.ends):
                     tasks = [Task(game, n, end, budget, seed) for seed in range(arguments.runs)]
-                    squares = run_all(measure, tasks, jobs=arguments.jobs, label=f"{game}, {n}, {budget}, {end}")
-                    errors[end] = np.sqrt(np.mean(squares))
+                    runs = run_all(measure, tasks, jobs=arguments.jobs, label=f"{game}, {n}, {budget}, {end}")
+                    squares, seconds[end] = np.mean(runs, axis=0)
+                    errors[end] = np.sqrt(squares)
                 row: dict[str, object] = {"players": n, "game": game, "evaluations": budget, "without": errors[0]}
                 row["permutations"] = errors[-1] / errors[0]
-                row |= {f"to {end}": errors[end] / errors[0] for end in arguments.ends}
+                for end in arguments.ends:
+                    row[f"to {end}"] = ratio = errors[end] / errors[0]
+                    row[f"pays from ms, {end}"] = pays(ratio, seconds[end], seconds[0], budget)
                 print(pd.DataFrame([row]).round(3).to_string(index=False, header=header), flush=True)
                 header = False

@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 
 import fgsv
-from fgsv.estimators.covariance.covariance import CHEAP
+from fgsv.estimators.covariance.covariance import CHEAP, QUICK
 
 
 def options_of(game, **options):
@@ -18,14 +18,17 @@ def opened(game, **options):
     return options_of(game, **options)["opening"]
 
 
-@pytest.mark.parametrize(("seconds", "learned"), [(None, True), (1.0, True), (CHEAP / 2, False)])
-def test_what_an_evaluation_takes_decides(seconds, learned):
+@pytest.mark.parametrize(
+    ("seconds", "opens", "learned"),
+    [(None, True, True), (1.0, True, True), (QUICK / 2, False, True), (CHEAP / 2, False, False)],
+)
+def test_what_an_evaluation_takes_decides(seconds, opens, learned):
     game = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 12, seconds=seconds)
-    assert opened(game) is learned
+    assert opened(game) is opens
     assert options_of(game)["surrogate"] is learned
     assert opened(game, opening=True)
     assert options_of(game, surrogate=True)["surrogate"]
-    assert opened(fgsv.grouped(game, np.arange(12) // 2), opening=not learned) is not learned
+    assert opened(fgsv.grouped(game, np.arange(12) // 2), opening=not opens) is not opens
 
 
 def test_batched_models_know_it_from_their_shapes():

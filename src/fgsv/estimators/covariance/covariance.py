@@ -19,6 +19,9 @@ ROUND_ENTRIES = 2**28
 CHEAP = 2e-4
 """Seconds of an evaluation below which more of them take less time than to learn from each; on a table of 350 rows,
 `make bench` finds 0.2 milliseconds."""
+QUICK = 1e-3
+"""Seconds of an evaluation below which more of them take less time than the opening; `python -m benchmarks hand_over`
+finds less than a millisecond for most games, and at most four."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,8 @@ class Covariance:
         return hand_over(n_players) if self.opening and self.surrogate else 0
 
     def for_seconds(self, seconds: float | None) -> Covariance:
-        """Return the settings for a game whose evaluations take so long: from cheap ones nothing is learned."""
-        cheap = seconds is not None and seconds < CHEAP
-        return replace(self, opening=False, surrogate=False) if cheap else self
+        """Return the settings for a game whose evaluations take so long: no opening if quick, no model if cheap."""
+        return self if seconds is None else replace(self, opening=seconds >= QUICK, surrogate=seconds >= CHEAP)
 
     def draws_per_round(self, n_draws: int, n_players: int) -> int:
         """Return the size of the next round after this many draws."""
