@@ -52,7 +52,7 @@ def quick(monkeypatch):
     """Short fits and epochs: nothing but the precision depends on them."""
     monkeypatch.setattr(opening, "STEPS", (2, 2))
     monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
-    monkeypatch.setattr(opening, "EPOCHS", ((np.inf, (16, 32, 64, 128)),))
+    monkeypatch.setattr(opening, "EPOCHS", (16, 32, 64, 128))
 
 
 # --- the process
@@ -381,5 +381,5 @@ def test_laws_are_plain_data(quick):
         draws = estimator.draw(np.random.default_rng([0, number]))
         laws += [] if draws.law is None else [json.loads(json.dumps(draws.law))]
         estimator.update(draws, game(draws.coalitions.masks())[:, None])
-    assert [epoch["first"] for epoch in laws] == [2, 16, 32, 64, 128]
+    assert [(epoch["first"], epoch["end"]) for epoch in laws] == [(2, 16), (2, 32), (32, 64), (64, 128), (128, 256)]
     assert len(laws[0]["process"]) == len(Process.default(8).parameters)

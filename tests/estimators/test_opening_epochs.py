@@ -36,7 +36,7 @@ def quick(monkeypatch):
     """Short fits and epochs: nothing but the precision depends on them."""
     monkeypatch.setattr(opening, "STEPS", (2, 2))
     monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
-    monkeypatch.setattr(opening, "EPOCHS", ((np.inf, (32, 64, 256)),))
+    monkeypatch.setattr(opening, "EPOCHS", (32, 64, 256))
     monkeypatch.setattr(opening, "HAND_OVER", ((128, 1024),))
     monkeypatch.setattr(opening, "FOLDS", ((np.inf, 4),))
 
@@ -64,9 +64,50 @@ def test_weights_do_not_depend_on_utilities(quick):
     """Laws do: with another game other sizes are drawn, and the epochs weigh the same."""
     games = SumOfUnanimity(12), vote
     one, other = (opened(game, 12, 6) for game in games)
-    assert len(one.epochs) == len(other.epochs) == 3
+    assert len(one.epochs) == len(other.epochs) == 2
     assert not np.allclose(one.epochs[-1].law.within, other.epochs[-1].law.within, atol=0.01)
     np.testing.assert_array_equal(one._counted()[1], other._counted()[1])
+
+
+def learning_curve(masks):
+    """Players differ a lot alone, and hardly if all but one are there."""
+    worth = masks @ np.linspace(0.5, 2, masks.shape[1])
+    return worth / (1 + worth)
+
+
+def by_itself(masks):
+    return masks @ np.linspace(0.5, 2, masks.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("game", "n", "ends"),
+    [
+        (learning_curve, 12, [32, 64, 256]),
+        (by_itself, 12, [64, 256]),
+        (lambda masks: by_itself(masks) ** 4, 12, [64, 256]),  # all but one vary more
+        (vote, 12, [64, 256]),  # neither varies
+        (learning_curve, 21, [32, 64, 256]),
+        (by_itself, 21, [32, 64, 256]),
+    ],
+)
+def test_the_first_epoch_of_few_players_is_short_where_single_players_vary_most(quick, game, n, ends):
+    found = opened(game, n, 6)
+    assert [epoch.end for epoch in found.epochs] == ends
+    assert (found.epochs[0].law.targets[0] < 0.5) == (n <= 20)
+
+
+def test_a_steep_output_is_enough(quick):
+    def both(masks):
+        return np.stack([by_itself(masks), learning_curve(masks)], axis=1)
+
+    masks = np.stack([np.zeros(12, dtype=bool), np.ones(12, dtype=bool)])
+    estimator = fgsv.estimators.Covariance().start(
+        fgsv.estimators.Problem(12, both(masks), fgsv.Partition.of(np.arange(12)))
+    )
+    for number in range(3):
+        draws = estimator.draw(np.random.default_rng(number))
+        estimator.update(draws, both(draws.coalitions.masks()))
+    assert [epoch.end for epoch in estimator._opening.epochs] == [32, 64]
 
 
 @pytest.mark.parametrize(("n", "length"), [(6, 20), (12, 64), (16, 896), (60, 896)])
@@ -83,7 +124,7 @@ def test_a_draw_stays_in_its_fold(quick):
     fold_of = {}
     for n_rounds in range(4, 9):
         found = opened(SumOfUnanimity(8), 8, n_rounds)
-        assert len(found.epochs) == 3
+        assert len(found.epochs) == 2
         rows, sample, _ = found._sample(found.n_evaluations)
         for number, fold in enumerate(sample.folds(4)):
             for row in rows[fold]:

@@ -94,7 +94,7 @@ def test_unbiased_with_ranks_that_mean_nothing(monkeypatch):
     monkeypatch.setattr(process, "_CONVINCING", -np.inf)
     monkeypatch.setattr(opening, "STEPS", (2, 2))
     monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
-    monkeypatch.setattr(opening, "EPOCHS", ((np.inf, (16, 32, 64, 128)),))
+    monkeypatch.setattr(opening, "EPOCHS", (16, 32, 64, 128))
     n, n_runs = 5, 25
     utilities = np.random.default_rng(0).exponential(size=2**n) ** 2
     game = fgsv.Game(lambda masks: utilities[masks @ (1 << np.arange(n))], n)

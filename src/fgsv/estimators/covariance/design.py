@@ -13,8 +13,9 @@ import numpy as np
 from fgsv.coalitions import Coalitions
 from fgsv.types import Floats, Ints, Masks
 
-ENDS_FIRST = 32
-"""Up to this many players, two of three of the first draws have size 1 or n - 1, until these are all known."""
+ENDS_FIRST = 20
+"""Up to this many players, two of three of the first draws have size 1 or n - 1, until these are all known: within 64
+evaluations."""
 _FILLED = 4.0
 """A cell with fewer unseen coalitions than this many times its expected draws is a stratum of its own."""
 _SPARE = 16

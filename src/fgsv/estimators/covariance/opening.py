@@ -36,10 +36,14 @@ HAND_OVER: tuple[tuple[int, int], ...] = (11, 2048), (512, 1024)
 """Up to so many players, the evaluations after which the opening ends; with more there is none."""
 CHOSEN = 32, 256
 """Evaluations from which and up to which every second one is chosen, where predictions are not corrected."""
-EPOCHS: tuple[tuple[float, tuple[int, ...]], ...] = (ENDS_FIRST, (64, 128, 1024)), (np.inf, (32, 128, 1024))
-"""Up to so many players, the evaluations after which an epoch ends. The first law knows nothing of the utilities."""
+EPOCHS: tuple[int, ...] = 32, 128, 1024
+"""Evaluations after which an epoch ends. The first law knows nothing of the utilities."""
 GROWTH = 2
-"""Later an epoch ends when the evaluations have grown by this factor; so does the first one of a run with a start."""
+"""Later an epoch ends when the evaluations have grown by this factor; so does the first one of a run with a start.
+With up to `ENDS_FIRST` players the first one is longer by this factor, unless utilities are steep."""
+STEEP = 8.0
+"""They are if single players vary more than this times as much as coalitions of all but one, as where models learn.
+Small coalitions then need most of the draws."""
 FIRST_COUNTS = 0.5
 """Weight of the first epoch, relative to what its sizes and counts say: it has the least to learn from."""
 FOLDS = (256, 4), (np.inf, 2)
@@ -96,10 +100,11 @@ class Opening:
         self._sampler = Sampler(n)
         self._sampler.add(self.masks)
         # the coefficients of a proxy are unknown in the first epoch, so that it is short
-        self._ends_of_epochs = next(ends for most, ends in EPOCHS if n <= most)
-        end = LEAST if proxy.values.shape[1] else self._ends_of_epochs[0]
         beta = np.zeros(self.proxies.shape[1:])
-        self.epochs = [OpeningEpoch(2, end, first_law(n, self._base, end - 2), Process.default(n), beta)]
+        end = LEAST if beta.size else EPOCHS[0]
+        self._may_go_on = not beta.size and n <= ENDS_FIRST
+        length = GROWTH * end if self._may_go_on else end
+        self.epochs = [OpeningEpoch(2, end, first_law(n, self._base, length - 2), Process.default(n), beta)]
         self._announced: OpeningEpoch | None = None
         self.end = hand_over(n)
         # the estimates of epochs that have ended, and that of the current one since the last round
@@ -141,7 +146,7 @@ class Opening:
 
     def _begin(self, known: Beginning) -> None:
         """Open the first epoch with what is known: draws that were uniform within their size count as its own."""
-        self._started, self._beginning, self._cells = True, known, known.cells
+        self._started, self._may_go_on, self._beginning, self._cells = True, False, known, known.cells
         self._add(Coalitions.from_masks(known.masks), known.values, np.zeros(len(known.values), dtype=bool))
         rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
@@ -179,9 +184,19 @@ class Opening:
         """Draw a round, at most up to the end of the epoch; open the next epoch first if the last one has ended."""
         if self.complete.all():
             return None
-        if self.n_evaluations >= self.epochs[-1].end:
-            self._next_epoch(rng.spawn(1)[0])
+        epoch = self.epochs[-1]
+        if self.n_evaluations >= epoch.end:
+            if self._may_go_on and not self._steep:
+                self.epochs[-1], self._may_go_on = replace(epoch, end=GROWTH * epoch.end), False
+            else:
+                self._next_epoch(rng.spawn(1)[0])
         return self._round(rng)
+
+    @property
+    def _steep(self) -> bool:
+        """Whether single players vary far more than coalitions of all but one, in any output."""
+        alone, but_one = (self.values[self.sizes == size].std(axis=0) for size in (1, self._n - 1))
+        return bool((alone > STEEP * but_one).any())
 
     def _follow(self, law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
         """Draw a round again, by the law and the process that were recorded for it, and what was chosen."""
@@ -294,13 +309,10 @@ class Opening:
         return found, sum((share * part.beta for share, part in zip(shares, parts, strict=True)), np.zeros(()))
 
     def _counted(self) -> tuple[list[EpochEstimate], Floats]:
-        """Return the estimates that are combined, and their shares.
-
-        With a proxy the first is not among them, which did not know its coefficients.
-        """
+        """Return the estimates that are combined, and their shares; one of weight 0 counts if there is no other."""
         parts = self._epoch_estimates()
-        parts = parts[1:] if self._proxy.values.shape[1] and len(parts) > 1 else parts
-        weights = np.array([part.weight for part in parts])
+        parts = [part for part in parts if part.weight] or parts
+        weights = np.array([part.weight or 1.0 for part in parts])
         return parts, weights / weights.sum()
 
     def influence(self, partition: Partition) -> Floats | None:
@@ -351,7 +363,8 @@ class Opening:
         if found is None:
             return None
         weight = epoch_weight(self._base, sample.first - 2, len(sample.masks) - 2)
-        weight *= FIRST_COUNTS if len(self.epochs) == 1 and not self._started else 1.0
+        if len(self.epochs) == 1 and not self._started:
+            weight *= 0.0 if epoch.beta.size else FIRST_COUNTS  # it does not know the coefficients of the proxy
         found = replace(found, values=found.values + self._of_line)
         return EpochEstimate(found, epoch.beta, rows, sample, folds, weight)
 
@@ -413,6 +426,7 @@ class Opening:
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
         self._closed, self._current, self._fold_fits = self._epoch_estimates(), None, None
+        self._may_go_on = False
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         if self._plug_in and not beta.size:  # with a proxy, what it leaves has changed with its coefficients
             process = self._fitted_to_all()
@@ -420,7 +434,7 @@ class Opening:
             process = self._fitted(self.epochs[-1].process, self._taught(), self._beyond(beta))
         wanted = self._wanted(process, rng)
         first, last = self.n_evaluations, self.epochs[-1].end
-        end = next((end for end in self._ends_of_epochs if end > last), GROWTH * last)
+        end = next((end for end in EPOCHS if end > last), GROWTH * last)
         self._sampler.new_epoch()
         n_chosen = max(0, min(end, CHOSEN[1]) - first) // 2 if self._choosing else 0
         known, length = self._cells.known(self.masks), end - first - n_chosen
@@ -434,7 +448,8 @@ class Opening:
         base = np.concatenate([[0.0], self._base, [0.0]])[cells.sizes]
         base *= cells.unseen(cells.known(self.masks)) / cells.of_size
         best = base * uncertainty(process, self._taught(), cells, rng)
-        return np.asarray(EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum())
+        parts = EXPLORE * base / max(base.sum(), 1e-300) + (1 - EXPLORE) * best / max(best.sum(), 1e-300)
+        return np.asarray(parts)  # nothing, if every coalition is known
 
     def _fitted(self, start: Process, masks: Masks, values: Floats, steps: int | None = None) -> Process:
         """Return the process of this epoch or the one before, fitted to these utilities."""
