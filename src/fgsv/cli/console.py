@@ -133,6 +133,8 @@ def show_result(result: Result) -> None:
     for column, each in result.groupings.items():
         frame = result.table() if each is valuation else table_of(each, None, result.confidence)
         show(frame, headers={"group": column})
+    if payout is not None and valuation.outputs is not None:  # a payment is for all outputs: it has no place above
+        show(payout.to_frame(), payout.describe(), {"group": next(iter(result.groupings))})
     say(f"verdict: {result.verdict}")
     if result.without is not None and (valuation.values < 0).any():
         say(NEGATIVE)
