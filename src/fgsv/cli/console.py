@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -274,12 +274,12 @@ def describe(plan: Plan | None, limits: Limits) -> str:
     )
 
 
-def say_written(folder: Path | None, written: Sequence[Path]) -> None:
-    """Print which files were written."""
+def say_written(folder: Path | None, result: Result) -> None:
+    """Print which files of a result were written."""
     if folder is None:
         return
-    say(f"written to {folder}: {', '.join(path.name for path in written)}")
-    if not any(path.suffix == ".html" for path in written):
+    say(f"written to {folder}: {', '.join(path.name for path in result.files)}")
+    if not result.errors and not any(path.suffix == ".html" for path in result.files):
         say(f"report.html was not written, because its packages are missing: {how_to_install('report')}")
 
 

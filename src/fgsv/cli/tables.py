@@ -101,7 +101,7 @@ def value(
         console.show_result(result)
         if result.sealed is not None:
             console.say(f"sealed by {result.sealed.commitment}: root {result.sealed.root}")
-        console.say_written(out, result.files)
+        console.say_written(out, result)
     code = console.code_of_payout(result.unpaid, quiet=as_json)
     if result.errors:
         console.say_all(f"failed: {error}" for error in result.errors[:-1])
