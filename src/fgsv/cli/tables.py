@@ -137,7 +137,7 @@ def plan(
     limits = Limits(budget, precision, max_time)
     with results_only():
         options: dict[str, Any] = {"n_jobs": jobs, "ledger": ledger, "start": start}
-        found = plan_table(table, pilot=pilot, confidence=confidence, seed=seed, **options)
+        found = plan_table(table, limits=limits, pilot=pilot, confidence=confidence, seed=seed, **options)
     evaluations = found.expected(limits)
     if as_json:
         document: dict[str, Any] = {
