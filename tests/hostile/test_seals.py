@@ -76,6 +76,27 @@ def _proof(folder, **options):
     return challenge(folder / "valuation.json", folder / "run.db", random="dice", **{"n_records": 20} | options)
 
 
+@pytest.mark.parametrize("write", [str.upper, " {}\n".format])
+def test_a_commitment_may_be_given_as_it_was_copied(sealed, write):
+    known = Result.load(sealed / "valuation.json").sealed.commitment
+    assert check_proof(_proof(sealed), sealed / "valuation.json", commitment=write(known)).code == 0
+    other = known[:-1] + ("0" if known[-1] != "0" else "1")
+    assert check_proof(_proof(sealed), sealed / "valuation.json", commitment=write(other)).code == 1
+    with pytest.raises(ValueError, match="64 hexadecimal digits"):
+        check_proof(_proof(sealed), sealed / "valuation.json", commitment=write(known[:8]))
+
+
+def test_a_provider_under_another_name_is_compared_with_the_sealed_providers(sealed, tmp_path):
+    document = file.read(sealed / "valuation.json")
+    name, document["names"][0] = document["names"][0], "Evil"
+    file.write(tmp_path / "renamed.json", document)
+    found = check_proof(_proof(sealed), tmp_path / "renamed.json")
+    [difference] = [each for each in found.differences if each.where.startswith("groups")]
+    contents = Result.load(sealed / "valuation.json").sealed.seal.contents
+    size = next(iter(contents["groups"].values()))["players"][name]
+    assert str(difference) == f"groups.players.Evil: stated {size}, derived nothing, as sealed"
+
+
 def doubled(array):
     return file.json_array(2 * file.read_array(array))
 
