@@ -141,6 +141,18 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
         read_folder(texts)
 
 
+@pytest.mark.parametrize("cell", [["rain", "fell"], [{"role": "user", "content": "rain"}], {"content": "rain"}])
+@pytest.mark.parametrize("kind", ["jsonl", "frame"])
+def test_a_text_that_is_a_list_is_refused(tmp_path, cell, kind):
+    rows = [*corpus().to_dict("records"), {"body": cell, "publisher": "East", "author": "a", "split": "train"}]
+    given = pd.DataFrame(rows)
+    if kind == "jsonl":
+        given = tmp_path / "corpus.jsonl"
+        given.write_text("\n".join(json.dumps(row) for row in rows))
+    with pytest.raises(TableError, match=f"column 'body' has a {type(cell).__name__} in row 25: expected text"):
+        fgsv.open_text(given, **COLUMNS)
+
+
 def test_units_join_documents_and_domains_are_outputs():
     frame = corpus()
     opened = fgsv.open_text(frame, **COLUMNS, unit="author", output_by="domain")
