@@ -1,6 +1,7 @@
 """An operator who cheats in a sealed run, and files that were made or changed to pass: found at the stated odds."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,8 @@ from test_forged_ledgers import change
 import fgsv
 from fgsv.coalitions import Coalitions, pack, split
 from fgsv.game import as_game
-from fgsv.ledger import Ledger
+from fgsv.ledger import Ledger, WrongLedger
+from fgsv.ledger.forgetting import forget
 from fgsv.ledger.merkle import Tree
 from fgsv.payout import Terms
 from fgsv.report import Proof, Result, Seal, challenge, check_proof, make_result, seal_run
@@ -95,6 +97,13 @@ def test_a_provider_under_another_name_is_compared_with_the_sealed_providers(sea
     contents = Result.load(sealed / "valuation.json").sealed.seal.contents
     size = next(iter(contents["groups"].values()))["players"][name]
     assert str(difference) == f"groups.players.Evil: stated {size}, derived nothing, as sealed"
+
+
+def test_a_ledger_that_forgot_players_says_so_when_it_is_challenged(sealed, tmp_path):
+    shutil.copy(sealed / "run.db", tmp_path / "run.db")
+    forget(tmp_path / "run.db", providers=["n"])
+    with pytest.raises(WrongLedger, match="players were forgotten, and their evaluations erased"):
+        challenge(sealed / "valuation.json", tmp_path / "run.db", random="dice")
 
 
 def doubled(array):

@@ -15,6 +15,7 @@ import numpy as np
 
 from fgsv.files import read_json, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
+from fgsv.ledger.forgetting import has_forgotten
 from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result
 from fgsv.report.sealing import Sealed, why_unreadable
@@ -191,9 +192,9 @@ def _recorded(valuation: Valuation, ledger: Ledger) -> Records:
         with from_ledger(ledger, game, settings) as evaluator:
             repeated(records.watch(evaluator), valuation)
     except NotRecorded:
-        raise WrongLedger(
-            f"{ledger.path} does not have all the records that the run used: is it another ledger?"
-        ) from None
+        forgotten = "players were forgotten, and their evaluations erased"
+        why = forgotten if has_forgotten(game) else "is it another ledger?"
+        raise WrongLedger(f"{ledger.path} does not have all the records that the run used: {why}") from None
     return records
 
 
