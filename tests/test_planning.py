@@ -4,11 +4,12 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fgsv
 from fgsv.cli.console import describe
-from fgsv.planning import PILOT_STARTED, Limits, Plan, value_with_plan
+from fgsv.planning import PILOT_STARTED, Limits, Plan, plan_table, value_with_plan
 from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import Reason
 
@@ -182,3 +183,31 @@ def test_a_plan_shows_durations_with_units():
     assert lines[0].split() == ["evaluations", "half_width", "time"]
     assert all(re.search(r"\d (s|min|h|days)$", line) for line in lines[1:-1])
     assert "<th>time</th>" in plan._repr_html_()
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(0)
+    words = ["rain", "wheat", "barley", "spring", "hay", "court", "judge", "law", "appeal", "mayor", "vote", "town"]
+    rows = [
+        (" ".join(rng.choice(words[3 * k : 3 * k + 6], 40)), "abc"[k], number % 3)
+        for k in range(3)
+        for number in range(9)
+    ]
+    frame = pd.DataFrame(rows, columns=["text", "by", "fold"])
+    return fgsv.open_text(frame[frame["fold"] > 0], group="by", test=frame[frame["fold"] == 0])
+
+
+def test_a_plan_for_few_evaluations_does_not_look_back_from_many(texts):
+    run = fgsv.value(texts.game, texts.partition, budget=100)
+    found = plan_table(texts, limits=Limits(budget=100))
+    half_width = replace(run, degrees_of_freedom=np.inf).share_half_width().max()
+    assert found.n_evaluations == found.expected(Limits(budget=100)) == 100
+    assert found.half_width_after(100) == pytest.approx(half_width)
+    assert plan_table(texts, limits=Limits(budget=10**6), pilot=200).n_evaluations == 200
+
+
+def test_a_plan_for_a_precision_ends_where_the_run_does(texts):
+    limits = Limits(precision=0.02)
+    run = fgsv.value(texts.game, texts.partition, precision=0.02)
+    assert plan_table(texts, limits=limits).expected(limits) == run.n_evaluations < 1024

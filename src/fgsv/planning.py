@@ -90,7 +90,10 @@ class Plan:
         )
 
     def half_width_after(self, budget: int) -> float:
-        """Return the expected largest half-width of a share after this many evaluations."""
+        """Return the expected largest half-width of a share after this many evaluations.
+
+        It is too small for fewer than those of the pilot, which had learned more by its end.
+        """
         return self._narrowed(self.half_width, _evaluations(budget))
 
     def _narrowed(self, half_width: float, budget: int) -> float:
@@ -252,6 +255,7 @@ def plan(
 def plan_table(
     table: Opened,
     *,
+    limits: Limits | None = None,
     pilot: int = PILOT,
     confidence: float = 0.95,
     seed: int = 0,
@@ -259,10 +263,16 @@ def plan_table(
     ledger: str | Path | None = None,
     start: Start = None,
 ) -> Plan:
-    """Run a pilot on a table and predict what precision costs, for the score on all its test rows."""
+    """Run a pilot on a table and predict what precision costs, for the score on all its test rows.
+
+    The pilot ends where a run with these `limits` would: looking back from a longer one, all would seem cheaper.
+    """
+    limits = limits or Limits()
+    ends = {"precision": limits.precision, "max_seconds": limits.max_seconds}
+    pilot = pilot if limits.budget is None else min(pilot, limits.budget)
     with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, start=start or None) as evaluator:
         access = weighted(evaluator, table.weights)
-        found = plan(access, table.partition, pilot=pilot, confidence=confidence, seed=seed)
+        found = plan(access, table.partition, pilot=pilot, confidence=confidence, seed=seed, **ends)
         known = evaluator.known
         return found if known is None else replace(found, start=in_words(known, table.partition))
 

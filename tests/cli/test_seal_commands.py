@@ -71,6 +71,7 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
         (["seal", "TRAIN", *COLUMNS, "--floor", "1.234", "--out", "NEW"], "floor 1.234 is not a whole number"),
         (["challenge", "TRAIN", "--ledger", "L", "--random", "x", "--out", "NEW"], "not a saved valuation"),
         (["check", "TRAIN", "SEAL"], "is not a proof"),
+        (["check", "SEAL", "SEAL"], "is not a proof: it has no field 'values'"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, tmp_path, arguments, words):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import fgsv
+from fgsv.report import Result
 
 TOPICS = {
     "Court": "the judge heard an appeal and the court ruled that this contract was void under old law",
@@ -205,3 +206,19 @@ def test_a_command_says_what_was_learned(fgsv_command, corpus):
     code, _, said = fgsv_command("value", corpus, *OPTIONS, "--budget", 60)
     assert code == 0, said
     assert "times those of independent draws" in said
+
+
+def test_payments_by_several_outputs_are_shown_with_the_amount_for_each(fgsv_command, corpus, tmp_path):
+    pytest.importorskip("altair")
+    out = tmp_path / "out"
+    options = [*OPTIONS, "--output-by", "domain", "--budget", 100, "--payout", "600,300,100", "--pay-anyway"]
+    code, printed, errors = fgsv_command("value", corpus, *options, "--out", out)
+    assert code == 0, errors
+    paid = Result.load(out / "valuation.json").payout
+    assert "1,000.00 EUR (600.00 for court, 300.00 for field, 100.00 for press), linear" in printed
+    assert all(f"{payment:,}" in printed for payment in paid.payments)
+    assert sum(paid.payments) == 1000
+    page = " ".join((out / "report.html").read_text(encoding="utf-8").split())
+    assert "600.00 EUR is split by the shares for court, and 300.00 EUR is split by the shares for field" in page
+    code, printed, errors = fgsv_command("payout", out, "--amount", "1,2,3", "--pay-anyway")
+    assert (code, "6.00 EUR (1.00 for court, 2.00 for field, 3.00 for press)" in printed) == (0, True), errors

@@ -1,6 +1,7 @@
 """An operator who cheats in a sealed run, and files that were made or changed to pass: found at the stated odds."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,8 @@ from test_forged_ledgers import change
 import fgsv
 from fgsv.coalitions import Coalitions, pack, split
 from fgsv.game import as_game
-from fgsv.ledger import Ledger
+from fgsv.ledger import Ledger, WrongLedger
+from fgsv.ledger.forgetting import forget
 from fgsv.ledger.merkle import Tree
 from fgsv.payout import Terms
 from fgsv.report import Proof, Result, Seal, challenge, check_proof, make_result, seal_run
@@ -74,6 +76,34 @@ def test_grinding_seeds_leaves_nothing_to_choose(sealed, tmp_path, monkeypatch, 
 
 def _proof(folder, **options):
     return challenge(folder / "valuation.json", folder / "run.db", random="dice", **{"n_records": 20} | options)
+
+
+@pytest.mark.parametrize("write", [str.upper, " {}\n".format])
+def test_a_commitment_may_be_given_as_it_was_copied(sealed, write):
+    known = Result.load(sealed / "valuation.json").sealed.commitment
+    assert check_proof(_proof(sealed), sealed / "valuation.json", commitment=write(known)).code == 0
+    other = known[:-1] + ("0" if known[-1] != "0" else "1")
+    assert check_proof(_proof(sealed), sealed / "valuation.json", commitment=write(other)).code == 1
+    with pytest.raises(ValueError, match="64 hexadecimal digits"):
+        check_proof(_proof(sealed), sealed / "valuation.json", commitment=write(known[:8]))
+
+
+def test_a_provider_under_another_name_is_compared_with_the_sealed_providers(sealed, tmp_path):
+    document = file.read(sealed / "valuation.json")
+    name, document["names"][0] = document["names"][0], "Evil"
+    file.write(tmp_path / "renamed.json", document)
+    found = check_proof(_proof(sealed), tmp_path / "renamed.json")
+    [difference] = [each for each in found.differences if each.where.startswith("groups")]
+    contents = Result.load(sealed / "valuation.json").sealed.seal.contents
+    size = next(iter(contents["groups"].values()))["players"][name]
+    assert str(difference) == f"groups.players.Evil: stated {size}, derived nothing, as sealed"
+
+
+def test_a_ledger_that_forgot_players_says_so_when_it_is_challenged(sealed, tmp_path):
+    shutil.copy(sealed / "run.db", tmp_path / "run.db")
+    forget(tmp_path / "run.db", providers=["n"])
+    with pytest.raises(WrongLedger, match="players were forgotten, and their evaluations erased"):
+        challenge(sealed / "valuation.json", tmp_path / "run.db", random="dice")
 
 
 def doubled(array):

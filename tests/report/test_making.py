@@ -228,3 +228,45 @@ def test_players_of_several_providers_leave_the_result_without_the_scores_withou
     made = make_result(fgsv.open_table(frame, **options), budget=60)
     assert made.without is None
     assert any("some players belong to several providers" in warning for warning in made.warnings)
+
+
+def opened(path, owners=("north", "south", "east"), **options):
+    frame = pd.read_csv(path).drop(columns="site")
+    frame["owner"] = np.array(owners)[np.arange(60) % 3]
+    return fgsv.open_table(frame, group="owner", target="y", **options)
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        ({"metric": "r2,neg_mean_squared_error"}, "this run has several outputs"),
+        ({"owners": ("Ada", "Bob", "Cai")}, "no provider of this run is in the earlier result"),
+    ],
+)
+def test_a_run_that_cannot_be_compared_with_the_previous_period_is_refused_before_it(
+    table, tmp_path, monkeypatch, now, words
+):
+    before = make_result(opened(tmp_path / "t.csv"), budget=100)
+    monkeypatch.setattr("fgsv.report.making.value_with_plan", lambda *_, **__: pytest.fail("the run began"))
+    changed = pd.read_csv(tmp_path / "t.csv")[::-1].assign(a=lambda frame: frame["a"] + 1)
+    changed.to_csv(tmp_path / "u.csv", index=False)
+    with pytest.raises(ValueError, match=words):
+        make_result(opened(tmp_path / "u.csv", **now), budget=100, before=before, out=tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_earlier_result_with_several_outputs_or_without_shares_is_refused_before_the_run(table, tmp_path):
+    now = opened(tmp_path / "t.csv")
+    several = make_result(opened(tmp_path / "t.csv", metric="r2,neg_mean_squared_error"), budget=100)
+    with pytest.raises(ValueError, match="the earlier result has several outputs"):
+        make_result(now, budget=100, before=several)
+    with pytest.raises(ValueError, match="the earlier result cannot be compared: shares need a positive"):
+        make_result(now, budget=100, before=make_result(opened(tmp_path / "t.csv", empty=2.0), budget=100))
+
+
+def test_a_run_without_shares_has_its_report_without_the_comparison(table, tmp_path):
+    pytest.importorskip("altair")
+    before = make_result(opened(tmp_path / "t.csv"), budget=100)
+    found = make_result(opened(tmp_path / "t.csv", empty=2.0), budget=100, before=before, out=tmp_path / "o")
+    assert (found.errors, [path.name for path in found.files][-1]) == ((), "report.html")
+    assert any("no comparison with the earlier result" in each for each in found.warnings)

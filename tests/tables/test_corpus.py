@@ -1,6 +1,9 @@
 """Texts become the same game from a file, a folder, a data frame or a dataset, and bad input is named."""
 
 import json
+import os
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,8 +14,9 @@ import fgsv
 from fgsv.payout import Decision, Doubt, Terms
 from fgsv.report import make_result
 from fgsv.tables.documents import Documents
+from fgsv.tables.folders import read_folder
 from fgsv.tables.folds import half_width_of_total
-from fgsv.tables.reading import TableError
+from fgsv.tables.reading import TableError, listed_names
 from fgsv.utilities import language
 from fgsv.valuation import t_quantile
 
@@ -71,7 +75,7 @@ def test_a_folder_has_a_folder_for_each_provider(tmp_path):
     (tmp_path / "texts" / "README").write_text("about")
     (tmp_path / "texts" / "East" / ".hidden").write_bytes(b"\xff")
     (tmp_path / "texts" / "East" / "logo.png").write_bytes(b"\x89PNG\xff")
-    with pytest.raises(TableError, match=r"logo.png.*it out with ignore=\"logo.png\", or all .*ignore=\"\*.png\""):
+    with pytest.raises(TableError, match=r"it out with ignore=\"East/logo.png\", or all .*ignore=\"\*.png\""):
         fgsv.open_text(tmp_path / "texts")
     opened = fgsv.open_text(tmp_path / "texts", ignore="*.png", test=frame.rename(columns={"body": "text"})[:3])
     assert opened.partition.names == ("East", "North", "South")
@@ -82,6 +86,71 @@ def test_a_folder_has_a_folder_for_each_provider(tmp_path):
     (tmp_path / "texts" / "West").mkdir()
     with pytest.raises(TableError, match="provider 'West' has no documents"):
         fgsv.open_text(tmp_path / "texts", ignore="*.png")
+
+
+def folder_of(path, providers=("East", "North", "South")):
+    rng = np.random.default_rng(0)
+    for provider in providers:
+        (path / provider).mkdir(parents=True)
+        for number in range(4):
+            (path / provider / f"{number}.txt").write_text(" ".join(rng.choice(["wheat", "barley", "rye"], 20)))
+    return path
+
+
+@pytest.mark.parametrize("name", ["1.txt", "a [1].txt", 'x, "y".txt', "it's.txt"])
+def test_the_advice_of_an_error_leaves_out_one_document_of_one_provider(tmp_path, name):
+    texts = folder_of(tmp_path / "texts")
+    whole = read_folder(texts).frame
+    (texts / "East" / name).write_bytes(b"caf\xe9")
+    with pytest.raises(TableError) as raised:
+        fgsv.open_text(texts)
+    advice = json.loads(re.search(r'leave it out with ignore=(".*"), or all', str(raised.value))[1])
+    opened = fgsv.open_text(texts, ignore=advice)
+    kept = read_folder(texts, ignore=listed_names(advice)).frame
+    expected = whole[(whole["provider"] != "East") | (whole["file"] != name)]
+    assert kept.to_numpy().tolist() == expected.to_numpy().tolist()
+    assert f"left out 1 files of texts that match East/{name}" in opened.notes
+
+
+def test_what_a_folder_leaves_out_is_said(tmp_path):
+    texts = folder_of(tmp_path / "texts", [".NET Foundation", "East", "North"])
+    (texts / "East" / "link.txt").symlink_to(texts / "North" / "0.txt")
+    (texts / "East" / "more").symlink_to(texts / "North", target_is_directory=True)
+    (texts / "North" / ".git").mkdir()
+    (texts / "North" / ".git" / "config").write_text("wheat")
+    read = read_folder(texts, ignore=["3.*", "*.png"])
+    assert read.frame["provider"].tolist() == ["East"] * 3 + ["North"] * 3
+    assert read.notes == (
+        "left out 4 hidden files or folders, or links, of texts, such as .NET Foundation",
+        "left out 2 files of texts that match 3.*",
+        "left out 0 files of texts that match *.png",
+    )
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path, monkeypatch):
+    texts = folder_of(tmp_path / "texts")
+    listed = os.scandir
+
+    def scandir(path):
+        if Path(path).name == "North":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(TableError, match=r"cannot read the folder .*North: Permission denied"):
+        read_folder(texts)
+
+
+@pytest.mark.parametrize("cell", [["rain", "fell"], [{"role": "user", "content": "rain"}], {"content": "rain"}])
+@pytest.mark.parametrize("kind", ["jsonl", "frame"])
+def test_a_text_that_is_a_list_is_refused(tmp_path, cell, kind):
+    rows = [*corpus().to_dict("records"), {"body": cell, "publisher": "East", "author": "a", "split": "train"}]
+    given = pd.DataFrame(rows)
+    if kind == "jsonl":
+        given = tmp_path / "corpus.jsonl"
+        given.write_text("\n".join(json.dumps(row) for row in rows))
+    with pytest.raises(TableError, match=f"column 'body' has a {type(cell).__name__} in row 25: expected text"):
+        fgsv.open_text(given, **COLUMNS)
 
 
 def test_units_join_documents_and_domains_are_outputs():

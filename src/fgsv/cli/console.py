@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -133,6 +133,8 @@ def show_result(result: Result) -> None:
     for column, each in result.groupings.items():
         frame = result.table() if each is valuation else table_of(each, None, result.confidence)
         show(frame, headers={"group": column})
+    if payout is not None and valuation.outputs is not None:  # a payment is for all outputs: it has no place above
+        show(payout.to_frame(), payout.describe(), {"group": next(iter(result.groupings))})
     say(f"verdict: {result.verdict}")
     if result.without is not None and (valuation.values < 0).any():
         say(NEGATIVE)
@@ -272,12 +274,12 @@ def describe(plan: Plan | None, limits: Limits) -> str:
     )
 
 
-def say_written(folder: Path | None, written: Sequence[Path]) -> None:
-    """Print which files were written."""
+def say_written(folder: Path | None, result: Result) -> None:
+    """Print which files of a result were written."""
     if folder is None:
         return
-    say(f"written to {folder}: {', '.join(path.name for path in written)}")
-    if not any(path.suffix == ".html" for path in written):
+    say(f"written to {folder}: {', '.join(path.name for path in result.files)}")
+    if not result.errors and not any(path.suffix == ".html" for path in result.files):
         say(f"report.html was not written, because its packages are missing: {how_to_install('report')}")
 
 

@@ -106,7 +106,8 @@ TaskName = Annotated[
 Ignore = Annotated[
     list[str] | None,
     typer.Option(
-        help="Columns that are not features, separated by commas; in a folder of texts, files such as '*.png'",
+        help="Columns that are not features, separated by commas; in a folder of texts, files: '*.png' of every "
+        "provider, 'Acme/a.txt' of one",
         metavar="COLUMNS",
     ),
 ]

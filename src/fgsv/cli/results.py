@@ -137,7 +137,7 @@ def payout(
     if as_json:
         print_json(document_of(result)["unpaid"] if paid is None else paid.to_dict())
     elif paid is not None:
-        console.show(paid.to_frame(), f"{paid.amount:,} {paid.currency}, {paid.policy.describe()}")
+        console.show(paid.to_frame(), paid.describe())
         console.say_payout(paid)
         if result.source is not None:
             console.say_all(f"warning: {each}" for each in result.source.warnings_of_payments)

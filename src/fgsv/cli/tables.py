@@ -101,7 +101,7 @@ def value(
         console.show_result(result)
         if result.sealed is not None:
             console.say(f"sealed by {result.sealed.commitment}: root {result.sealed.root}")
-        console.say_written(out, result.files)
+        console.say_written(out, result)
     code = console.code_of_payout(result.unpaid, quiet=as_json)
     if result.errors:
         console.say_all(f"failed: {error}" for error in result.errors[:-1])
@@ -137,7 +137,7 @@ def plan(
     limits = Limits(budget, precision, max_time)
     with results_only():
         options: dict[str, Any] = {"n_jobs": jobs, "ledger": ledger, "start": start}
-        found = plan_table(table, pilot=pilot, confidence=confidence, seed=seed, **options)
+        found = plan_table(table, limits=limits, pilot=pilot, confidence=confidence, seed=seed, **options)
     evaluations = found.expected(limits)
     if as_json:
         document: dict[str, Any] = {

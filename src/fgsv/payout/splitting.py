@@ -72,11 +72,23 @@ class Payout:
     notes: tuple[str, ...]
     objections: tuple[Objection, ...] = ()
     """The objections, if it was paid anyway."""
+    outputs: tuple[str, ...] = ()
+    """What each of the `amounts` is for, if there are several outputs."""
 
     @property
     def is_faithful(self) -> bool:
         """Whether splitting, merging and renaming earn nothing beyond rounding, at most one unit a part."""
         return self.policy.is_faithful
+
+    @property
+    def by_output(self) -> dict[str, Decimal]:
+        """The amount for each output, if there are several."""
+        return dict(zip(self.outputs, self.amounts, strict=True)) if self.outputs else {}
+
+    def describe(self) -> str:
+        """Return the amount, how much of it is for each output if there are several, and the policy, in words."""
+        parts = ", ".join(f"{amount:,} for {output}" for output, amount in self.by_output.items())
+        return f"{self.amount:,} {self.currency}{parts and f' ({parts})'}, {self.policy.describe()}"
 
     def split_again(self, valuation: Valuation, confidence: float, test_noise: float | None = None) -> Payout:
         """Split the same amounts by a valuation in the same way, despite any objections."""
@@ -145,6 +157,7 @@ class Payout:
             Decimal(document["unit"]),
             tuple(document["notes"]),
             tuple(map(Objection.from_dict, document.get("objections", ()))),
+            tuple(valuation.outputs or ()),
         )
 
     def __repr__(self) -> str:
@@ -159,7 +172,7 @@ class Payout:
     def _footnotes(self) -> list[str]:
         """The lines below the table."""
         against = [f"paid although {objection}" for objection in self.objections]
-        return [f"{self.amount} {self.currency}, {self.policy.describe()}", *self.notes, *against]
+        return [self.describe(), *self.notes, *against]
 
 
 def split(
@@ -235,6 +248,7 @@ def split(
         smallest,
         tuple(notes),
         against,
+        tuple(valuation.outputs or ()),
     )
 
 

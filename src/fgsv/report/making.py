@@ -19,6 +19,7 @@ from fgsv.planning import Limits, Plan, Watcher, first_cost, value_with_plan
 from fgsv.report.answers import Answers
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.highlights import highlights
+from fgsv.report.periods import check_before
 from fgsv.report.result import Result
 from fgsv.report.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_of_terms
@@ -106,6 +107,8 @@ def make_result(
     folder = None if out is None else Path(out)
     if payout is not None:
         payout.check(table.partition.n_groups, table.outputs)
+    if before is not None:
+        check_before(before, names=table.partition.names, outputs=table.outputs, game=table.source.game)
     if precision is not None and table.folds is not None:
         raise ValueError(
             f"{option('precision')} cannot be used with {option('test_error')}, which values each fold separately: "
@@ -150,6 +153,7 @@ def make_result(
         valuation = table.on_all_test_rows(raw)
         regrouped = {column: valuation.regroup(groups) for column, groups in table.dataset.groupings.items()}
         first = next(iter(regrouped))
+        missing = before is not None and not valuation.total > 0
         result = Result(
             regrouped.pop(first),
             table.source,
@@ -162,11 +166,12 @@ def make_result(
             own_warnings=(
                 *table.warnings,
                 *unknown,
+                *(["without shares, there is no comparison with the earlier result"] if missing else []),
                 *little_to_share(valuation, table.source.metric, table.source.task),
             ),
             made=now(),
             command=command,
-            before=before,
+            before=None if missing else before,
             highlights=highlights(table.dataset, valuation) if _shows_documents(table, aggregate_only) else None,
             sealed=None if seal is None else _sealed(seal, str(public), used),
         )

@@ -101,6 +101,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "payout": None if result.payout is None else result.payout.to_dict(),
         "payout_confidence": "" if result.payout is None else level(result.payout.confidence),
         "payments": payments,
+        "amounts": {} if result.payout is None else result.payout.by_output,
         "any_charged": any(row["payout"].startswith("-") for row in payments),
         "objections": () if result.payout is None else result.payout.objections,
         "unpaid": result.unpaid,

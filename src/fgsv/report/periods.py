@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from fgsv.payout import Settlement, settle
 from fgsv.report.documents import records
 from fgsv.report.result import Result, notes_on
 from fgsv.valuation.comparison import compare, regrouped, renamed
+from fgsv.words import option
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,26 @@ class Comparison:
             "facts": list(self.facts),
             "notes": list(self.warnings),
         }
+
+
+def check_before(
+    before: Result, *, names: Iterable[Hashable], outputs: Sequence[str] | None, game: str | None
+) -> None:
+    """Raise an error, before a run, if its result could not be compared with this one of the previous period."""
+    earlier = before.valuation
+    if outputs is not None or earlier.outputs is not None:
+        which = "this run" if outputs is not None else "the earlier result"
+        raise ValueError(f"{which} has several outputs, so it cannot be compared: leave out {option('before')}")
+    try:
+        earlier.shares()
+    except ValueError as error:
+        raise ValueError(f"the earlier result cannot be compared: {error}") from None
+    same_game = game is not None and earlier.settings is not None and earlier.settings.fingerprint == game
+    if not same_game and not {*map(str, earlier.names)} & {*map(str, names)}:
+        raise ValueError(
+            f"no provider of this run is in the earlier result, which has {_some([*map(str, earlier.names)])}: check "
+            f"{option('before')} and {option('group')}"
+        )
 
 
 def compare_results(first: Result, second: Result, confidence: float = 0.95) -> Comparison:

@@ -31,6 +31,7 @@ from fgsv.report.sealing import (
     of_settings,
     of_source,
     policy_of,
+    read_commitment,
 )
 from fgsv.running.differences import ROUNDING, Difference
 from fgsv.running.evaluator import Evaluator
@@ -91,6 +92,7 @@ def check_proof(
     another result, or data that is not what was sealed, is a `ValueError`. `tolerance` is the largest difference of a
     value, relative to the largest picked one of the same output.
     """
+    commitment = None if commitment is None else read_commitment(commitment)
     result, document = Result.load(path), file.read(path)
     sealed, valuation, found = sealed_of(result, path), result.valuation, Check()
     for name in ("commitment", "root"):
@@ -152,7 +154,8 @@ def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
     found["weights"] = None if valuation.weights is None else list(valuation.weights)
     found["settings"] = of_settings(settings)
     groups, sealed_groups = of_partition(valuation.partition), contents.get("groups")
-    if not isinstance(sealed_groups, Mapping) or groups not in sealed_groups.values():
+    by_column = list(sealed_groups.values()) if isinstance(sealed_groups, Mapping) else []
+    if groups not in by_column:
         found["groups"] = groups
     paid = result.payout
     if paid is not None:
@@ -161,9 +164,11 @@ def _against_seal(result: Result, sealed: Sealed) -> Iterator[Difference]:
         if paid.unit != unit:  # a run pays in these; larger ones would move money by rounding
             yield Difference("unit of the payout", paid.unit, unit)
         yield from payout.differences(paid, valuation)
-    difference = first_difference({name: contents.get(name) for name in found}, found)
+    as_sealed = {name: contents.get(name) for name in found} | ({"groups": by_column[0]} if by_column else {})
+    difference = first_difference({name: as_sealed[name] for name in found}, found)
     if difference is not None:
-        yield Difference(difference.where, difference.derived, f"{difference.stated}, as sealed")
+        promised = "nothing" if difference.stated is None else difference.stated
+        yield Difference(difference.where, difference.derived, f"{promised}, as sealed")
     if valuation.end.reason in CHOSEN_ENDS or not valuation.finished:
         yield Difference("end", str(valuation.end), "the budget or the target that was sealed")
 

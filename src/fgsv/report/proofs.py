@@ -15,9 +15,10 @@ import numpy as np
 
 from fgsv.files import read_json, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
+from fgsv.ledger.forgetting import has_forgotten
 from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result
-from fgsv.report.sealing import Sealed
+from fgsv.report.sealing import Sealed, why_unreadable
 from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeated
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
@@ -132,8 +133,7 @@ class Proof:
                 None if laws is None else {int(number): dict(law) for number, law in laws.items()},
             )
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, zlib.error) as error:
-            words = str(error) if type(error) is ValueError else f"{error!r:.200}"
-            raise ValueError(f"{path} is not a proof: {words}") from None
+            raise ValueError(f"{path} is not a proof: {why_unreadable(error)}") from None
 
 
 def challenge(
@@ -192,9 +192,9 @@ def _recorded(valuation: Valuation, ledger: Ledger) -> Records:
         with from_ledger(ledger, game, settings) as evaluator:
             repeated(records.watch(evaluator), valuation)
     except NotRecorded:
-        raise WrongLedger(
-            f"{ledger.path} does not have all the records that the run used: is it another ledger?"
-        ) from None
+        forgotten = "players were forgotten, and their evaluations erased"
+        why = forgotten if has_forgotten(game) else "is it another ledger?"
+        raise WrongLedger(f"{ledger.path} does not have all the records that the run used: {why}") from None
     return records
 
 

@@ -88,8 +88,7 @@ class Seal:
                 raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
             return cls.from_dict(document)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            words = str(error) if type(error) is ValueError else repr(error)
-            raise ValueError(f"{path} is not a seal: {words:.200}") from None
+            raise ValueError(f"{path} is not a seal: {why_unreadable(error)}") from None
 
 
 @dataclass(frozen=True)
@@ -115,6 +114,25 @@ class Sealed:
         seal = Seal(dict(document["contents"]), bytes.fromhex(document["salt"]))
         commitment, public, root = (str(document[name]) for name in ("commitment", "public", "root"))
         return cls(commitment, seal, public, root, int(document["n_records"]))
+
+
+def read_commitment(text: str) -> str:
+    """Return a commitment that somebody copied as it is computed; what cannot be one is an error.
+
+    >>> read_commitment(" " + 32 * "AB") == 32 * "ab"
+    True
+    """
+    digits = text.strip().lower()
+    if len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
+        raise ValueError(f"a commitment has 64 hexadecimal digits, got {text!r:.100}")
+    return digits
+
+
+def why_unreadable(error: Exception) -> str:
+    """Return in words why a file is not what it should be."""
+    if isinstance(error, KeyError):
+        return f"it has no field {error}"
+    return f"{error if type(error) is ValueError else repr(error)!s:.200}"
 
 
 def canonical(document: Any) -> bytes:

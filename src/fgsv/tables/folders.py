@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgsv.tables.reading import TableError, TableFile, decode
+from fgsv.tables.reading import TableError, TableFile, as_listed, decode
 from fgsv.words import option
 
 PROVIDER, FILE, TEXT = "provider", "file", "text"
@@ -20,28 +20,43 @@ PROVIDER, FILE, TEXT = "provider", "file", "text"
 def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
     """Return the documents of a folder: a row for each file in the folder of a provider, or in a folder of that.
 
-    Hidden files, links, pipes and files whose name matches a pattern of `ignore`, such as *.png, are left out. The
-    hash is that of all names and contents.
+    Files that match a pattern of `ignore` are left out: *.png in every folder, or Acme/draft.txt, the file of one
+    provider. So are hidden files, links, pipes and hidden folders; notes count what was left out. A provider's own
+    folder may be a link. The hash is that of all names and contents.
     """
     path = Path(path)
-    providers = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
+    folders = sorted(each for each in path.iterdir() if each.is_dir())
+    providers = [each for each in folders if not each.name.startswith(".")]
     if not providers:
         raise TableError(f"{path} has no subfolders: expected one for each provider, with its documents")
     beside = sum(each.is_file() and not each.name.startswith(".") for each in path.iterdir())
-    notes = [f"left out {beside} files of {path.absolute().name} that are in no provider's folder"] if beside else []
+    skipped, matched = [each for each in folders if each not in providers], dict.fromkeys(ignore, 0)
     rows, digest = [], hashlib.sha256()
     for provider in providers:
         found = 0
-        for file in _files(provider, ignore):
-            content = file.read_bytes()
-            who, name = _shown(provider.name), _shown(file.relative_to(provider).as_posix())
-            digest.update(f"{who}\0{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
-            rows.append((who, name, _text(file, content, encoding)))
-            found += 1
+        for file in _entries(provider):
+            name = file.relative_to(path).as_posix()
+            pattern = next((each for each in ignore if _matches(name, each)), None)
+            if file.name.startswith(".") or file.is_symlink() or not file.is_file():  # a pipe would be waited for
+                skipped.append(file)
+            elif pattern is not None:
+                matched[pattern] += 1
+            else:
+                content, found = file.read_bytes(), found + 1
+                text = _text(file, name, content, encoding)
+                who, name = _shown(provider.name), _shown(file.relative_to(provider).as_posix())
+                digest.update(f"{who}\0{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+                rows.append((who, name, text))
         if not found:
             raise TableError(f"provider {provider.name!r} has no documents in {provider}: add some, or remove it")
+    where = path.absolute().name
+    notes = [f"left out {beside} files of {where} that are in no provider's folder"] if beside else []
+    if skipped:
+        such = _shown(skipped[0].relative_to(path).as_posix())
+        notes.append(f"left out {len(skipped)} hidden files or folders, or links, of {where}, such as {such}")
+    notes += [f"left out {count} files of {where} that match {pattern}" for pattern, count in matched.items()]
     frame = pd.DataFrame(rows, columns=[PROVIDER, FILE, TEXT], dtype=object)
-    return TableFile(frame, path.absolute().name, digest.hexdigest(), tuple(notes), PROVIDER)
+    return TableFile(frame, where, digest.hexdigest(), tuple(notes), PROVIDER)
 
 
 def _shown(name: str) -> str:
@@ -49,19 +64,32 @@ def _shown(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _files(folder: Path, ignore: Sequence[str]) -> Iterator[Path]:
-    for where, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if not each.startswith("."))
-        for name in sorted(names):
-            file = Path(where, name)
-            hidden = name.startswith(".") or file.is_symlink() or not file.is_file()  # a pipe would be waited for
-            if not hidden and not any(fnmatchcase(name, pattern) for pattern in ignore):
-                yield file
+def _entries(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and its subfolders, and the subfolders not entered: hidden ones and links."""
+    for where, folders, names in os.walk(folder, onerror=_unreadable):
+        closed = [each for each in folders if each.startswith(".") or Path(where, each).is_symlink()]
+        folders[:] = sorted(set(folders) - set(closed))
+        yield from (Path(where, name) for name in sorted([*names, *closed]))
 
 
-def _text(file: Path, content: bytes, encoding: str) -> str:
+def _unreadable(error: OSError) -> None:
+    """Raise an error for a folder that cannot be listed: its documents would be missing."""
+    raise TableError(f"cannot read the folder {error.filename}: {error.strerror}")
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Say whether a file, named with its folders, matches a pattern; one without / is for the name alone.
+
+    >>> _matches("Acme/a [1].txt", "a [1].txt"), _matches("Acme/a.txt", "Ac*"), _matches("Acme/a.txt", "Acme/*")
+    (True, False, True)
+    """
+    name = name if "/" in pattern else name.rpartition("/")[2]
+    return name == pattern or fnmatchcase(name, pattern)
+
+
+def _text(file: Path, name: str, content: bytes, encoding: str) -> str:
     try:
         return decode(file, content, encoding)
     except TableError as error:
         alike = f", or all files like it with {option('ignore', f'*{file.suffix}')}" if file.suffix else ""
-        raise TableError(f"{error}; leave it out with {option('ignore', file.name)}{alike}") from None
+        raise TableError(f"{error}; leave it out with {option('ignore', as_listed([name]))}{alike}") from None

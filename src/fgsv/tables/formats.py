@@ -45,7 +45,8 @@ def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
     kept = {name: pd.Series([record.get(name) for record in records], dtype=object) for name in names}
     # as they were written: beside a missing value a provider 7 would become 7.0
     frame = frame.assign(**{name: column for name, column in kept.items() if name in frame.columns})
-    listed = [name for name in frame.columns if frame[name].map(lambda cell: isinstance(cell, list)).any()]
+    others = [name for name in frame.columns if name not in names]
+    listed = [name for name in others if frame[name].map(lambda cell: isinstance(cell, list)).any()]
     return with_text(frame.assign(**{name: frame[name].map(_as_text) for name in listed}), names)
 
 

@@ -279,8 +279,21 @@ def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFra
     return with_text(frame.reset_index(drop=all(name is None for name in frame.index.names)), text)
 
 
+NESTED = (list, tuple, dict, set, np.ndarray)
+"""What a cell of text cannot be."""
+
+
 def with_text(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return a frame as a file of text would have it: these columns are text, numbers are numbers."""
+    """Return a frame as a file of text would have it: these columns are text, numbers are numbers.
+
+    A list in one of them, such as the messages of a chat, is refused: its brackets would be part of the text.
+    """
+    for name in frame.columns.intersection(list(names)):
+        nested = frame[name].map(lambda cell: isinstance(cell, NESTED)).to_numpy(bool)
+        if nested.any():
+            row = int(nested.argmax())
+            kind = type(frame[name].iloc[row]).__name__
+            raise TableError(f"column {name!r} has a {kind} in row {row + 1}: expected text (join its parts)")
     named = {name: _whole(frame[name]).astype("string").astype(object) for name in names if name in frame.columns}
     return _with_numbers(frame, names).assign(**named)
 
