@@ -1,6 +1,7 @@
 """What fgsv.utility promises whatever the model: scores, units, defaults, padding and errors."""
 
 import pickle
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -21,7 +22,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import fgsv
-from fgsv.game import GameError, as_game
+from fgsv.coalitions import Coalitions
+from fgsv.game import CoalitionError, GameError, as_game
+from fgsv.running.batches import attempt
 from fgsv.utilities.fingerprint import row_digests
 
 
@@ -274,6 +277,22 @@ def test_a_failing_scorer_is_named_as_such_and_the_coalition_once():
     with pytest.raises(GameError, match=r"scoring SVC failed on .*: ZeroDivisionError: division by zero") as raised:
         fgsv.value(game, budget=100)
     assert str(raised.value).count("the coalition of size 40") == 1
+
+
+def test_a_batch_names_the_coalition_at_fault_and_no_other():
+    def scorer(model, X, y):
+        if len(model.support_) > 20:
+            raise ValueError("too many")
+        return 0.0
+
+    X, y, X_test, y_test = make_data()
+    game = fgsv.utility(SVC(), X, y, X_test, y_test, scorer, empty=0.0)
+    masks = np.arange(40) < np.array([[6], [39]])
+    [failure] = attempt(as_game(game), Coalitions.from_masks(masks)).failures
+    assert re.findall(r"the coalition of size \d+", failure) == ["the coalition of size 39"]
+    with pytest.raises(CoalitionError) as raised:
+        game(masks)
+    assert pickle.loads(pickle.dumps(raised.value)).members == tuple(range(39))
 
 
 def bad(**changes):

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from fgsv.coalitions import Coalitions, canonical, pack
-from fgsv.game import Game, GameError, ask, describe, message_of, shaped
+from fgsv.coalitions import Coalitions, canonical, describe, pack
+from fgsv.game import CoalitionError, Game, GameError, ask, message_of, shaped
 from fgsv.ledger import LedgerError, Outcome, failed
 from fgsv.running.interrupts import kept_interrupts
 
@@ -52,9 +52,7 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
         raise  # a game replayed from a ledger cannot fail: the ledger did; an interrupt is the user's
     except BaseException as error:  # SystemExit too: a model that exits has failed, and nothing else has
         words = f"raised: {type(error).__name__}: {message_of(error)}"
-        coalition = describe(coalitions, 0)
-        where = f", for {coalition}" if m == 1 else f", in a batch of {m} that begins with {coalition}"
-        text = words if m == 1 and coalition in words else words + where  # a utility has named it already
+        text = words if isinstance(error, CoalitionError) else words + _where(coalitions)
         return failed(m, text, time.perf_counter() - start, traceback.format_exc())
     seconds = time.perf_counter() - start
     try:
@@ -69,6 +67,12 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
         wrong = next(value for value in values[row].tolist() if not np.isfinite(value))
         failures[f"not finite: {wrong} for {describe(coalitions, row)}"] = [row]
     return Outcome(np.where(finite[:, None], values, np.nan), seconds, failures)
+
+
+def _where(coalitions: Coalitions) -> str:
+    """Say which coalition a failure is about, or with which its batch begins."""
+    first, m = describe(coalitions, 0), len(coalitions)
+    return f", for {first}" if m == 1 else f", in a batch of {m} that begins with {first}"
 
 
 @contextmanager

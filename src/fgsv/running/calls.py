@@ -110,7 +110,7 @@ class Calls:
         """Return the error to raise for a failed batch; it names the coalition that caused it, if found in time."""
         start = time.monotonic()
         text, rows = next(iter(outcome.failures.items()))
-        if len(rows) == len(coalitions) > 1 and text.startswith("raised"):
+        if len(rows) == len(coalitions) > 1 and outcome.trace:
             for row in range(len(coalitions)):
                 [single] = self._workers.attempt([PackedBatch(coalitions[row : row + 1])])
                 if single.failures:

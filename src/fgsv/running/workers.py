@@ -22,8 +22,8 @@ from joblib.parallel import (
     get_active_backend,
 )
 
-from fgsv.coalitions import Coalitions
-from fgsv.game import Game, GameError, describe, message_of
+from fgsv.coalitions import Coalitions, describe
+from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import Outcome, failed
 from fgsv.running.batches import PackedBatch, attempt
 from fgsv.running.threads import one_thread
