@@ -315,6 +315,8 @@ def with_nan(frame):
         ({"y": ["no"] * 40}, "y has only one class"),
         ({"y_test": np.arange(20) % 2}, "y and y_test mix types of labels"),
         ({"y": np.arange(40) % 2}, "y and y_test mix types of labels"),
+        ({"y": np.linspace(0, 1, 40), "y_test": np.arange(20) % 2}, r"y has numbers such as 0.025641, which are no"),
+        ({"y": np.arange(40) % 2, "y_test": np.full(20, 0.5)}, "but LogisticRegression is a classifier: use a regr"),
         ({"y": np.ma.masked_equal(np.arange(40) % 2, 0)}, "y has masked entries"),
         ({"X": np.ma.masked_greater(make_data()[0], 1)}, "X has masked entries"),
         ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing labels, the first in row 0"),
