@@ -133,6 +133,14 @@ def test_a_known_evaluation_is_counted_once_however_often_it_is_drawn(tmp_path, 
     assert list(verify(result, tmp_path / "april.db")) == []
 
 
+def test_a_game_with_another_number_of_outputs_is_refused(tmp_path):
+    fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **OPTIONS)
+    one = market("abcdefg")
+    two = Game(lambda masks: np.stack([one(masks)] * 2, axis=1), 7, frame="roots", players=list("abcdefg"))
+    with pytest.raises(fgsv.ledger.WrongLedger, match="start from have 1 outputs, the game has 2"):
+        fgsv.value(two, start=tmp_path / "march.db", **OPTIONS)
+
+
 def test_other_versions_are_checked_before_they_are_believed(tmp_path, monkeypatch):
     with monkeypatch.context() as then:
         then.setattr("fgsv.ledger.file.versions", lambda: {"numpy": "1.0"})

@@ -50,6 +50,14 @@ class Beginning:
         """How often each known evaluation was asked for."""
         self._keys: list[bytes] = []
 
+    def _check_width(self, n_outputs: int) -> None:
+        """Raise an error if the evaluations that are known have another number of outputs."""
+        if self.known is not None and len(self.known) and (width := self.known.values.shape[1]) != n_outputs:
+            raise WrongLedger(
+                f"the evaluations to start from have {width} outputs, the game has {n_outputs}: run without them, "
+                "and give a game with other outputs another frame"
+            )
+
     def counter(self) -> Callable[[], Free]:
         """Return a counter of the known evaluations in a run that begins now, including U(0) and U(N)."""
         before = self._asked.copy()
@@ -92,7 +100,9 @@ class Beginning:
         values = self.known.values[rows]
         missing = np.flatnonzero(rows < 0)
         if len(missing):
-            values[missing] = evaluate(coalitions.take(missing))
+            new = evaluate(coalitions.take(missing))
+            self._check_width(new.shape[1])
+            values[missing] = new
         np.add.at(self._asked, rows[rows >= 0], 1)
         return values
 
@@ -134,7 +144,10 @@ def _renamed(known: Known, partition: Partition, here: Sequence[str]) -> set[str
 
 
 def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
-    paths = [Path(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
+    listed = [start] if isinstance(start, (str, Path)) else start
+    if not isinstance(listed, Sequence) or not all(isinstance(each, (str, Path)) for each in listed):
+        raise TypeError(f"start must be the path of an earlier ledger, or a list of paths; got {start!r:.200}")
+    paths = [Path(each) for each in listed]
     ledger = ledger.path if isinstance(ledger, Ledger) else ledger
     if isinstance(ledger, (str, Path)) and Path(ledger).resolve() in [path.resolve() for path in paths]:
         raise WrongLedger(
