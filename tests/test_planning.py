@@ -102,6 +102,20 @@ def test_a_plan_of_all_coalitions_expects_no_more_than_these():
     assert plan.expected(Limits(budget=100)) == 100
 
 
+def test_no_budget_of_a_plan_is_larger_than_all_coalitions():
+    game = fgsv.Game(fgsv.games.SumOfUnanimity(9), 9)
+    plan = fgsv.plan(game, pilot=64)
+    assert fgsv.value(game, budget=2**9).exact
+    assert fgsv.value(game, precision=1e-4).exact
+    assert plan.evaluations_for(0.2) < plan.evaluations_for(1e-4) == 2**9
+    assert plan.to_frame()[["evaluations", "half_width"]].to_numpy().tolist() == [[2**9, 0]]
+    assert plan.half_width_after(20_000) == 0
+    assert plan.seconds_for(20_000) == plan.seconds_for(2**9)
+    assert plan.expected(Limits(budget=20_000)) == 2**9
+    other = fgsv.plan(game, pilot=210, method="permutation")  # which never evaluates them all
+    assert other.evaluations_for(1e-4) > 2**9
+
+
 def test_a_plan_from_known_evaluations_lies_between_what_all_and_what_new_ones_say():
     plan = Plan(60, 4, 100, 1.0, half_width=0.1, confidence=0.95, n_known=1500)
     assert 0.1 * np.sqrt(100 / 400) < plan.half_width_after(400) < 0.1 * np.sqrt(1600 / 1900)

@@ -134,6 +134,13 @@ class Coalitions:
         )
 
 
+def describe(coalitions: Coalitions, row: int) -> str:
+    """Describe a coalition by its size and its first ten members."""
+    members = coalitions.members(row)
+    shown = ", ".join(map(str, members[:10].tolist())) + (", ..." if len(members) > 10 else "")
+    return f"the coalition of size {len(members)} with members [{shown}]"
+
+
 def log_choose(n: ArrayLike, k: ArrayLike) -> Floats:
     """Return the logarithm of the binomial coefficient C(n, k), for arrays."""
     from scipy.special import gammaln  # workers do without it: it is half of the time they take to start

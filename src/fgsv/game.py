@@ -22,6 +22,12 @@ class GameError(RuntimeError):
     """A game failed, or did not return a number for each coalition."""
 
 
+class CoalitionError(GameError):
+    """A game failed on one coalition, which the message names and `members` lists."""
+
+    members: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Game:
     """A cooperative game: a function from an (m, n) boolean array to (m,) or (m, q) floats.
@@ -350,13 +356,6 @@ def message_of(error: BaseException) -> str:
         return str(error)[:500].encode("utf-8", "replace").decode()
     except BaseException:  # raised by the error's own code
         return "(an error without a printable message)"
-
-
-def describe(coalitions: Coalitions, row: int) -> str:
-    """Describe a coalition by its size and its first ten members."""
-    members = coalitions.members(row)
-    shown = ", ".join(map(str, members[:10].tolist())) + (", ..." if len(members) > 10 else "")
-    return f"the coalition of size {len(members)} with members [{shown}]"
 
 
 def grouped(game: Any, groups: Any) -> Game:

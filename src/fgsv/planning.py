@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pandas as pd
 
+from fgsv.estimators import MOST_ENUMERATED, Covariance
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
@@ -61,6 +62,8 @@ class Plan:
     """What it started from, in words."""
     fixed_seconds: float = 0.0
     """Seconds of the pilot that a longer run takes only once: to start workers, and to learn what was known."""
+    everything: float = math.inf
+    """Evaluations after which the values are exact, because every coalition is evaluated; infinite if never."""
 
     @classmethod
     def of(
@@ -87,6 +90,7 @@ class Plan:
             dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
             valuation.n_known,
             fixed_seconds=max(0.0, seconds - each * valuation.n_evaluations),
+            everything=_everything(valuation),
         )
 
     def half_width_after(self, budget: int) -> float:
@@ -98,20 +102,26 @@ class Plan:
 
     def _narrowed(self, half_width: float, budget: int) -> float:
         n, known = self.n_evaluations, self.n_known
+        if budget >= self.everything:
+            return 0.0
         return half_width * ((n + known) / (budget + known) * n / budget) ** 0.25
 
     def evaluations_for(self, precision: float) -> int:
-        """Return the expected evaluations for a half-width of `precision`."""
+        """Return the expected evaluations for a half-width of `precision`.
+
+        A run that samples half of all coalitions without meeting its target goes on to evaluate all of them.
+        """
         check_precision(precision)
         if not math.isfinite(self.half_width):
             raise ValueError("the method of this plan does not estimate its errors: use the default method")
         n, known = self.n_evaluations, self.n_known
         product = n * (n + known) * (self.half_width / precision) ** 4  # b (b + known) for the b to find
-        return max(n, math.ceil((math.sqrt(known**2 + 4 * product) - known) / 2))
+        needed = max(n, math.ceil((math.sqrt(known**2 + 4 * product) - known) / 2))
+        return needed if self.exact or needed <= self.everything / 2 else int(self.everything)
 
     def seconds_for(self, budget: int) -> float:
         """Return the expected seconds for this many evaluations."""
-        return self.fixed_seconds + self._seconds_each * _evaluations(budget)
+        return self.fixed_seconds + self._seconds_each * min(_evaluations(budget), self.everything)
 
     @property
     def _seconds_each(self) -> float:
@@ -119,7 +129,7 @@ class Plan:
 
     def expected(self, limits: Limits) -> int | None:
         """Return the expected evaluations of a run with these limits; None without any, unless all are made."""
-        counts = [] if limits.budget is None else [limits.budget]
+        counts = [] if limits.budget is None else [int(min(limits.budget, self.everything))]
         if self.exact:
             counts.append(self.n_evaluations)
         if limits.precision is not None and math.isfinite(self.half_width):
@@ -132,6 +142,8 @@ class Plan:
         """Return a table of budgets against half-widths and minutes; with several outputs, also of each of them."""
         possible = (*BUDGETS_STARTED, *BUDGETS) if self.n_known else BUDGETS
         budgets = [self.n_evaluations] if self.exact else [b for b in possible if b >= self.n_evaluations]
+        if self.everything <= possible[-1] and not self.exact:
+            budgets = [*(b for b in budgets if b < self.everything), int(self.everything)]
         widths = {"half_width": self.half_width}
         widths |= {f"half_width_{name}": width for name, width in self.by_output.items()}
         return pd.DataFrame(
@@ -160,6 +172,13 @@ class Plan:
     def _footnote(self) -> str:
         pilot = f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s"
         return f"{pilot}; half-widths of the widest share at {level(self.confidence)} confidence"
+
+
+def _everything(valuation: Valuation) -> float:
+    """Return how many coalitions there are, if a run like this one evaluates all of them where it may."""
+    n, settings = valuation.partition.n_players, valuation.settings
+    enumerates = settings is not None and settings.method == Covariance.name and n < MOST_ENUMERATED
+    return 2**n if enumerates else math.inf
 
 
 def _evaluations(budget: int) -> int:

@@ -129,6 +129,16 @@ def test_a_concave_game_rewards_splitting_and_faithful_values_do_not():
     assert sum(row["gsv_share"] for row in document["gsv"]) == pytest.approx(1)
 
 
+def test_another_game_than_the_one_that_was_valued_is_refused(game):
+    valuation = fgsv.value(game, [i % 3 for i in range(game.n_players)], budget=200)
+    for other, message in (
+        (lambda masks: 2 * game(masks), "audit the game it is of"),
+        (lambda masks: np.stack([game(masks)] * 2, axis=1), "the game has 2 outputs, but the valuation has one"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            audit(fgsv.Game(other, game.n_players), valuation)
+
+
 def test_audit_needs_something_to_share():
     with pytest.raises(ValueError, match="must be positive"):
         shell_companies(lambda masks: -masks.sum(axis=1), LABELS)

@@ -127,6 +127,8 @@ def test_a_batch_that_hangs_or_kills_its_worker_fails_alone(fault, kind, indepen
     budget = 66  # one coalition is bad: each costs several starts of workers
     result = fgsv.value(game, budget=budget, batch_size=BATCH, opening=False, n_jobs=2, on_error=FILLER, **timeout)
     check(result, kind, independent_rows, budget)
+    place = "for the coalition of size" if independent_rows else f"in a batch of {BATCH} that begins with"
+    assert place in result.failures.first
 
 
 def test_a_worker_that_dies_once_is_replaced(tmp_path):

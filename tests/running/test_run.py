@@ -137,6 +137,11 @@ def test_a_bad_answer_names_the_coalition(answer, message):
         ({"n_jobs": "all"}, ValueError, "must be a whole number, got 'all'"),
         ({"cost": lambda sizes: []}, ValueError, "cost must give a positive number"),
         ({"cost": lambda sizes: "much"}, ValueError, "cost must give a positive number"),
+        ({"method": 3}, TypeError, "method must be one of covariance, .* got 3"),
+        ({"proxy": 3}, TypeError, "proxy must be a game of the same players, got int"),
+        ({"proxy": SumOfUnanimity(19)}, ValueError, "the proxy has 19 players, but the game has 20"),
+        ({"progress": print}, TypeError, "progress must be True, False or None"),
+        ({"start": 3}, TypeError, "start must be the path of an earlier ledger, or a list of paths; got 3"),
     ],
 )
 def test_bad_arguments_cost_nothing(arguments, error, message):

@@ -89,7 +89,7 @@ def test_a_run_that_draws_nothing_new_ends(tmp_path):
     fgsv.exact(game, ledger=tmp_path / "march.db")
     result = fgsv.value(game, method="permutation", budget=250, start=tmp_path / "march.db")
     assert result.n_evaluations == 0
-    assert result.n_known >= 2500
+    assert result.n_known == 2**3
     assert result.end.reason == "exhausted"
     np.testing.assert_allclose(result.values, fgsv.exact(game).values, atol=5 * result.stderr.max() + 1e-12)
 
@@ -121,6 +121,24 @@ def test_an_altered_count_of_known_evaluations_is_found(tmp_path):
     result = fgsv.value(market("abcdefg"), start=tmp_path / "march.db", ledger=tmp_path / "april.db", **OPTIONS)
     found = verify(replace(result, n_known=result.n_known - 1), tmp_path / "april.db")
     assert "n_known" in [each.where for each in found]
+
+
+@pytest.mark.parametrize("options", [{"surrogate": False}, {"opening": False}])
+def test_a_known_evaluation_is_counted_once_however_often_it_is_drawn(tmp_path, options):
+    fgsv.exact(market("abcdef"), ledger=tmp_path / "march.db")
+    result = fgsv.value(
+        market("abcdef"), start=tmp_path / "march.db", ledger=tmp_path / "april.db", budget=40, **options
+    )
+    assert (result.n_evaluations, result.n_known) == (0, 2**6)
+    assert list(verify(result, tmp_path / "april.db")) == []
+
+
+def test_a_game_with_another_number_of_outputs_is_refused(tmp_path):
+    fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **OPTIONS)
+    one = market("abcdefg")
+    two = Game(lambda masks: np.stack([one(masks)] * 2, axis=1), 7, frame="roots", players=list("abcdefg"))
+    with pytest.raises(fgsv.ledger.WrongLedger, match="start from have 1 outputs, the game has 2"):
+        fgsv.value(two, start=tmp_path / "march.db", **OPTIONS)
 
 
 def test_other_versions_are_checked_before_they_are_believed(tmp_path, monkeypatch):

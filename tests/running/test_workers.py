@@ -10,12 +10,14 @@ import cloudpickle
 import joblib
 import numpy as np
 import pytest
+from joblib.externals.loky import reusable_executor
 
 import fgsv
-from fgsv.coalitions import pack, unpack
-from fgsv.game import GameError
+from fgsv.coalitions import Coalitions, pack, unpack
+from fgsv.game import GameError, as_game
 from fgsv.ledger import Ledger
-from fgsv.running import workers
+from fgsv.running import calls, workers
+from fgsv.running.batches import PackedBatch
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a cluster's workers cannot import the tests
 
@@ -88,6 +90,54 @@ def test_processes(alone, tmp_path):
 def test_threads(alone):
     with joblib.parallel_config(backend="threading", n_jobs=2):
         assert bits(fgsv.value(Regression(), budget=700, batch_size=32)) == alone
+
+
+class Roots:
+    """A game that evaluates each coalition by itself, and remembers how many it was given at a time."""
+
+    n_players = 40
+
+    def __init__(self, *, independent_rows):
+        self.independent_rows, self.given = independent_rows, []
+
+    def __call__(self, masks):
+        self.given.append(len(masks))
+        return np.sqrt(masks @ np.arange(1.0, 41))
+
+
+def test_all_workers_share_a_round_of_independent_coalitions():
+    alone, shared = Roots(independent_rows=True), Roots(independent_rows=True)
+    expected = fgsv.value(alone, budget=100)
+    with joblib.parallel_config(backend="threading", n_jobs=4):
+        result = fgsv.value(shared, budget=100)
+    assert bits(result) == bits(expected)
+    assert sum(shared.given) == sum(alone.given) == 100
+    assert max(alone.given) >= 14
+    assert max(shared.given) == -(-max(alone.given) // 4)
+
+
+def test_idle_workers_of_a_slow_game_are_noticed(monkeypatch):
+    monkeypatch.setattr(calls, "CALL_SECONDS", 0.0)
+    with joblib.parallel_config(backend="threading", n_jobs=4):
+        with pytest.warns(RuntimeWarning, match="3 of 4 workers had nothing to do: 14 coalitions .* 14 at a time"):
+            fgsv.value(Roots(independent_rows=False), budget=40)
+        fgsv.value(Roots(independent_rows=False), budget=40, batch_size=1)  # no warning, which would be an error
+        fgsv.value(Roots(independent_rows=True), budget=40)
+
+
+def test_no_more_processes_are_started_than_there_are_batches(monkeypatch):
+    monkeypatch.setattr(workers.Workers, "_warm", 2)
+    batches = [PackedBatch(Coalitions.from_masks(row[None])) for row in np.eye(40, dtype=bool)[:3]]
+    started, many = [], workers.Workers(as_game(Regression()), 100, None)
+    many.start()
+    try:
+        for n_batches in (1, 3):
+            many.attempt(batches[:n_batches])
+            started.append(set(reusable_executor._executor._processes))
+    finally:
+        many.stop()
+    assert (many.count, [len(each) for each in started]) == (100, [2, 3])
+    assert started[0] < started[1]  # those that were there stay
 
 
 def test_a_game_that_cannot_be_sent_says_what_to_do():

@@ -24,6 +24,17 @@ def small(n=40, seed=0):
     )
 
 
+def test_codes_that_become_numbers_are_named(tmp_path):
+    path = tmp_path / "codes.csv"
+    path.write_text("provider,zip,hour,x,day\n007,99999,0,0.5,2024-01-02\n008,01234,10,00.7,2024-02-01\n009,,7,1,\n")
+    file = read(path, text=["provider"])
+    assert file.notes == (
+        "read as numbers without leading zeros: zip (01234 is 1234). If they are codes, add a letter to them",
+    )
+    assert file.frame["zip"].tolist()[:2] == [99999, 1234]
+    assert file.frame["provider"].tolist() == ["007", "008", "009"]
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.tsv.gz", "a.parquet", "a.txt"])
 def test_formats_read_the_same(tmp_path, name):
     frame = small()

@@ -64,6 +64,7 @@ def test_fingerprint_and_bad_input():
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"X": csr_array(game.X)}, "X must be a dense array of numbers"),
         ({"X": np.ma.masked_greater(game.X, 0)}, "X has masked entries"),
+        ({"y": game.X[:, 0]}, "which are no classes, but KNNVote"),
         ({"y": np.array(["a", "b"] * 4)}, "mix types of labels"),
         ({"y": np.array(["a", "b"] * 4), "regression": True}, "y must be a dense array of numbers"),
     ]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer, get_scorer_names, mean_squared_error
 from sklearn.tree import DecisionTreeClassifier
 
 import fgsv
@@ -73,6 +73,12 @@ def test_a_coalition_without_some_class_has_a_score():
     for name in ("roc_auc_ovo", "neg_brier_score", "f1_macro"):
         found = fgsv.utility(DecisionTreeClassifier(random_state=0), *data, name)(lone[None])
         assert np.isfinite(found).all(), name
+
+
+def test_a_metric_is_no_scorer():
+    data = make_data(0)
+    with pytest.raises(TypeError, match=r"mean_squared_error is a metric, .*make_scorer\(mean_squared_error\)"):
+        fgsv.utility(Ridge(), *data, mean_squared_error, empty=0.0)
 
 
 def test_a_score_that_does_not_exist_is_corrected():

@@ -1,6 +1,7 @@
 """What fgsv.utility promises whatever the model: scores, units, defaults, padding and errors."""
 
 import pickle
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -21,7 +22,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import fgsv
-from fgsv.game import GameError, as_game
+from fgsv.coalitions import Coalitions
+from fgsv.game import CoalitionError, GameError, as_game
+from fgsv.running.batches import attempt
 from fgsv.utilities.fingerprint import row_digests
 
 
@@ -276,6 +279,22 @@ def test_a_failing_scorer_is_named_as_such_and_the_coalition_once():
     assert str(raised.value).count("the coalition of size 40") == 1
 
 
+def test_a_batch_names_the_coalition_at_fault_and_no_other():
+    def scorer(model, X, y):
+        if len(model.support_) > 20:
+            raise ValueError("too many")
+        return 0.0
+
+    X, y, X_test, y_test = make_data()
+    game = fgsv.utility(SVC(), X, y, X_test, y_test, scorer, empty=0.0)
+    masks = np.arange(40) < np.array([[6], [39]])
+    [failure] = attempt(as_game(game), Coalitions.from_masks(masks)).failures
+    assert re.findall(r"the coalition of size \d+", failure) == ["the coalition of size 39"]
+    with pytest.raises(CoalitionError) as raised:
+        game(masks)
+    assert pickle.loads(pickle.dumps(raised.value)).members == tuple(range(39))
+
+
 def bad(**changes):
     X, y, X_test, y_test = make_data()
     arguments = {"model": LogisticRegression(), "X": X, "y": y, "X_test": X_test, "y_test": y_test, **changes}
@@ -296,6 +315,8 @@ def with_nan(frame):
         ({"y": ["no"] * 40}, "y has only one class"),
         ({"y_test": np.arange(20) % 2}, "y and y_test mix types of labels"),
         ({"y": np.arange(40) % 2}, "y and y_test mix types of labels"),
+        ({"y": np.linspace(0, 1, 40), "y_test": np.arange(20) % 2}, r"y has numbers such as 0.025641, which are no"),
+        ({"y": np.arange(40) % 2, "y_test": np.full(20, 0.5)}, "but LogisticRegression is a classifier: use a regr"),
         ({"y": np.ma.masked_equal(np.arange(40) % 2, 0)}, "y has masked entries"),
         ({"X": np.ma.masked_greater(make_data()[0], 1)}, "X has masked entries"),
         ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing labels, the first in row 0"),

@@ -162,3 +162,9 @@ def test_a_file_that_cannot_be_saved_is_named_as_it_was_given(tmp_path):
 def test_only_valuations_are_compared():
     with pytest.raises(TypeError, match=r"got str: fgsv.load\(path\) opens"):
         fgsv.compare(fgsv.exact(fgsv.games.Airport([1, 2])), "valuation.json")
+
+
+def test_an_output_without_shares_is_named():
+    game = fgsv.Game(lambda masks: masks[:, :2] * [1.0, 0.0], 3, outputs=("accuracy", "recall"))
+    with pytest.raises(ValueError, match="but it is 0 for the output 'recall'"):
+        fgsv.exact(game).shares()

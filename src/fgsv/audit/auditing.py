@@ -29,6 +29,8 @@ from fgsv.valuation.notebook import html_of
 FEWEST_OF_GSV = 100
 """Minimum evaluations for the usual group values."""
 DEFAULT_BUDGET = 4000
+SAME_GAME = 0.01
+"""How far U(N) - U(0) may be from that of the valuation, relative to it: on a GPU it is not the same twice."""
 COLUMNS_OF_GSV = ["group", "share", "gsv_share", "gsv_half_width"]
 
 
@@ -150,6 +152,18 @@ def audit(
         )
 
 
+def _check_same_game(access: GameAccess, valuation: Valuation) -> None:
+    """Raise an error if a game is clearly not the one that was valued: all its players are worth something else."""
+    ends, stated = access.ends(), float(valuation.total)
+    total = float((ends[1] - ends[0])[0])
+    if ends.shape[1] > 1:
+        raise ValueError(f"the game has {ends.shape[1]} outputs, but the valuation has one: audit a game of that one")
+    if abs(total - stated) > SAME_GAME * stated:
+        raise ValueError(
+            f"U(N) - U(0) of the game is {total:.6g}, but {stated:.6g} in the valuation: audit the game it is of"
+        )
+
+
 def audit_through(
     access: GameAccess,
     valuation: Valuation,
@@ -174,6 +188,7 @@ def audit_through(
     mark = evaluator.mark()
     with suppress(OutOfTime):
         with counted(spent, "group values", evaluator):
+            _check_same_game(access, valuation)
             gsv = value(by_groups(access, partition), budget=part, seed=seed)
         frame = pd.DataFrame(
             {

@@ -59,6 +59,9 @@ def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable
             raise TypeError(
                 f"options {sorted(options)} only apply to a method given by name: set them on the method object"
             )
+        if not (hasattr(method, "name") and hasattr(method, "start")):
+            names = ", ".join(METHODS)
+            raise TypeError(f"method must be one of {names}, or your own with name, least and start; got {method!r}")
         return method
     if method == Enumeration.name and not options:
         return Enumeration()

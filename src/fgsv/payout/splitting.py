@@ -208,6 +208,8 @@ def split(
     Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
     U(N) - U(0) is no larger than `test_noise`, its half-width due to the choice of test rows; `pay_anyway` pays.
     """
+    if not isinstance(valuation, Valuation):
+        raise TypeError(f"expected a valuation, got {type(valuation).__name__}: fgsv.load(path) opens a saved one")
     smallest, amounts, policy = terms(
         amount,
         currency,

@@ -14,13 +14,20 @@ from functools import cached_property
 
 import numpy as np
 
-from fgsv.coalitions import Coalitions, canonical, pack
-from fgsv.game import Game, GameError, ask, describe, message_of, shaped
+from fgsv.coalitions import Coalitions, canonical, describe, pack
+from fgsv.game import CoalitionError, Game, GameError, ask, message_of, shaped
 from fgsv.ledger import LedgerError, Outcome, failed
 from fgsv.running.interrupts import kept_interrupts
 
+BATCH_SIZE = 256
+BATCH_BYTES = 2**24
 GRACE = 5.0
 """A batch that ignores its timeout is killed after this many more seconds, or after twice the timeout if sooner."""
+
+
+def default_batch_size(n_players: int) -> int:
+    """Return how many coalitions form a batch by default: at most 16 MiB of booleans."""
+    return max(1, min(BATCH_SIZE, BATCH_BYTES // n_players))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +54,12 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
             answer = ask(game, canonical(coalitions) if game.evaluate_lists else coalitions)
     except _Late:
         faulthandler.cancel_dump_traceback_later()  # the timer may have fired during the clean-up
-        return failed(m, f"timed out: no answer after {timeout:g} s", time.perf_counter() - start)
+        return timed_out(coalitions, timeout, time.perf_counter() - start)
     except (LedgerError, KeyboardInterrupt):
         raise  # a game replayed from a ledger cannot fail: the ledger did; an interrupt is the user's
     except BaseException as error:  # SystemExit too: a model that exits has failed, and nothing else has
         words = f"raised: {type(error).__name__}: {message_of(error)}"
-        coalition = describe(coalitions, 0)
-        where = f", for {coalition}" if m == 1 else f", in a batch of {m} that begins with {coalition}"
-        text = words if m == 1 and coalition in words else words + where  # a utility has named it already
+        text = words if isinstance(error, CoalitionError) else words + where(coalitions)
         return failed(m, text, time.perf_counter() - start, traceback.format_exc())
     seconds = time.perf_counter() - start
     try:
@@ -69,6 +74,17 @@ def attempt(game: Game, coalitions: Coalitions, timeout: float | None = None) ->
         wrong = next(value for value in values[row].tolist() if not np.isfinite(value))
         failures[f"not finite: {wrong} for {describe(coalitions, row)}"] = [row]
     return Outcome(np.where(finite[:, None], values, np.nan), seconds, failures)
+
+
+def where(coalitions: Coalitions) -> str:
+    """Say which coalition a failure is about, or with which its batch begins."""
+    first, m = describe(coalitions, 0), len(coalitions)
+    return f", for {first}" if m == 1 else f", in a batch of {m} that begins with {first}"
+
+
+def timed_out(coalitions: Coalitions, timeout: float | None, seconds: float) -> Outcome:
+    """Return the outcome of a batch that took longer than its timeout."""
+    return failed(len(coalitions), f"timed out: no answer after {timeout:g} s{where(coalitions)}", seconds)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -35,6 +36,7 @@ class Calls:
     ) -> None:
         self._game, self._workers, self._record, self._raises = game, workers, record, raises
         self._size = workers.count
+        self._advised = False
         self.n_done = 0
         """Coalitions evaluated so far."""
         self.seconds = 0.0
@@ -66,7 +68,24 @@ class Calls:
             outcomes += done
             self.n_done += sum(map(len, call))
             self.seconds += sum(outcome.seconds for outcome in done)
+        self._advise(batches, outcomes)
         return outcomes
+
+    def _advise(self, batches: list[PackedBatch], outcomes: list[Outcome]) -> None:
+        """Warn once if the user's own game keeps some workers waiting because its batches are large."""
+        count, m = self._workers.count, sum(map(len, batches))
+        own_size = self._game.independent_rows or self._game.batch_size is not None
+        if self._advised or own_size or len(batches) >= count or m < 2 * count:
+            return
+        if max(outcome.seconds for outcome in outcomes) > CALL_SECONDS:
+            self._advised = True
+            warnings.warn(
+                f"{count - len(batches)} of {count} workers had nothing to do: {m} coalitions were evaluated "
+                f"{len(batches[0])} at a time. Give a smaller batch_size, such as 1; or, if the game evaluates each "
+                "coalition by itself, fgsv.Game(..., independent_rows=True)",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _adapt(self, seconds: float) -> None:
         """Let calls grow while they are quick, because each one waits for the disk."""
@@ -110,7 +129,7 @@ class Calls:
         """Return the error to raise for a failed batch; it names the coalition that caused it, if found in time."""
         start = time.monotonic()
         text, rows = next(iter(outcome.failures.items()))
-        if len(rows) == len(coalitions) > 1 and text.startswith("raised"):
+        if len(rows) == len(coalitions) > 1 and outcome.trace:
             for row in range(len(coalitions)):
                 [single] = self._workers.attempt([PackedBatch(coalitions[row : row + 1])])
                 if single.failures:

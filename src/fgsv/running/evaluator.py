@@ -20,7 +20,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
 from fgsv.game import Game, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
-from fgsv.running.batches import PackedBatch
+from fgsv.running.batches import PackedBatch, default_batch_size
 from fgsv.running.calls import Calls
 from fgsv.running.failures import FailureCounter, Mark
 from fgsv.running.ledger_lookup import LedgerLookup
@@ -31,14 +31,6 @@ from fgsv.running.workers import Workers
 from fgsv.types import Floats
 from fgsv.valuation import Failures
 from fgsv.valuation.settings import failure_value, whole_number
-
-BATCH_SIZE = 256
-BATCH_BYTES = 2**24
-
-
-def default_batch_size(n_players: int) -> int:
-    """Return how many coalitions form a batch by default: at most 16 MiB of booleans."""
-    return max(1, min(BATCH_SIZE, BATCH_BYTES // n_players))
 
 
 class Evaluator:
@@ -145,8 +137,10 @@ class Evaluator:
         return self.beginning.answer(coalitions, self._unknown)
 
     def _unknown(self, coalitions: Coalitions) -> Floats:
-        size = self.batch_size
-        batches = [PackedBatch(coalitions[i : i + size]) for i in range(0, len(coalitions), size)]
+        size, m = self.batch_size, len(coalitions)
+        if self.game.independent_rows:  # the same bits in any batch: all workers get some
+            size = max(1, min(size, -(-m // self.n_workers)))
+        batches = [PackedBatch(coalitions[i : i + size]) for i in range(0, m, size)]
         known, done_before = self._lookup, self.calls.n_done
         try:
             outcomes = self._evaluate(batches) if known is None else known.outcomes(batches, self._evaluate)
@@ -154,9 +148,9 @@ class Evaluator:
             self.n_asked += self.calls.n_done - done_before
             raise
         values = np.concatenate([self._failures.values(outcome) for outcome in outcomes])
-        self.n_asked += len(coalitions)
+        self.n_asked += m
         if self.watch is not None:
-            self.watch(len(coalitions))
+            self.watch(m)
         return values
 
     def _evaluate(self, batches: list[PackedBatch]) -> list[Outcome]:

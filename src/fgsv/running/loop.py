@@ -20,6 +20,7 @@ from fgsv.running.game_access import GameAccess
 from fgsv.running.interrupts import held_interrupts
 from fgsv.running.repeats import Repeats
 from fgsv.running.seed_noise import with_seed_noise
+from fgsv.running.start import Free
 from fgsv.running.stopping import Rule, met
 from fgsv.running.targets import at_last_look, is_look, unreached
 from fgsv.running.threads import one_thread
@@ -63,7 +64,7 @@ class Progress:
     ends: Floats
     n_drawn: int
     """Values that the estimator has seen, including the ends, known or not."""
-    n_free: int
+    free: Free
     """Values known before the run, which do not count as its evaluations."""
     seconds: float
     round_seconds: float = 0.0
@@ -74,7 +75,7 @@ class Progress:
     @property
     def n_evaluations(self) -> int:
         """Evaluations so far, which count towards the budget."""
-        return self.n_drawn - self.n_free
+        return self.n_drawn - self.free.n_asked
 
     @property
     def is_estimate(self) -> bool:
@@ -98,13 +99,13 @@ class Progress:
             game=self.run.game,
             method=estimate.method or settings.method,
             ends=self.ends,
-            n_evaluations=(estimate.n_evaluations or self.n_drawn) - self.n_free,
+            n_evaluations=(estimate.n_evaluations or self.n_drawn) - self.free.n_asked,
             end=End(Reason.INTERRUPTED, "not ended"),
             seed=settings.seed,
             settings=settings,
             failures=self.failures,
             is_estimate=self.is_estimate,
-            n_known=self.n_free + self.estimator.n_known,
+            n_known=min(self.free.n_used + self.estimator.n_known, self.free.n_known),
             n_unfitted=self.n_unfitted,
         )
 
@@ -156,7 +157,7 @@ def rounds(run: Run, evaluate: GameAccess, *, every: bool = True) -> Iterator[Va
                 progress = replace(
                     progress,
                     n_drawn=progress.n_drawn + len(values),
-                    n_free=free(),
+                    free=free(),
                     seconds=now,
                     round_seconds=now - progress.seconds,
                     failures=failures(mark),
@@ -188,7 +189,7 @@ def _nothing_left(draws: Draws | None, progress: Progress) -> End | None:
         exact = progress.valuation.exact
         return End(Reason.EXHAUSTED, "every coalition is evaluated" if exact else "nothing is left to draw")
     wanted = len(draws.coalitions)
-    if progress.n_free > MOST_FREE * budget:
+    if progress.free.n_asked > MOST_FREE * budget:
         return End(Reason.EXHAUSTED, "almost everything that is drawn was known before")
     if wanted <= left:
         return None

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.estimators import METHODS, Covariance, Enumeration, Method, as_method, for_budget
+from fgsv.estimators.covariance.proxy import check_proxy
 from fgsv.game import Game, as_game
 from fgsv.partition import Partition
 from fgsv.running.evaluator import Evaluator
@@ -107,6 +108,9 @@ def prepare(
         name = method if isinstance(method, str) else method.name
         if name != "covariance":
             raise ValueError(f"proxy works only with the method 'covariance', not with {name!r}")
+        if not callable(proxy):
+            raise TypeError(f"proxy must be a game of the same players, got {type(proxy).__name__}")
+        check_proxy(proxy, n)
         options = {**options, "proxy": proxy}
     check_precision(precision)
     asked = as_method(method, options, [*_keywords(prepare), *_keywords(Evaluator)])

@@ -34,7 +34,9 @@ EVERY_LINE = 30.0
 def is_shown(progress: bool | None) -> bool:
     """Say whether to show a bar: as asked, or else in a terminal or notebook, but not in pipes and tests."""
     if progress is not None:
-        return progress
+        if not isinstance(progress, bool | np.bool_):
+            raise TypeError(f"progress must be True, False or None, got {progress!r:.200}")
+        return bool(progress)
     watched = sys.stderr is not None and sys.stderr.isatty()
     return (watched or "ipykernel" in sys.modules) and "PYTEST_CURRENT_TEST" not in os.environ
 

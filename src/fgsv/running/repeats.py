@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.coalitions import Coalitions
-from fgsv.game import Game, describe
+from fgsv.coalitions import Coalitions, describe
+from fgsv.game import Game
 from fgsv.types import Floats
 from fgsv.valuation.settings import failure_value
 

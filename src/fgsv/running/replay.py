@@ -79,8 +79,11 @@ def repeated(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | 
         if regrouped:
             given["stop"] = None
         given["max_seconds"] = float("inf") if settings.rules or "stop" in settings.needs else None
+    # rounds that ask only for what was known count nothing: such a run is over at its own end
+    by_itself = settings.start is not None and valuation.end.reason in (Reason.BUDGET, Reason.EXHAUSTED)
     for derived in iterate(access, valuation.partition, **(_arguments(settings) | given)):
-        if (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known):
+        as_far = (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known)
+        if as_far and (derived.end.reason is not Reason.INTERRUPTED or not by_itself):
             break
     if regrouped or by_old_rules:
         derived = without_stop_bias(derived, valuation.stop_shares)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,17 @@ AT_ONCE = 2**26
 """Booleans held at once when coalitions are looked up."""
 
 
+class Free(NamedTuple):
+    """Evaluations that a run did not have to make, because they were known before it."""
+
+    n_asked: int
+    """Each counted as often as the run asked for it."""
+    n_used: int
+    """Each counted once."""
+    n_known: int
+    """All that there are."""
+
+
 class Beginning:
     """What an evaluator starts from; it is fixed before the first evaluation, and does not change with the ledger."""
 
@@ -35,16 +46,30 @@ class Beginning:
         self.known: Known | None = start if isinstance(start, Known) else None
         if self._paths:
             self.known = known(game, self._paths)
-        self.n_answered = 0
-        """Requested evaluations that were known, each counted as often as it was requested."""
+        self._asked = np.zeros(0 if self.known is None else len(self.known), dtype=np.int64)
+        """How often each known evaluation was asked for."""
         self._keys: list[bytes] = []
 
-    def counter(self) -> Callable[[], int]:
+    def _check_width(self, n_outputs: int) -> None:
+        """Raise an error if the evaluations that are known have another number of outputs."""
+        if self.known is not None and len(self.known) and (width := self.known.values.shape[1]) != n_outputs:
+            raise WrongLedger(
+                f"the evaluations to start from have {width} outputs, the game has {n_outputs}: run without them, "
+                "and give a game with other outputs another frame"
+            )
+
+    def counter(self) -> Callable[[], Free]:
         """Return a counter of the known evaluations in a run that begins now, including U(0) and U(N)."""
-        if self.known is None:
-            return lambda: 0
-        before = self.n_answered - int((self.known.find(Coalitions.ends(self._game.n_players)) >= 0).sum())
-        return lambda: self.n_answered - before
+        before = self._asked.copy()
+        if self.known is not None:
+            ends = self.known.find(Coalitions.ends(self._game.n_players))
+            before[ends[ends >= 0]] -= 1
+
+        def count() -> Free:
+            since = self._asked - before
+            return Free(int(since.sum()), int(np.count_nonzero(since)), len(since))
+
+        return count
 
     def take_over(self, ledger: Ledger) -> None:
         """Copy the evaluations into the ledger of the run, which then no longer needs the earlier ones."""
@@ -75,8 +100,10 @@ class Beginning:
         values = self.known.values[rows]
         missing = np.flatnonzero(rows < 0)
         if len(missing):
-            values[missing] = evaluate(coalitions.take(missing))
-        self.n_answered += len(rows) - len(missing)
+            new = evaluate(coalitions.take(missing))
+            self._check_width(new.shape[1])
+            values[missing] = new
+        np.add.at(self._asked, rows[rows >= 0], 1)
         return values
 
 
@@ -117,7 +144,10 @@ def _renamed(known: Known, partition: Partition, here: Sequence[str]) -> set[str
 
 
 def _paths(start: str | Path | Sequence[str | Path], ledger: Any) -> list[Path]:
-    paths = [Path(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
+    listed = [start] if isinstance(start, (str, Path)) else start
+    if not isinstance(listed, Sequence) or not all(isinstance(each, (str, Path)) for each in listed):
+        raise TypeError(f"start must be the path of an earlier ledger, or a list of paths; got {start!r:.200}")
+    paths = [Path(each) for each in listed]
     ledger = ledger.path if isinstance(ledger, Ledger) else ledger
     if isinstance(ledger, (str, Path)) and Path(ledger).resolve() in [path.resolve() for path in paths]:
         raise WrongLedger(

@@ -7,9 +7,8 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import cloudpickle
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
@@ -23,9 +22,10 @@ from joblib.parallel import (
 )
 
 from fgsv.coalitions import Coalitions
-from fgsv.game import Game, GameError, describe, message_of
+from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import Outcome, failed
-from fgsv.running.batches import PackedBatch, attempt
+from fgsv.running.batches import PackedBatch, attempt, timed_out, where
+from fgsv.running.dask_calls import DaskCalls
 from fgsv.running.threads import one_thread
 from fgsv.running.worker_process import attempt_in_worker, exit_with_driver
 from fgsv.valuation.settings import positive_number, whole_number
@@ -40,6 +40,9 @@ _OF_THIS_MACHINE = (LokyBackend, MultiprocessingBackend, SequentialBackend, Thre
 
 class Workers:
     """Where batches are evaluated: in this process, in threads, in processes, or on joblib's back end."""
+
+    _warm: ClassVar[int] = 2
+    """Processes that earlier runs have started, or two: a run begins with these, and starts more if it needs them."""
 
     def __init__(self, game: Game, n_jobs: int | None, timeout: float | None) -> None:
         if n_jobs is not None and whole_number(option("n_jobs"), n_jobs) == 0:
@@ -66,16 +69,13 @@ class Workers:
             )
         if timeout is not None:
             positive_number("timeout", timeout)
-        if not here:
-            # a cluster manages its own workers
-            following = (
-                {"initializer": exit_with_driver, "initargs": (os.getpid(),)} if type(backend) is LokyBackend else {}
-            )
-            self._parallel = (
-                DaskCalls(backend)
-                if type(backend).__name__ == "DaskDistributedBackend"
-                else Parallel(n_jobs, batch_size=1, pre_dispatch="all", max_nbytes=None, **following)
-            )
+        self._grows = type(backend) is LokyBackend  # others have their own ways to start workers
+        if not here and type(backend).__name__ == "DaskDistributedBackend":
+            self._parallel = DaskCalls(backend)
+        elif not here:
+            following = {"initializer": exit_with_driver, "initargs": (os.getpid(),)} if self._grows else {}
+            first = min(self.count, Workers._warm) if self._grows else n_jobs
+            self._parallel = Parallel(first, batch_size=1, pre_dispatch="all", max_nbytes=None, **following)
 
     def start(self) -> None:
         """Start the workers, and write the game to a file that each of them loads once."""
@@ -129,6 +129,7 @@ class Workers:
     def _send(self, batches: list[PackedBatch]) -> list[Outcome]:
         """Send batches to the workers, and again with the game if a worker cannot read the game's file."""
         assert self._parallel is not None
+        self._grow(len(batches))
         task = delayed(attempt_in_worker)
         folder = str(self._folder)
         outcomes = self._parallel(task(folder, batch.packed, self._timeout, None) for batch in batches)
@@ -137,6 +138,15 @@ class Workers:
         for i, outcome in zip(unreached, again, strict=True):
             outcomes[i] = outcome
         return list(outcomes)
+
+    def _grow(self, n_batches: int) -> None:
+        """Start as many workers as there are batches, up to `count`; those that are there stay."""
+        if self._grows and isinstance(self._parallel, Parallel):
+            wanted = min(self.count, n_batches)
+            if wanted > self._parallel.n_jobs:
+                self._parallel.n_jobs = wanted
+                Workers._warm = max(wanted, Workers._warm)
+                self._restart()
 
     def _attempt_alone(self, batch: PackedBatch) -> Outcome:
         """Evaluate a batch on its own, so that only it can kill its worker; one attempt is already spent."""
@@ -154,35 +164,14 @@ class Workers:
                 reason = f"{type(error).__name__}: {error}".split("\n")[0]
                 self._restart()
             if self._timeout is not None and seconds > self._timeout:
-                return failed(len(batch), f"timed out: no answer after {self._timeout:g} s", seconds)
-        text = f"died: the worker died {tries} times ({reason}), for {describe(batch.coalitions, 0)}"
+                return timed_out(batch.coalitions, self._timeout, seconds)
+        text = f"died: the worker died {tries} times ({reason}){where(batch.coalitions)}"
         return failed(len(batch), text, seconds)
 
     def _restart(self) -> None:
         assert self._parallel is not None
         self._parallel.__exit__(None, None, None)
         self._parallel.__enter__()
-
-
-class DaskCalls:
-    """Joblib's delayed calls on a Dask cluster; `Parallel` waits for ever for a call whose worker has died.
-
-    The scheduler gives such a call to another worker, three times by default, before it raises an error.
-    """
-
-    def __init__(self, backend: Any) -> None:
-        self._client, self._options = backend.client, backend.submit_kwargs
-
-    def __enter__(self) -> DaskCalls:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Leave the cluster as it is: it is the user's."""
-
-    def __call__(self, calls: Iterable[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
-        """Return what the calls return, in order."""
-        futures = [self._client.submit(call, *given, pure=False, **self._options) for call, given, _ in calls]
-        return list(self._client.gather(futures))
 
 
 def _attempt_in_thread(game: Game, coalitions: Coalitions) -> Outcome:

@@ -162,8 +162,8 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
     """None lets pandas take the cell that rows have beyond the header for their name."""
 
     def parse(**options: Any) -> pd.DataFrame:
-        options |= {"sep": separator, "dtype": dict.fromkeys(text, object), "index_col": row_names}
-        return pd.read_csv(io.StringIO(decoded), low_memory=False, **options)
+        given: dict[str, Any] = {"sep": separator, "dtype": dict.fromkeys(text, object), "index_col": row_names}
+        return pd.read_csv(io.StringIO(decoded), low_memory=False, **given | options)
 
     try:
         with warnings.catch_warnings():
@@ -188,7 +188,23 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
         # only these columns: with the same options 1.5 in another one would become 15
         frame[commas] = parse(decimal=",", thousands=".")[commas].to_numpy(float)
         notes.append(f"read as numbers with decimal commas: {', '.join(commas)}")
+    padded = _columns_with_leading_zeros(frame, parse(dtype=str, nrows=FIRST_CELLS), text)
+    if padded:
+        cells = "; ".join(f"{name} ({cell} is {cell.lstrip('0') or 0})" for name, cell in padded.items())
+        notes.append(f"read as numbers without leading zeros: {cells}. If they are codes, add a letter to them")
     return _with_numbers(frame, text), notes
+
+
+def _columns_with_leading_zeros(frame: pd.DataFrame, written: pd.DataFrame, text: Sequence[str]) -> dict[str, str]:
+    """Return the columns of whole numbers with a cell such as 01234 among the first, which are `written` as text."""
+    found = {}
+    for name in frame.columns:
+        if name not in text and pd.api.types.is_numeric_dtype(frame[name]):
+            cells = written[name].dropna()
+            padded = cells[cells.str.fullmatch(r"\s*0\d+\s*", flags=re.ASCII)]
+            if len(padded):
+                found[name] = padded.iloc[0].strip()
+    return found
 
 
 def _header(decoded: str) -> str:

@@ -112,6 +112,8 @@ def read(
     if kind.classifier:
         if len(np.unique(y)) < 2:
             raise ValueError(f"y has only one class, {y.tolist()[0]!r}: a classifier needs at least two")
+        for column, name in ((y, "y"), (y_test, "y_test")):
+            check_labels(column, name, kind.name)
         classes = classes_of(y, y_test)
     else:
         y, y_test = _read_numbers(y, "y"), _read_numbers(y_test, "y_test")
@@ -121,6 +123,15 @@ def read(
             raise ValueError("the null sampler returned labels that are not classes of y")
         y, y_test = np.searchsorted(classes, y), np.searchsorted(classes, y_test)
     return Data(X, y, X_test, y_test, classes, n_rows)
+
+
+def check_labels(y: NDArray[Any], name: str, model: str) -> None:
+    """Raise an error if labels are measurements, as scikit-learn does: each would be a class of its own."""
+    if y.dtype.kind == "f" and (parts := y[y % 1 != 0]).size:
+        raise ValueError(
+            f"{name} has numbers such as {parts[0]:g}, which are no classes, but {model} is a classifier: use a "
+            "regressor, or make whole numbers or text of them"
+        )
 
 
 def classes_of(y: NDArray[Any], y_test: NDArray[Any]) -> NDArray[Any]:

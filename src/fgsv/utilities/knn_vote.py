@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fgsv.coalitions import Coalitions
 from fgsv.types import Floats, Ints
 from fgsv.utilities.batched.neighbours import Neighbours, neighbours
-from fgsv.utilities.data import Data, check_mask, classes_of, read_column
+from fgsv.utilities.data import Data, check_labels, check_mask, classes_of, read_column
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.row_sets import Units, slices
 
@@ -63,6 +63,8 @@ class KNNVote:
             raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
         if not self.regression:
             classes_of(columns["y"], columns["y_test"])
+            for name, labels in columns.items():
+                check_labels(labels, name, "KNNVote(regression=False)")
         for name, array in {**tables, **columns}.items():
             if self.regression and name.startswith("y"):
                 array = _as_floats(array, name)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from inspect import signature
+from inspect import isfunction, signature
 from typing import Any
 
 import numpy as np
@@ -130,6 +130,11 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
             )
         if not isinstance(asked, str) and not callable(asked):
             raise TypeError(f"scoring: {name!r} must be the name of a score or a scorer, got {type(asked).__name__}")
+        if str(getattr(asked, "__module__", "")).startswith("sklearn.metrics.") and isfunction(asked):
+            raise TypeError(
+                f"scoring: {name} is a metric, of true and predicted values, not a scorer, of a model and data: wrap "
+                f"it, as in sklearn.metrics.make_scorer({name}), with greater_is_better=False if it is a loss"
+            )
         scorer = _named_scorer(asked, data) if isinstance(asked, str) else asked
         _check_methods(kind, name, getattr(scorer, "_response_method", "predict"))
         truth = truth if data.classes is None else data.classes[truth]

@@ -16,8 +16,8 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fgsv.coalitions import Coalitions
-from fgsv.game import GameError, describe
+from fgsv.coalitions import Coalitions, describe
+from fgsv.game import CoalitionError
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.batched.scaling import SCALERS, scaling_of
@@ -171,8 +171,7 @@ class Utility:
             except Exception as error:
                 if not self.independent_rows:
                     raise
-                coalition = describe(coalitions, int(chunk[0]))
-                raise GameError(f"{at_work} failed on {coalition}: {type(error).__name__}: {error}") from error
+                raise _failure(at_work, coalitions, int(chunk[0]), error) from error
             values[chunk[predictions.fitted]] = scores[predictions.fitted]
         return values
 
@@ -225,6 +224,14 @@ class Utility:
 
     def __repr__(self) -> str:
         return self.describe()
+
+
+def _failure(at_work: str, coalitions: Coalitions, row: int, error: Exception) -> CoalitionError:
+    """Return the error that says on which coalition a model, or its scoring, has failed."""
+    coalition = describe(coalitions, row)
+    failure = CoalitionError(f"{at_work} failed on {coalition}: {type(error).__name__}: {error}")
+    failure.members = tuple(coalitions.members(row).tolist())
+    return failure
 
 
 def utility(

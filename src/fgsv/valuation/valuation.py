@@ -206,7 +206,7 @@ class Valuation:
     def sampling_half_width(self, confidence: float = 0.95) -> Floats:
         """Return the part of `share_half_width` that is due to sampling, the Monte Carlo error."""
         quantile = float(t_quantile(confidence, self.degrees_of_freedom))
-        return np.asarray(self.stderr * quantile / positive_total(self.total))
+        return np.asarray(self.stderr * quantile / positive_total(self.total, self.outputs))
 
     def share_half_width(self, confidence: float = 0.95) -> Floats:
         """Return half the width of each share's interval."""
@@ -245,7 +245,7 @@ class Valuation:
 
         Only linear shares are proof against splitting: a group's share is the sum of its parts' shares.
         """
-        return np.asarray(self.values / positive_total(self.total))
+        return np.asarray(self.values / positive_total(self.total, self.outputs))
 
     @property
     def about_shares(self) -> str | None:
@@ -415,11 +415,12 @@ def load(path: str | Path) -> Valuation:
     return Valuation.load(path)
 
 
-def positive_total(total: Floats) -> Floats:
+def positive_total(total: Floats, outputs: Sequence[str] | None = None) -> Floats:
     """Return U(N) - U(0), or raise an error if there is nothing to share."""
     if not np.all(total > 0):
+        which = "" if outputs is None else f" for the output {outputs[int(np.argmin(total))]!r}"
         raise ValueError(
-            f"shares need a positive U(N) - U(0), but it is {np.min(total):.6g}: with all the data "
+            f"shares need a positive U(N) - U(0), but it is {np.min(total):.6g}{which}: with all the data "
             "the model scores no better than with none, so there is nothing to share. "
             "Check the metric, the model and the value of the empty set. "
             "Values need no shares: give a budget or a standard error, not a precision"
