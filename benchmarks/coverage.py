@@ -3,8 +3,9 @@
 Three games, 1,000 runs each: a sum of unanimity games; ridge regression with as many features as a small coalition
 has rows, where errors have heavy tails; and the accuracy of a logistic regression, which moves in steps. On request
 (`--games`) two more with heavy tails: ridge regression on other data, with six features (`features6`), and the first
-one as a game whose evaluations are not known to be cheap (`opened`). With `--uncorrected` also runs that stop at the
-first look at which the error is small enough, and get no weights for it.
+one as a game whose evaluations are not known to be cheap (`opened`); and a saturating sum that is steep by a narrow
+margin: the first epoch of its opening is short in two of three runs (`narrow`). With `--uncorrected` also runs
+that stop at the first look at which the error is small enough, and get no weights for it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ def game_of(name: str) -> Any:
     rng = np.random.default_rng(0)
     if name == "opened":  # a game that does not say what an evaluation takes begins with the opening
         return fgsv.Game(game_of("ridge").__call__, 20)
+    if name == "narrow":
+        worth = np.random.default_rng(1).pareto(1.5, 14) + 0.3
+        return fgsv.Game(lambda masks: masks @ worth / (2 + masks @ worth), 14)
     if name == "features6":
         rng = np.random.default_rng(1)
         X, coefficients = rng.normal(size=(116, 6)), rng.normal(size=6)
@@ -50,7 +54,7 @@ def game_of(name: str) -> Any:
         X = rng.normal(size=(218, 4))
         positive = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=218) > 0
         return fgsv.utility(LogisticRegression(), X[:18], positive[:18], X[18:], positive[18:], "accuracy")
-    raise ValueError(f"unknown game {name!r}: expected sou64, ridge, features6, opened or accuracy")
+    raise ValueError(f"unknown game {name!r}: expected sou64, ridge, features6, opened, narrow or accuracy")
 
 
 @cache

@@ -133,16 +133,18 @@ def test_statements_say_what_the_numbers_say():
     assert "n = 8, ARE: undecided" in "\n".join(sou.statements(table))
 
 
-def test_accuracy_says_what_the_surrogate_is_worth():
+def test_accuracy_says_what_learning_is_worth():
     """Four times the error without it: fifteen times as many evaluations are saved, in three seconds."""
-    runs = [(accuracy.OURS, 0.5, 4.0), (accuracy.PLAIN, 8.0, 1.0)]
+    runs = [(accuracy.OURS, 0.5, 4.0), (accuracy.UNOPENED, 2.0, 1.6), (accuracy.PLAIN, 8.0, 1.0)]
     tasks = [accuracy.Task("sou16", method, 0, 1000) for method, _, _ in runs]
     outcomes = [accuracy.Outcome({accuracy.RANDOM: square}, 1000, seconds) for _, square, seconds in runs]
-    [line] = accuracy.surrogates_worth(accuracy.summarise(tasks, outcomes))
-    assert line.endswith("takes 16.0 times the evaluations: it pays where one takes more than 200 us")
-    assert accuracy.surrogates_worth(accuracy.summarise(tasks[:1], outcomes[:1])) == []
-    swapped = accuracy.surrogates_worth(accuracy.summarise(tasks, outcomes[::-1]))
-    assert swapped == ["  the surrogate saves no evaluations"]
+    ours, unopened = accuracy.learnings_worth(accuracy.summarise(tasks, outcomes))
+    assert ours.endswith("takes 16.0 times the evaluations: it pays where one takes more than 200 us")
+    assert unopened.startswith("  covariance, opening=False: ")
+    assert unopened.endswith("takes 4.0 times the evaluations: it pays where one takes more than 200 us")
+    assert accuracy.learnings_worth(accuracy.summarise(tasks[:2], outcomes[:2])) == []
+    swapped = accuracy.learnings_worth(accuracy.summarise(tasks, outcomes[::-1]))
+    assert swapped[0].endswith("it never pays")
 
 
 def test_accuracy_measures_groups_and_random_partitions():

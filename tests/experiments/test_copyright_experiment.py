@@ -118,9 +118,9 @@ def test_a_run_says_why_it_stopped(finished, tiny, tmp_path, capsys, change, max
     out, _ = finished
     shutil.copytree(out, tmp_path / "again")
     run(tmp_path / "again", scale=replace(tiny, **change), device="cpu", max_seconds=max_seconds, quiet=True)
-    assert f"stopped after 34 evaluations: {reason}" in capsys.readouterr().out
+    assert f"stopped after 32 evaluations: {reason}" in capsys.readouterr().out
     shares = json.loads((tmp_path / "again" / "shares.json").read_text())
-    assert (shares["stopped"], shares["n_evaluations"]) == (reason, 34)
+    assert (shares["stopped"], shares["n_evaluations"]) == (reason, 32)
     valuation = fgsv.Valuation.load(tmp_path / "again" / "valuation.json")
     assert (valuation.stopped, valuation.end.reason) == (reason, "target" if max_seconds is None else "time")
     assert valuation.settings.needs == ("stop",)

@@ -224,8 +224,8 @@ def test_laws_that_an_operator_chose_are_not_taken_for_the_run(tmp_path):
     frame = pd.DataFrame(rng.normal(size=(24, 2)), columns=["a", "b"])
     frame = frame.assign(y=frame["a"] + frame["b"], provider=np.array(["n", "s"])[np.arange(24) % 2])
     table = fgsv.open_table(frame, group="provider", target="y", model="sklearn.linear_model:BayesianRidge")
-    given = {"budget": 40, "public": "4711", "ledger": tmp_path / "run.db", "without": False}
-    given["seal"] = Seal(seal_run(table, budget=40).contents, bytes(32))  # the same salt, so the same seed every time
+    given = {"budget": 30, "public": "4711", "ledger": tmp_path / "run.db", "without": False}
+    given["seal"] = Seal(seal_run(table, budget=30).contents, bytes(32))  # the same salt, so the same seed every time
     right = make_result(table, **given)
     with Ledger(given["ledger"], read_only=True) as opened:
         law = opened.laws(1)[0]
