@@ -102,8 +102,7 @@ class Opening:
         # the coefficients of a proxy are unknown in the first epoch, so that it is short
         beta = np.zeros(self.proxies.shape[1:])
         end = LEAST if beta.size else EPOCHS[0]
-        self._may_go_on = not beta.size and n <= ENDS_FIRST
-        length = GROWTH * end if self._may_go_on else end
+        length = GROWTH * end if n <= ENDS_FIRST and not beta.size else end
         self.epochs = [OpeningEpoch(2, end, first_law(n, self._base, length - 2), Process.default(n), beta)]
         self._announced: OpeningEpoch | None = None
         self.end = hand_over(n)
@@ -146,7 +145,7 @@ class Opening:
 
     def _begin(self, known: Beginning) -> None:
         """Open the first epoch with what is known: draws that were uniform within their size count as its own."""
-        self._started, self._may_go_on, self._beginning, self._cells = True, False, known, known.cells
+        self._started, self._beginning, self._cells = True, known, known.cells
         self._add(Coalitions.from_masks(known.masks), known.values, np.zeros(len(known.values), dtype=bool))
         rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
@@ -187,10 +186,16 @@ class Opening:
         epoch = self.epochs[-1]
         if self.n_evaluations >= epoch.end:
             if self._may_go_on and not self._steep:
-                self.epochs[-1], self._may_go_on = replace(epoch, end=GROWTH * epoch.end), False
+                self.epochs[-1] = replace(epoch, end=GROWTH * epoch.end)
             else:
                 self._next_epoch(rng.spawn(1)[0])
         return self._round(rng)
+
+    @property
+    def _may_go_on(self) -> bool:
+        """Whether this is the first epoch of few players, of which nothing was known, and not longer yet."""
+        first = len(self.epochs) == 1 and self.epochs[0].end == EPOCHS[0]
+        return first and self._n <= ENDS_FIRST and not self._started and not self.epochs[0].beta.size
 
     @property
     def _steep(self) -> bool:
@@ -363,8 +368,8 @@ class Opening:
         if found is None:
             return None
         weight = epoch_weight(self._base, sample.first - 2, len(sample.masks) - 2)
-        if len(self.epochs) == 1 and not self._started:
-            weight *= 0.0 if epoch.beta.size else FIRST_COUNTS  # it does not know the coefficients of the proxy
+        if len(self.epochs) == 1:  # with a proxy it does not count: it has no coefficients of others' draws
+            weight *= 0.0 if epoch.beta.size else 1.0 if self._started else FIRST_COUNTS
         found = replace(found, values=found.values + self._of_line)
         return EpochEstimate(found, epoch.beta, rows, sample, folds, weight)
 
@@ -426,7 +431,6 @@ class Opening:
     def _next_epoch(self, rng: np.random.Generator) -> None:
         """Close the epoch, and fix law and process of the next one by all that is known."""
         self._closed, self._current, self._fold_fits = self._epoch_estimates(), None, None
-        self._may_go_on = False
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         if self._plug_in and not beta.size:  # with a proxy, what it leaves has changed with its coefficients
             process = self._fitted_to_all()
