@@ -14,6 +14,7 @@ import pandas as pd
 
 from benchmarks.few_games import LARGER, TABLES, load
 from fgsv.estimators.covariance.design import counts
+from fgsv.estimators.covariance.opening_epoch import filled
 from fgsv.types import Floats
 
 DRAWS = 400
@@ -28,24 +29,13 @@ def spreads(name: str) -> Floats:
     return np.array([np.asarray(game(ranks < size)).std() for size in range(1, n)])
 
 
-def allocated(parts: Floats, n_coalitions: Floats, draws: int) -> Floats:
-    """Return (n - 1,): draws in proportion to `parts`, but at most as many as a size has coalitions."""
-    full = np.zeros(len(parts), dtype=bool)
-    while True:
-        found = np.where(full, n_coalitions, (draws - n_coalitions[full].sum()) * parts / parts[~full].sum())
-        more = ~full & (found >= n_coalitions)
-        if not more.any():
-            return found
-        full |= more
-
-
 def error(name: str, budgets: list[int]) -> list[float]:
     """Return root mean squares of the players' errors, over the standard deviation of the true values."""
     truth, spread = load(name)[1], spreads(name)
     n = len(truth)
     s, n_coalitions = np.arange(1, n), counts(n)[1:-1]
     parts = np.maximum(spread, 1e-9 * spread.max()) * np.sqrt(n / (s * (n - s)))
-    draws = [allocated(parts, n_coalitions, min(budget, 2**n - 1) - 2) for budget in budgets]
+    draws = [filled(parts, n_coalitions, min(budget, 2**n - 1) - 2) for budget in budgets]
     squares = [(parts**2 * (1 / each - 1 / n_coalitions)).sum() / n for each in draws]
     return [float(np.sqrt(square) / truth.std()) for square in squares]
 

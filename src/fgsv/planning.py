@@ -62,7 +62,7 @@ class Plan:
     """What it started from, in words."""
     fixed_seconds: float = 0.0
     """Seconds of the pilot that a longer run takes only once: to start workers, and to learn what was known."""
-    everything: float = math.inf
+    exact_after: float = math.inf
     """Evaluations after which the values are exact, because every coalition is evaluated; infinite if never."""
 
     @classmethod
@@ -90,7 +90,7 @@ class Plan:
             dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
             valuation.n_known,
             fixed_seconds=max(0.0, seconds - each * valuation.n_evaluations),
-            everything=_everything(valuation),
+            exact_after=_exact_after(valuation),
         )
 
     def half_width_after(self, budget: int) -> float:
@@ -102,7 +102,7 @@ class Plan:
 
     def _narrowed(self, half_width: float, budget: int) -> float:
         n, known = self.n_evaluations, self.n_known
-        if budget >= self.everything:
+        if budget >= self.exact_after:
             return 0.0
         return half_width * ((n + known) / (budget + known) * n / budget) ** 0.25
 
@@ -117,11 +117,11 @@ class Plan:
         n, known = self.n_evaluations, self.n_known
         product = n * (n + known) * (self.half_width / precision) ** 4  # b (b + known) for the b to find
         needed = max(n, math.ceil((math.sqrt(known**2 + 4 * product) - known) / 2))
-        return needed if self.exact or needed <= self.everything / 2 else int(self.everything)
+        return needed if self.exact or needed <= self.exact_after / 2 else int(self.exact_after)
 
     def seconds_for(self, budget: int) -> float:
         """Return the expected seconds for this many evaluations."""
-        return self.fixed_seconds + self._seconds_each * min(_evaluations(budget), self.everything)
+        return self.fixed_seconds + self._seconds_each * min(_evaluations(budget), self.exact_after)
 
     @property
     def _seconds_each(self) -> float:
@@ -129,7 +129,7 @@ class Plan:
 
     def expected(self, limits: Limits) -> int | None:
         """Return the expected evaluations of a run with these limits; None without any, unless all are made."""
-        counts = [] if limits.budget is None else [int(min(limits.budget, self.everything))]
+        counts = [] if limits.budget is None else [int(min(limits.budget, self.exact_after))]
         if self.exact:
             counts.append(self.n_evaluations)
         if limits.precision is not None and math.isfinite(self.half_width):
@@ -142,8 +142,8 @@ class Plan:
         """Return a table of budgets against half-widths and minutes; with several outputs, also of each of them."""
         possible = (*BUDGETS_STARTED, *BUDGETS) if self.n_known else BUDGETS
         budgets = [self.n_evaluations] if self.exact else [b for b in possible if b >= self.n_evaluations]
-        if self.everything <= possible[-1] and not self.exact:
-            budgets = [*(b for b in budgets if b < self.everything), int(self.everything)]
+        if self.exact_after <= possible[-1] and not self.exact:
+            budgets = [*(b for b in budgets if b < self.exact_after), int(self.exact_after)]
         widths = {"half_width": self.half_width}
         widths |= {f"half_width_{name}": width for name, width in self.by_output.items()}
         return pd.DataFrame(
@@ -174,7 +174,7 @@ class Plan:
         return f"{pilot}; half-widths of the widest share at {level(self.confidence)} confidence"
 
 
-def _everything(valuation: Valuation) -> float:
+def _exact_after(valuation: Valuation) -> float:
     """Return how many coalitions there are, if a run like this one evaluates all of them where it may."""
     n, settings = valuation.partition.n_players, valuation.settings
     enumerates = settings is not None and settings.method == Covariance.name and n < MOST_ENUMERATED

@@ -108,8 +108,6 @@ def prepare(
         name = method if isinstance(method, str) else method.name
         if name != "covariance":
             raise ValueError(f"proxy works only with the method 'covariance', not with {name!r}")
-        if not callable(proxy):
-            raise TypeError(f"proxy must be a game of the same players, got {type(proxy).__name__}")
         check_proxy(proxy, n)
         options = {**options, "proxy": proxy}
     check_precision(precision)

@@ -95,14 +95,14 @@ def epoch_weight(base: Floats, before: int, known: int) -> float:
     from utilities that other epochs rest on, and weights that depend on these would bias the mean.
     """
     number = counts(len(base) + 1)[1:-1]
-    first, last = _filled(base, number, before), _filled(base, number, known)
+    first, last = filled(base, number, before), filled(base, number, known)
     drawn = (last > first) & (last < number)
     number, first, last = number[drawn], first[drawn], last[drawn]
     variance = base[drawn] ** 2 * (1 - first / number) * (1 - last / number) / (last - first)
     return float(known**LEARNING / max(variance.sum(), 1e-300))
 
 
-def _filled(base: Floats, number: Floats, known: int) -> Floats:
+def filled(base: Floats, number: Floats, known: int) -> Floats:
     """Return (n - 1,): `known` coalitions divided among sizes in proportion to `base`, up to all that there are."""
     full = np.zeros(len(base), dtype=bool)
     while True:

@@ -177,7 +177,9 @@ def _expected_spread(spread: Floats, mean: Floats) -> Floats:
 
 
 def check_proxy(proxy: object, n_players: int) -> None:
-    """Raise an error if a proxy does not fit a game of this many players."""
+    """Raise an error if a proxy is no game of this many players."""
+    if not callable(proxy):
+        raise TypeError(f"proxy must be a game of the same players, got {type(proxy).__name__}")
     if getattr(proxy, "n_players", n_players) != n_players:
         raise ValueError(f"the proxy has {proxy.n_players} players, but the game has {n_players}")  # type: ignore[attr-defined]
     closed_form_of(proxy, n_players)
