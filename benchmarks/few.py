@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 import fgsv
-from benchmarks.few_games import LARGER, TABLES, load
+from benchmarks.few_games import GAMES, load
 from benchmarks.few_table import (
     OURS,
     PEERS,
@@ -128,7 +128,7 @@ def compare_with_ours(rows: list[dict[str, Any]], uncorrected: list[dict[str, An
 def main() -> None:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser("few", description=__doc__)
-    parser.add_argument("--games", nargs="+", default=[*TABLES, *LARGER])
+    parser.add_argument("--games", nargs="+", default=list(GAMES))
     parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS))
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=2)
@@ -141,8 +141,7 @@ def main() -> None:
     old = json.loads(OLD.read_text(encoding="utf-8")) if OLD.exists() else {}
     peers = read(arguments.peers)
     if arguments.markdown:
-        order = [*TABLES, *LARGER]
-        kept = sorted(read(OURS), key=lambda each: (order.index(each["game"]), each["budget"]))
+        kept = sorted(read(OURS), key=lambda each: (GAMES.index(each["game"]), each["budget"]))
         plain, uncorrected = ([each for each in kept if each["estimator"] == name] for name in ("fgsv", PLUG_IN))
         pairs, others = ([pair(each, peers) for each in some] for some in (plain, uncorrected))
         print(markdown(pairs, others, old), end="\n\n")

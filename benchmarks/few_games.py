@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import fgsv
-from benchmarks.problems import CACHE, case
+from benchmarks.problems import CACHE, case, long_run
 from fgsv.estimators.enumeration import everything
 
 TABLES = (
@@ -29,11 +29,19 @@ TABLES = (
     "tiny8",
 )
 LARGER = ("sou40", "sou64", "diabetes")
+TRAINED = ("hospitals24", "sellers30", "clinics50")
+"""Games of trained models with too many players for a table."""
+GAMES = (*TABLES, *TRAINED, *LARGER)
+EVALUATIONS = 500_000
+"""Length of the runs whose mean is taken for their true values."""
 
 
 @cache
 def load(name: str) -> tuple[Any, np.ndarray]:
     """Return a game that does not say what an evaluation takes, as a training might, and its (n,) Shapley values."""
+    if name in TRAINED:
+        game, n = BUILDERS[name]()
+        return fgsv.Game(game.__call__, n), long_run(name, partial(_trained, name), EVALUATIONS)[0]
     if name not in BUILDERS:
         known = case(name)
         return fgsv.Game(known.game.__call__, known.n_players), known.truth
@@ -50,6 +58,10 @@ def load(name: str) -> tuple[Any, np.ndarray]:
     return game, fgsv.exact(game).values
 
 
+def _trained(name: str) -> Any:
+    return BUILDERS[name]()[0]
+
+
 def _shuffled(data: Any, seed: int = 5) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
     X, y = data
     rng = np.random.default_rng(seed)
@@ -57,14 +69,16 @@ def _shuffled(data: Any, seed: int = 5) -> tuple[np.ndarray, np.ndarray, np.rand
     return (X / X.std(axis=0))[order], y[order], rng
 
 
-def _hospitals() -> tuple[Any, int]:
+def _hospitals(n: int = 16) -> tuple[Any, int]:
+    """Ten patients in a hospital, on average."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.linear_model import LogisticRegression
 
     X, y, rng = _shuffled(load_breast_cancer(return_X_y=True))
     X -= X.mean(axis=0)
-    owner = np.sort(rng.integers(0, 16, 160))
-    return fgsv.utility(LogisticRegression(), X[:160], y[:160], X[160:], y[160:], "accuracy", units=owner), 16
+    rows = 10 * n
+    owner = np.sort(rng.integers(0, n, rows))
+    return fgsv.utility(LogisticRegression(), X[:rows], y[:rows], X[rows:], y[rows:], "accuracy", units=owner), n
 
 
 def _labels() -> tuple[Any, int]:
@@ -85,14 +99,14 @@ def _labels() -> tuple[Any, int]:
     ), 16
 
 
-def _clinics() -> tuple[Any, int]:
+def _clinics(n: int = 18, rows: int = 300) -> tuple[Any, int]:
     from sklearn.datasets import load_diabetes
     from sklearn.linear_model import Ridge
 
     X, y, rng = _shuffled(load_diabetes(return_X_y=True))
     y = (y - y.mean()) / y.std()
-    owner = np.sort(rng.integers(0, 18, 300))
-    return fgsv.utility(Ridge(1.0), X[:300], y[:300], X[300:], y[300:], units=owner), 18
+    owner = np.sort(rng.integers(0, n, rows))
+    return fgsv.utility(Ridge(1.0), X[:rows], y[:rows], X[rows:], y[rows:], units=owner), n
 
 
 def _neighbours() -> tuple[Any, int]:
@@ -102,6 +116,19 @@ def _neighbours() -> tuple[Any, int]:
     X, y, rng = _shuffled(load_wine(return_X_y=True))
     owner = np.sort(rng.integers(0, 12, 60))
     return fgsv.utility(KNeighborsClassifier(3), X[:60], y[:60], X[60:], y[60:], "accuracy", units=owner), 12
+
+
+def _sellers() -> tuple[Any, int]:
+    """Thirty sellers of one to nine digits each."""
+    from sklearn.datasets import load_digits
+    from sklearn.neighbors import KNeighborsClassifier
+
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(7).permutation(len(X))[:500]
+    owner = np.repeat(np.arange(30), 1 + np.arange(30) % 9)
+    rows = len(owner)
+    data, labels, tests, answers = X[order[:rows]], y[order[:rows]], X[order[rows:]], y[order[rows:]]
+    return fgsv.utility(KNeighborsClassifier(3), data, labels, tests, answers, "accuracy", units=owner), 30
 
 
 def _kernel() -> tuple[Any, int]:
@@ -178,5 +205,8 @@ BUILDERS: dict[str, Callable[[], tuple[Any, int]]] = {
     "gloves10": lambda: (lambda m: np.minimum(m[:, :4].sum(axis=1), m[:, 4:].sum(axis=1)).astype(float), 10),
     "noisy12": _noisy,
     "global10": _global,
+    "hospitals24": partial(_hospitals, 24),
+    "sellers30": _sellers,
+    "clinics50": partial(_clinics, 50, 350),
     "tiny8": lambda: (fgsv.games.Airport(np.arange(1.0, 9) ** 2), 8),
 }

@@ -78,17 +78,22 @@ class Pair:
         return f"{self.ratio:.2f} ({self.low:.2f}–{self.high:.2f})" if self.peer else "–"
 
 
+def best_of(peers: list[dict[str, Any]], game: str, budget: int) -> dict[str, Any] | None:
+    """Return the peer's cell of this game and budget with the smallest error; None if there is none."""
+    same = [each for each in peers if "error" in each and (each["game"], each["budget"]) == (game, budget)]
+    return min(same, key=lambda each: each["error"], default=None)
+
+
 def pair(ours: dict[str, Any], peers: list[dict[str, Any]]) -> Pair:
     """Compare a cell of ours with the peers' cells of the same game and budget.
 
     The logarithm of an error has half the relative standard error of its mean square (delta method); a difference of
     two has Student's law with the degrees of freedom of Welch and Satterthwaite.
     """
-    same = [each for each in peers if "error" in each and all(each[k] == ours[k] for k in ("game", "budget"))]
     here = {key: ours[key] for key in ("game", "n", "budget")} | {"ours": ours["error"]}
-    if not same:
+    best = best_of(peers, ours["game"], ours["budget"])
+    if best is None:
         return Pair(**here)
-    best = min(same, key=lambda each: each["error"])
     ratio = ours["error"] / best["error"] if best["error"] else np.nan
     variances = np.array([ours["relative"], best["relative"]]) ** 2 / 4
     freedom = np.array([ours["runs"], best["runs"]]) - 1

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, parallel_config
 
-from benchmarks.few_games import LARGER, TABLES, load
+from benchmarks.few_games import GAMES, LARGER, load
 from benchmarks.few_table import PEERS as KEPT
 from benchmarks.few_table import read, summary, write
 
@@ -255,7 +255,7 @@ def main() -> None:
     """Measure the cells that are not kept yet."""
     parser = argparse.ArgumentParser("peers", description=__doc__)
     here = [name for name in PEERS if find_spec(name.split()[0].lower())]
-    parser.add_argument("--games", nargs="+", default=[*TABLES, *LARGER])
+    parser.add_argument("--games", nargs="+", default=list(GAMES))
     parser.add_argument("--budgets", nargs="+", type=int, default=list(BUDGETS))
     parser.add_argument("--estimators", nargs="+", default=here, help="default: those that are installed")
     parser.add_argument("--runs", type=int, default=30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,7 +58,7 @@ def _case(name: str, folder: str, truth_budget: int) -> Case:
     if name != "diabetes":
         raise ValueError(f"unknown game {name!r}: expected sou64, sou128, ..., or diabetes")
     diabetes, groups = diabetes_game()
-    truth, deviations = long_run(name, Path(folder), truth_budget)
+    truth, deviations = long_run(name, _diabetes, truth_budget, Path(folder))
     source = (
         f"mean of {TRUTH_RUNS} runs of the default method without surrogate, {truth_budget:,} evaluations each, "
         f"seeds from {TRUTH_SEED}"
@@ -79,16 +80,20 @@ def diabetes_game() -> tuple[Any, dict[str, fgsv.Partition]]:
     return game, groups
 
 
-def _truth_run(task: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    seed, budget = task
+def _diabetes() -> Any:
+    return diabetes_game()[0]
+
+
+def _truth_run(task: tuple[Callable[[], Any], int, int]) -> tuple[np.ndarray, np.ndarray]:
+    make, seed, budget = task
     # at this length the surrogate takes more time than the evaluations it saves
-    found = fgsv.value(diabetes_game()[0], budget=budget, seed=TRUTH_SEED + seed, surrogate=False)
+    found = fgsv.value(make(), budget=budget, seed=TRUTH_SEED + seed, surrogate=False)
     assert found.player_values is not None
     assert found.deviations is not None
     return found.player_values, found.deviations[:, :, 0]
 
 
-def long_run(name: str, folder: Path, budget: int) -> tuple[np.ndarray, np.ndarray]:
+def long_run(name: str, make: Callable[[], Any], budget: int, folder: Path = CACHE) -> tuple[np.ndarray, np.ndarray]:
     """Return (n,) values and (R, n) deviations of the mean of several very long runs, kept in a folder.
 
     The runs are independent of each other and of every run that is measured against them; being unbiased,
@@ -96,7 +101,7 @@ def long_run(name: str, folder: Path, budget: int) -> tuple[np.ndarray, np.ndarr
     """
     path = folder / f"{name}-{TRUTH_RUNS}x{budget}.npz"
     if not path.exists():
-        tasks = [(seed, budget) for seed in range(TRUTH_RUNS)]
+        tasks = [(make, seed, budget) for seed in range(TRUTH_RUNS)]
         runs = run_all(_truth_run, tasks, label=f"true values of {name}")
         values = np.mean([values for values, _ in runs], axis=0)
         deviations = np.concatenate([deviations for _, deviations in runs]) / TRUTH_RUNS

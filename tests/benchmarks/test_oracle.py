@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import fgsv
 from benchmarks import hand_over, oracle
 from benchmarks.few_games import load
 from fgsv.coalitions import Coalitions
@@ -33,8 +34,24 @@ def test_the_oracle_by_simulation():
             found += n / (size * (n - size)) * (masks[some] - size / n).T @ value[some] / m
             found -= n / (size * (n - size)) * (masks - size / n).T @ value / len(masks)
         errors.append((found**2).mean())
-    stated = oracle.error(name, [budget])[0]
+    stated = oracle.error(truth, oracle.spreads(name), budget)
     assert np.sqrt(np.mean(errors)) / truth.std() == pytest.approx(stated, rel=0.05)
+
+
+def test_misses_of_what_is_not_known():
+    """Predictions that are one too small everywhere; single players are known, so nothing is missed there."""
+    game, truth = load("tiny8")
+    known = np.eye(len(truth), dtype=bool)
+    found = oracle.misses(game, lambda masks: np.asarray(game(masks)) - 1, known)
+    np.testing.assert_allclose(found, [0, 1, 1, 1, 1, 1, 1])
+
+
+def test_the_oracle_that_learned_needs_less_than_the_one_of_sizes():
+    game, truth = load("kernel14")
+    ours, with_learned = oracle.learned(("kernel14", 64, 0))
+    assert with_learned < oracle.error(truth, oracle.spreads("kernel14"), 64)
+    found = fgsv.value(game, budget=64, seed=0).player_values
+    assert ours == pytest.approx(np.sqrt(((found - truth) ** 2).mean()) / truth.std())
 
 
 def test_when_an_opening_pays():

@@ -40,7 +40,7 @@ EPOCHS: tuple[int, ...] = 32, 128, 1024
 """Evaluations after which an epoch ends. The first law knows nothing of the utilities."""
 GROWTH = 2
 """Later an epoch ends when the evaluations have grown by this factor; so does the first one of a run with a start.
-With up to `ENDS_FIRST` players the first one is longer by this factor, unless utilities are steep."""
+With up to `ENDS_FIRST` players the first one is longer by this factor, unless utilities are steep and corrected."""
 STEEP = 8.0
 """They are if single players vary more than this times as much as coalitions of all but one, as where models learn.
 Small coalitions then need most of the draws."""
@@ -185,7 +185,7 @@ class Opening:
             return None
         epoch = self.epochs[-1]
         if self.n_evaluations >= epoch.end:
-            if self._may_go_on and not self._steep:
+            if self._may_go_on and (self._plug_in or not self._steep):
                 self.epochs[-1] = replace(epoch, end=GROWTH * epoch.end)
             else:
                 self._next_epoch(rng.spawn(1)[0])
