@@ -16,11 +16,11 @@ def base(n):
     return 1 / np.sqrt(sizes * (n - sizes))
 
 
-def opened(game, n, n_rounds, seed=0):
+def opened(game, n, n_rounds, seed=0, **options):
     """Return the opening of a game after some rounds."""
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
     problem = fgsv.estimators.Problem(n, ends, fgsv.Partition.of(np.arange(n)), semivalue=SHAPLEY)
-    estimator = fgsv.estimators.Covariance().start(problem)
+    estimator = fgsv.estimators.Covariance(**options).start(problem)
     for number in range(n_rounds):
         draws = estimator.draw(np.random.default_rng([seed, number]))
         estimator.update(draws, game(draws.coalitions.masks())[:, None])
@@ -94,6 +94,12 @@ def test_the_first_epoch_of_few_players_is_short_where_single_players_vary_most(
     found = opened(game, n, 6)
     assert [epoch.end for epoch in found.epochs] == ends
     assert (found.epochs[0].law.targets[0] < 0.5) == (n <= 20)
+
+
+def test_where_nothing_is_corrected_the_first_epoch_is_long(quick):
+    """A law that fits what is steep is worth most to the draws that correct."""
+    ends = {plug_in: opened(learning_curve, 12, 4, plug_in=plug_in).epochs[0].end for plug_in in (False, True)}
+    assert ends == {False: 32, True: 64}
 
 
 def test_a_steep_output_is_enough(quick):
