@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
@@ -240,6 +241,9 @@ def _from_ownership(matrix: Floats, columns: Any) -> Partition:
             f"whose shares sum to {sums[wrong[0]]:.10g}"
         )
     names = tuple(range(matrix.shape[1])) if columns is None else tuple(columns)
+    if len(set(names)) < len(names):
+        twice, _ = Counter(names).most_common(1)[0]
+        raise ValueError(f"the ownership matrix has two columns named {twice!r}: give each group one column")
     if ((matrix == 0) | (matrix == 1)).all():
         return Partition(names, None, matrix.argmax(axis=1))
     return Partition(names, matrix)
