@@ -115,6 +115,11 @@ class Partition:
             )
         return sums.reshape(self.n_groups, *np.shape(values)[1:])
 
+    def of_parts(self, player_of: Ints) -> Partition:
+        """Return the partition of parts into which players are divided, by the player that each belongs to."""
+        ownership = None if self.ownership is None else self.ownership[player_of]
+        return Partition(self.names, ownership, None if self._codes is None else self._codes[player_of])
+
     def members(self, group: int) -> Ints:
         """Return the players of one group, by its position in `names`."""
         return np.flatnonzero(self.codes == group)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv import payout
+from fgsv.game import each_digest
 from fgsv.report.result import Result
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.record_checks import SAMPLE, verify_records
@@ -79,8 +80,8 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
     found = compared[0].merge(compared[1].drop_duplicates(), how="left", indicator=True)["_merge"].eq("both")
     units = table.dataset.units
     players = np.arange(len(here)) if units is None else pd.factorize(units)[0]
-    digests = table.game.players()
-    return [digests[16 * each : 16 * each + 16].hex() for each in np.unique(players[found.to_numpy()])]
+    digests = each_digest(table.game.players())
+    return [digests[player].hex() for player in np.unique(players[found.to_numpy()])]
 
 
 def _comparable(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
