@@ -294,3 +294,5 @@ def test_numbers_are_equal_however_a_file_writes_them():
     assert rows_in_both(whole, [0, 1, 0], gaps, [0.0, 1.0, 0.0]) == 2
     assert rows_in_both(gaps, [0, 1, 0], gaps.astype({"x": "Int64"}), [0, 1, 0]) == 3
     assert rows_in_both(whole, [0, 1, 0], whole.assign(target="d"), [0, 1, 0]) == 0
+    zeros = pd.DataFrame({"x": [0.0, 1.0]})
+    assert rows_in_both(zeros, [0, 1], -zeros.iloc[:1], [0]) == 1
