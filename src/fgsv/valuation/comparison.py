@@ -13,6 +13,7 @@ from fgsv.types import Floats
 from fgsv.valuation.intervals import t_quantile
 from fgsv.valuation.seed_noise import joint_half_width
 from fgsv.valuation.valuation import Valuation
+from fgsv.words import some
 
 
 def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd.DataFrame:
@@ -39,7 +40,8 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     names, holders = renamed(first, second), regrouped(first, second)
     parts = {*holders, *(name for new in holders.values() for name in new)}
     if not names and not parts and not shares[0].keys() & shares[1].keys():
-        raise ValueError(f"the two valuations have no group in common: {_some(first)} against {_some(second)}")
+        sides = " against ".join(some(each.names, most=3) for each in (first, second))
+        raise ValueError(f"the two valuations have no group in common: {sides}")
     freedoms = (first.degrees_of_freedom, second.degrees_of_freedom)
     rows: list[list[Any]] = []
     for name in dict.fromkeys([*shares[0], *shares[1]]):
@@ -108,7 +110,3 @@ def _errors(valuation: Valuation, confidence: float) -> Floats:
     """Return the standard errors of the shares, including the error of training seeds."""
     quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
     return valuation.share_half_width(confidence) / quantile
-
-
-def _some(valuation: Valuation) -> str:
-    return ", ".join(map(str, valuation.names[:3])) + (", ..." if len(valuation.names) > 3 else "")
