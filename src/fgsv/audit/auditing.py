@@ -16,7 +16,7 @@ from fgsv.audit.shells import COLUMNS as COLUMNS_OF_ATTACKS
 from fgsv.audit.shells import PARTS, Sample, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
 from fgsv.ledger import Ledger
-from fgsv.payout.verdicts import rankings
+from fgsv.payout.verdicts import pairs_in_words, rankings
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
@@ -239,11 +239,8 @@ def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -
     [ranking] = rankings(valuation)
     reaches = ranking.errors * float(t_quantile(confidence, valuation.degrees_of_freedom))
     names = [str(valuation.names[group]) for group in ranking.order]
-    pairs = [f"{names[k]} and {names[k + 1]}" for k in np.flatnonzero(ranking.gaps < reaches)]
+    pairs = [(names[k], names[k + 1]) for k in np.flatnonzero(ranking.gaps < reaches)]
     if not pairs:
         return []
-    more = f", and {len(pairs) - most:,} more pairs" if len(pairs) > most else ""
-    return [
-        f"these intervals overlap, so the order is uncertain: {'; '.join(pairs[:most])}{more}. "
-        "A larger budget narrows them"
-    ]
+    named = pairs_in_words(pairs, most)
+    return [f"these intervals overlap, so the order is uncertain: {named}. A larger budget narrows them"]

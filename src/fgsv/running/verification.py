@@ -148,8 +148,8 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
             continue
         if isinstance(ours, np.ndarray | float) or isinstance(theirs, np.ndarray):
             by_output = stated.outputs is not None and name in BY_OUTPUT
-            allowed = (0.0, by_output) if field in to_the_bit else (ROUNDING, by_output, slack.get(name, 0.0))
-            yield from different_entries(name, ours, theirs, stated.names, *allowed)
+            allowed = {} if field in to_the_bit else {"rounding": ROUNDING, "slack": slack.get(name, 0.0)}
+            yield from different_entries(name, ours, theirs, stated.names, by_output=by_output, **allowed)
         elif ours != theirs:
             yield Difference(name, ours, theirs)
     if not _end_is_free(stated) and not same_end(stated, derived):
