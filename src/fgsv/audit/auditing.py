@@ -13,8 +13,9 @@ import pandas as pd
 
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import COLUMNS as COLUMNS_OF_ATTACKS
-from fgsv.audit.shells import PARTS, Sample, Shells, measure_shells
+from fgsv.audit.shells import Sample, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
+from fgsv.audit.splits import PARTS, WAYS, Splits
 from fgsv.ledger import Ledger
 from fgsv.payout.verdicts import pairs_in_words, rankings
 from fgsv.running.calls import OutOfTime
@@ -199,16 +200,9 @@ def audit_through(
             }
         )
         with counted(spent, "shell companies", evaluator):
-            shells = measure_shells(
-                access,
-                partition,
-                parts=parts,
-                budget=budget - gsv.n_evaluations,
-                classes=classes,
-                player_values=valuation.player_values,
-                confidence=confidence,
-                seed=seed,
-            )
+            splits = Splits(WAYS, parts, classes, valuation.player_values)
+            left = budget - gsv.n_evaluations
+            shells = measure_shells(access, partition, splits, budget=left, confidence=confidence, seed=seed)
         missing = ", ".join(shells.not_measured)
     if missing:
         warnings.append(f"time ran out before the splits of {missing} were measured: allow more time to measure them")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fgsv.audit.shells import PARTS
+from fgsv.audit.splits import PARTS
 from fgsv.partition import Partition
 from fgsv.payout import Money, terms
 from fgsv.payout.splitting import payments_of

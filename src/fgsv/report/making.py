@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from fgsv.audit import AuditPlan, audit_table
-from fgsv.audit.shells import PARTS
+from fgsv.audit.splits import PARTS
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
 from fgsv.ledger.merkle import Tree
