@@ -85,25 +85,9 @@ def verify(
             f"fgsv.verify(valuation, ledger, {lacking[0]}=...)"
         )
     with Ledger(ledger, read_only=True) as opened:
-        game = recorded_game(opened, settings.fingerprint)[1]
-        game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, targets=settings.targets)
-        given = {name: each for name, each in own.items() if name in settings.needs}
-        try:
-            with from_ledger(opened, game, settings) as evaluator:
-                derived = repeated(evaluator, valuation, given)
-        except NotRecorded:
-            if settings.version != fgsv.__version__ and valuation.n_evaluations > REPEATED:
-                raise ValueError(
-                    f"fgsv {settings.version} made this result, and version {fgsv.__version__} may draw other "
-                    "coalitions from its seed: verify it with the version that made it"
-                ) from None
-            stated = f"{valuation.n_evaluations} evaluations from seed {settings.seed}"
-            derived_from = "coalitions that the ledger does not have"
-            if has_forgotten(game):
-                derived_from = "evaluations of forgotten players, which were erased"
-            return Differences([Difference("draws", stated, derived_from)])
-        except OtherLaw as error:
-            return Differences([Difference("law of the draws", "as recorded", str(error))])
+        derived = _repeated(opened, valuation, {name: own[name] for name in settings.needs})
+        if isinstance(derived, Difference):
+            return Differences([derived])
         recorded = [content for _, content in opened.statements()]
         notes = longer_runs(opened, valuation)
     altered, on_trust = compare_with_record(document or to_document(valuation), recorded)
@@ -127,6 +111,29 @@ def verify(
     found += [Difference(name, said, "different in the ledger") for name, said in altered.items()]
     found.on_trust, found.notes = tuple(on_trust), tuple(notes)
     return found
+
+
+def _repeated(ledger: Ledger, valuation: Valuation, own: Mapping[str, Any]) -> Valuation | Difference:
+    """Repeat the run of a valuation from its ledger; return what is different if it draws something else."""
+    settings = valuation.settings
+    assert settings is not None
+    game = recorded_game(ledger, settings.fingerprint)[1]
+    game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, targets=settings.targets)
+    try:
+        with from_ledger(ledger, game, settings) as evaluator:
+            return repeated(evaluator, valuation, own)
+    except NotRecorded:
+        if settings.version != fgsv.__version__ and valuation.n_evaluations > REPEATED:
+            raise ValueError(
+                f"fgsv {settings.version} made this result, and version {fgsv.__version__} may draw other "
+                "coalitions from its seed: verify it with the version that made it"
+            ) from None
+        lacking = "coalitions that the ledger does not have"
+        if has_forgotten(game):
+            lacking = "evaluations of forgotten players, which were erased"
+        return Difference("draws", f"{valuation.n_evaluations} evaluations from seed {settings.seed}", lacking)
+    except OtherLaw as error:
+        return Difference("law of the draws", "as recorded", str(error))
 
 
 def _end_is_free(stated: Valuation) -> bool:
