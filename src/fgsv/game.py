@@ -133,7 +133,7 @@ def _names_of(outputs: Any) -> tuple[str, ...]:
 
 def player_digest(id: str) -> bytes:
     """Return the 16 bytes that identify a player with an id given by the user."""
-    return hashlib.sha256(id.encode()).digest()[:16]
+    return hashlib.sha256(id.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
 def each_digest(players: bytes) -> list[bytes]:
@@ -143,7 +143,7 @@ def each_digest(players: bytes) -> list[bytes]:
 
 def provider_digest(name: Any) -> str:
     """Return the digest by which a ledger recognises a provider; it does not store the name."""
-    return hashlib.sha256(str(name).encode()).hexdigest()[:16]
+    return hashlib.sha256(str(name).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, eq=False)

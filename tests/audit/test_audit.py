@@ -153,6 +153,7 @@ def test_policies_can_be_gamed_but_the_linear_one_not(game):
     clipped = policy_gains(result, 100, clip=True)
     losses = clipped[clipped["way"] == "losses apart"]
     assert losses["gain"].tolist() == [Decimal("12.50")]
+    assert not clipped.duplicated(["group", "way", "parts"]).any()  # also if a group has fewer players than parts
     floored = policy_gains(result, 100, floor=10)
     assert floored["gain"].max() > 1
     # everybody has the floor, so each further company earns one, as long as there is money for all

@@ -1,6 +1,7 @@
 """The loop: what it evaluates, what it refuses, and that it repeats."""
 
 import re
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -203,9 +204,12 @@ def test_a_misspelt_argument_is_recognised(typo, meant):
         fgsv.value(Airport([1, 2, 3]), colour=20)
 
 
-def test_exact_says_what_it_would_take():
-    with pytest.raises(ValueError, match=r"2\^30 = 1.07e\+09 evaluations.*fgsv.value"):
-        fgsv.exact(fgsv.Game(SumOfUnanimity(30), 30))
+@pytest.mark.parametrize("n", [30, 2000])
+def test_exact_says_what_it_would_take(n):
+    game = fgsv.Game(lambda masks: masks.sum(axis=1), n)
+    for exact in (fgsv.exact, partial(fgsv.value, method="exact")):
+        with pytest.raises(ValueError, match=rf"2\^{n} evaluations.*fgsv.value"):
+            exact(game)
 
 
 def test_exact_takes_a_closed_form_beyond_enumeration():
