@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fgsv.audit import shells, table_audit
+from fgsv.audit import splits, table_audit
 from fgsv.estimators.covariance import opening, proxy
 
 
@@ -17,7 +17,7 @@ def shorten(patch):
 
 def shorten_audits(patch):
     """Let an audit try fewer splits, with fewer evaluations for all it looks at."""
-    patch.setattr(shells, "SEARCHED", 4)
+    patch.setattr(splits, "SEARCHED", 4)
     patch.setattr(table_audit, "LEAST_OF_DIAGNOSIS", 200)
     patch.setattr(table_audit, "DEFAULT_BUDGET", 1000)
     patch.setattr(table_audit, "SPARE", 200)

@@ -53,6 +53,7 @@ def test_a_point_can_be_owned_half_and_half(random_game):
         (pd.DataFrame({"clinic": ["a", "b", "c"]}), "if these are labels, give one column"),
         ([[0, 1], [2]], "give a mapping from names to lists"),
         ([[0, 1], [2, 3]], "between 0 and 1; if these are lists of players, give a mapping from names to lists"),
+        (pd.DataFrame([[1, 0], [0, 1], [0, 1]], columns=["a", "a"]), "two columns named 'a'"),
         ({"a", "b", "c"}, "one label per player in order.*; got set"),
         (3, "got int"),
         ([{0}, {1}, {2}], "labels such as names or numbers .unhashable type: 'set'"),

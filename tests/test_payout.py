@@ -251,7 +251,11 @@ def test_several_outputs_are_paid_from_their_own_amounts():
 def test_royalty_shares_of_gsv_are_not_faithful():
     game = fgsv.games.Airport([1, 2, 4])
     gsv = fgsv.value(fgsv.grouped(game, ["a", "b", "b"]))
-    assert any("Group Shapley" in note for note in payout.split(gsv, 100).notes)
+    paid = payout.split(gsv, 100)
+    assert any("Group Shapley" in note for note in paid.notes)
+    assert not paid.is_faithful
+    assert payout.Payout.from_dict(paid.to_dict(), gsv).to_dict() == paid.to_dict()
+    assert not paid.to_dict()["faithful"]
     np.testing.assert_allclose(payout.royalty_shares(gsv), gsv.shares())
     clipped = payout.royalty_shares(valuation_of([3, -1]), clip=True)
     np.testing.assert_allclose(clipped, [1, 0])

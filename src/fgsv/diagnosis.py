@@ -101,36 +101,9 @@ class Diagnosis:
 
     def plot(self, path: Any = None) -> Any:
         """Draw mean utility, deletion and second-order differences by size; save them if a path is given."""
-        from fgsv.plots import new_figure
+        from fgsv.plots import stability
 
-        figure = new_figure((11, 3.4))
-        panels = figure.subplots(1, 3)
-        table = self.by_size
-        panels[0].fill_between(table["size"], table.low, table.high, alpha=0.25, linewidth=0, color="#1b6ca8")
-        panels[0].plot(table["size"], table.smoothed, color="#1b6ca8", label="smoothed, with a band")
-        panels[0].plot(table["size"], table["mean"], "o", markersize=4, color="black", label="mean")
-        panels[0].set(title="mean utility", xlabel="size", xscale="log")
-        panels[0].legend(frameon=False, fontsize=8)
-        for panel, name, slope, title in (
-            (panels[1], "deletion", self.deletion, "deletion differences"),
-            (panels[2], "second_order", self.second_order, "second-order differences"),
-        ):
-            for column, colour, label in (
-                (f"{name}_mean", "#1b6ca8", "mean"),
-                (f"{name}_99", "#d9822b", "99th percentile"),
-            ):
-                shown = table[table[column] > 0]
-                panel.plot(shown["size"], shown[column], "o", markersize=4, color=colour, label=label)
-            line = slope.scale * slope.sizes**slope.exponent
-            panel.plot(slope.sizes, line, color="#1b6ca8", linewidth=1, label=f"size^{slope.exponent:.2f}")
-            scale = "log" if (table[f"{name}_99"] > 0).any() else "linear"  # nothing differs in a constant game
-            panel.set(title=title, xlabel="size", xscale="log", yscale=scale)
-            panel.legend(frameon=False, fontsize=8)
-        for panel in panels:
-            panel.spines[["top", "right"]].set_visible(False)
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        return stability(self, path)
 
 
 def diagnose(

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -133,12 +133,17 @@ def _names_of(outputs: Any) -> tuple[str, ...]:
 
 def player_digest(id: str) -> bytes:
     """Return the 16 bytes that identify a player with an id given by the user."""
-    return hashlib.sha256(id.encode()).digest()[:16]
+    return hashlib.sha256(id.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def each_digest(players: bytes) -> list[bytes]:
+    """Return the 16 bytes of each player, from those of all of them in a row."""
+    return [players[start : start + 16] for start in range(0, len(players), 16)]
 
 
 def provider_digest(name: Any) -> str:
     """Return the digest by which a ledger recognises a provider; it does not store the name."""
-    return hashlib.sha256(str(name).encode()).hexdigest()[:16]
+    return hashlib.sha256(str(name).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,21 +259,8 @@ def as_keys(packed: NDArray[np.uint8]) -> NDArray[np.void]:
 
 _NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 """Types that numpy would silently turn into floats."""
-_OPTIONAL = (
-    "outputs",
-    "fingerprint",
-    "independent_rows",
-    "cost",
-    "batch_size",
-    "seconds",
-    "evaluate_lists",
-    "frame",
-    "players",
-    "old_fingerprint",
-    "again",
-    "targets",
-    "unfitted",
-)
+_STATED = tuple(each.name for each in fields(Game) if each.name not in ("function", "n_players", "grouped_by"))
+"""What a user's own game may state in attributes."""
 
 
 def as_game(game: Any, n_players: int | None = None) -> Game:
@@ -291,7 +283,7 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
         raise ValueError(f"the game has {own} players, but groups describes {n_players}")
     if isinstance(game, Game):
         return game
-    said = {name: getattr(game, name) for name in _OPTIONAL if hasattr(game, name)}
+    said = {name: getattr(game, name) for name in _STATED if hasattr(game, name)}
     if said.get("frame") is None:
         said.pop("players", None)  # an attribute of that name may mean anything
     n = own if own is not None else n_players
@@ -417,6 +409,7 @@ def trained_again(game: Game, coalitions: Masks, numbers: Ints) -> tuple[Game, M
         return values
 
     bits = np.unpackbits(numbers.astype(np.uint8)[:, None], axis=1).astype(bool)
+    nobody = bytes(16 * _BITS)  # the bits are no players that could withdraw
     repeated = Game(
         function,
         n + _BITS,
@@ -424,6 +417,7 @@ def trained_again(game: Game, coalitions: Masks, numbers: Ints) -> tuple[Game, M
         fingerprint=game.fingerprint and f"{game.fingerprint}/trained again",
         independent_rows=game.independent_rows,
         batch_size=game.batch_size,
+        players=None if game.players is None else lambda: (game.player_digests() or b"") + nobody,
     )
     return repeated, np.concatenate([coalitions, bits], axis=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
@@ -113,6 +114,11 @@ class Partition:
                 axis=1,
             )
         return sums.reshape(self.n_groups, *np.shape(values)[1:])
+
+    def of_parts(self, player_of: Ints) -> Partition:
+        """Return the partition of parts into which players are divided, by the player that each belongs to."""
+        ownership = None if self.ownership is None else self.ownership[player_of]
+        return Partition(self.names, ownership, None if self._codes is None else self._codes[player_of])
 
     def members(self, group: int) -> Ints:
         """Return the players of one group, by its position in `names`."""
@@ -240,6 +246,9 @@ def _from_ownership(matrix: Floats, columns: Any) -> Partition:
             f"whose shares sum to {sums[wrong[0]]:.10g}"
         )
     names = tuple(range(matrix.shape[1])) if columns is None else tuple(columns)
+    if len(set(names)) < len(names):
+        twice, _ = Counter(names).most_common(1)[0]
+        raise ValueError(f"the ownership matrix has two columns named {twice!r}: give each group one column")
     if ((matrix == 0) | (matrix == 1)).all():
         return Partition(names, None, matrix.argmax(axis=1))
     return Partition(names, matrix)

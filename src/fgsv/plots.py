@@ -1,4 +1,4 @@
-"""Plots: matplotlib axes of values, shares, convergence, attacks and prudence. None of them calls `show`."""
+"""Plots: matplotlib axes of values, shares, convergence, attacks, prudence, stability. None of them calls `show`."""
 
 from __future__ import annotations
 
@@ -101,13 +101,46 @@ def prudence(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
     Where it is concave (grows ever more slowly), a group gains by splitting under GSV, but not under FGSV.
     """
     ax = _axes(ax, 8)
-    frame = diagnosis.by_size
-    ax.fill_between(frame["size"], frame["low"], frame["high"], color=BLUE, alpha=0.2, linewidth=0)
-    ax.plot(frame["size"], frame["smoothed"], color=BLUE, label="mean utility, with a band of two standard errors")
+    _band(ax, diagnosis.by_size, "mean utility, with a band of two standard errors")
     ax.set_xlabel("size of the coalition")
     ax.set_ylabel("utility")
     ax.legend(frameon=False)
     return ax
+
+
+def stability(diagnosis: Diagnosis, path: str | Path | None = None) -> Figure:
+    """Draw mean utility, deletion and second-order differences by size; save them if a path is given."""
+    figure = new_figure((11, 3.4))
+    panels = figure.subplots(1, 3)
+    table = diagnosis.by_size
+    _band(panels[0], table, "smoothed, with a band")
+    panels[0].plot(table["size"], table["mean"], "o", markersize=4, color="black", label="mean")
+    panels[0].set(title="mean utility")
+    for panel, name, slope in (
+        (panels[1], "deletion", diagnosis.deletion),
+        (panels[2], "second_order", diagnosis.second_order),
+    ):
+        columns = ((f"{name}_mean", BLUE, "mean"), (f"{name}_99", ORANGE, "99th percentile"))
+        for column, colour, label in columns:
+            shown = table[table[column] > 0]
+            panel.plot(shown["size"], shown[column], "o", markersize=4, color=colour, label=label)
+        line = slope.scale * slope.sizes**slope.exponent
+        panel.plot(slope.sizes, line, color=BLUE, linewidth=1, label=f"size^{slope.exponent:.2f}")
+        scale = "log" if (table[f"{name}_99"] > 0).any() else "linear"  # nothing differs in a constant game
+        panel.set(title=f"{name.replace('_', '-')} differences", yscale=scale)
+    for panel in panels:
+        panel.set(xlabel="size", xscale="log")
+        panel.legend(frameon=False, fontsize=8)
+        panel.spines[["top", "right"]].set_visible(False)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _band(ax: Axes, by_size: pd.DataFrame, label: str) -> None:
+    """Draw the smoothed mean utility by size, with its band."""
+    ax.fill_between(by_size["size"], by_size["low"], by_size["high"], color=BLUE, alpha=0.2, linewidth=0)
+    ax.plot(by_size["size"], by_size["smoothed"], color=BLUE, label=label)
 
 
 def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any) -> None:

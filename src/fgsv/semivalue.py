@@ -75,11 +75,11 @@ def as_semivalue(semivalue: str | Semivalue, n_players: int) -> Semivalue:
     if name == "banzhaf":
         return Banzhaf()
     if name.startswith("beta(") and name.endswith(")"):
-        parts = name[5:-1].split(",")
         try:
-            return Beta(*map(float, parts))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"cannot read semivalue {semivalue!r}: {error}") from None
+            a, b = map(float, name[5:-1].split(","))
+        except ValueError:
+            raise ValueError(f"cannot read {semivalue!r}: expected two numbers, as in 'beta(16, 1)'") from None
+        return Beta(a, b)
     raise ValueError(f"unknown semivalue {semivalue!r}: expected 'shapley', 'banzhaf' or 'beta(a, b)'")
 
 

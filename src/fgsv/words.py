@@ -1,4 +1,4 @@
-"""Words for people: durations, numbers, the time of a result, names of options, text that is safe on a terminal."""
+"""Words for people: lists, durations, numbers, the time of a result, names of options, text safe on a terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -56,6 +56,17 @@ def option(name: str, value: Any = None) -> str:
     if value is None:
         return name
     return f"{name}={json.dumps(value, ensure_ascii=False) if isinstance(value, str) else value}"
+
+
+def some(names: Iterable[Any], most: int = 10) -> str:
+    """Return the first names with commas between them, and how many more there are.
+
+    >>> some(["north", "south", "east"]), some(["north", "south", "east"], most=2)
+    ('north, south, east', 'north, south and 1 more')
+    """
+    listed = [str(name) for name in names]
+    more = f" and {len(listed) - most:,} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
 
 
 def duration(seconds: float) -> str:

@@ -153,6 +153,7 @@ def test_policies_can_be_gamed_but_the_linear_one_not(game):
     clipped = policy_gains(result, 100, clip=True)
     losses = clipped[clipped["way"] == "losses apart"]
     assert losses["gain"].tolist() == [Decimal("12.50")]
+    assert not clipped.duplicated(["group", "way", "parts"]).any()  # also if a group has fewer players than parts
     floored = policy_gains(result, 100, floor=10)
     assert floored["gain"].max() > 1
     # everybody has the floor, so each further company earns one, as long as there is money for all
@@ -294,3 +295,5 @@ def test_numbers_are_equal_however_a_file_writes_them():
     assert rows_in_both(whole, [0, 1, 0], gaps, [0.0, 1.0, 0.0]) == 2
     assert rows_in_both(gaps, [0, 1, 0], gaps.astype({"x": "Int64"}), [0, 1, 0]) == 3
     assert rows_in_both(whole, [0, 1, 0], whole.assign(target="d"), [0, 1, 0]) == 0
+    zeros = pd.DataFrame({"x": [0.0, 1.0]})
+    assert rows_in_both(zeros, [0, 1], -zeros.iloc[:1], [0]) == 1

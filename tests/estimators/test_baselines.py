@@ -147,8 +147,9 @@ def game_groups(n: int) -> list[int]:
 @pytest.mark.parametrize("name", BASELINES)
 def test_refusals(name):
     method = name.split(",")[0]
-    with pytest.raises(ValueError, match="round_size must be at least 1"):
-        fgsv.value(GAMES["glove"], method=method, round_size=0)
+    for size in (0, 2.5, "many"):
+        with pytest.raises(ValueError, match="round_size must be at least 1 and whole"):
+            fgsv.value(GAMES["glove"], method=method, round_size=size)
     with pytest.raises(ValueError, match="estimates only Shapley values"):
         fgsv.value(GAMES["glove"], method=method, semivalue="banzhaf", budget=1000)
     with pytest.raises(ValueError, match="needs a budget of at least"):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.game import Game
+from fgsv.coalitions import unpack_masks
+from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, LedgerError, WrongLedger, forgetting, known
 from fgsv.ledger.forgetting import forget
 from fgsv.ledger.tools import merge, summary
@@ -91,6 +92,32 @@ def test_forget_a_provider_by_name(tmp_path):
     assert forget(april, providers=["Birch"]).players == 2
     assert not any(hashlib.sha256(each).digest()[:16] in april.read_bytes() for each in (b"c", b"d"))
     assert len(known(market("abef"), [april])) == before
+
+
+def test_an_audit_in_the_ledger_does_not_change_whose_players_are_forgotten(tmp_path):
+    """The players of its runs are groups: they must not be taken for the first players of the game."""
+    path, game, owners = tmp_path / "march.db", market("abcdef"), ["Ash", "Ash", "Birch", "Birch", "Cedar", "Cedar"]
+    fgsv.audit.audit(game, fgsv.value(game, owners, budget=50, ledger=path), ledger=path)
+    assert known(game, [path]).owners == tuple(map(provider_digest, owners))
+    assert forget(path, providers=["Birch"]).players == 2
+    kept = [hashlib.sha256(each.encode()).digest()[:16] in path.read_bytes() for each in "abcdef"]
+    assert kept == [True, True, False, False, True, True]
+
+
+def test_trainings_with_other_seeds_are_forgotten_too(tmp_path):
+    path, game = tmp_path / "march.db", market("abcdef")
+
+    def again(number):
+        return lambda masks: game.function(masks) + number / 1000 + masks @ np.full(6, 1e-4)
+
+    fgsv.value(replace(game, again=again), budget=50, ledger=path)
+    assert forget(path, keep=path).players == 0
+    assert forget(path, ["c"]).players == 1
+    with Ledger(path, read_only=True) as ledger:
+        [number] = [number for number, each in ledger.games() if each.fingerprint.endswith("trained again")]
+        outcomes = [(unpack_masks(14, each.coalitions), each.outcome.values) for each in ledger.batches(number)]
+    masks, values = (np.concatenate(each) for each in zip(*outcomes, strict=True))
+    np.testing.assert_array_equal(np.isnan(values[:, 0]), masks[:, 2])
 
 
 def test_a_provider_whose_players_one_run_does_not_tell_is_not_forgotten_in_part(tmp_path):

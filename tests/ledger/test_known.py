@@ -216,3 +216,11 @@ def test_only_draws_by_a_recorded_law_are_draws(tmp_path):
     assert (rows >= 0).all()
     assert found.run[rows].tolist() == [0, -1, 0, -1, -1, -1, -1]  # the second was also asked for by the audit
     assert found.place[rows].tolist() == [0, -1, 2, -1, -1, -1, -1]
+
+
+def test_a_name_that_is_no_unicode_has_a_digest(tmp_path):
+    """As of a file's name that the system could not decode."""
+    name = b"n\xf6rd".decode(errors="surrogateescape")
+    game = Game(lambda masks: masks.sum(axis=1), 2, frame="sum", players=[name, "south"])
+    fgsv.value(game, [name, "south"], ledger=tmp_path / "run.db")
+    assert len(known(game, [tmp_path / "run.db"])) == 4

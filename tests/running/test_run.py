@@ -1,6 +1,7 @@
 """The loop: what it evaluates, what it refuses, and that it repeats."""
 
 import re
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -129,9 +130,11 @@ def test_a_bad_answer_names_the_coalition(answer, message):
         ({"method": "finite_difference", "budget": 40}, ValueError, "at least"),
         ({"threshold": 3}, TypeError, "no option threshold; it takes"),
         ({"method": "finite_difference", "threshold": 0}, ValueError, "threshold must be at least 1"),
+        ({"method": "finite_difference", "round_size": 0}, ValueError, "round_size must be at least 1"),
         ({"seed": -1}, ValueError, "seed"),
         ({"semivalue": "nobel"}, ValueError, "unknown semivalue"),
         ({"semivalue": "beta(1, -1)"}, ValueError, "positive"),
+        ({"semivalue": "beta(1)"}, ValueError, "expected two numbers, as in"),
         ({"precision": 0.0}, ValueError, "precision must be a positive number"),
         ({"precision": "0.01"}, ValueError, "precision must be a positive number, got '0.01'"),
         ({"n_jobs": "all"}, ValueError, "must be a whole number, got 'all'"),
@@ -201,9 +204,12 @@ def test_a_misspelt_argument_is_recognised(typo, meant):
         fgsv.value(Airport([1, 2, 3]), colour=20)
 
 
-def test_exact_says_what_it_would_take():
-    with pytest.raises(ValueError, match=r"2\^30 = 1.07e\+09 evaluations.*fgsv.value"):
-        fgsv.exact(fgsv.Game(SumOfUnanimity(30), 30))
+@pytest.mark.parametrize("n", [30, 2000])
+def test_exact_says_what_it_would_take(n):
+    game = fgsv.Game(lambda masks: masks.sum(axis=1), n)
+    for exact in (fgsv.exact, partial(fgsv.value, method="exact")):
+        with pytest.raises(ValueError, match=rf"2\^{n} evaluations.*fgsv.value"):
+            exact(game)
 
 
 def test_exact_takes_a_closed_form_beyond_enumeration():

@@ -13,10 +13,11 @@ import pandas as pd
 
 from fgsv.audit.sections import Section
 from fgsv.audit.shells import COLUMNS as COLUMNS_OF_ATTACKS
-from fgsv.audit.shells import PARTS, Sample, Shells, measure_shells
+from fgsv.audit.shells import Sample, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
+from fgsv.audit.splits import PARTS, WAYS, Splits
 from fgsv.ledger import Ledger
-from fgsv.payout.verdicts import rankings
+from fgsv.payout.verdicts import pairs_in_words, rankings
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
@@ -199,16 +200,9 @@ def audit_through(
             }
         )
         with counted(spent, "shell companies", evaluator):
-            shells = measure_shells(
-                access,
-                partition,
-                parts=parts,
-                budget=budget - gsv.n_evaluations,
-                classes=classes,
-                player_values=valuation.player_values,
-                confidence=confidence,
-                seed=seed,
-            )
+            splits = Splits(WAYS, parts, classes, valuation.player_values)
+            left = budget - gsv.n_evaluations
+            shells = measure_shells(access, partition, splits, budget=left, confidence=confidence, seed=seed)
         missing = ", ".join(shells.not_measured)
     if missing:
         warnings.append(f"time ran out before the splits of {missing} were measured: allow more time to measure them")
@@ -239,11 +233,8 @@ def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -
     [ranking] = rankings(valuation)
     reaches = ranking.errors * float(t_quantile(confidence, valuation.degrees_of_freedom))
     names = [str(valuation.names[group]) for group in ranking.order]
-    pairs = [f"{names[k]} and {names[k + 1]}" for k in np.flatnonzero(ranking.gaps < reaches)]
+    pairs = [(names[k], names[k + 1]) for k in np.flatnonzero(ranking.gaps < reaches)]
     if not pairs:
         return []
-    more = f", and {len(pairs) - most:,} more pairs" if len(pairs) > most else ""
-    return [
-        f"these intervals overlap, so the order is uncertain: {'; '.join(pairs[:most])}{more}. "
-        "A larger budget narrows them"
-    ]
+    named = pairs_in_words(pairs, most)
+    return [f"these intervals overlap, so the order is uncertain: {named}. A larger budget narrows them"]

@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from fgsv.partition import Partition
+from fgsv.tables.test_rows import contents_with_target
 from fgsv.types import Floats, Ints, Masks
 
 Rule = Literal["first", "share"]
@@ -234,15 +235,5 @@ def _notes(partition: Partition, exact: Ints) -> tuple[str, ...]:
 
 def rows_in_both(train: pd.DataFrame, y: ArrayLike, test: pd.DataFrame, test_y: ArrayLike) -> int:
     """Return how many test rows are also training rows, equal in features and target."""
-    columns = [(train[name], test[name]) for name in train.columns]
-    columns.append((pd.Series(np.asarray(y)), pd.Series(np.asarray(test_y))))
-    sides = zip(*(_comparable(*each) for each in columns), strict=True)
-    seen, tested = (pd.util.hash_pandas_object(pd.DataFrame(dict(enumerate(each))), index=False) for each in sides)
-    return int(tested.isin(seen).sum())
-
-
-def _comparable(*columns: pd.Series) -> list[NDArray[Any]]:
-    """Return columns as numbers or as text; one file has 1 where another has 1.0, if it lacks a number elsewhere."""
-    if all(map(pd.api.types.is_numeric_dtype, columns)):
-        return [each.to_numpy(dtype=float, na_value=np.nan) for each in columns]
-    return [each.astype(str).to_numpy(dtype=object) for each in columns]
+    trained = set(contents_with_target(train, y))
+    return sum(content in trained for content in contents_with_target(test[train.columns], test_y))

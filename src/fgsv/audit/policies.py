@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fgsv.audit.shells import PARTS
+from fgsv.audit.splits import PARTS
 from fgsv.partition import Partition
 from fgsv.payout import Money, terms
 from fgsv.payout.splitting import payments_of
@@ -49,13 +49,12 @@ def policy_gains(
     for group in range(n_groups) if groups is None else groups:
         name = valuation.names[group]
         members = valuation.partition.members(group)
-        cuts = [("losses apart", (values[members] < 0).astype(np.int64))]
+        cuts = [("losses apart", 2, (values[members] < 0).astype(np.int64))]
         for k in parts:
             evenly = np.arange(len(members)) % k
-            cuts += [("evenly", evenly), ("at random", rng.permutation(evenly))]
-        for way, labels in cuts:
-            n_parts = len(np.unique(labels))
-            if n_parts < 2 or n_parts <= labels.max(initial=0):
+            cuts += [("evenly", k, evenly), ("at random", k, rng.permutation(evenly))]
+        for way, n_parts, labels in cuts:
+            if len(np.unique(labels)) < n_parts:
                 continue
             shells = codes.copy()
             shells[members] = np.where(labels == 0, group, n_groups - 1 + labels)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import comb
 
+from fgsv.audit.splits import FEWEST_PAIRS, FEWEST_SETS, PARTS, WAYS, Splits, all_pairs, cost, n_parts
 from fgsv.coalitions import Coalitions, log_choose
 from fgsv.ledger import Ledger, Purpose
 from fgsv.partition import Partition
@@ -21,16 +22,6 @@ from fgsv.running.views import by_groups
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import End, Failures, Reason, check_confidence, t_quantile
 
-WAYS = ("evenly", "at random", "by class", "one by one", "worst found")
-PARTS = (2, 3, 5)
-MOST_APART = 12
-"""Groups of up to this many players are also split into single players."""
-SEARCHED = 12
-"""Splits tried in the search for the worst one."""
-FEWEST_SETS = 8
-"""Minimum number of sets of other groups at which a split is measured."""
-FEWEST_PAIRS = 3
-"""Minimum number of pairs (a set of parts and its complement) at each of them."""
 MOST_MEASURED = 24
 """Up to this many groups the smallest budget measures the splits of all; above it, of a sample of this many."""
 COLUMNS = ["group", "way", "parts", "gain", "gain_low", "gain_high"]
@@ -80,17 +71,8 @@ def shell_companies(
     read, partition = read_players(game, groups)
     access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     with opened:
-        found = measure_shells(
-            access,
-            partition,
-            ways=ways,
-            parts=parts,
-            budget=budget,
-            classes=classes,
-            player_values=player_values,
-            confidence=confidence,
-            seed=seed,
-        )
+        splits = Splits(ways, parts, classes, player_values)
+        found = measure_shells(access, partition, splits, budget=budget, confidence=confidence, seed=seed)
     found.table.attrs |= {"n_evaluations": found.n_evaluations, "failures": found.failures, "sample": found.sample}
     return found.table
 
@@ -132,24 +114,19 @@ class Shells:
 def measure_shells(
     access: GameAccess,
     partition: Partition,
+    splits: Splits,
     *,
-    ways: Sequence[str] = WAYS,
-    parts: Sequence[int] = PARTS,
     budget: int | None = None,
-    classes: Any = None,
-    player_values: Floats | None = None,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Shells:
     """Measure with open access what `shell_companies` returns, group after group, within its deadline."""
-    unknown = [way for way in ways if way not in WAYS]
-    if unknown:
-        raise ValueError(f"unknown kind of split {unknown[0]!r}: expected one of {', '.join(WAYS)}")
-    least = least_budget(partition, ways=ways, parts=parts, classes=classes)
+    dearest = splits.dearest(partition)
+    least = _least_budget(partition, dearest)
     budget = max(2000, least) if budget is None else budget
     if budget < least:
         raise ValueError(f"splits of {partition.n_groups} groups need a budget of at least {least}")
-    chosen = sample_groups(partition, (budget - 2) // _dearest(partition, ways, parts, classes), seed)
+    chosen = sample_groups(partition, (budget - 2) // dearest, seed)
     nobody, everybody = access.ends()[:, 0]
     total = everybody - nobody
     if not total > 0:
@@ -157,17 +134,8 @@ def measure_shells(
     mark = access.evaluator.mark()
     settings = {"method": "shell companies", "budget": budget, "seed": seed, "fingerprint": access.game.fingerprint}
     with access.evaluator.recorded(settings, Purpose.AUDIT) as record:
-        found = _measured(
-            _Market(access, partition, np.random.default_rng([seed, 1])),
-            chosen,
-            ways=ways,
-            parts=parts,
-            budget=budget,
-            classes=classes,
-            player_values=player_values,
-            confidence=confidence,
-            total=total,
-        )
+        market = _Market(access, partition, np.random.default_rng([seed, 1]))
+        found = _measured(market, chosen, splits, budget=budget, confidence=confidence, total=total)
         record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
     n_divisible = int((partition.sizes > 1).sum())
     sample = Sample(len(chosen), n_divisible) if len(chosen) < n_divisible else None
@@ -186,28 +154,19 @@ def sample_groups(partition: Partition, most: int, seed: int) -> Ints:
 
 
 def _measured(
-    market: _Market,
-    chosen: Ints,
-    *,
-    ways: Sequence[str],
-    parts: Sequence[int],
-    budget: int,
-    classes: Any,
-    player_values: Floats | None,
-    confidence: float,
-    total: float,
+    market: _Market, chosen: Ints, splits: Splits, *, budget: int, confidence: float, total: float
 ) -> Shells:
     """Measure the splits of one chosen group after the other; the two ends count as spent."""
     partition = market.partition
     rows: list[list[Any]] = []
     spent = 2
     for number, group in enumerate(chosen.tolist()):
-        splits = _Splits(partition.members(group), parts, classes, player_values, market.rng)
-        named = splits.plain(ways)
+        members = partition.members(group)
+        named = splits.named(members, market.rng)
         left = (budget - spent) // (len(chosen) - number)
         try:
-            if "worst found" in ways and (candidates := splits.candidates()):
-                part = max(left // 3, FEWEST_SETS * _cost(candidates, 1))
+            if candidates := splits.candidates(members, market.rng):
+                part = max(left // 3, FEWEST_SETS * cost(candidates, 1))
                 search = market.measure(group, candidates, part, fewest_pairs=1)
                 named.append(("worst found", candidates[int(search.gains.argmax())]))
                 spent, left = spent + search.n_evaluations, left - search.n_evaluations
@@ -220,7 +179,7 @@ def _measured(
         spent += found.n_evaluations
         gains, reach = found.gains / total, found.half_widths(confidence) / total
         for (way, labels), gain, half in zip(named, gains.tolist(), reach.tolist(), strict=True):
-            rows.append([str(partition.names[group]), way, int(labels.max()) + 1, gain, gain - half, gain + half])
+            rows.append([str(partition.names[group]), way, n_parts(labels), gain, gain - half, gain + half])
     return Shells(pd.DataFrame(rows, columns=COLUMNS), spent)
 
 
@@ -228,106 +187,12 @@ def least_budget(
     groups: Any, *, ways: Sequence[str] = WAYS, parts: Sequence[int] = PARTS, classes: Any = None
 ) -> int:
     """Return the smallest budget for `shell_companies`: for all groups or, if they are many, for a sample of them."""
-    if not parts or min(parts) < 2:
-        raise ValueError(f"parts must be numbers of companies, 2 or more, got {list(parts)}")
     partition = Partition.of(groups)
-    n_measured = min(int((partition.sizes > 1).sum()), MOST_MEASURED)
-    return 2 + n_measured * _dearest(partition, ways, parts, classes)
+    return _least_budget(partition, Splits(ways, parts, classes).dearest(partition))
 
 
-def _dearest(partition: Partition, ways: Sequence[str], parts: Sequence[int], classes: Any) -> int:
-    """Return the evaluations that the most expensive group takes at least.
-
-    They depend on the number of its members and of its classes only.
-    """
-    rng = np.random.default_rng(0)
-    dearest = 1
-    for group in _one_of_each(partition, classes, np.flatnonzero(partition.sizes > 1)):
-        splits = _Splits(partition.members(group), parts, classes, None, rng)
-        measured = [labels for _, labels in splits.plain(ways)]
-        searching = 0
-        if "worst found" in ways and (candidates := splits.candidates()):
-            measured.append(max(candidates, key=np.max))
-            searching = _cost(candidates, 1)
-        dearest = max(dearest, FEWEST_SETS * (searching + _cost(measured, FEWEST_PAIRS)))
-    return dearest
-
-
-def _one_of_each(partition: Partition, classes: Any, groups: Ints) -> list[int]:
-    """Return one of the groups for each size and number of classes, which its splits cost the same."""
-    kinds = [partition.sizes]
-    if classes is not None:
-        held = np.unique(np.stack([partition.codes, np.unique(classes, return_inverse=True)[1]]), axis=1)
-        kinds.append(np.bincount(held[0], minlength=partition.n_groups).astype(float))
-    first = np.unique(np.stack(kinds)[:, groups], axis=1, return_index=True)[1]
-    return list(groups[np.sort(first)].tolist())
-
-
-def _cost(splits: Sequence[Ints], pairs: int) -> int:
-    """Return the evaluations at one set of other groups: without and with the group, and the pairs."""
-    return 2 + 2 * sum(min(pairs, _n_pairs(int(labels.max()) + 1)) for labels in splits)
-
-
-def _n_pairs(n_parts: int) -> int:
-    """Return the number of pairs of a set of parts and its complement, without the empty set."""
-    return int(2 ** min(n_parts - 1, 62) - 1)
-
-
-@dataclass(frozen=True, eq=False)
-class _Splits:
-    """Ways to split a group: each assigns every member the number of its part, from 0."""
-
-    members: Ints
-    parts: Sequence[int]
-    classes: Any
-    player_values: Floats | None
-    rng: np.random.Generator
-
-    def plain(self, ways: Sequence[str]) -> list[tuple[str, Ints]]:
-        """Return the named splits that are possible for this group; none if it has one member."""
-        n = len(self.members)
-        found = [
-            (way, labels)
-            for way in ("evenly", "at random", "by class")
-            if way in ways
-            for k in self._numbers
-            if (labels := self._of(way, k)) is not None
-        ]
-        if "one by one" in ways and 1 < n <= MOST_APART and n not in self.parts:
-            found.append(("one by one", np.arange(n)))
-        return found
-
-    @property
-    def _numbers(self) -> list[int]:
-        return [k for k in self.parts if k <= len(self.members)]
-
-    def _of(self, way: str, k: int) -> Ints | None:
-        n = len(self.members)
-        if way == "evenly":
-            return np.arange(n) % k
-        if way == "at random":
-            return self.rng.permutation(np.arange(n) % k)
-        if self.classes is None:
-            return None
-        _, codes, counts = np.unique(np.asarray(self.classes)[self.members], return_inverse=True, return_counts=True)
-        ranks = np.argsort(np.argsort(-counts, kind="stable"))
-        return np.minimum(ranks[codes], k - 1) if len(counts) >= k else None
-
-    def candidates(self) -> list[Ints]:
-        """Return splits to search among: evenly, by class, and cut at random places, by value or by chance."""
-        n, numbers = len(self.members), self._numbers
-        if not numbers:
-            return []
-        found = [labels for _, labels in self.plain(("evenly", "by class", "one by one"))]
-        by_value = None if self.player_values is None else np.argsort(-self.player_values[self.members])
-        while len(found) < SEARCHED:
-            order = self.rng.permutation(n) if by_value is None or len(found) % 2 else by_value
-            k = numbers[len(found) % len(numbers)]
-            cuts = np.sort(self.rng.choice(n - 1, k - 1, replace=False)) + 1
-            labels = np.empty(n, dtype=np.int64)
-            labels[order] = np.searchsorted(cuts, np.arange(n), side="right")
-            found.append(labels)
-        return found[:SEARCHED]
+def _least_budget(partition: Partition, dearest: int) -> int:
+    return 2 + min(int((partition.sizes > 1).sum()), MOST_MEASURED) * dearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,12 +219,12 @@ class _Market:
 
     def measure(self, group: int, splits: list[Ints], budget: int, fewest_pairs: int = FEWEST_PAIRS) -> _Gains:
         """Return what each split of a group gains, from at most `budget` evaluations."""
-        numbers = [int(labels.max()) + 1 for labels in splits]
+        numbers = list(map(n_parts, splits))
         weights = {k: _weights(self.partition.n_groups, k) for k in numbers}
-        sets = self._other_groups(group, budget // _cost(splits, fewest_pairs), list(weights.values()))
+        sets = self._other_groups(group, budget // cost(splits, fewest_pairs), list(weights.values()))
         # if every set is used, the rest of the budget goes to more pairs at each of them
         pairs = max(fewest_pairs, (budget // len(sets.masks) - 2) // (2 * len(splits)))
-        n_pairs = [min(pairs, _n_pairs(k)) for k in numbers]
+        n_pairs = [min(pairs, all_pairs(k)) for k in numbers]
         own = np.arange(self.partition.n_groups) == group
         without, whole = (self.utilities(self.partition, masks) for masks in (sets.masks, sets.masks | own))
         parts = [
@@ -373,7 +238,7 @@ class _Market:
         self, group: int, labels: Ints, sets: _Sets, weights: Floats, n_pairs: int, without: Floats, added: Floats
     ) -> tuple[float, float, float]:
         """Return the gain of one split, its standard error and the degrees of freedom of that."""
-        n_groups, k = self.partition.n_groups, int(labels.max()) + 1
+        n_groups, k = self.partition.n_groups, n_parts(labels)
         taken, coefficients = self._sets_of_parts(sets.masks.sum(axis=1), k, weights, n_pairs)
         codes = self.partition.codes.copy()
         codes[self.partition.members(group)] = n_groups + labels
@@ -383,7 +248,7 @@ class _Market:
         excess = values - without[:, None] - taken.sum(axis=2) / k * added[:, None]
         terms = (coefficients * excess).reshape(len(sets.masks), 2, n_pairs).sum(axis=1)
         variances = np.zeros(len(terms))
-        if 1 < n_pairs < _n_pairs(k):
+        if 1 < n_pairs < all_pairs(k):
             variances = n_pairs * terms.var(axis=1, ddof=1)
         return sets.total(terms.sum(axis=1), variances, n_pairs - 1)
 
@@ -393,7 +258,7 @@ class _Market:
         All pairs if there are at most `n_pairs`, else drawn in proportion to the weights of their sizes.
         """
         m = len(sizes)
-        if n_pairs == _n_pairs(k):
+        if n_pairs == all_pairs(k):
             bits = (np.arange(1, n_pairs + 1)[:, None] >> np.arange(k)) & 1 == 1
             half = np.broadcast_to(bits, (m, n_pairs, k))
             chances = 1 / comb(k, bits.sum(axis=1))[None, :]

@@ -14,7 +14,8 @@ from fgsv.audit.copies import Copies, find_copies, rows_in_both
 from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
-from fgsv.audit.shells import MOST_MEASURED, PARTS, Sample, sample_groups
+from fgsv.audit.shells import MOST_MEASURED, Sample, sample_groups
+from fgsv.audit.splits import PARTS
 from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
 from fgsv.diagnosis import Diagnosis, diagnose
 from fgsv.game import Precedence, as_game

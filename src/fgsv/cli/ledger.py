@@ -13,6 +13,7 @@ from fgsv.cli import options as option
 from fgsv.cli.documents import echo, print_json, results_only
 from fgsv.cli.opening import opens_data
 from fgsv.cli.sections import App
+from fgsv.words import some
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
@@ -242,7 +243,7 @@ def forget(
     else:
         echo(f"{found.evaluations} evaluations of {found.players} players erased from {ledger}")
         if found.unknown:
-            few = ", ".join(map(repr, found.unknown[:3])) + (", ..." if len(found.unknown) > 3 else "")
+            few = some(map(repr, found.unknown), most=3)
             echo(f"warning: {ledger} has no player {few}: misspelt, or forgotten before")
 
 

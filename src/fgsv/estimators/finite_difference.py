@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from fgsv.coalitions import Coalitions, log_choose
-from fgsv.estimators.baselines.sampling import check_shapley
+from fgsv.estimators.baselines.sampling import check_count, check_shapley
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
@@ -44,12 +44,9 @@ class FiniteDifference:
     name: ClassVar[str] = "finite_difference"
 
     def __post_init__(self) -> None:
-        if self.threshold < 1:
-            raise ValueError(f"threshold must be at least 1, got {self.threshold}")
-        for name in ("m1", "m2"):
-            samples = getattr(self, name)
-            if samples is not None and samples < 1:
-                raise ValueError(f"{name} must be at least 1, got {samples}")
+        for name in ("threshold", "m1", "m2", "round_size"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
 
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the evaluations of m1 and m2 samples for all groups (of one pass, if they are not given)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ import torch
 
 import fgsv
 from fgsv.coalitions import Coalitions
+from fgsv.files import write_whole
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.stopping import Progress
@@ -67,6 +69,22 @@ class Workspace:
         """Print a line of progress, unless the run is quiet."""
         if not self.quiet:
             print(f"[{self.seconds():6.1f} s] {message}", flush=True)
+
+    def report(self, part: str, step: int, steps: int, loss: torch.Tensor) -> None:
+        """Print the loss of a training five times on its way."""
+        if step % max(1, steps // 5) == 0:
+            self.say(f"{part}: step {step} of {steps}, loss {float(loss):.4f}")
+
+    def find_or_train(self, made_by: Mapping[str, Any], train: Callable[[Path], object]) -> Path:
+        """Return the folder of the model that an earlier run made in the same way, else let `train` save it there."""
+        folder = self.folder / "model"
+        note, made = folder / "made_by.json", json.dumps(made_by, sort_keys=True)
+        if note.is_file() and note.read_text(encoding="utf-8") == made:
+            self.say(f"using the model in {folder}")
+        else:
+            train(folder)
+            write_whole(note, made)
+        return folder
 
     def find_or_compute(self, name: str, key: str, compute: Callable[[], Floats]) -> Floats:
         """Return the array that an earlier run saved in this file under the same key, else compute and save it."""

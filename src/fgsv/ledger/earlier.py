@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.coalitions import BITS_ONLY, n_rows, unpack
-from fgsv.game import Game, Known, PastRun, Related, as_game, as_keys
+from fgsv.coalitions import n_rows, unpack_masks
+from fgsv.game import Game, Known, PastRun, Related, as_game, as_keys, each_digest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Purpose, classify
 from fgsv.ledger.schema import Promise
@@ -182,8 +182,7 @@ def match(old: bytes, new: bytes) -> Ints:
 def _numbered(digests: bytes) -> Iterator[tuple[bytes, int]]:
     """Yield the digest of each player with the number of equal ones before it."""
     seen: Counter[bytes] = Counter()
-    for start in range(0, len(digests), 16):
-        digest = digests[start : start + 16]
+    for digest in each_digest(digests):
         yield digest, seen[digest]
         seen[digest] += 1
 
@@ -323,7 +322,7 @@ class _Found:
             name = ledger.key(number, 0, batch.coalitions)
             if batch.replicate or (keys is not None and name not in keys):
                 continue
-            masks = _masks(old.n_players, batch.coalitions)
+            masks = unpack_masks(old.n_players, batch.coalitions)
             sizes = masks.sum(axis=1)
             values = batch.outcome.values
             self._n_recorded += (
@@ -467,12 +466,3 @@ def _providers(
         if column >= 0:
             owners[column] = providers[number]
     return providers, tuple(owners), frozenset(providers[number] for number in np.array(numbers)[columns < 0])
-
-
-def _masks(n_players: int, packed: bytes) -> Masks:
-    """Return the (m, n) coalitions of a batch."""
-    if n_players > BITS_ONLY:
-        return unpack(n_players, packed).masks()
-    m = n_rows(packed)
-    bits = np.frombuffer(packed, np.uint8, offset=4 + 4 * m).reshape(m, -1)[:, 1:]
-    return np.unpackbits(bits, axis=1, count=n_players).astype(bool)

@@ -14,7 +14,7 @@ from threading import RLock
 from typing import Any
 
 from fgsv.coalitions import split
-from fgsv.game import Game
+from fgsv.game import Game, each_digest
 from fgsv.ledger import schema
 from fgsv.ledger.index import Rows
 from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row
@@ -276,7 +276,7 @@ class Ledger:
         given = game.player_digests()
         if self.read_only or not recorded or not given:
             return
-        pairs = [(recorded[i : i + 16], given[i : i + 16]) for i in range(0, len(recorded), 16)]
+        pairs = zip(each_digest(recorded), each_digest(given), strict=True)
         players = b"".join(old if any(old) else new for old, new in pairs)
         if players != recorded:
             with self._transaction():

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fgsv.coalitions import unpack
-from fgsv.game import Game, player_digest, provider_digest
+from fgsv.coalitions import unpack_masks
+from fgsv.game import Game, each_digest, player_digest, provider_digest
 from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Outcome
@@ -66,7 +66,7 @@ def forget(
             digests = game.player_digests()
             if digests is None:
                 continue
-            each = [digests[start : start + 16] for start in range(0, len(digests), 16)]
+            each = each_digest(digests)
             players_met |= set(each)
             gone = np.array([digest in withdrawn if kept is None else digest not in kept for digest in each])
             gone &= np.array([any(digest) for digest in each])  # zeros were forgotten before
@@ -84,8 +84,7 @@ def forget(
 
 def has_forgotten(game: Game) -> bool:
     """Say whether players of a recorded game were forgotten, and evaluations with them erased."""
-    digests = game.player_digests() or b""
-    return any(not any(digests[start : start + 16]) for start in range(0, len(digests), 16))
+    return any(not any(digest) for digest in each_digest(game.player_digests() or b""))
 
 
 def _rewrite(path: str | Path) -> None:
@@ -117,17 +116,18 @@ def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[b
             for run in ledger.runs():
                 begun, digests = ledger.beginning(run["id"]), games[run["game"]].player_digests()
                 mine = {place for place, name in enumerate(begun.get("providers", ())) if name in wanted}
-                owners = begun.get("provider_of_player", ())
-                if mine and not owners and digests is not None:
+                if not mine or digests is None:
+                    continue
+                players, owners = each_digest(digests), begun.get("provider_of_player", ())
+                if len(owners) != len(players):
                     name = wanted[begun["providers"][min(mine)]]
                     raise WrongLedger(
                         f"{path} has a run that does not record which players belong to the provider {name!r}, "
                         "because some players have several owners, or are too many; nothing was erased. Name the "
                         "players, or keep those of a run without them"
                     )
-                if mine and digests is not None:
-                    met |= {begun["providers"][place] for place in mine}
-                    found |= {digests[16 * i : 16 * i + 16] for i, place in enumerate(owners) if place in mine}
+                met |= {begun["providers"][place] for place in mine}
+                found |= {digest for digest, place in zip(players, owners, strict=True) if place in mine}
     unknown = [wanted[digest] for digest in wanted if digest not in met]
     if unknown:
         raise WrongLedger(
@@ -144,13 +144,13 @@ def _players_of_last_run(path: str | Path) -> set[bytes]:
         digests = games[latest(runs)["game"]].player_digests() if runs else None
     if not digests:
         raise WrongLedger(f"{path} has no run of a game that says what its players are")
-    return {digests[start : start + 16] for start in range(0, len(digests), 16)}
+    return set(each_digest(digests))
 
 
 def _erased(ledger: Ledger, number: int, game: Game, gone: Masks) -> Iterator[tuple[Batch, int]]:
     """Yield the batches that change, and how many of their evaluations are erased."""
     for batch in ledger.batches(number):
-        rows = np.asarray(unpack(game.n_players, batch.coalitions).masks()[:, gone].any(axis=1))
+        rows = np.asarray(unpack_masks(game.n_players, batch.coalitions)[:, gone].any(axis=1))
         outcome = batch.outcome
         if not rows.any() or not outcome.values.shape[1]:
             continue

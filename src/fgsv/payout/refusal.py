@@ -14,7 +14,7 @@ from fgsv.payout.verdicts import SHOWN, WIDEST, noise_in_words, within_noise
 from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats
 from fgsv.valuation import Valuation
-from fgsv.words import option
+from fgsv.words import option, some
 
 
 class Doubt(StrEnum):
@@ -142,7 +142,4 @@ def objections(
 
 def _others(names: Sequence[str]) -> str:
     """Return who else an objection is about."""
-    if not names:
-        return ""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f" (the same holds for {', '.join(names[:SHOWN])}{more})"
+    return f" (the same holds for {some(names, SHOWN)})" if names else ""

@@ -74,11 +74,13 @@ class Payout:
     """The objections, if it was paid anyway."""
     outputs: tuple[str, ...] = ()
     """What each of the `amounts` is for, if there are several outputs."""
+    grouped: bool = False
+    """Whether it is by Group Shapley Values, which splitting a provider changes."""
 
     @property
     def is_faithful(self) -> bool:
         """Whether splitting, merging and renaming earn nothing beyond rounding, at most one unit a part."""
-        return self.policy.is_faithful
+        return self.policy.is_faithful and not self.grouped
 
     @property
     def by_output(self) -> dict[str, Decimal]:
@@ -158,6 +160,7 @@ class Payout:
             tuple(document["notes"]),
             tuple(map(Objection.from_dict, document.get("objections", ()))),
             tuple(valuation.outputs or ()),
+            valuation.grouped,
         )
 
     def __repr__(self) -> str:
@@ -251,6 +254,7 @@ def split(
         tuple(notes),
         against,
         tuple(valuation.outputs or ()),
+        valuation.grouped,
     )
 
 

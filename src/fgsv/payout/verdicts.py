@@ -124,7 +124,7 @@ def verdict(
         words.append(f"the widest share is known only to within {widest:.2%} at {level(confidence)} confidence")
         needed[f"to know every share to within {WIDEST:.0%}"] = float(np.sqrt(np.max(reducible)))
     if between:
-        words.append(f"the order is uncertain between {_named(between)}")
+        words.append(f"the order is uncertain between {pairs_in_words(between)}")
         needed["to know the order, or that they are about equal"] = max(factor for _, _, factor in pairs)
     counts = {question: evaluations_to_narrow(valuation, factor) for question, factor in needed.items()}
     costs = "; ".join(f"{question}: about {count:,} evaluations" for question, count in counts.items())
@@ -212,9 +212,10 @@ def rankings(valuation: Valuation) -> list[Ranking]:
     return found
 
 
-def _named(pairs: Sequence[tuple[str, str]]) -> str:
-    more = f", and {len(pairs) - SHOWN:,} more pairs" if len(pairs) > SHOWN else ""
-    return "; ".join(f"{upper} and {lower}" for upper, lower in pairs[:SHOWN]) + more
+def pairs_in_words(pairs: Sequence[tuple[str, str]], most: int = SHOWN) -> str:
+    """Name the first pairs, and count the others."""
+    more = f", and {len(pairs) - most:,} more pairs" if len(pairs) > most else ""
+    return "; ".join(f"{upper} and {lower}" for upper, lower in pairs[:most]) + more
 
 
 class Lasting:
@@ -251,7 +252,7 @@ class Lasting:
         if widest is not None:
             unknown.append(f"the widest share known only to within {widest:.2%} at {level(confidence)} confidence")
         if pairs:
-            unknown.append(f"the order uncertain between {_named(pairs)}")
+            unknown.append(f"the order uncertain between {pairs_in_words(pairs)}")
         causes = " and ".join(self.causes)
         leave = "leaves" if self.causes == ["the choice of test rows"] else "leave"
         help = {

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv import payout
+from fgsv.game import each_digest
 from fgsv.report.result import Result
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.record_checks import SAMPLE, verify_records
@@ -18,6 +19,7 @@ from fgsv.tables.inputs import read_all
 from fgsv.tables.opening import Table, open_table
 from fgsv.tables.reading import TableError
 from fgsv.tables.source import Source
+from fgsv.tables.test_rows import contents_of
 from fgsv.valuation import file
 
 
@@ -71,27 +73,18 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
     here = table.dataset.features.assign(**{target: table.dataset.target})
     for name in here.columns:
         file.column(str(name), "a column of the table")
-    gone = file.frame[list(here.columns)]
-    compared = [_comparable(each, here) for each in (here, gone)]
-    missing = len(gone) - int(compared[1].merge(compared[0].drop_duplicates(), how="inner").shape[0])
+    contents, withdrawn = contents_of(here), contents_of(file.frame[list(here.columns)])
+    there, gone = set(contents), set(withdrawn)
+    missing = sum(content not in there for content in withdrawn)
     if missing:
-        raise TableError(f"{missing} of the {len(gone)} withdrawn rows are not among the training rows of the table")
-    found = compared[0].merge(compared[1].drop_duplicates(), how="left", indicator=True)["_merge"].eq("both")
+        raise TableError(
+            f"{missing} of the {len(withdrawn)} withdrawn rows are not among the training rows of the table"
+        )
+    found = [content in gone for content in contents]
     units = table.dataset.units
     players = np.arange(len(here)) if units is None else pd.factorize(units)[0]
-    digests = table.game.players()
-    return [digests[16 * each : 16 * each + 16].hex() for each in np.unique(players[found.to_numpy()])]
-
-
-def _comparable(frame: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
-    """Return cells as numbers where a column of the other table has numbers, else as text."""
-    columns = {
-        name: pd.to_numeric(frame[name], errors="coerce").astype(float)
-        if pd.api.types.is_numeric_dtype(like[name])
-        else frame[name].astype(str)
-        for name in like.columns
-    }
-    return pd.DataFrame(columns).reset_index(drop=True)
+    digests = each_digest(table.game.players())
+    return [digests[player].hex() for player in np.unique(players[found])]
 
 
 def open_again(source: Source | None, data: Any, test: Any = None, ledger: str | Path | None = None) -> Opened:

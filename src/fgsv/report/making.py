@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from fgsv.audit import AuditPlan, audit_table
-from fgsv.audit.shells import PARTS
+from fgsv.audit.splits import PARTS
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
 from fgsv.ledger.merkle import Tree
@@ -193,17 +193,8 @@ def make_result(
             if aggregate_only and result.audit is not None:
                 tables = tuple(each.for_competitors() for each in result.audit.tables)
                 result = replace(result, audit=replace(result.audit, tables=tables))
-        try:
-            for stated in (result, *result.of_others().values()):
-                evaluator.recorder.state(stated.to_document())
-        except LedgerError as error:
-            result = replace(result, errors=(*result.errors, error))
-        if folder is None:
-            return result
-        try:
-            return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
-        except UnwrittenError as error:
-            return replace(result, files=error.files, errors=(*result.errors, error))
+        result = _recorded(result, evaluator)
+        return result if folder is None else _written(result, folder, aggregate_only)
 
 
 def _check_sealed(**options: Any) -> None:
@@ -313,6 +304,24 @@ def _with_scores_without(result: Result, table: Opened, evaluator: Evaluator, se
         return replace(result, without=scores, own_warnings=(*result.own_warnings, *noted))
     warning = f"the scores without each provider are missing: {warning}"
     return replace(result, own_warnings=(*result.own_warnings, warning))
+
+
+def _recorded(result: Result, evaluator: Evaluator) -> Result:
+    """Record in the ledger what the result states for each grouping; return it, with the error if that fails."""
+    try:
+        for stated in (result, *result.of_others().values()):
+            evaluator.recorder.state(stated.to_document())
+    except LedgerError as error:
+        return replace(result, errors=(*result.errors, error))
+    return result
+
+
+def _written(result: Result, folder: Path, aggregate_only: bool) -> Result:
+    """Write the folder of a result; return it with its files, and with the error if some could not be written."""
+    try:
+        return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
+    except UnwrittenError as error:
+        return replace(result, files=error.files, errors=(*result.errors, error))
 
 
 def _with_audit(

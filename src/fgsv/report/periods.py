@@ -12,7 +12,7 @@ from fgsv.payout import Settlement, settle
 from fgsv.report.documents import records
 from fgsv.report.result import Result, notes_on
 from fgsv.valuation.comparison import compare, regrouped, renamed
-from fgsv.words import option
+from fgsv.words import option, some
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def check_before(
     same_game = game is not None and earlier.settings is not None and earlier.settings.fingerprint == game
     if not same_game and not {*map(str, earlier.names)} & {*map(str, names)}:
         raise ValueError(
-            f"no provider of this run is in the earlier result, which has {_some([*map(str, earlier.names)])}: check "
+            f"no provider of this run is in the earlier result, which has {some(earlier.names)}: check "
             f"{option('before')} and {option('group')}"
         )
 
@@ -105,15 +105,9 @@ def _facts(
     n_both, n_providers = int((frame["status"] == "both").sum()) + len(names), len(frame) - len(names)
     facts = [f"{n_both} of {n_providers} providers are in both"]
     if names:
-        facts.append(
-            f"renamed, with the same players: {_some([f'{old} is now {new}' for old, new in names.items()])}"
-        )
-    facts += [f"the players of {old} are now with {_some(list(new))}" for old, new in list(holders.items())[:10]]
-    facts += [f"{status}: {_some(names)}" for status, names in by_status.items() if names]
-    facts.append(f"more than noise: {_some(moved)}" if moved else "no difference is more than noise")
+        facts.append(f"renamed, with the same players: {some(f'{old} is now {new}' for old, new in names.items())}")
+    facts += [f"the players of {old} are now with {some(new)}" for old, new in list(holders.items())[:10]]
+    facts += [f"{status}: {some(names)}" for status, names in by_status.items() if names]
+    facts.append(f"more than noise: {some(moved)}" if moved else "no difference is more than noise")
     totals = [float(each.valuation.total) for each in (first, second)]
     return [*facts, f"U(N) - U(0) was {totals[0]:.4g} and is {totals[1]:.4g}"]
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

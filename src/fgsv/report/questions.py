@@ -17,7 +17,7 @@ from fgsv.tables.folds import TestError
 from fgsv.types import Floats, Ints
 from fgsv.valuation import check_confidence, t_quantile
 from fgsv.valuation.notebook import html_of
-from fgsv.words import option
+from fgsv.words import option, some
 
 RESAMPLES = 2000
 MOST_GROUPS = 1000
@@ -237,8 +237,7 @@ def _facts(
         yield f"{by_choice:.0%} of the variance over questions is due to choice; the rest is the run's error"
     moved = groups[groups["best_rank"] < groups["worst_rank"]]
     named = [f"{row.group} ({row.best_rank} to {row.worst_rank})" for row in moved.itertuples()]
-    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-    yield f"change rank: {', '.join(named[:SHOWN])}{more}" if named else "nobody changes rank"
+    yield f"change rank: {some(named, SHOWN)}" if named else "nobody changes rank"
     for question, upper, lower in reversals[:SHOWN]:
         yield f"{upper} is clearly before {lower} by {questions[0]}, and clearly behind by {question}"
     if len(reversals) > SHOWN:

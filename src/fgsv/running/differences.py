@@ -45,8 +45,9 @@ def different_entries(
     stated: Any,
     derived: Any,
     names: tuple[Any, ...],
-    rounding: float = 0.0,
+    *,
     by_output: bool = False,
+    rounding: float = 0.0,
     slack: Floats | float = 0.0,
 ) -> Iterator[Difference]:
     """Yield the entries of two arrays that differ by more than `rounding`, relative to the largest, and `slack`.

@@ -20,6 +20,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
 from fgsv.game import Game, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
+from fgsv.partition import Partition
 from fgsv.running.batches import PackedBatch, default_batch_size
 from fgsv.running.calls import Calls
 from fgsv.running.failures import FailureCounter, Mark
@@ -172,6 +173,10 @@ class Evaluator:
         ends = self(Coalitions.ends(self.game.n_players))
         self._failures_of_ends = self.failures_since(mark)
         return ends
+
+    def recorded_groups(self, partition: Partition) -> Partition:
+        """Return the groups of the players as a ledger records them: unchanged."""
+        return partition
 
     def other_game(self, game: Any) -> Evaluate:
         """Return a function that evaluates another game of the same players, in this process and without a ledger."""

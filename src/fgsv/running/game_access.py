@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
 from fgsv.game import Game, Known
+from fgsv.partition import Partition
 from fgsv.types import Floats
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class GameAccess(Protocol):
 
     def ends(self) -> Floats:
         """Return (2, q): U(0) and U(N), evaluated once, however often this is called."""
+
+    def recorded_groups(self, partition: Partition) -> Partition:
+        """Return the groups of this game's players as a ledger records them: as groups of the evaluator's players."""
 
     def other_game(self, game: Any) -> Evaluate:
         """Return a function that evaluates another game of the same players, in this process and without a ledger."""

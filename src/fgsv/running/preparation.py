@@ -31,6 +31,8 @@ BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
 """Default budget with another stopping rule: it only guards against targets that are out of reach."""
 LEARNING = {"opening", "surrogate", "plug_in"}
 """Options of the default method that say what it learns; if none is given, the time of an evaluation may decide."""
+MOST_PLAYERS = 24
+"""Largest number of players for exact values."""
 LEAST_STARTED = 3
 """Evaluations, U(0) and U(N) among them, of a run that starts from enough known ones."""
 
@@ -112,6 +114,12 @@ def prepare(
         options = {**options, "proxy": proxy}
     check_precision(precision)
     asked = as_method(method, options, [*_keywords(prepare), *_keywords(Evaluator)])
+    if isinstance(asked, Enumeration) and n > MOST_PLAYERS:
+        raise ValueError(
+            f"exact values of {n} players would take 2^{n} evaluations; the limit is {MOST_PLAYERS} players. Use "
+            "fgsv.value(game, groups, budget=20_000) to estimate them, with errors; fgsv.exact also takes games that "
+            "state their Shapley values as `shapley`"
+        )
     unsaid = method == Covariance.name and not LEARNING & options.keys()
     if isinstance(asked, Covariance) and unsaid and not access.evaluator.known:
         asked = asked.for_seconds(game.seconds)

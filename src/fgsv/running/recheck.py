@@ -26,7 +26,7 @@ def recheck(ledger: Ledger, numbers: list[int], game: Game, workers: Workers) ->
     """
     recorded = {run["id"]: run["versions"] for run in ledger.runs()}
     now = versions()
-    for batch in [batch for number in numbers for batch in _ends(ledger, number)]:
+    for batch in [batch for number in numbers for batch in _first_and_last(ledger, number)]:
         if recorded.get(batch.run) == now:
             continue
         coalitions = unpack(game.n_players, join(split(batch.coalitions)[-COALITIONS:]))
@@ -45,7 +45,7 @@ def recheck_known(known: Known, workers: Workers) -> None:
     _compare(workers, coalitions, known.values[-COALITIONS:], "the ledger to start from", changed)
 
 
-def _ends(ledger: Ledger, number: int) -> list[Batch]:
+def _first_and_last(ledger: Ledger, number: int) -> list[Batch]:
     """Return the first and the last batch of a game without failures, of those whose versions a run recorded.
 
     Records of 0.1.0 do not say which run asked for them: they all count.

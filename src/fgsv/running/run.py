@@ -14,7 +14,7 @@ from fgsv.estimators import Enumeration, Method
 from fgsv.ledger import Ledger, Purpose
 from fgsv.running.closed_form import by_closed_form
 from fgsv.running.loop import rounds
-from fgsv.running.preparation import access_to, is_open, prepare, read_players
+from fgsv.running.preparation import MOST_PLAYERS, access_to, is_open, prepare, read_players
 from fgsv.running.progress import is_shown, watched
 from fgsv.running.signatures import same_arguments
 from fgsv.running.start import Start
@@ -24,8 +24,6 @@ from fgsv.types import Ints
 from fgsv.valuation import Valuation
 from fgsv.valuation.file import to_document
 
-MOST_PLAYERS = 24
-"""Largest number of players for `exact`."""
 BATCH_OF_EXACT = 2**11
 """Coalitions that `exact` evaluates together by default: with so few players, more of them fit into memory."""
 
@@ -178,12 +176,6 @@ def exact(
         access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
         with opened:
             return by_closed_form(game, access, partition)
-    if n > MOST_PLAYERS:
-        raise ValueError(
-            f"exact values of {n} players would take 2^{n} = {2.0**n:.3g} evaluations; the limit is "
-            f"{MOST_PLAYERS} players. Use fgsv.value(game, groups, budget=20_000) to estimate them, with errors; a "
-            "game that knows its Shapley values can provide them as `shapley`"
-        )
     return value(
         game,
         groups,

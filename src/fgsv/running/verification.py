@@ -85,25 +85,9 @@ def verify(
             f"fgsv.verify(valuation, ledger, {lacking[0]}=...)"
         )
     with Ledger(ledger, read_only=True) as opened:
-        game = recorded_game(opened, settings.fingerprint)[1]
-        game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, targets=settings.targets)
-        given = {name: each for name, each in own.items() if name in settings.needs}
-        try:
-            with from_ledger(opened, game, settings) as evaluator:
-                derived = repeated(evaluator, valuation, given)
-        except NotRecorded:
-            if settings.version != fgsv.__version__ and valuation.n_evaluations > REPEATED:
-                raise ValueError(
-                    f"fgsv {settings.version} made this result, and version {fgsv.__version__} may draw other "
-                    "coalitions from its seed: verify it with the version that made it"
-                ) from None
-            stated = f"{valuation.n_evaluations} evaluations from seed {settings.seed}"
-            derived_from = "coalitions that the ledger does not have"
-            if has_forgotten(game):
-                derived_from = "evaluations of forgotten players, which were erased"
-            return Differences([Difference("draws", stated, derived_from)])
-        except OtherLaw as error:
-            return Differences([Difference("law of the draws", "as recorded", str(error))])
+        derived = _repeated(opened, valuation, {name: own[name] for name in settings.needs})
+        if isinstance(derived, Difference):
+            return Differences([derived])
         recorded = [content for _, content in opened.statements()]
         notes = longer_runs(opened, valuation)
     altered, on_trust = compare_with_record(document or to_document(valuation), recorded)
@@ -129,6 +113,29 @@ def verify(
     return found
 
 
+def _repeated(ledger: Ledger, valuation: Valuation, own: Mapping[str, Any]) -> Valuation | Difference:
+    """Repeat the run of a valuation from its ledger; return what is different if it draws something else."""
+    settings = valuation.settings
+    assert settings is not None
+    game = recorded_game(ledger, settings.fingerprint)[1]
+    game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, targets=settings.targets)
+    try:
+        with from_ledger(ledger, game, settings) as evaluator:
+            return repeated(evaluator, valuation, own)
+    except NotRecorded:
+        if settings.version != fgsv.__version__ and valuation.n_evaluations > REPEATED:
+            raise ValueError(
+                f"fgsv {settings.version} made this result, and version {fgsv.__version__} may draw other "
+                "coalitions from its seed: verify it with the version that made it"
+            ) from None
+        lacking = "coalitions that the ledger does not have"
+        if has_forgotten(game):
+            lacking = "evaluations of forgotten players, which were erased"
+        return Difference("draws", f"{valuation.n_evaluations} evaluations from seed {settings.seed}", lacking)
+    except OtherLaw as error:
+        return Difference("law of the draws", "as recorded", str(error))
+
+
 def _end_is_free(stated: Valuation) -> bool:
     """Say whether the end cannot be recomputed: a clock, an interrupt or the errors of other groups set it."""
     clocked = stated.settings is not None and stated.settings.max_seconds is not None
@@ -148,8 +155,8 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
             continue
         if isinstance(ours, np.ndarray | float) or isinstance(theirs, np.ndarray):
             by_output = stated.outputs is not None and name in BY_OUTPUT
-            allowed = (0.0, by_output) if field in to_the_bit else (ROUNDING, by_output, slack.get(name, 0.0))
-            yield from different_entries(name, ours, theirs, stated.names, *allowed)
+            allowed = {} if field in to_the_bit else {"rounding": ROUNDING, "slack": slack.get(name, 0.0)}
+            yield from different_entries(name, ours, theirs, stated.names, by_output=by_output, **allowed)
         elif ours != theirs:
             yield Difference(name, ours, theirs)
     if not _end_is_free(stated) and not same_end(stated, derived):

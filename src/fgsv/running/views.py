@@ -15,7 +15,7 @@ from fgsv.game import Game, Known, Precedence, grouped, with_precedence
 from fgsv.partition import Partition
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
-from fgsv.types import Floats
+from fgsv.types import Floats, Ints
 
 CHUNK_BYTES = 2**26
 """Booleans held at once when coalitions of groups are expanded into coalitions of players."""
@@ -29,6 +29,8 @@ class View:
     game: Game
     lift: Callable[[Coalitions], Coalitions] | None = None
     """Coalitions of this game -> coalitions of the inner one; None if they are the same."""
+    player_of: Ints | None = None
+    """The player of this game to whom each player of the inner one belongs; None if they are the same."""
     lower: Callable[[Floats], Floats] = lambda values: values
     """(m, q) values of the inner game -> values of this one."""
     seen: Callable[[Coalitions, Floats], object] | None = None
@@ -60,6 +62,11 @@ class View:
         """Return (2, q): U(0) and U(N)."""
         return self.lower(self.inner.ends())
 
+    def recorded_groups(self, partition: Partition) -> Partition:
+        """Return the groups of this game's players as groups of the evaluator's."""
+        inner = partition if self.player_of is None else partition.of_parts(self.player_of)
+        return self.inner.recorded_groups(inner)
+
     def other_game(self, game: Any) -> Evaluate:
         """Return a function that evaluates another game of the same players."""
         return self.evaluator.other_game(game)
@@ -73,7 +80,7 @@ def by_groups(access: GameAccess, partition: Partition) -> View:
         return Coalitions.from_masks(coalitions.masks()[:, codes])
 
     game = replace(grouped(access.game, partition), again=None)  # an audit trains nothing twice
-    return View(access, game, lift)
+    return View(access, game, lift, codes)
 
 
 def by_precedence(access: GameAccess, order: Precedence) -> View:
@@ -83,7 +90,7 @@ def by_precedence(access: GameAccess, order: Precedence) -> View:
         return Coalitions.from_masks(order.rows(coalitions.masks()))
 
     game = replace(with_precedence(access.game, order), again=None)  # an audit trains nothing twice
-    return View(access, game, lift)
+    return View(access, game, lift, order.players)
 
 
 def weighted(access: GameAccess, weights: ArrayLike | None) -> GameAccess:

@@ -120,19 +120,10 @@ def prepare(
     if not feature_names:
         raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
     earlier: list[str] = []
-    why = "as requested"
     if carried is not None:
         earlier = check_features(feature_names, carried)
         feature_names = list(carried.features)
-        if task is None:
-            task, why = cast(Task, carried.task), "as in the run to start from"
-    inferred = task is None
-    task = task or recognise(values)
-    if inferred and values.nunique() > MOST_CLASSES and (cell := odd_number(values)) is not None:
-        raise TableError(
-            f"column {target!r} (the target) is read as text, because of cells such as {shown(cell)}, though most "
-            f"look like numbers: write plain numbers, such as 1234.5, or use {option('task', 'classification')}"
-        )
+    task, why = _task(values, task, carried)
     y = _target(values, task)
     choice: Choice | None = None
     if test is not None:
@@ -166,7 +157,6 @@ def prepare(
     warnings = [] if choice is None else choice.warnings(labels)
     labels |= {name: bands_of(table.column(name, "to group by")) for name in regroup if name not in labels}
     made = players_of(labels, is_test, players, group, shared_units)
-    why = f"inferred: {target!r} has {values.nunique()} distinct values" if inferred else why
     notes = [
         *dict.fromkeys([*table.notes, *(() if test is None else test.notes)]),
         f"{task} ({why})",
@@ -202,6 +192,21 @@ def _slices(table: TableFile, name: str, places: Ints) -> NDArray[Any]:
             f"{option('also_slice')} needs 2 to {MOST_SLICES}. Choose another column, or one with broader values"
         )
     return slices
+
+
+def _task(values: pd.Series[Any], asked: Task | None, carried: CarriedOver | None) -> tuple[Task, str]:
+    """Return the task, and in words why it is this one."""
+    if asked is not None:
+        return asked, "as requested"
+    if carried is not None:
+        return cast(Task, carried.task), "as in the run to start from"
+    if values.nunique() > MOST_CLASSES and (cell := odd_number(values)) is not None:
+        raise TableError(
+            f"column {values.name!r} (the target) is read as text, because of cells such as {shown(cell)}, though "
+            "most look like numbers: write plain numbers, such as 1234.5, or use "
+            f"{option('task', 'classification')}"
+        )
+    return recognise(values), f"inferred: {values.name!r} has {values.nunique()} distinct values"
 
 
 def recognise(values: pd.Series[Any]) -> Task:

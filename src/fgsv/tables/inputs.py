@@ -12,7 +12,7 @@ import pandas as pd
 
 from fgsv.tables import formats
 from fgsv.tables.reading import TableError, TableFile, as_listed, content_of, parse, with_text
-from fgsv.words import option
+from fgsv.words import option, some
 
 FILE = "file"
 """The column with the file that each row is from, if there is no provider column."""
@@ -110,8 +110,7 @@ def _joined(
         frames.append(part.frame.assign(**dict.fromkeys(filled, label)))
     _check_kinds(parts, columns, {*group, *ignore, *text})
     if named:
-        shown = f"{', '.join(named[:10])}{', ...' if len(named) > 10 else ''}"
-        notes[f"the provider is the name of the file: {shown}"] = None
+        notes[f"the provider is the name of the file: {some(named)}"] = None
     return TableFile(
         pd.concat(frames, ignore_index=True),
         name_of_all,

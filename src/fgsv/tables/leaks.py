@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -20,6 +19,7 @@ from fgsv.tables.dataset import Dataset
 from fgsv.tables.players import shown
 from fgsv.tables.preprocessing import Columns, days
 from fgsv.tables.reading import as_listed, odd_number
+from fgsv.tables.test_rows import contents_with_target
 from fgsv.types import Floats
 
 FEWEST_ROWS = 20
@@ -35,8 +35,6 @@ NAMES_OF_IDS = {"id", "idx", "index", "row", "rownames", "rownumber", "unnamed: 
 
 A_FEW = 0.05
 """Fraction of the test rows that may equal a training row by chance."""
-TARGET = "\0target"
-"""No column of a file has this name."""
 
 
 def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
@@ -70,26 +68,15 @@ def warnings_of_test_rows(dataset: Dataset) -> list[str]:
     """Return a warning if test rows are also training rows, unless most rows equal another anyway."""
     if dataset.test_hashes is not None:  # chosen by content: equal rows are on the same side
         return []
-    trained = _hashes(dataset.features, dataset.target)
-    tested = _hashes(dataset.test_features[dataset.features.columns], dataset.test_target)
-    twice = int(np.isin(tested, trained).sum())
-    if len(np.unique(trained)) < len(trained) / 2 or twice < max(1, A_FEW * len(tested)):
+    trained = set(contents_with_target(dataset.features, dataset.target))
+    tested = contents_with_target(dataset.test_features[dataset.features.columns], dataset.test_target)
+    twice = sum(content in trained for content in tested)
+    if len(trained) < len(dataset.target) / 2 or twice < max(1, A_FEW * len(tested)):
         return []
     return [
         f"{twice:,} of {len(tested):,} test rows are also training rows: their providers are paid for answers that "
         "the model has seen. Leave these rows out on one side"
     ]
-
-
-def _hashes(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.integer]:
-    """Return a hash of each row: the same for numbers with and without a point."""
-    columns = {
-        str(name): column.to_numpy(dtype=float, na_value=np.nan) + 0.0  # the zeros +0 and -0 are one number
-        if pd.api.types.is_numeric_dtype(column)
-        else column.astype(str).to_numpy(dtype=object)
-        for name, column in features.assign(**{TARGET: target}).items()
-    }
-    return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
 
 
 def _is_id(column: pd.Series[Any]) -> bool:

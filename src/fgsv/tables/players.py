@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fgsv.partition import Partition
 from fgsv.tables.reading import TableError, TableFile
 from fgsv.types import Ints, Masks
-from fgsv.words import option
+from fgsv.words import option, some
 
 SharedUnits = Literal["co-own", "split"]
 """A unit with rows of several providers: one player owned in proportion to rows, or a player for each."""
@@ -171,12 +171,10 @@ def without_training_rows(labels: Mapping[str, NDArray[Any]], is_test: Masks) ->
     """Name the providers all of whose rows are test rows; None if there are none."""
     for name, each in labels.items():
         trained = set(each[~is_test].tolist())
-        lost = [str(label) for label in dict.fromkeys(each.tolist()) if label not in trained]
+        lost = [label for label in dict.fromkeys(each.tolist()) if label not in trained]
         if lost:
-            return (
-                f"the test rows include every row of {len(lost)} of the providers in column {name!r}: "
-                f"{', '.join(lost[:10])}{', ...' if len(lost) > 10 else ''}"
-            )
+            of_all = f"{len(lost)} of the providers in column {name!r}"
+            return f"the test rows include every row of {of_all}: {some(lost)}"
     return None
 
 
@@ -189,8 +187,8 @@ def _shared_players(partition: Partition, column: str) -> list[str]:
 
 
 def _groups_without_players(partition: Partition) -> list[str]:
-    empty = [str(name) for name, size in zip(partition.names, partition.sizes, strict=True) if not size]
-    return [f"without training rows, so their value is zero: {', '.join(empty[:10])}"] if empty else []
+    empty = [name for name, size in zip(partition.names, partition.sizes, strict=True) if not size]
+    return [f"without training rows, so their value is zero: {some(empty)}"] if empty else []
 
 
 def shown(cell: Any) -> str:

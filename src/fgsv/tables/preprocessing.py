@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from fgsv.tables.players import shown
 from fgsv.tables.reading import TableError, as_listed
 from fgsv.types import Floats
-from fgsv.words import option
+from fgsv.words import option, some
 
 MOST_CATEGORIES = 20
 """A column of categories becomes at most this many columns; the rarest categories share one."""
@@ -54,13 +54,13 @@ class Columns:
         words = []
         if self.numbers:
             plural = "" if len(self.numbers) == 1 else "s"
-            some = ", ".join(self.numbers[:MOST_NAMES]) + (", ..." if len(self.numbers) > MOST_NAMES else "")
+            names = some(self.numbers, MOST_NAMES)
             words.append(
-                f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled): {some}"
+                f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled): {names}"
             )
         if self.dates:
-            names = (f"{name} (day/month/year)" if name in self.day_first else name for name in self.dates)
-            words.append(f"dates as days: {', '.join(names)}")
+            dates = (f"{name} (day/month/year)" if name in self.day_first else name for name in self.dates)
+            words.append(f"dates as days: {', '.join(dates)}")
         if self.categories:
             words.append(
                 f"one column for each category, at most {MOST_CATEGORIES} of each: {', '.join(self.categories)}"

@@ -24,7 +24,7 @@ import pandas as pd
 
 from fgsv.files import most_expanded
 from fgsv.packages import optional
-from fgsv.words import option
+from fgsv.words import option, some
 
 SEPARATORS = ",\t;|"
 QUOTED = re.compile(r'''(?<![^,\t;|])"(?:[^"]|"")*"''')
@@ -381,8 +381,7 @@ def _no_such_column(name: Any, role: str, file: str, columns: list[str]) -> str:
     near = get_close_matches(str(name), columns, n=1, cutoff=0.5) or [
         column for column in columns if column.strip().lower() == str(name).strip().lower()
     ]
-    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(columns[:12])}"
-    hint += ", ..." if not near and len(columns) > 12 else ""
+    hint = f"did you mean {near[0]!r}?" if near else f"it has {some(columns, most=12)}"
     if near and ("," in near[0] or near[0] != near[0].strip()):
         hint += f" An option that lists columns takes it in double quotes: {shlex.quote(as_listed(near[:1]))}"
     return f"{file} has no column {name!r} ({role}); {hint}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from fgsv.tables.reading import TableError
@@ -35,6 +35,8 @@ FALSE_ALARMS = 1e-4
 """Probability, at most, that a file that nobody has manipulated gets a warning about its numbers of test rows."""
 MOST_NAMED = 5
 """Providers that such a warning names."""
+TARGET = "\0target"
+"""No column of a file has this name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +175,11 @@ def contents_of(rows: pd.DataFrame) -> list[bytes]:
     numbers[np.isnan(numbers)] = np.nan  # of all NaN the same one
     content, width = numbers.tobytes(), numbers.itemsize * len(names)  # slices of it: rows of an array are slow
     return [content[i * width : (i + 1) * width] + "\0".join(text).encode() for i, text in enumerate(words)]
+
+
+def contents_with_target(features: pd.DataFrame, target: ArrayLike) -> list[bytes]:
+    """Return the content of each row and its target: rows of two files are equal if these are."""
+    return contents_of(features.rename(columns=str).assign(**{TARGET: np.asarray(target)}))
 
 
 def _numbers(column: pd.Series[Any]) -> Floats:

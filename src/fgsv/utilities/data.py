@@ -15,6 +15,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from fgsv.partition import read_labels
 from fgsv.types import Floats
+from fgsv.words import some
 
 NullSampler = Callable[[Any, Any, int, np.random.Generator], tuple[Any, Any]]
 """(X, y, size, rng) -> `size` rows and their labels, uninformative about the task."""
@@ -255,10 +256,9 @@ def _check_missing(kind: Kind, X: Any, name: str) -> None:
         absent = np.asarray(pd.isna(X)) if non_numeric_columns(X) else ~np.isfinite(np.asarray(X, dtype=float))
         missing = np.flatnonzero(absent.reshape(*X.shape[:2], -1).any(axis=(0, 2)))
     if len(missing):
-        names = [repr(X.columns[j]) if isinstance(X, pd.DataFrame) else str(j) for j in missing[:5]]
+        names = map(repr, X.columns[missing]) if isinstance(X, pd.DataFrame) else missing
         raise ValueError(
-            f"{name} has missing or infinite values in column {', '.join(names)}"
-            f"{', ...' if len(missing) > 5 else ''}, which {kind.name} cannot take: "
+            f"{name} has missing or infinite values in column {some(names, most=5)}, which {kind.name} cannot take: "
             "fill them in, or use a pipeline with an imputer"
         )
 

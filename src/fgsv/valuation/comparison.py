@@ -11,7 +11,9 @@ import pandas as pd
 from fgsv.partition import Partition, by_text
 from fgsv.types import Floats
 from fgsv.valuation.intervals import t_quantile
+from fgsv.valuation.seed_noise import joint_half_width
 from fgsv.valuation.valuation import Valuation
+from fgsv.words import some
 
 
 def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd.DataFrame:
@@ -38,12 +40,14 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     names, holders = renamed(first, second), regrouped(first, second)
     parts = {*holders, *(name for new in holders.values() for name in new)}
     if not names and not parts and not shares[0].keys() & shares[1].keys():
-        raise ValueError(f"the two valuations have no group in common: {_some(first)} against {_some(second)}")
+        sides = " against ".join(some(each.names, most=3) for each in (first, second))
+        raise ValueError(f"the two valuations have no group in common: {sides}")
     freedoms = (first.degrees_of_freedom, second.degrees_of_freedom)
     rows: list[list[Any]] = []
     for name in dict.fromkeys([*shares[0], *shares[1]]):
         a, b = (each.get(name, np.nan) for each in shares)
-        reach = _reach([each.get(name, np.nan) for each in errors], freedoms, confidence)
+        variances = (np.square(each.get(name, np.nan)) for each in errors)
+        reach = float(joint_half_width(list(zip(variances, freedoms, strict=True)), confidence))
         difference = b - a
         clear = None if np.isnan(reach) else bool(abs(difference) > reach)
         status = "joined" if name not in shares[0] else "both" if name in shares[1] else "left"
@@ -106,17 +110,3 @@ def _errors(valuation: Valuation, confidence: float) -> Floats:
     """Return the standard errors of the shares, including the error of training seeds."""
     quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
     return valuation.share_half_width(confidence) / quantile
-
-
-def _reach(errors: list[float], freedoms: tuple[float, float], confidence: float) -> float:
-    """Return the half-width of a difference, with Welch-Satterthwaite degrees of freedom."""
-    squares = np.square(errors)
-    variance = float(squares.sum())
-    if not variance > 0:
-        return variance  # exact, or unknown
-    freedom = variance**2 / max(float((squares**2 / freedoms).sum()), 1e-300)
-    return float(t_quantile(confidence, freedom) * np.sqrt(variance))
-
-
-def _some(valuation: Valuation) -> str:
-    return ", ".join(map(str, valuation.names[:3])) + (", ..." if len(valuation.names) > 3 else "")

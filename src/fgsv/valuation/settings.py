@@ -13,6 +13,8 @@ from fgsv.valuation.intervals import check_confidence
 from fgsv.valuation.old_files import settings_of
 
 _LIMITS = ("max_seconds", "stderr", "precision", "timeout")
+_REQUIRED = ("method", "semivalue", "seed", "budget", "batch_size", "options", "cost", "on_error", "fingerprint")
+"""What every file has, also those of 0.1.0."""
 _TEXTS = ("method", "semivalue", "fingerprint", "groups", "version", "start")
 
 
@@ -104,18 +106,7 @@ class RunSettings:
             name: float(document[name]) for name in _LIMITS if document.get(name) is not None
         }
         known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
-        required = (
-            "method",
-            "semivalue",
-            "seed",
-            "budget",
-            "batch_size",
-            "options",
-            "cost",
-            "on_error",
-            "fingerprint",
-        )
-        lacking = [name for name in required if name not in known]
+        lacking = [name for name in _REQUIRED if name not in known]
         if lacking:
             raise ValueError(f"the settings of the run lack the field {lacking[0]!r}")
         return cls(**known)

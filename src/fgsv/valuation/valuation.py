@@ -22,6 +22,7 @@ from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.units import unit_of
+from fgsv.words import some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -358,7 +359,7 @@ class Valuation:
         try:
             k = self.names.index(name)
         except ValueError:
-            raise KeyError(f"there is no group {name!r}: the groups are {_listed(self.names)}") from None
+            raise KeyError(f"there is no group {name!r}: the groups are {some(map(repr, self.names))}") from None
         shared = bool(np.all(self.total > 0))
         return GroupValue(
             name,
@@ -430,7 +431,8 @@ def positive_total(total: Floats, outputs: Sequence[str] | None = None) -> Float
 
 def _as_weights(given: ArrayLike, outputs: Sequence[str]) -> Floats:
     """Return (q,) weights of the outputs, or raise an error that names the outputs."""
-    wanted = f"weights must have one number for each of the {len(outputs)} outputs, in the order {_listed(outputs)}"
+    order = some(map(repr, outputs))
+    wanted = f"weights must have one number for each of the {len(outputs)} outputs, in the order {order}"
     try:
         weights = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
@@ -438,8 +440,3 @@ def _as_weights(given: ArrayLike, outputs: Sequence[str]) -> Floats:
     if weights.shape != (len(outputs),):
         raise ValueError(f"{wanted}; got shape {weights.shape}")
     return weights
-
-
-def _listed(names: Sequence[Hashable]) -> str:
-    """Return the first ten names, in quotes."""
-    return ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.baselines.sampling import check_round_size, check_shapley, draw_masks, draw_sizes, equal_shares
+from fgsv.estimators.baselines.sampling import check_count, check_shapley, draw_masks, draw_sizes, equal_shares
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
 from fgsv.types import Floats, Masks
@@ -34,7 +34,7 @@ class GroupTesting:
     name: ClassVar[str] = "group_testing"
 
     def __post_init__(self) -> None:
-        check_round_size(self.round_size)
+        check_count("round_size", self.round_size)
 
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the largest number of evaluations in the first round, including the two ends."""

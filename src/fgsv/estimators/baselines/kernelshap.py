@@ -36,7 +36,7 @@ class KernelSHAP:
     name: ClassVar[str] = "kernelshap"
 
     def __post_init__(self) -> None:
-        sampling.check_round_size(self.round_size)
+        sampling.check_count("round_size", self.round_size)
 
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the evaluations of the first round, including the two ends."""
@@ -65,7 +65,7 @@ class LeverageSHAP:
     name: ClassVar[str] = "leverageshap"
 
     def __post_init__(self) -> None:
-        sampling.check_round_size(self.round_size)
+        sampling.check_count("round_size", self.round_size)
 
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the evaluations of the first round, including the two ends."""
@@ -98,7 +98,7 @@ class UnbiasedKernelSHAP:
     name: ClassVar[str] = "unbiased_kernelshap"
 
     def __post_init__(self) -> None:
-        sampling.check_round_size(self.round_size)
+        sampling.check_count("round_size", self.round_size)
 
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the evaluations of the first round, including the two ends."""

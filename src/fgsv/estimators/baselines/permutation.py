@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.baselines.sampling import check_round_size, check_shapley, equal_shares
+from fgsv.estimators.baselines.sampling import check_count, check_shapley, equal_shares
 from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
 from fgsv.types import Floats
@@ -33,7 +33,7 @@ class Permutation:
     name: ClassVar[str] = "permutation"
 
     def __post_init__(self) -> None:
-        check_round_size(self.round_size)
+        check_count("round_size", self.round_size)
 
     def per_round(self, n_players: int) -> int:
         """Return the number of permutations in a round."""

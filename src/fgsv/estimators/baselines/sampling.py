@@ -9,10 +9,10 @@ from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
 
 
-def check_round_size(round_size: int) -> None:
-    """Raise an error if rounds would draw nothing."""
-    if round_size < 1:
-        raise ValueError(f"round_size must be at least 1, got {round_size}")
+def check_count(name: str, count: int) -> None:
+    """Raise an error unless an option is a whole number of at least 1."""
+    if not isinstance(count, int | np.integer) or count < 1:
+        raise ValueError(f"{name} must be at least 1 and whole, got {count!r}")
 
 
 def check_shapley(problem: Problem, name: str) -> None:

@@ -36,7 +36,7 @@ class Complementary:
     name: ClassVar[str] = "complementary"
 
     def __post_init__(self) -> None:
-        sampling.check_round_size(self.round_size)
+        sampling.check_count("round_size", self.round_size)
         check_unseen(self.unseen)
 
     def least(self, n_players: int, partition: Partition) -> int:
@@ -102,7 +102,7 @@ class OneForAll:
     name: ClassVar[str] = "one_for_all"
 
     def __post_init__(self) -> None:
-        sampling.check_round_size(self.round_size)
+        sampling.check_count("round_size", self.round_size)
         check_unseen(self.unseen)
 
     def least(self, n_players: int, partition: Partition) -> int:

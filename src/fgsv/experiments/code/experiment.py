@@ -8,7 +8,6 @@ coalitions of pieces, for whole projects and for one that is split in two alike;
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from fgsv.experiments.code.report import write_report
 from fgsv.experiments.code.sources import Project, installed_projects, standard_library
 from fgsv.experiments.royalties import Royalties
 from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, check_size, exact_group_values
-from fgsv.files import write_whole
 from fgsv.utilities.language.network import fine_tuned
 
 SPARE_TOKENS = 8
@@ -174,25 +172,15 @@ def base_model(workspace: Workspace, sizes: BaseModel) -> Path:
     """Return the folder of the model trained on the standard library: found again, or trained now."""
     texts = standard_library()
     texts = [texts[k] for k in np.random.default_rng(sizes.seed).permutation(len(texts))[: sizes.files]]
-    made = json.dumps(
-        {"sizes": asdict(sizes), "texts": hashlib.sha256("\0".join(texts).encode()).hexdigest()}, sort_keys=True
-    )
-    folder = workspace.folder / "model"
-    note = folder / "made_by.json"
-    if note.is_file() and note.read_text(encoding="utf-8") == made:
-        workspace.say(f"using the model in {folder}")
-        return folder
 
-    def report(part: str, step: int, steps: int, loss: torch.Tensor) -> None:
-        if step % max(1, steps // 5) == 0:
-            workspace.say(f"{part}: step {step} of {steps}, loss {float(loss):.4f}")
+    def train(folder: Path) -> None:
+        workspace.say(f"training a tokenizer and a model on {len(texts)} files of the standard library")
+        tokenizer = train_tokenizer(texts, sizes.vocabulary)
+        train_model(texts, tokenizer, sizes, workspace.device, workspace.report).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
 
-    workspace.say(f"training a tokenizer and a model on {len(texts)} files of the standard library")
-    tokenizer = train_tokenizer(texts, sizes.vocabulary)
-    train_model(texts, tokenizer, sizes, workspace.device, report).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    write_whole(note, made)
-    return folder
+    content = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    return workspace.find_or_train({"sizes": asdict(sizes), "texts": content}, train)
 
 
 def texts_of(

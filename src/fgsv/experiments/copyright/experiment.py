@@ -8,9 +8,7 @@ coalitions of images, for whole and for split brands alike; SRS comes from the e
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +31,6 @@ from fgsv.experiments.copyright.scale import FULL, SMALL, Scale
 from fgsv.experiments.copyright.small_model import build_model, train_autoencoder, train_denoiser
 from fgsv.experiments.royalties import Royalties
 from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, check_size, exact_group_values
-from fgsv.files import write_whole
 from fgsv.types import Floats
 from fgsv.utilities.adapters.layers import adapt, merge
 from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
@@ -130,31 +127,26 @@ def base_model(
         "sizes": asdict(scale.model) if checkpoint is None else None,
         "training": asdict(scale.pretraining) if checkpoint is None else asdict(scale.settings),
     }
-    folder = workspace.folder / "model"
-    note, made = folder / "made_by.json", json.dumps(made_by, sort_keys=True)
-    if note.is_file() and note.read_text(encoding="utf-8") == made:
-        workspace.say(f"using the model in {folder}")
-    else:
+
+    def train(folder: Path) -> None:
         workspace.say(f"training on {len(first)} images of {len(others)} brands")
-        train = _train_small if loaded is None else partial(_tune_checkpoint, model=loaded)
-        train(workspace, scale, first).save(folder)
-        write_whole(note, made)
+        made = _small(workspace, scale, first) if loaded is None else _tuned(workspace, scale, first, loaded)
+        made.save(folder)
+
+    folder = workspace.find_or_train(made_by, train)
     return load_model(folder).to(workspace.device, workspace.dtype), logos
 
 
-def _train_small(workspace: Workspace, scale: Scale, logos: Logos) -> DiffusionModel:
-    model = build_model(scale.model, scale.pretraining.seed).to(workspace.device)
-
-    def report(part: str, step: int, steps: int, loss: torch.Tensor) -> None:
-        if step % max(1, steps // 5) == 0:
-            workspace.say(f"{part}: step {step} of {steps}, loss {float(loss):.4f}")
-
-    train_autoencoder(model, logos.images, scale.pretraining, report)
-    train_denoiser(model, logos.images, [prompt(brand) for brand in logos.brands], scale.pretraining, report)
+def _small(workspace: Workspace, scale: Scale, logos: Logos) -> DiffusionModel:
+    """Train a small model on the other brands."""
+    model, prompts = build_model(scale.model, scale.pretraining.seed), [prompt(brand) for brand in logos.brands]
+    model = model.to(workspace.device)
+    train_autoencoder(model, logos.images, scale.pretraining, workspace.report)
+    train_denoiser(model, logos.images, prompts, scale.pretraining, workspace.report)
     return model
 
 
-def _tune_checkpoint(workspace: Workspace, scale: Scale, logos: Logos, model: DiffusionModel) -> DiffusionModel:
+def _tuned(workspace: Workspace, scale: Scale, logos: Logos, model: DiffusionModel) -> DiffusionModel:
     """Fine-tune a checkpoint on the other brands, as the authors do, with an adapter that is merged into it."""
     model = model.to(workspace.device, workspace.dtype)
     adapted = adapt(model.unet, rank=scale.settings.rank, alpha=scale.settings.alpha, targets=TARGETS)

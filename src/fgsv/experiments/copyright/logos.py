@@ -11,7 +11,7 @@ import numpy as np
 
 from fgsv.packages import optional
 from fgsv.types import Images
-from fgsv.words import option
+from fgsv.words import option, some
 
 VALUED = ("google", "sprite", "starbucks", "vodafone")
 """The four brands that the paper values; its model starts from the other 23."""
@@ -80,8 +80,7 @@ def read_flickr_logos(folder: str | Path, annotation: str | Path | None = None, 
             images.append(np.asarray(crop))
             brands.append(brand)
     if unreadable:
-        shown = ", ".join(unreadable[:10]) + (", ..." if len(unreadable) > 10 else "")
-        raise ValueError(f"{len(unreadable)} of {len(boxes)} images cannot be read: {shown}")
+        raise ValueError(f"{len(unreadable)} of {len(boxes)} images cannot be read: {some(unreadable)}")
     return Logos(np.stack(images), tuple(brands))
 
 
