@@ -107,3 +107,9 @@ def printable(words: Any) -> str:
     True
     """
     return NOT_PRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(words))
+
+
+def check_type(given: object, kind: type | tuple[type, ...], expected: str, hint: str = "") -> None:
+    """Raise an error if an argument is of another type: it names what was expected, and how to get it."""
+    if not isinstance(given, kind):
+        raise TypeError(f"expected {expected}, got {type(given).__name__}{hint and f': {hint}'}")

@@ -12,7 +12,7 @@ from scipy.linalg import block_diag
 
 from fgsv.report.answers import Answers
 from fgsv.report.documents import records
-from fgsv.report.result import Result
+from fgsv.report.result import Result, check_result
 from fgsv.tables.folds import TestError
 from fgsv.types import Floats, Ints
 from fgsv.valuation import check_confidence, t_quantile
@@ -71,6 +71,8 @@ def sensitivity(
     has a test error, its test rows are resampled, fold by fold.
     """
     check_confidence(confidence)
+    for each in (result, *others):
+        check_result(each)
     answers = _all_answers([result, *others], labels)
     names = [str(name) for name in result.valuation.names]
     shared = np.flatnonzero(~np.isnan(answers.shares[:, 0]))

@@ -21,7 +21,7 @@ from fgsv.payout.money import Money, read_money, smallest_unit
 from fgsv.running.differences import Difference
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.preparation import prepare, worth_of_failure
-from fgsv.tables.corpus import Opened
+from fgsv.tables.corpus import Opened, check_opened
 from fgsv.tables.source import Source
 from fgsv.valuation import RunSettings
 from fgsv.words import option
@@ -158,6 +158,7 @@ def seal_run(
     Publish the seal's `commitment`, then make the run by `make_result(seal=..., public=...)`: `public` is a text that
     nobody could know when the commitment was published. `public_from` says which, and how it is written.
     """
+    check_opened(table)
     policy = policy_of(clip, floor, cap, currency)
     run = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
     return Seal({"versions": versions(), "public_from": public_from, **run, "policy": policy})

@@ -11,7 +11,7 @@ import pandas as pd
 from fgsv.partition import Partition, by_text
 from fgsv.types import Floats
 from fgsv.valuation.intervals import t_quantile
-from fgsv.valuation.valuation import Valuation
+from fgsv.valuation.valuation import Valuation, check_valuation
 
 
 def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd.DataFrame:
@@ -29,8 +29,7 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     unknown.
     """
     for each in (first, second):
-        if not isinstance(each, Valuation):
-            raise TypeError(f"expected two valuations, got {type(each).__name__}: fgsv.load(path) opens a saved one")
+        check_valuation(each)
     if first.values.ndim != 1 or second.values.ndim != 1:
         raise ValueError("only valuations with one output can be compared: combine the outputs first")
     shares = [by_text(each.names, each.shares()) for each in (first, second)]
