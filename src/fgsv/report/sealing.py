@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.files import read_json, write_whole
+from fgsv.files import as_path, read_json, write_whole
 from fgsv.game import Game, as_game
 from fgsv.packages import versions
 from fgsv.partition import Partition
@@ -83,10 +83,12 @@ class Seal:
     def load(cls, path: str | Path) -> Seal:
         """Read a seal; the error for another file, or a seal that was altered, says so."""
         try:
-            document = read_json(path)
+            document = read_json(as_path(path, "a seal"))
             if document["schema"] != SCHEMA:
                 raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
             return cls.from_dict(document)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no seal at {path}") from None
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{path} is not a seal: {why_unreadable(error)}") from None
 
