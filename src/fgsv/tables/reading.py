@@ -24,7 +24,7 @@ import pandas as pd
 
 from fgsv.files import most_expanded
 from fgsv.packages import optional
-from fgsv.words import option
+from fgsv.words import counted, option
 
 SEPARATORS = ",\t;|"
 QUOTED = re.compile(r'''(?<![^,\t;|])"(?:[^"]|"")*"''')
@@ -112,7 +112,7 @@ def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str
         raise TableError(f"{path} has a header but no rows")
     if empty.any():  # spreadsheets export them as lines of separators
         frame = without_rows(frame, empty)
-        notes.append(f"left out {int(empty.sum())} empty rows of {path.name}")
+        notes.append(f"left out {counted(int(empty.sum()), 'empty row')} of {path.name}")
     return TableFile(frame, path.name, hashlib.sha256(content).hexdigest(), tuple(notes))
 
 
