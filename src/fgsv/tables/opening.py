@@ -251,6 +251,7 @@ def open_table(
         *warnings_of_test_rows(dataset),
         *dataset.warnings,
         *warnings_of_names(dataset.partition.names),
+        *(warnings_of_names(pd.unique(dataset.target), "class") if dataset.task == "classification" else []),
     )
     table = Table(game, dataset, inputs, source, folds, warnings, tuple(also))
     weights = table.weights if also else None

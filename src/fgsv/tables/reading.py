@@ -142,6 +142,20 @@ def content_of(path: Path) -> bytes:
     return content
 
 
+def _in_words(error: str) -> str:
+    """Return what the parser of pandas has found, in words for those who made the file; otherwise its own words.
+
+    >>> _in_words("Error tokenizing data. C error: Expected 5 fields in line 162, saw 7")
+    'line 162 has 7 cells, expected 5: quote cells that contain the separator'
+    """
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error):
+        expected, line, cells = found.groups()
+        return f"line {line} has {cells} cells, expected {expected}: quote cells that contain the separator"
+    if "EOF inside string" in error:
+        return "a quotation mark opens a cell and none closes it"
+    return error
+
+
 def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a text file, and notes on how they were read."""
     if not decoded.strip():
@@ -179,7 +193,7 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
             ) from None
         notes.append("the first cell of each row, which has no column name, is taken as the row's name")
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise TableError(f"{path} is not a table: {str(error).strip()}") from None
+        raise TableError(f"{path} is not a table: {_in_words(str(error).strip())}") from None
     kept = [name for name in dict.fromkeys(text) if name in frame.columns]
     if kept and frame[kept].isna().to_numpy().any():  # NA, None and null may be names: only empty cells are missing
         frame[kept] = parse(keep_default_na=False, na_values=[""])[kept].to_numpy(object)
