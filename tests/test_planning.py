@@ -56,7 +56,7 @@ def test_an_interrupted_sample_returns_what_there_is():
 
 def test_an_enumeration_can_be_watched_beside_a_precision():
     watch = Watch()
-    valuation, _ = value_with_plan(Interrupted(np.inf), None, Limits(2**13, 0.01), watch)
+    valuation, _ = value_with_plan(Interrupted(np.inf), None, Limits(2**13, 1e-9), watch)
     np.testing.assert_allclose(valuation.values, np.arange(1.0, 14))
     assert valuation.exact
     assert watch.rounds[-1][1]
@@ -224,4 +224,5 @@ def test_a_plan_for_few_evaluations_does_not_look_back_from_many(texts):
 def test_a_plan_for_a_precision_ends_where_the_run_does(texts):
     limits = Limits(precision=0.02)
     run = fgsv.value(texts.game, texts.partition, precision=0.02)
-    assert plan_table(texts, limits=limits).expected(limits) == run.n_evaluations < 1024
+    expected = plan_table(texts, limits=limits).expected(limits)
+    assert 0.8 * expected < run.n_evaluations <= expected < 1024  # the run evaluates no coalition twice

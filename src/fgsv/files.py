@@ -18,6 +18,13 @@ FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet takes for the beginning of a formula; some take the wide forms, too."""
 
 
+def as_path(given: object, name: str) -> Path:
+    """Return a path that a user gave, or raise an error that names the argument."""
+    if not isinstance(given, str | os.PathLike):
+        raise TypeError(f"{name} must be given as a path, got {type(given).__name__}")
+    return Path(given)
+
+
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file for writing that gets its name when the block is done: readers see all of it or nothing.

@@ -118,3 +118,18 @@ def printable(words: Any) -> str:
     True
     """
     return NOT_PRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(words))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, which takes an s in the plural.
+
+    >>> counted(1, "file"), counted(1200, "file")
+    ('1 file', '1,200 files')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def check_type(given: object, kind: type | tuple[type, ...], expected: str, hint: str = "") -> None:
+    """Raise an error if an argument is of another type: it names what was expected, and how to get it."""
+    if not isinstance(given, kind):
+        raise TypeError(f"expected {expected}, got {type(given).__name__}{hint and f': {hint}'}")

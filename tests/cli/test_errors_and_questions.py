@@ -32,6 +32,15 @@ def test_three_errors_stand_side_by_side_and_verify(fgsv_command, more, tmp_path
     assert code == 0, notes
 
 
+@pytest.mark.parametrize("option", [["--also-metric", "neg_log_loss"], ["--test-error"]], ids=["also", "folds"])
+def test_further_outputs_drop_no_note(fgsv_command, more, option):
+    command = ["value", more, *COLUMNS, "--ignore", "area,lot", "--budget", 34, "--no-without", "--json"]
+    alone, with_more = (json.loads(fgsv_command(*command, *given)[1])["notes"] for given in ([], option))
+    [worth] = [note for note in alone if note.startswith("value of a set that the model cannot be fitted to: ")]
+    assert worth in with_more
+    assert len(with_more) >= len(alone)
+
+
 def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
     command = [
         "value",
@@ -47,7 +56,7 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
     ]
     code, _, notes = fgsv_command(*command, "--also-metric", "neg_log_loss", "--also-slice", "area")
     assert code == 0, notes
-    assert "also scored, without effect on payments: neg_log_loss, area: city, area: land" in notes
+    assert "also scored (payments are by accuracy alone): neg_log_loss, area: city, area: land" in notes
     code, text, notes = fgsv_command("sensitivity", tmp_path / "o" / "valuation.json")
     assert code == 0
     assert "area: land" in text

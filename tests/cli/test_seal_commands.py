@@ -71,6 +71,7 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
         (["seal", "TRAIN", *COLUMNS, "--floor", "1.234", "--out", "NEW"], "floor 1.234 is not a whole number"),
         (["challenge", "TRAIN", "--ledger", "L", "--random", "x", "--out", "NEW"], "not a saved valuation"),
         (["check", "TRAIN", "SEAL"], "is not a proof"),
+        (["check", "NEW", "SEAL"], "there is no proof at"),
         (["check", "SEAL", "SEAL"], "is not a proof: it has no field 'values'"),
     ],
 )
@@ -84,6 +85,15 @@ def test_mistakes_are_one_line_and_exit_code_2(fgsv_command, train, tmp_path, ar
     assert "Traceback" not in notes + text
     assert [line for line in notes.splitlines() if "error" in line] == notes.splitlines()[-1:]
     assert not (tmp_path / "run.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "words"), [("--seal", "there is no seal at"), ("--before", "there is no saved valuation at")]
+)
+def test_a_missing_file_is_refused_before_the_data_is_opened(fgsv_command, tmp_path, option, words):
+    code, _, notes = fgsv_command("value", tmp_path / "no.csv", *COLUMNS, option, tmp_path / "nope.json")
+    assert code == 2
+    assert words in notes
 
 
 def test_a_seal_warns_that_providers_know_the_split_seed(fgsv_command, train, tmp_path):

@@ -222,3 +222,17 @@ def test_payments_by_several_outputs_are_shown_with_the_amount_for_each(fgsv_com
     assert "600.00 EUR is split by the shares for court, and 300.00 EUR is split by the shares for field" in page
     code, printed, errors = fgsv_command("payout", out, "--amount", "1,2,3", "--pay-anyway")
     assert (code, "6.00 EUR (1.00 for court, 2.00 for field, 3.00 for press)" in printed) == (0, True), errors
+
+
+def test_sensitivity_of_texts_names_only_options_that_texts_have(fgsv_command, corpus, tmp_path):
+    by = {"one": [], "several": ["--output-by", "domain"]}
+    for name, options in by.items():
+        command = ["value", corpus, *OPTIONS, *options, "--budget", 64, "--no-without", "--out", tmp_path / name]
+        assert fgsv_command(*command)[0] == 0
+    code, _, notes = fgsv_command("sensitivity", tmp_path / "one")
+    assert code == 0
+    assert "there is one question: add results, such as those with another model" in notes
+    code, _, several = fgsv_command("sensitivity", tmp_path / "several")
+    assert code == 2
+    assert "sensitivity needs results with one output: run without --output-by" in several
+    assert "metric" not in notes + several

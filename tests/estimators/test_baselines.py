@@ -130,6 +130,16 @@ def test_an_open_regression_stays_near_equal_shares():
     np.testing.assert_allclose(result.player_values, 1.0)
 
 
+def test_few_permutations_know_the_errors_of_groups_but_not_of_single_players_of_a_concave_game():
+    """As its docstring says: 80% of the players' 95% intervals hold, and 95% of those of four groups."""
+    game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 32)
+    for groups, low, high in ((np.arange(32), 0.76, 0.84), (np.arange(32) % 4, 0.91, 0.98)):
+        runs = [fgsv.value(game, groups, method="permutation", budget=1000, seed=seed) for seed in range(100)]
+        truth = np.sqrt(32) / len(runs[0])
+        held = [(each.interval()[:, 0] <= truth) & (truth <= each.interval()[:, 1]) for each in runs]
+        assert low < np.mean(held) < high
+
+
 def test_permutation_knows_its_error():
     game = GAMES["unanimity"]
     runs = [fgsv.value(game, game_groups(9), method="permutation", budget=1000, seed=s) for s in range(60)]

@@ -97,10 +97,29 @@ def test_methods_that_do_not_tell_say_nothing():
         assert started.influence(Partition.of(np.arange(1100) % 2)) is None
 
 
+def test_a_coalition_that_is_drawn_again_counts_with_all_its_draws():
+    n, partition = 9, Partition.of(np.arange(9) % 3)
+    game = utility(n)
+    ends = game(np.array([[False] * n, [True] * n]))[:, None]
+    problem, sampling = Problem(n, ends, partition), Covariance(opening=False)
+    once, every = SampleThenEnumerate(sampling, 250).start(problem), sampling.start(problem)
+    drawn, evaluated = [], []
+    for number in range(3):
+        new, draws = once.draw(np.random.default_rng([0, number])), every.draw(np.random.default_rng([0, number]))
+        for estimator_, each, seen in ((once, new, evaluated), (every, draws, drawn)):
+            seen.append(each.coalitions.masks())
+            estimator_.update(each, game(seen[-1])[:, None])
+    evaluated, drawn = np.concatenate(evaluated), np.concatenate(drawn)
+    assert len(evaluated) == len(np.unique(drawn, axis=0)) < len(drawn)
+    np.testing.assert_array_equal(once.estimate().values, every.estimate().values)
+    same = (evaluated[:, None] == drawn).all(axis=2).astype(float)
+    assert np.allclose(once.influence(partition), same @ every.influence(partition))
+
+
 METHODS = {
     "enumerate": Enumeration(),
     "sample first": SampleThenEnumerate(Covariance(), 40),
-    "with repetitions": SampleThenEnumerate(Covariance(opening=False), 40, 8),
+    "with repetitions": SampleThenEnumerate(Covariance(opening=False), 40),
     "as in 0.1.0": SampleThenEnumerate(Covariance(), 40, anew=True),
 }
 

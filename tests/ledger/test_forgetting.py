@@ -134,23 +134,35 @@ def test_a_provider_whose_players_one_run_does_not_tell_is_not_forgotten_in_part
     assert forget(april, providers=["Cedar"]).players == 2
 
 
-def test_who_was_evaluated_again_can_withdraw_again(march, tmp_path):
-    """Also where the evaluations come back from a copy of the ledger."""
+def test_who_was_evaluated_again_can_withdraw_again(march):
     path, _ = march
-    copy = tmp_path / "copy.db"
-    copy.write_bytes(path.read_bytes())
     digest, n_known = hashlib.sha256(b"c").digest()[:16], len(known(market("abcdef"), [path]))
     first = forget(path, ["c"])
-    for bring_back in (
-        lambda: fgsv.value(market("abcdef"), budget=50, ledger=path),
-        lambda: merge(path, [copy]),
-    ):
-        bring_back()
-        assert len(known(market("abcdef"), [path])) == n_known
-        assert forget(path, ["c"]) == first
-        assert digest not in path.read_bytes()
-    merge(copy, [path])  # who was forgotten elsewhere is not forgotten here
+    fgsv.value(market("abcdef"), budget=50, ledger=path)
+    assert len(known(market("abcdef"), [path])) == n_known
+    assert forget(path, ["c"]) == first
+    assert digest not in path.read_bytes()
+
+
+def test_who_was_forgotten_does_not_come_back_from_a_copy(march, tmp_path):
+    path, _ = march
+    copy, both, april = tmp_path / "copy.db", tmp_path / "both.db", tmp_path / "april.db"
+    copy.write_bytes(path.read_bytes())
+    first = forget(path, ["c"])
+    digest, before = hashlib.sha256(b"c").digest()[:16], copy.read_bytes()
+    words = r"1 player forgotten in .*march\.db, but still in .*copy\.db"
+    for into, sources in ((path, [copy]), (copy, [path]), (both, [path, copy]), (both, [copy, path])):
+        with pytest.raises(WrongLedger, match=words):
+            merge(into, sources)
+    with pytest.raises(WrongLedger, match=words):
+        fgsv.value(market("abdefg"), budget=50, start=copy, ledger=path)
+    assert digest not in path.read_bytes()
+    assert copy.read_bytes() == before
+    assert not both.exists()
+    fgsv.value(market("abdefg"), budget=50, start=copy, ledger=april)  # a ledger that knows of no erasure
     assert forget(copy, ["c"]) == first
+    merge(both, [path, copy])
+    assert digest not in both.read_bytes()
 
 
 def test_a_file_that_could_not_be_written_anew_is_when_forget_runs_again(march, monkeypatch):

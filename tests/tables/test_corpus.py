@@ -109,7 +109,7 @@ def test_the_advice_of_an_error_leaves_out_one_document_of_one_provider(tmp_path
     kept = read_folder(texts, ignore=listed_names(advice)).frame
     expected = whole[(whole["provider"] != "East") | (whole["file"] != name)]
     assert kept.to_numpy().tolist() == expected.to_numpy().tolist()
-    assert f"left out 1 files of texts that match East/{name}" in opened.notes
+    assert f"left out 1 file of texts matching East/{name}" in opened.notes
 
 
 def test_what_a_folder_leaves_out_is_said(tmp_path):
@@ -121,9 +121,23 @@ def test_what_a_folder_leaves_out_is_said(tmp_path):
     read = read_folder(texts, ignore=["3.*", "*.png"])
     assert read.frame["provider"].tolist() == ["East"] * 3 + ["North"] * 3
     assert read.notes == (
-        "left out 4 hidden files or folders, or links, of texts, such as .NET Foundation",
-        "left out 2 files of texts that match 3.*",
-        "left out 0 files of texts that match *.png",
+        "left out 4 hidden files, hidden folders or links of texts, such as .NET Foundation",
+        "left out 2 files of texts matching 3.*",
+        "left out 0 files of texts matching *.png",
+    )
+
+
+def test_one_entry_is_not_many_and_a_link_to_a_provider_is_followed_and_said(tmp_path):
+    texts, elsewhere = folder_of(tmp_path / "texts", ["East"]), folder_of(tmp_path / "elsewhere", ["North"])
+    (texts / "North").symlink_to(elsewhere / "North", target_is_directory=True)
+    (texts / "East" / "link.txt").symlink_to(elsewhere / "North" / "0.txt")
+    (texts / "readme.txt").write_text("wheat")
+    read = read_folder(texts)
+    assert set(read.frame["provider"]) == {"East", "North"}
+    assert read.notes == (
+        "left out 1 file of texts in no provider's folder",
+        "left out 1 hidden file, hidden folder or link of texts, such as East/link.txt",
+        "followed 1 link of texts to the folder of a provider: North",
     )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fgsv
 from fgsv.tables.dataset import prepare, recognise
 from fgsv.tables.reading import TableError, TableFile
 
@@ -187,6 +188,16 @@ def test_notes_say_what_was_inferred_and_what_was_requested():
     assert "classification (inferred: 'y' has 2 distinct values)" in prepared(small()).notes
     assert "regression (as requested)" in prepared(small(), task="regression").notes
     assert "tested on 13 of 40 rows chosen by a hash of their content, split seed 0" in prepared(small()).notes
+
+
+def test_names_of_classes_that_look_alike_are_warned_of():
+    frame = small()
+    words = np.where(frame["y"] == 1, "yes", "no")
+    mixed = np.where(frame.index % 2 == 0, np.char.upper(words), words)
+    opened = [fgsv.open_table(frame.assign(y=each), group="provider", target="y") for each in (words, mixed)]
+    assert not any("one class" in warning for warning in opened[0].warnings)
+    [warning] = [each for each in opened[1].warnings if "may be one class" in each]
+    assert all(name in warning for name in ("'YES'", "'yes'", "'NO'", "'no'"))
 
 
 def test_rows_without_a_target_are_dropped_or_a_class():

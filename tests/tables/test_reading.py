@@ -69,7 +69,8 @@ def test_names_of_digits_stay_as_written(tmp_path):
         (lzma.compress(b"a,b\n1,2\n"), "compressed with xz: decompress it first"),
         (b'"' + 200_000 * b"x" + b'",b\n1,2\n', "its header cannot be read"),
         (b"a,a\n1,2\n", "two columns named 'a'"),
-        (b"a,b\n1,2\n1,2,3,4\n", "not a table"),
+        (b"a,b\n1,2\n1,2,3,4\n", "not a table: line 3 has 4 cells, expected 2"),
+        (b'a,b\n1,2\n1,"2\n', "not a table: a quotation mark opens a cell and none closes it"),
         (b"\x1f\x8bnothing", "gzip"),
     ],
 )

@@ -88,11 +88,11 @@ def test_discarded_evaluations_of_an_enumeration_are_named():
         return table[masks @ (1 << np.arange(12))]
 
     def stop(progress):
-        return "three thousand are enough" if sum(clock) > 3000 else None
+        return "2500 are enough" if sum(clock) > 2500 else None
 
     result = fgsv.value(fgsv.Game(game, 12), stop=stop, budget=2**13)
-    assert result.n_evaluations <= 2048
+    assert result.n_evaluations < 2048  # draws, some of which repeat others
     assert f"{sum(clock) - result.n_evaluations} evaluations of an unfinished enumeration were discarded" in str(
         result.end
     )
-    assert result.values.tobytes() == fgsv.value(fgsv.Game(game, 12), budget=result.n_evaluations).values.tobytes()
+    assert result.values.tobytes() == fgsv.value(fgsv.Game(game, 12), budget=2048).values.tobytes()

@@ -24,7 +24,7 @@ from fgsv.running.game_access import GameAccess
 from fgsv.running.preparation import access_to, read_players
 from fgsv.running.run import value
 from fgsv.running.views import by_groups
-from fgsv.valuation import Valuation, check_confidence, positive_total, t_quantile
+from fgsv.valuation import Valuation, check_confidence, check_valuation, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
 
 FEWEST_OF_GSV = 100
@@ -135,6 +135,7 @@ def audit(
     and `timeout` are as for `fgsv.value`; with a ledger, nothing is evaluated twice.
     """
     check_confidence(confidence)
+    check_valuation(valuation)
     if valuation.outputs is not None:
         raise ValueError("an audit needs a valuation with one output: combine the outputs first")
     positive_total(valuation.total)
@@ -228,6 +229,7 @@ def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = No
 
 def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -> list[str]:
     """Warn about neighbours in the ranking whose difference is smaller than its error."""
+    check_valuation(valuation)
     if valuation.outputs is not None:
         return []
     [ranking] = rankings(valuation)

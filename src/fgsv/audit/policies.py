@@ -13,7 +13,7 @@ from fgsv.audit.splits import PARTS
 from fgsv.partition import Partition
 from fgsv.payout import Money, terms
 from fgsv.payout.splitting import payments_of
-from fgsv.valuation import Valuation
+from fgsv.valuation import Valuation, check_valuation
 
 
 def policy_gains(
@@ -34,6 +34,7 @@ def policy_gains(
     players. `groups` are the positions of the groups that split (default: all). A split for which the policy cannot
     be met (floors that exceed the amount) is left out.
     """
+    check_valuation(valuation)
     values = valuation.player_values
     if values is None or values.ndim != 1:
         raise ValueError("gains under a policy need player values for one output")

@@ -26,9 +26,9 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
 from fgsv.running.run import value
 from fgsv.running.views import by_precedence, weighted
-from fgsv.tables.corpus import Corpus, Opened
+from fgsv.tables.corpus import Corpus, Opened, check_opened
 from fgsv.tables.dataset import Dataset
-from fgsv.valuation import Valuation
+from fgsv.valuation import Valuation, check_valuation
 from fgsv.words import option
 
 MOST_OF_TEST = 0.5
@@ -122,6 +122,8 @@ def audit_table(
     evaluator of the valuation, with its ledger, its workers and all evaluations so far; without it the table's game
     is evaluated in this process. No evaluation begins after `max_seconds`, and a warning names what is missing.
     """
+    check_opened(table)
+    check_valuation(valuation)
     if evaluator is None:
         with Evaluator(as_game(table.game)) as opened:
             return audit_table(

@@ -120,6 +120,8 @@ def merge(
 ) -> None:
     """Add the evaluations and runs of several ledgers to one.
 
+    Refused if players were forgotten in one of them and not in another: they would come back.
+
     Example: fgsv ledger merge all.db machine1.db machine2.db
     """
     from fgsv.ledger import tools

@@ -121,6 +121,18 @@ def open_data(
     )
 
 
+def _check_saved(options: dict[str, Any]) -> None:
+    """Raise an error about the seal or the earlier result of a command, before its data is opened."""
+    if options.get("seal") is not None:
+        from fgsv.report import Seal
+
+        Seal.load(options["seal"])
+    if options.get("before") is not None:
+        from fgsv.report import Result
+
+        Result.load(options["before"])
+
+
 def opens_data(function: Callable[..., None]) -> Callable[..., None]:
     """Turn a function of opened data into a command: its options follow those of `open_data`."""
     own = inspect.signature(function, eval_str=True).parameters
@@ -131,6 +143,7 @@ def opens_data(function: Callable[..., None]) -> Callable[..., None]:
         if "context" in options:
             option.check_needs(options["context"])
         with results_only():
+            _check_saved(options)
             table = open_data(**{name: options[name] for name in shared})
         function(table, **{name: options[name] for name in own if name != "table"})
 

@@ -85,8 +85,8 @@ def for_budget(method: Method, n_players: int, partition: Partition, budget: int
     """
     if not isinstance(method, Covariance) or n_players >= MOST_ENUMERATED or 2**n_players > budget:
         return method
-    half, spare = 2 ** (n_players - 1), budget - 2**n_players
-    most_sampled = min(half, spare) if method.whole_rounds else half
+    half = 2 ** (n_players - 1)
+    most_sampled = min(half, budget - 2**n_players) if method.whole_rounds else half
     if may_stop_early and most_sampled >= method.least(n_players, partition):
-        return SampleThenEnumerate(method, most_sampled, spare, anew=method.whole_rounds)
+        return SampleThenEnumerate(method, most_sampled, anew=method.whole_rounds)
     return Enumeration()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -59,13 +60,13 @@ class Enumerator:
         return None
 
     def update(self, draws: Draws, values: Floats) -> None:
-        """Keep the values; of a coalition that was known before, the first one."""
-        numbers = _numbers(draws.coalitions)
-        first = np.zeros(len(numbers), dtype=bool)
-        first[np.unique(numbers, return_index=True)[1]] = True
-        new = first & ~self._known[numbers]
-        self._values[numbers[new]], self._known[numbers[new]] = values[new], True
-        self._taken.append(np.where(new, numbers, 0))
+        """Keep the values."""
+        self.know(_numbers(draws.coalitions), values)
+
+    def know(self, numbers: Ints, values: Floats) -> None:
+        """Keep the values of coalitions, by their numbers."""
+        self._values[numbers], self._known[numbers] = values, True
+        self._taken.append(numbers)
 
     @property
     def is_complete(self) -> bool:
@@ -89,7 +90,7 @@ class Enumerator:
         coefficients = in_groups(partition, masks, SizeWeights.of(self.problem.semivalue, n))
         coefficients /= counts(n)[masks.sum(axis=1)][:, None]
         taken = np.concatenate([np.zeros(0, dtype=np.int64), *self._taken])
-        return np.where(taken[:, None] > 0, coefficients[taken], 0.0)
+        return coefficients[taken]
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,9 @@ class SampleThenEnumerate:
 
     sampling: Method
     most_sampled: int
-    """Evaluations, including the ends, after which the enumeration begins."""
-    most_repeated: int = 0
-    """Limit on the evaluations of coalitions that were known."""
+    """Draws, including the ends, after which the enumeration begins."""
     anew: bool = False
-    """Whether sampled coalitions are evaluated again, as in 0.1.0."""
+    """Whether coalitions that were drawn before are evaluated again, as in 0.1.0."""
 
     name: ClassVar[str] = "sample then enumerate"
 
@@ -117,56 +116,106 @@ class SampleThenEnumerate:
 
 @dataclass(eq=False)
 class _SamplerThenEnumerator:
-    """Samples, then enumerates the rest; the sample's estimate stands until every coalition is evaluated."""
+    """Samples, then enumerates the rest; the sample's estimate stands until every coalition is evaluated.
+
+    A coalition that is drawn again keeps its value, and is not evaluated again.
+    """
 
     method: SampleThenEnumerate
     sampler: Estimator
     problem: Problem
-    _sampled: list[tuple[Draws, Floats]] = field(default_factory=list)
-    _seen: set[int] = field(default_factory=set)
+    _values: dict[int, Floats] = field(default_factory=dict)
+    """(q,) of each coalition that was sampled, by its number, in the order of their evaluation."""
+    _drawn: list[Ints] = field(default_factory=list)
+    """The numbers of the coalitions in each round of the sample."""
+    _n_drawn: int = 2
     _n_evaluations: int = 2
+    _stated: Estimate | None = None
+    """The estimate after the last evaluation, if draws of known coalitions have followed."""
     _enumerator: Enumerator | None = None
     """None while sampling: it has room for every coalition, and may not be needed."""
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
-        """Return the sampler's next draws or, once these would exceed its part of the budget, the enumerator's."""
-        if self._enumerator is None:
-            draws, left = self.sampler.draw(rng), self.method.most_sampled - self._n_evaluations
-            draws = None if draws is None else draws.within(left)
+        """Return what is new in the sampler's next draws or, once these would exceed its part, the enumerator's."""
+        while self._enumerator is None:
+            again = deepcopy(rng)
+            draws, left = self.sampler.draw(rng), self.method.most_sampled - self._n_drawn
             if draws is None:
                 return None
-            n_new = len(set(_numbers(draws.coalitions).tolist()) - self._seen)
-            n_repeated = self._n_evaluations - 2 + len(draws.coalitions) - len(self._seen) - n_new
-            if len(draws.coalitions) <= left and n_repeated <= self.method.most_repeated:
-                return draws
-            self._enumerator = Enumerator(self.problem)
-            for sampled in () if self.method.anew else self._sampled:
-                self._enumerator.update(*sampled)
+            draws = draws.within(left)
+            new = self._new(draws, again)
+            if len(draws.coalitions) > left or (not len(new.coalitions) and draws.law is not None):
+                self._enumerator = self._enumerate()
+            elif len(new.coalitions):
+                return new
+            else:  # such as all coalitions of a size: no round of the run
+                self._stated = self._stated or self.estimate()
+                self._take_in(draws)
         return self._enumerator.draw(rng)
+
+    def _new(self, draws: Draws, again: np.random.Generator) -> Draws:
+        """Return what to evaluate of the sampler's draws, which become the plan; `again` draws them again."""
+        numbers, rows = np.unique(_numbers(draws.coalitions), return_index=True)
+        rows = np.sort(rows[[number not in self._values for number in numbers.tolist()]])
+        if self.method.anew:
+            rows = np.arange(len(draws.coalitions))
+        follow = draws.follow
+        return Draws(
+            draws.coalitions.take(rows),
+            plan=draws,
+            law=draws.law,
+            follow=None if follow is None else lambda law, _: self._new(follow(law, deepcopy(again)), again),
+        )
+
+    def _enumerate(self) -> Enumerator:
+        """Return an enumerator that knows what was sampled."""
+        enumerator = Enumerator(self.problem)
+        if self._values and not self.method.anew:
+            enumerator.know(np.array(list(self._values)), np.array(list(self._values.values())))
+        return enumerator
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Pass the values to the estimator that drew the coalitions."""
         if self._enumerator is not None:
             self._enumerator.update(draws, values)
             return
-        self.sampler.update(draws, values)
-        self._sampled.append((draws, values))
-        self._seen.update(_numbers(draws.coalitions).tolist())
         self._n_evaluations += len(values)
+        self._stated = None
+        if not self.method.anew:
+            self._values.update(zip(_numbers(draws.coalitions).tolist(), values, strict=True))
+        self._take_in(draws.plan, values if self.method.anew else None)
+
+    def _take_in(self, draws: Draws, values: Floats | None = None) -> None:
+        """Give the sampler its draws, by default with the values that are known."""
+        numbers = _numbers(draws.coalitions)
+        known = [self._values[number] for number in numbers.tolist()] if values is None else values
+        self.sampler.update(draws, np.asarray(known))
+        self._drawn.append(numbers)
+        self._n_drawn += len(numbers)
 
     def estimate(self) -> Estimate:
         """Return the exact values if complete, else the sample's estimate."""
         if self._enumerator is not None and self._enumerator.is_complete:
             return self._enumerator.estimate()
+        if self._stated is not None:
+            return self._stated
         return replace(self.sampler.estimate(), n_evaluations=self._n_evaluations)
 
     def influence(self, partition: Partition) -> Floats | None:
-        """Return (m, K): how much each draw moves each group's value; None in an unfinished enumeration."""
+        """Return (m, K): how much each evaluation moves each group's value; None in an unfinished enumeration."""
         if self._enumerator is None:
-            return getattr(self.sampler, "influence", lambda groups: None)(partition)
+            found = getattr(self.sampler, "influence", lambda groups: None)(partition)
+            return found if found is None or self.method.anew else self._by_evaluation(found)
         found = self._enumerator.influence(partition)
         unused = np.zeros((self._n_evaluations - 2 if self.method.anew else 0, partition.n_groups))
         return None if found is None else np.concatenate([unused, found])
+
+    def _by_evaluation(self, influence: Floats) -> Floats:
+        """Return (m, K) of evaluations from that of draws: a value counts with every draw of its coalition."""
+        place = {number: row for row, number in enumerate(self._values)}
+        found = np.zeros((len(place), influence.shape[1]))
+        np.add.at(found, [place[number] for number in np.concatenate(self._drawn).tolist()], influence)
+        return found
 
 
 def _numbers(coalitions: Coalitions) -> Ints:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fgsv.coalitions import n_rows, unpack_masks
 from fgsv.game import Game, Known, PastRun, Related, as_game, as_keys, each_digest
+from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Purpose, classify
 from fgsv.ledger.schema import Promise
@@ -57,11 +58,12 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
 def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[bytes]:
     """Copy the evaluations of a game's frame, with their runs and laws, into a ledger; return the batches' keys.
 
-    Raise an error if the ledger has other values for them.
+    Raise an error if the ledger has other values for them, or has forgotten some of their players.
     """
     keys: dict[bytes, None] = {}
     for path in ledgers:
         with Ledger(path, read_only=True) as source:
+            check_stays_forgotten(into, [source])
             games = {number: into.game(old) for number, old in applicable(source, game)}
             runs = copy_runs(source, into, games)
             for number, copied in games.items():

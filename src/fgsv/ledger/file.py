@@ -14,6 +14,7 @@ from threading import RLock
 from typing import Any
 
 from fgsv.coalitions import split
+from fgsv.files import as_path
 from fgsv.game import Game, each_digest
 from fgsv.ledger import schema
 from fgsv.ledger.index import Rows
@@ -51,7 +52,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
-        self.path = Path(path)
+        self.path = as_path(path, "a ledger")
         self.read_only = read_only
         self._rows: dict[tuple[int, int], Rows] = {}
         self._games: dict[int, tuple[Any, ...]] = {}

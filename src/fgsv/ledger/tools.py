@@ -17,6 +17,7 @@ from fgsv.files import to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, WrongLedger
 from fgsv.ledger.earlier import copy_runs
+from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.forgetting import FORGOTTEN
 from fgsv.ledger.records import classify
 from fgsv.ledger.schema import Promise
@@ -61,7 +62,8 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
     """Add the games, evaluations and runs of other ledgers to one, which is created if it does not exist.
 
     Existing records stay, except failures that succeeded elsewhere. A batch with values different from the existing
-    ones (machines of two types differ in the last bits) is counted, never mixed in.
+    ones (machines of two types differ in the last bits) is counted, never mixed in. If players were forgotten in one
+    of the ledgers and not in another, nothing is merged: their evaluations would come back.
 
     Ledgers of 0.1.0 identified functions and classes by name: their evaluations count for new runs only with
     `trust_old`, which states that the code has not changed.
@@ -73,6 +75,13 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
             raise WrongLedger(f"{path} cannot be merged into itself")
     with ExitStack() as stack:
         opened = [stack.enter_context(Ledger(path, read_only=True)) for path in sources]  # before `into` is created
+        for each in opened:
+            check_stays_forgotten(each, opened)
+        if Path(into).exists():
+            with Ledger(into, read_only=True) as before:
+                check_stays_forgotten(before, opened)
+                for each in opened:
+                    check_stays_forgotten(each, [before])
         target = stack.enter_context(Ledger(into))
         for source in opened:
             promises = source.promises()

@@ -10,6 +10,7 @@ import pandas as pd
 
 from fgsv.partition import by_text
 from fgsv.payout.splitting import Payout
+from fgsv.words import check_type
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def settle(paid: Payout, due: Payout) -> Settlement:
     >>> [str(correction) for correction in found.corrections], str(found.total)
     (['-4.44', '-11.12', '15.56'], '0.00')
     """
+    for payout in (paid, due):
+        check_type(payout, Payout, "two payouts", "fgsv.payout.split makes one")
     if paid.currency != due.currency:
         raise ValueError(f"the payment was in {paid.currency}, but {due.currency} is due: settle in one currency")
     before, now = (by_text(each.names, each.payments) for each in (paid, due))

@@ -16,8 +16,9 @@ from fgsv.payout.policy import Policy, Scenarios, apply, check_bounds
 from fgsv.payout.refusal import Objection, PayoutRefused, objections
 from fgsv.running.differences import Difference
 from fgsv.types import Floats
-from fgsv.valuation import Valuation, check_confidence, t_quantile
+from fgsv.valuation import Valuation, check_confidence, check_valuation, t_quantile
 from fgsv.valuation.notebook import html_of
+from fgsv.words import check_type
 
 N_SCENARIOS = 2000
 """Random scenarios of the values, for the intervals of a policy that is not linear."""
@@ -211,8 +212,7 @@ def split(
     Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
     U(N) - U(0) is no larger than `test_noise`, its half-width due to the choice of test rows; `pay_anyway` pays.
     """
-    if not isinstance(valuation, Valuation):
-        raise TypeError(f"expected a valuation, got {type(valuation).__name__}: fgsv.load(path) opens a saved one")
+    check_valuation(valuation)
     smallest, amounts, policy = terms(
         amount,
         currency,
@@ -295,6 +295,8 @@ def payments_of(
 
 def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
     """Split the money again from the values; return where the payout differs."""
+    check_type(payout, Payout, "a payout", "fgsv.payout.split makes one")
+    check_valuation(valuation)
     stated, derived = payout.to_dict(), payout.split_again(valuation, payout.confidence).to_dict()
     # objections are opinions on the numbers, and may rest on the test rows, which no ledger has
     found = [
@@ -316,6 +318,7 @@ def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
 
     `clip` sets negative values to zero first, as the authors' code does; then the shares are not faithful.
     """
+    check_valuation(valuation)
     values = np.maximum(valuation.values, 0) if clip else valuation.values
     # U(N) - U(0) is the same for every grouping; a sum over groups may differ in the last digit
     totals = valuation.total if valuation.efficient and not clip else values.sum(axis=0)

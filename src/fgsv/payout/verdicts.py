@@ -12,7 +12,7 @@ import numpy as np
 
 from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats, Ints
-from fgsv.valuation import Valuation, t_quantile
+from fgsv.valuation import Valuation, check_valuation, t_quantile
 from fgsv.valuation.units import unit_of
 from fgsv.words import level
 
@@ -96,6 +96,7 @@ def verdict(
     is certainly more than everything, which the others would have to pay for; or the errors of training seeds and of
     test rows (`test_error`), which more evaluations do not reduce, are too large by themselves.
     """
+    check_valuation(valuation)
     shared = _unresolvable(valuation, confidence, test_noise, linear)
     if shared is not None:
         return Verdict(Decision.UNRESOLVABLE, shared)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fgsv import payout
 from fgsv.game import each_digest
-from fgsv.report.result import Result
+from fgsv.report.result import Result, check_result
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.record_checks import SAMPLE, verify_records
 from fgsv.running.verification import verify
@@ -47,6 +47,7 @@ def verify_data(
     `data` and `test` are what `fgsv.open_table` or `fgsv.open_text` takes. Returns where the data, the model or
     the values differ.
     """
+    check_result(result)
     table = open_again(result.source, data, test, ledger)
     source, again = result.source, table.source
     for name in ("sha256", "test_sha256", "rows", "test_rows", "features", "model", "metric", "game"):
@@ -62,6 +63,7 @@ def withdrawn_players(result: Result, ledger: str | Path, data: Any, rows: Any, 
     `data` is the table that was valued, `rows` a table of the rows that are withdrawn, with the same features and
     target, which stands for all rows of equal content. A unit is withdrawn with any of its rows.
     """
+    check_result(result)
     table = open_again(result.source, data, test, ledger)
     if not isinstance(table, Table) or result.source is None or result.source.game != table.source.game:
         raise TableError(

@@ -14,14 +14,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fgsv.files import to_csv, writable_folder, write_whole
+from fgsv.files import as_path, to_csv, writable_folder, write_whole
 from fgsv.payout import Payout
 from fgsv.report.documents import plain
 from fgsv.report.page import render
-from fgsv.report.result import Result
+from fgsv.report.result import Result, check_result
 from fgsv.running.interrupts import held_interrupts
 from fgsv.valuation import Reason, file
-from fgsv.words import option
+from fgsv.words import check_type, option
 
 PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
 RESULT, TABLE, PAGE = "valuation.json", "valuation.csv", "report.html"
@@ -47,6 +47,7 @@ def check_folder(folder: Path, *, force: bool, run: Mapping[str, Any] | None = N
 
     With `run`, what is to be valued (`game`, `groups` and `seed` of its settings), it must be the same run.
     """
+    folder = as_path(folder, "a folder")
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise FileExistsError(f"{folder} is a file: {option('out')} must name a folder")
     saved = folder / RESULT
@@ -86,6 +87,7 @@ def _other_run(saved: Mapping[str, Any], run: Mapping[str, Any]) -> str:
 
 def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
     """Raise an error if a file exists, cannot be written there, or has none of the suffixes in `kinds`."""
+    path = as_path(path, "a file")
     if kinds and path.suffix.lower() not in kinds:
         raise ValueError(f"{path} must end in {' or '.join(kinds)}")
     if path.is_dir():
@@ -100,7 +102,8 @@ def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
 
 def write_payout(path: str | Path, payout: Payout) -> Path:
     """Write payments as .csv, a row for each group, or as .json with all that `Payout.to_dict` holds."""
-    if Path(path).suffix.lower() == ".json":
+    check_type(payout, Payout, "a payout", "fgsv.payout.split makes one")
+    if as_path(path, "a payout").suffix.lower() == ".json":
         return write_whole(path, json.dumps(plain(payout.to_dict()), indent=1, ensure_ascii=False, allow_nan=False))
     frame = payout.to_frame().assign(currency=payout.currency, policy=payout.policy.describe())
     return write_whole(path, to_csv(frame))
@@ -148,7 +151,8 @@ def write_result(folder: str | Path, result: Result, *, aggregate_only: bool = F
     report.html is skipped if its packages are not installed. Files of an earlier run are removed. A file that cannot
     be written is an `UnwrittenError`, raised when the others are written.
     """
-    folder = Path(folder)
+    folder = as_path(folder, "folder")
+    check_result(result)
     with suppress(OSError):  # each file will say so
         folder.mkdir(parents=True, exist_ok=True)
     names = _file_names(result.others)

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
+from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
 from fgsv.ledger.merkle import Tree
@@ -32,13 +33,13 @@ from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
 from fgsv.semivalue import SHAPLEY
-from fgsv.tables.corpus import Corpus, Opened
+from fgsv.tables.corpus import Corpus, Opened, check_opened
 from fgsv.tables.folds import error_of_test_rows, half_width_of_total, jackknife_half_width
 from fgsv.tables.metrics import LEAST_OF_TEXT, alternatives, little_to_share
 from fgsv.types import Floats
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
-from fgsv.words import now, option
+from fgsv.words import check_type, now, option
 
 TIME_OF_AUDIT = 0.5
 """Fraction of the time limit reserved for the audit."""
@@ -104,8 +105,12 @@ def make_result(
     known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
     """
     started = time.monotonic()
-    folder = None if out is None else Path(out)
+    check_opened(table)
+    folder = None if out is None else as_path(out, "out")
+    if seal is not None:
+        check_type(seal, Seal, "a seal", "fgsv.report.Seal.load(path) opens one")
     if payout is not None:
+        check_type(payout, Terms, "terms of a payout", "fgsv.payout.terms makes them")
         payout.check(table.partition.n_groups, table.outputs)
     if before is not None:
         check_before(before, names=table.partition.names, outputs=table.outputs, game=table.source.game)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fgsv.payout import Settlement, settle
 from fgsv.report.documents import records
-from fgsv.report.result import Result, notes_on
+from fgsv.report.result import Result, check_result, notes_on
 from fgsv.valuation.comparison import compare, regrouped, renamed
 from fgsv.words import option, some
 
@@ -48,6 +48,7 @@ def check_before(
     before: Result, *, names: Iterable[Hashable], outputs: Sequence[str] | None, game: str | None
 ) -> None:
     """Raise an error, before a run, if its result could not be compared with this one of the previous period."""
+    check_result(before)
     earlier = before.valuation
     if outputs is not None or earlier.outputs is not None:
         which = "this run" if outputs is not None else "the earlier result"
@@ -70,6 +71,8 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
     If the earlier result has a payout, the settlement corrects it: due is the payout of the later result or, if that
     has none, the earlier amount split by the later values under the same terms.
     """
+    for each in (first, second):
+        check_result(each)
     frame = compare(first.valuation, second.valuation, confidence)
     names, warnings = renamed(first.valuation, second.valuation), notes_on(first, second)
     holders = regrouped(first.valuation, second.valuation)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.files import read_json, write_whole
+from fgsv.files import as_path, read_json, write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
 from fgsv.ledger.merkle import Tree, root_by
@@ -119,7 +119,7 @@ class Proof:
     def load(cls, path: str | Path) -> Proof:
         """Read a proof; the error for another file says so."""
         try:
-            document = read_json(path)
+            document = read_json(as_path(path, "a proof"))
             if document["schema"] != SCHEMA:
                 raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
             values, laws = document["values"], document["laws"]
@@ -132,6 +132,8 @@ class Proof:
                 None if values is None else file.read_array(values),
                 None if laws is None else {int(number): dict(law) for number, law in laws.items()},
             )
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no proof at {path}") from None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, zlib.error) as error:
             raise ValueError(f"{path} is not a proof: {why_unreadable(error)}") from None
 

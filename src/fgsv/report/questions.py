@@ -12,7 +12,7 @@ from scipy.linalg import block_diag
 
 from fgsv.report.answers import Answers
 from fgsv.report.documents import records
-from fgsv.report.result import Result
+from fgsv.report.result import Result, check_result
 from fgsv.tables.folds import TestError
 from fgsv.types import Floats, Ints
 from fgsv.valuation import check_confidence, t_quantile
@@ -71,6 +71,8 @@ def sensitivity(
     has a test error, its test rows are resampled, fold by fold.
     """
     check_confidence(confidence)
+    for each in (result, *others):
+        check_result(each)
     answers = _all_answers([result, *others], labels)
     names = [str(name) for name in result.valuation.names]
     shared = np.flatnonzero(~np.isnan(answers.shares[:, 0]))
@@ -103,7 +105,7 @@ def sensitivity(
         by_choice = float(max(0.0, 1 - by_error.sum() / (spread**2).sum()))
     reversals = tuple(_reversals(names, questions, shares, quantile * errors))
     lost = [answers.questions[place] for place in np.flatnonzero(np.isnan(answers.shares[:, 0]))]
-    facts = [*_facts(groups, questions, shares, by_choice, reversals), *_nothing_to_share(lost)]
+    facts = [*_facts(groups, questions, shares, by_choice, reversals, _is_of_texts(result)), *_nothing_to_share(lost)]
     if result.test_error is not None and result.test_error.by_fold is not None:
         resampled = _resampled(result.test_error, ranks[0], confidence, seed)
         groups = pd.concat([groups, resampled], axis=1)
@@ -124,7 +126,10 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
         valuation = each.valuation
         if valuation.outputs is not None:
             one, others = option("metric"), option("also_metric")
-            raise ValueError(f"sensitivity needs results with one {one}: name the other scores with {others}")
+            instead = f"{one}: name the other scores with {others}"
+            if _is_of_texts(each):
+                instead = f"output: run without {option('output_by')}"
+            raise ValueError(f"sensitivity needs results with one {instead}")
         own = [str(name) for name in valuation.names]
         if set(own) != set(names):
             odd = sorted(set(own) ^ set(names))[0]
@@ -144,6 +149,11 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
         np.stack([block_diag(*(part.covariances[group] for part in parts)) for group in range(len(names))]),
         min(part.freedom for part in parts),
     )
+
+
+def _is_of_texts(result: Result) -> bool:
+    """Say whether a result is about texts, which have one score."""
+    return result.source is not None and result.source.task == "text"
 
 
 def _table(
@@ -221,11 +231,12 @@ def _facts(
     shares: Floats,
     by_choice: float | None,
     reversals: Sequence[tuple[str, str, str]],
+    of_texts: bool,
 ) -> Iterator[str]:
     """Yield in words what the tables show."""
     if len(questions) < 2:
-        others = f"{option('also_metric')} or {option('also_slice')}"
-        yield f"there is one question: declare others before a run with {others}, or add results"
+        others = f"declare others before a run with {option('also_metric')} or {option('also_slice')}, or "
+        yield f"there is one question: {'' if of_texts else others}add results, such as those with another model"
         return
     widest = int((shares.max(axis=0) - shares.min(axis=0)).argmax())
     low, high = int(shares[:, widest].argmin()), int(shares[:, widest].argmax())

@@ -18,7 +18,8 @@ from fgsv.report.scores_without import ScoresWithout
 from fgsv.report.sealing import Sealed
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
-from fgsv.valuation import Reason, Valuation, file
+from fgsv.valuation import Reason, Valuation, check_valuation, file
+from fgsv.words import check_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,8 +204,15 @@ class Result:
 
 def as_result(given: Result | Valuation, others: Mapping[str, Valuation] | None = None) -> Result:
     """Return a result unchanged, or wrap a bare valuation in one."""
+    if not isinstance(given, Result):
+        check_valuation(given)
     result = given if isinstance(given, Result) else Result(given)
     return result if others is None else replace(result, others=others)
+
+
+def check_result(given: object) -> None:
+    """Raise an error if this is no result, such as the path of a saved one."""
+    check_type(given, Result, "a result", "fgsv.report.Result.load(path) opens a saved one")
 
 
 def notes_on(first: Result, second: Result) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.files import read_json, write_whole
+from fgsv.files import as_path, read_json, write_whole
 from fgsv.game import Game, as_game
 from fgsv.packages import versions
 from fgsv.partition import Partition
@@ -21,7 +21,7 @@ from fgsv.payout.money import Money, read_money, smallest_unit
 from fgsv.running.differences import Difference
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.preparation import prepare, worth_of_failure
-from fgsv.tables.corpus import Opened
+from fgsv.tables.corpus import Opened, check_opened
 from fgsv.tables.source import Source
 from fgsv.valuation import RunSettings
 from fgsv.words import option
@@ -83,10 +83,12 @@ class Seal:
     def load(cls, path: str | Path) -> Seal:
         """Read a seal; the error for another file, or a seal that was altered, says so."""
         try:
-            document = read_json(path)
+            document = read_json(as_path(path, "a seal"))
             if document["schema"] != SCHEMA:
                 raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
             return cls.from_dict(document)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no seal at {path}") from None
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{path} is not a seal: {why_unreadable(error)}") from None
 
@@ -158,6 +160,7 @@ def seal_run(
     Publish the seal's `commitment`, then make the run by `make_result(seal=..., public=...)`: `public` is a text that
     nobody could know when the commitment was published. `public_from` says which, and how it is written.
     """
+    check_opened(table)
     policy = policy_of(clip, floor, cap, currency)
     run = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
     return Seal({"versions": versions(), "public_from": public_from, **run, "policy": policy})

@@ -18,6 +18,7 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
+from fgsv.files import as_path
 from fgsv.game import Game, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
 from fgsv.partition import Partition
@@ -71,7 +72,7 @@ class Evaluator:
         self._failures_of_ends: Failures | None = None
         self.beginning = Beginning(game, start, ledger)
         self.known = self.beginning.known
-        self._given = ledger
+        self._given = ledger if ledger is None or isinstance(ledger, Ledger) else as_path(ledger, "ledger")
         self._ledger: Ledger | None = None
         self._lookup: LedgerLookup | None = None
         self.recorder = Recorder()

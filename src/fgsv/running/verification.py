@@ -19,7 +19,7 @@ from fgsv.running.recorded_results import compare_with_record, longer_runs
 from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeated, was_regrouped
 from fgsv.running.targets import same_end
 from fgsv.semivalue import Semivalue
-from fgsv.valuation import Reason, Valuation
+from fgsv.valuation import Reason, Valuation, check_valuation
 from fgsv.valuation.file import to_document
 
 RECOMPUTED = {
@@ -72,8 +72,7 @@ def verify(
     that nothing differs; its `on_trust` names the fields that the ledger has no record of. A run with your own
     method, semivalue, stopping rule or proxy needs that object again.
     """
-    if not isinstance(valuation, Valuation):
-        raise TypeError(f"verify needs a valuation, which fgsv.load reads from a file; got {valuation!r}")
+    check_valuation(valuation)
     settings = valuation.settings
     if settings is None:
         raise ValueError("a valuation without settings cannot be verified: it was not made by fgsv.value")

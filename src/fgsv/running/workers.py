@@ -42,7 +42,10 @@ class Workers:
     """Where batches are evaluated: in this process, in threads, in processes, or on joblib's back end."""
 
     _warm: ClassVar[int] = 2
-    """Processes that earlier runs have started, or two: a run begins with these, and starts more if it needs them."""
+    """Processes that earlier runs have started, or two: a run begins with these, and starts more if it needs them.
+
+    All instances share it: joblib keeps one pool for the whole process, and would end some if a run asked for fewer.
+    """
 
     def __init__(self, game: Game, n_jobs: int | None, timeout: float | None) -> None:
         if n_jobs is not None and whole_number(option("n_jobs"), n_jobs) == 0:

@@ -23,7 +23,7 @@ from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language
 from fgsv.utilities.language.texts import words_of
-from fgsv.words import option
+from fgsv.words import check_type, option
 
 NGRAM = "ngram"
 """The name of the model that is used if none is chosen."""
@@ -77,6 +77,11 @@ class Corpus(OpenedData):
 
 Opened = Table | Corpus
 """Data as a game: a table, or texts."""
+
+
+def check_opened(given: object) -> None:
+    """Raise an error if this is no opened table or corpus, such as the path of one."""
+    check_type(given, (Table, Corpus), "a table or texts", "fgsv.open_table or fgsv.open_text opens them")
 
 
 def open_text(

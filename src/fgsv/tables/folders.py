@@ -11,18 +11,20 @@ from pathlib import Path
 import pandas as pd
 
 from fgsv.tables.reading import TableError, TableFile, as_listed, decode
-from fgsv.words import option
+from fgsv.words import counted, option
 
 PROVIDER, FILE, TEXT = "provider", "file", "text"
 """The columns of a folder: the name of a document's folder, its path in there, and its content."""
+SHOWN = 3
+"""Links that are named."""
 
 
 def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
     """Return the documents of a folder: a row for each file in the folder of a provider, or in a folder of that.
 
     Files that match a pattern of `ignore` are left out: *.png in every folder, or Acme/draft.txt, the file of one
-    provider. So are hidden files, links, pipes and hidden folders; notes count what was left out. A provider's own
-    folder may be a link. The hash is that of all names and contents.
+    provider. So are hidden files, links, pipes and hidden folders. A provider's own folder may be a link, which names
+    the provider. Notes say what was left out or followed. The hash is that of all names and contents.
     """
     path = Path(path)
     folders = sorted(each for each in path.iterdir() if each.is_dir())
@@ -50,11 +52,17 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
         if not found:
             raise TableError(f"provider {provider.name!r} has no documents in {provider}: add some, or remove it")
     where = path.absolute().name
-    notes = [f"left out {beside} files of {where} that are in no provider's folder"] if beside else []
+    notes = [f"left out {counted(beside, 'file')} of {where} in no provider's folder"] if beside else []
     if skipped:
+        kinds = "hidden file, hidden folder or link" if len(skipped) == 1 else "hidden files, hidden folders or links"
         such = _shown(skipped[0].relative_to(path).as_posix())
-        notes.append(f"left out {len(skipped)} hidden files or folders, or links, of {where}, such as {such}")
-    notes += [f"left out {count} files of {where} that match {pattern}" for pattern, count in matched.items()]
+        notes.append(f"left out {len(skipped):,} {kinds} of {where}, such as {such}")
+    for pattern, count in matched.items():
+        notes.append(f"left out {counted(count, 'file')} of {where} matching {pattern}")
+    if linked := [_shown(each.name) for each in providers if each.is_symlink()]:
+        more = ", ..." if len(linked) > SHOWN else ""
+        names = f"{', '.join(linked[:SHOWN])}{more}"
+        notes.append(f"followed {counted(len(linked), 'link')} of {where} to the folder of a provider: {names}")
     frame = pd.DataFrame(rows, columns=[PROVIDER, FILE, TEXT], dtype=object)
     return TableFile(frame, where, digest.hexdigest(), tuple(notes), PROVIDER)
 

@@ -251,6 +251,7 @@ def open_table(
         *warnings_of_test_rows(dataset),
         *dataset.warnings,
         *warnings_of_names(dataset.partition.names),
+        *(warnings_of_names(pd.unique(dataset.target), "class") if dataset.task == "classification" else []),
     )
     table = Table(game, dataset, inputs, source, folds, warnings, tuple(also))
     weights = table.weights if also else None
@@ -286,12 +287,13 @@ def _with_also(inputs: Inputs, metric: str, also: Mapping[str, Any], folds: Fold
 
 
 def _described(game: Any, metric: str, folds: Folds | None, also: Sequence[str]) -> list[str]:
-    lines: list[str] = game.describe().splitlines()
-    if folds is not None:
-        lines = [*lines[:2], f"score: {metric}, on {len(folds.weights)} folds of the test rows"]
-    elif also:
-        lines = [*lines[:2], f"score: {metric}"]
-    return [*lines, f"also scored, without effect on payments: {', '.join(also)}"] if also else lines
+    if folds is None and not also:
+        return str(game.describe()).splitlines()
+    weights = np.ones(1) if folds is None else folds.weights
+    on_folds = "" if folds is None else f", on {len(weights)} folds of the test rows"
+    nothing = float(game.defaults[: len(weights)] @ weights)
+    lines = str(game.describe(f"{metric}{on_folds}", [nothing])).splitlines()
+    return [*lines, f"also scored (payments are by {metric} alone): {', '.join(also)}"] if also else lines
 
 
 def short_hash(part: str) -> str:

@@ -99,7 +99,7 @@ def labels_of(table: TableFile, name: str, group_missing: str | None) -> NDArray
     return column.astype(str).str.strip().to_numpy(dtype=object)
 
 
-def warnings_of_names(names: Iterable[Any]) -> list[str]:
+def warnings_of_names(names: Iterable[Any], kind: str = "provider") -> list[str]:
     """Return a warning that lists names that differ only in capitals, spaces or how accents are encoded.
 
     >>> warnings_of_names(["Elm GmbH", "Ash", "ELM  GmbH"])
@@ -109,7 +109,7 @@ def warnings_of_names(names: Iterable[Any]) -> list[str]:
     for name in map(str, names):
         alike.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), []).append(name)
     found = [" and ".join(map(repr, each)) for each in alike.values() if len(each) > 1]
-    return [f"these names may be one provider: {'; '.join(found[:5])}; if so, write them alike"] if found else []
+    return [f"these names may be one {kind}: {'; '.join(found[:5])}; if so, write them alike"] if found else []
 
 
 def bands_of(column: pd.Series[Any]) -> NDArray[Any]:

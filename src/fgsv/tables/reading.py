@@ -24,7 +24,7 @@ import pandas as pd
 
 from fgsv.files import most_expanded
 from fgsv.packages import optional
-from fgsv.words import option, some
+from fgsv.words import counted, option, some
 
 SEPARATORS = ",\t;|"
 QUOTED = re.compile(r'''(?<![^,\t;|])"(?:[^"]|"")*"''')
@@ -112,7 +112,7 @@ def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str
         raise TableError(f"{path} has a header but no rows")
     if empty.any():  # spreadsheets export them as lines of separators
         frame = without_rows(frame, empty)
-        notes.append(f"left out {int(empty.sum())} empty rows of {path.name}")
+        notes.append(f"left out {counted(int(empty.sum()), 'empty row')} of {path.name}")
     return TableFile(frame, path.name, hashlib.sha256(content).hexdigest(), tuple(notes))
 
 
@@ -140,6 +140,20 @@ def content_of(path: Path) -> bytes:
         if content.startswith(beginning):
             raise TableError(f"{path} {what}")
     return content
+
+
+def _in_words(error: str) -> str:
+    """Return what the parser of pandas has found, in words for those who made the file; otherwise its own words.
+
+    >>> _in_words("Error tokenizing data. C error: Expected 5 fields in line 162, saw 7")
+    'line 162 has 7 cells, expected 5: quote cells that contain the separator'
+    """
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error):
+        expected, line, cells = found.groups()
+        return f"line {line} has {cells} cells, expected {expected}: quote cells that contain the separator"
+    if "EOF inside string" in error:
+        return "a quotation mark opens a cell and none closes it"
+    return error
 
 
 def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
@@ -179,7 +193,7 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
             ) from None
         notes.append("the first cell of each row, which has no column name, is taken as the row's name")
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise TableError(f"{path} is not a table: {str(error).strip()}") from None
+        raise TableError(f"{path} is not a table: {_in_words(str(error).strip())}") from None
     kept = [name for name in dict.fromkeys(text) if name in frame.columns]
     if kept and frame[kept].isna().to_numpy().any():  # NA, None and null may be names: only empty cells are missing
         frame[kept] = parse(keep_default_na=False, na_values=[""])[kept].to_numpy(object)

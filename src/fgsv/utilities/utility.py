@@ -204,21 +204,22 @@ class Utility:
         """Return the groups of the units if `groups` are labels of the rows; otherwise `groups` as they are."""
         return self.units.groups_of_units(groups)
 
-    def describe(self) -> str:
-        """Describe in words what is evaluated, and how."""
+    def describe(self, score: str | None = None, defaults: Sequence[float] | None = None) -> str:
+        """Describe in words what is evaluated, and how; `score` and `defaults` replace those of all outputs."""
         rows = self.units.n_rows
         players = f"{rows} rows" if self.n_players == rows else f"{self.n_players} units of {rows} rows"
         path = self.learner.name + (f" ({self.reason})" if self.reason else "")
         first = self.scored[0]
         names = ", ".join(output.name for output in self.scored)
         each = f" at each of {len(first.truth)} test points" if first.each_point else ""
-        lines = [f"{self.model!r}: {path}", f"players: {players}", f"score: {names}{each}"]
+        lines = [f"{self.model!r}: {path}", f"players: {players}", f"score: {score or f'{names}{each}'}"]
         if remark := getattr(self.learner, "remark", ""):
             lines.append(remark)
         if self.min_size:
             lines.append(f"sets of fewer than {self.min_size} rows are padded with uninformative rows")
-        if len(self.defaults) <= 5:
-            worth = ", ".join(f"{value:.6g}" for value in self.defaults)
+        defaults = self.defaults.tolist() if defaults is None else defaults
+        if len(defaults) <= 5:
+            worth = ", ".join(f"{value:.6g}" for value in defaults)
             lines.append(f"value of a set that the model cannot be fitted to: {worth}")
         return "\n".join(lines)
 

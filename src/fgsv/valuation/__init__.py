@@ -4,7 +4,7 @@ from fgsv.valuation.end import INTERRUPTED, End, Reason
 from fgsv.valuation.estimate import Estimate, Failures
 from fgsv.valuation.intervals import check_confidence, t_quantile
 from fgsv.valuation.settings import RunSettings
-from fgsv.valuation.valuation import GroupValue, Valuation, load, positive_total
+from fgsv.valuation.valuation import GroupValue, Valuation, check_valuation, load, positive_total
 
 __all__ = [
     "INTERRUPTED",
@@ -16,6 +16,7 @@ __all__ = [
     "RunSettings",
     "Valuation",
     "check_confidence",
+    "check_valuation",
     "load",
     "positive_total",
     "t_quantile",

@@ -12,7 +12,7 @@ from fgsv.partition import Partition, by_text
 from fgsv.types import Floats
 from fgsv.valuation.intervals import t_quantile
 from fgsv.valuation.seed_noise import joint_half_width
-from fgsv.valuation.valuation import Valuation
+from fgsv.valuation.valuation import Valuation, check_valuation
 from fgsv.words import some
 
 
@@ -31,8 +31,7 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     unknown.
     """
     for each in (first, second):
-        if not isinstance(each, Valuation):
-            raise TypeError(f"expected two valuations, got {type(each).__name__}: fgsv.load(path) opens a saved one")
+        check_valuation(each)
     if first.values.ndim != 1 or second.values.ndim != 1:
         raise ValueError("only valuations with one output can be compared: combine the outputs first")
     shares = [by_text(each.names, each.shares()) for each in (first, second)]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.files import most_expanded, read_json, write_whole
+from fgsv.files import as_path, most_expanded, read_json, write_whole
 from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation import old_files
@@ -89,7 +89,7 @@ def write(path: str | Path, document: Mapping[str, Any]) -> None:
 
 def read(path: str | Path) -> dict[str, Any]:
     """Return the document of a saved valuation: of a file, or of the folder of `fgsv value --out`."""
-    path = Path(path)
+    path = as_path(path, "a saved valuation")
     try:
         document = read_json(path / "valuation.json" if path.is_dir() else path)
         schema = document["schema"]

@@ -22,7 +22,7 @@ from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.units import unit_of
-from fgsv.words import some
+from fgsv.words import check_type, some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -414,6 +414,11 @@ class Valuation:
 def load(path: str | Path) -> Valuation:
     """Read a saved valuation: a file written by `Valuation.save`, or the folder of `fgsv value --out`."""
     return Valuation.load(path)
+
+
+def check_valuation(given: object) -> None:
+    """Raise an error if this is no valuation, such as the path of a saved one."""
+    check_type(given, Valuation, "a valuation", "fgsv.load(path) opens a saved one")
 
 
 def positive_total(total: Floats, outputs: Sequence[str] | None = None) -> Floats:
