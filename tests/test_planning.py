@@ -93,6 +93,16 @@ def test_a_plan_knows_what_a_longer_run_takes_only_once():
     assert Plan.of(found, seconds=18.0).seconds_for(1000) == pytest.approx(180)
 
 
+def test_learning_from_known_evaluations_takes_less_for_each_of_many():
+    """2 seconds once, 1 to evaluate, 7 to learn: eight times the evaluations take 8 and 14 seconds besides."""
+    found = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
+    started = Plan.of(replace(found, n_known=50), seconds=10.0, first=(50, 6.0), evaluating=1.0)
+    assert (started.fixed_seconds, started.learning_seconds) == pytest.approx((2, 7))
+    assert started.seconds_for(800) == pytest.approx(24)
+    assert started.expected(Limits(max_seconds=24.0)) == 800
+    assert Plan.of(found, seconds=10.0, first=(50, 6.0), evaluating=1.0).seconds_for(800) == pytest.approx(66)
+
+
 def test_a_plan_of_all_coalitions_expects_no_more_than_these():
     plan = fgsv.plan(fgsv.games.Airport(np.arange(1.0, 9)))
     assert plan.exact

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,8 @@ PILOT_SECONDS = 20.0
 OF_EVALUATOR = {"n_jobs", "batch_size", "ledger", "start", "on_error", "timeout"}
 PILOT_STARTED = 66
 """Evaluations in the pilot of a run that starts from known ones; more if there is time."""
+MOST = 10**12
+"""Evaluations that no run will have."""
 BUDGETS_STARTED = (100, 200, 500)
 BUDGETS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 
@@ -42,7 +45,8 @@ class Plan:
 
     The half-width of a share falls with the square root of the evaluations; the default method usually does better,
     because it learns as it goes. Known evaluations count where they still apply, and elsewhere only new ones do; a
-    run that starts from some is expected to lie half way between. Seconds are measured on this machine.
+    run that starts from some is expected to lie half way between. Seconds are measured on this machine; those of
+    learning from known evaluations grow with the cube root of the new ones, which is what runs of 20,000 took.
     """
 
     n_players: int
@@ -62,23 +66,31 @@ class Plan:
     """What it started from, in words."""
     fixed_seconds: float = 0.0
     """Seconds of the pilot that a longer run takes only once: to start workers, and to learn what was known."""
+    learning_seconds: float = 0.0
+    """Seconds of the pilot, besides, to learn from few evaluations and those that were known."""
     exact_after: float = math.inf
     """Evaluations after which the values are exact, because every coalition is evaluated; infinite if never."""
 
     @classmethod
     def of(
-        cls, valuation: Valuation, seconds: float, confidence: float = 0.95, first: tuple[int, float] = (0, 0.0)
+        cls,
+        valuation: Valuation,
+        seconds: float,
+        confidence: float = 0.95,
+        first: tuple[int, float] = (0, 0.0),
+        evaluating: float = math.inf,
     ) -> Plan:
         """Return the plan extrapolated from the first part of a run, which took `seconds`.
 
         `first` are the evaluations and seconds of its first round; comparing later rounds with it shows which costs
-        are fixed. The intervals of a pilot are also wide because its errors rest on few draws, which is not so in a
-        longer run.
+        are fixed. `evaluating` are the seconds that evaluations took: if some were known, the rest is learning. The
+        intervals of a pilot are also wide because its errors rest on few draws, which is not so in a longer run.
         """
         bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
         half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
         later = valuation.n_evaluations - first[0]
         each = (seconds - first[1]) / later if later > 0 else seconds
+        fixed = max(0.0, seconds - each * valuation.n_evaluations)
         return cls(
             valuation.partition.n_players,
             valuation.partition.n_groups,
@@ -89,7 +101,8 @@ class Plan:
             valuation.exact,
             dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
             valuation.n_known,
-            fixed_seconds=max(0.0, seconds - each * valuation.n_evaluations),
+            fixed_seconds=fixed,
+            learning_seconds=max(0.0, seconds - fixed - evaluating) if _learns_from_known(valuation) else 0.0,
             exact_after=_exact_after(valuation),
         )
 
@@ -121,11 +134,14 @@ class Plan:
 
     def seconds_for(self, budget: int) -> float:
         """Return the expected seconds for this many evaluations."""
-        return self.fixed_seconds + self._seconds_each * min(_evaluations(budget), self.exact_after)
+        times = min(_evaluations(budget), self.exact_after) / max(self.n_evaluations, 1)
+        others = self.seconds - self.fixed_seconds - self.learning_seconds
+        return self.fixed_seconds + self.learning_seconds * times ** (1 / 3) + others * times
 
-    @property
-    def _seconds_each(self) -> float:
-        return (self.seconds - self.fixed_seconds) / max(self.n_evaluations, 1)
+    def _evaluations_within(self, seconds: float) -> int:
+        """Return the largest number of evaluations that take at most so long: two at least, U(0) and U(N)."""
+        more = range(3, int(min(self.exact_after, MOST)) + 1)
+        return 2 + bisect_right(more, seconds * (1 + 1e-12), key=self.seconds_for)
 
     def expected(self, limits: Limits) -> int | None:
         """Return the expected evaluations of a run with these limits; None without any, unless all are made."""
@@ -134,8 +150,8 @@ class Plan:
             counts.append(self.n_evaluations)
         if limits.precision is not None and math.isfinite(self.half_width):
             counts.append(self.evaluations_for(limits.precision))
-        if limits.max_seconds is not None and self._seconds_each > 0:
-            counts.append(max(2, int((limits.max_seconds - self.fixed_seconds) / self._seconds_each)))  # U(0), U(N)
+        if limits.max_seconds is not None and self.seconds > self.fixed_seconds:
+            counts.append(self._evaluations_within(limits.max_seconds))
         return min(counts, default=None)
 
     def to_frame(self) -> pd.DataFrame:
@@ -179,6 +195,11 @@ def _exact_after(valuation: Valuation) -> float:
     n, settings = valuation.partition.n_players, valuation.settings
     enumerates = settings is not None and settings.method == Covariance.name and n < MOST_ENUMERATED
     return 2**n if enumerates else math.inf
+
+
+def _learns_from_known(valuation: Valuation) -> bool:
+    settings = valuation.settings
+    return valuation.n_known > 0 and settings is not None and bool(settings.options.get("opening"))
 
 
 def _evaluations(budget: int) -> int:
@@ -268,7 +289,7 @@ def plan(
             evaluating = (access.evaluator.calls.seconds - before) / access.evaluator.n_workers
             if (seconds if valuation.n_evaluations >= enough else evaluating) >= PILOT_SECONDS:
                 break
-    return Plan.of(valuation, seconds, confidence, first or (0, 0.0))
+    return Plan.of(valuation, seconds, confidence, first or (0, 0.0), evaluating)
 
 
 def plan_table(
@@ -293,7 +314,9 @@ def plan_table(
         access = weighted(evaluator, table.weights)
         found = plan(access, table.partition, pilot=pilot, confidence=confidence, seed=seed, **ends)
         known = evaluator.known
-        return found if known is None else replace(found, start=in_words(known, table.partition))
+        if known is None:
+            return found
+        return replace(found, start=in_words(known, table.partition, evaluator.game.seconds))
 
 
 @dataclass(frozen=True)
@@ -326,6 +349,7 @@ def value_with_plan(
     history: list[HistoryPoint] = []
     start, first = time.monotonic(), (0, 0.0)
     evaluator: Evaluator | None = game.evaluator if is_open(game) else None
+    before = 0.0 if evaluator is None else evaluator.calls.seconds
     valuation: Valuation | None = None
     announced = False
     rounds = iterate(game, groups, confidence=confidence, **vars(limits), **options)
@@ -333,11 +357,11 @@ def value_with_plan(
         for valuation in rounds:
             seconds = time.monotonic() - start
             first = first if first[0] else (valuation.n_evaluations, seconds)
-            shown = _plan(shown_as(valuation), seconds, confidence, first)
+            evaluating = seconds if evaluator is None else (evaluator.calls.seconds - before) / evaluator.n_workers
+            shown = _plan(shown_as(valuation), seconds, confidence, first, evaluating)
             half_width = math.nan if shown is None else shown.half_width
             history.append(HistoryPoint(valuation.n_evaluations, half_width if math.isfinite(half_width) else None))
             ready = valuation.n_evaluations >= pilot and (shown is None or not math.isnan(half_width))
-            evaluating = seconds if evaluator is None else evaluator.calls.seconds / evaluator.n_workers
             if not announced and (ready or evaluating > PILOT_SECONDS):
                 announced = True
                 watcher.planned(shown)
@@ -351,9 +375,11 @@ def value_with_plan(
     return valuation, _thinned(history)
 
 
-def _plan(valuation: Valuation, seconds: float, confidence: float, first: tuple[int, float]) -> Plan | None:
+def _plan(
+    valuation: Valuation, seconds: float, confidence: float, first: tuple[int, float], evaluating: float
+) -> Plan | None:
     try:
-        return Plan.of(valuation, seconds, confidence, first)
+        return Plan.of(valuation, seconds, confidence, first, evaluating)
     except ValueError:  # nothing to share
         return None
 

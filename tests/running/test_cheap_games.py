@@ -8,6 +8,9 @@ from sklearn.svm import SVR
 
 import fgsv
 from fgsv.estimators.covariance.covariance import CHEAP, QUICK
+from fgsv.game import as_game
+from fgsv.running.evaluator import Evaluator
+from fgsv.running.start import in_words
 
 
 def options_of(game, **options):
@@ -41,9 +44,14 @@ def test_batched_models_know_it_from_their_shapes():
     assert fgsv.utility(SVR(), *halves).seconds is None
 
 
-def test_a_start_is_learned_from_even_if_evaluations_are_cheap(tmp_path):
+@pytest.mark.parametrize(("n", "learned"), [(64, True), (65, False)])
+def test_a_start_is_learned_from_even_if_evaluations_are_cheap_unless_players_are_many(tmp_path, n, learned):
     X, y = load_diabetes(return_X_y=True)
-    fgsv.value(fgsv.utility(Ridge(), X[:30], y[:30], X[40:], y[40:]), budget=100, ledger=tmp_path / "march.db")
-    april = fgsv.utility(Ridge(), X[1:30], y[1:30], X[40:], y[40:])
+    march, april = (fgsv.utility(Ridge(), X[k : k + n], y[k : k + n], X[90:], y[90:]) for k in (0, 1))
+    fgsv.value(march, budget=100, ledger=tmp_path / "march.db")
     assert not opened(april)
-    assert opened(april, start=tmp_path / "march.db")
+    assert opened(april, start=tmp_path / "march.db") is learned
+    assert opened(april, start=tmp_path / "march.db", opening=True)
+    with Evaluator(as_game(april), start=tmp_path / "march.db") as evaluator:
+        said = in_words(evaluator.known, fgsv.Partition.of(np.arange(n)), april.seconds)
+    assert ("nothing is learned" in said) is not learned

@@ -76,13 +76,14 @@ def test_about_the_mean_of_eight_replicates_this_much_skewness_is_left():
 
 
 def test_the_error_of_a_stop_is_the_one_that_is_compared_with_the_target():
-    met = fgsv.value(fgsv.games.SumOfUnanimity(16), np.arange(16) % 4, stderr=0.5, opening=False)
+    game, groups = fgsv.games.SumOfUnanimity(16), np.arange(16) % 4
+    met = fgsv.value(game, groups, stderr=0.5, budget=60_000, opening=False)  # too few to evaluate all coalitions
     assert met.end.reason is Reason.TARGET
     assert met.stderr.max() <= 0.5
     np.testing.assert_allclose(met.stop_shares.sum(), 1)
     np.testing.assert_allclose(met.values.sum(), met.total, rtol=1e-12)
     np.testing.assert_allclose((met.group_deviations**2).sum(axis=0)[:, 0], met.stderr**2)
-    plain = fgsv.value(fgsv.games.SumOfUnanimity(16), np.arange(16) % 4, budget=met.n_evaluations, opening=False)
+    plain = fgsv.value(game, groups, budget=met.n_evaluations, opening=False)
     assert plain.stop_shares is None
     shares = stop_shares(plain, plain.stderr)
     np.testing.assert_array_equal(shares, met.stop_shares)

@@ -112,5 +112,5 @@ def test_another_processor_verifies_what_was_learned(tmp_path, n, budget):
 
 
 def test_a_path_is_no_valuation(tmp_path):
-    with pytest.raises(TypeError, match=r"needs a valuation, which fgsv.load reads from a file; got 'march.json'"):
+    with pytest.raises(TypeError, match=r"expected a valuation, got str: fgsv.load\(path\) opens a saved one"):
         fgsv.verify("march.json", tmp_path / "march.db")

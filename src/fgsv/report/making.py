@@ -137,7 +137,7 @@ def make_result(
     with folder_of_run(folder, force=force, run=described), evaluator:
         cost = first_cost(evaluator, limits, cheaper(table))
         if evaluator.known is not None:
-            cost = replace(cost, start=in_words(evaluator.known, table.partition))
+            cost = replace(cost, start=in_words(evaluator.known, table.partition, evaluator.game.seconds))
         watcher.measured(cost)
         if payout is not None or audit:
             _check_something_to_share(table, evaluator, anyway=payout is not None and payout.pay_anyway)

@@ -121,8 +121,8 @@ def prepare(
             "state their Shapley values as `shapley`"
         )
     unsaid = method == Covariance.name and not LEARNING & options.keys()
-    if isinstance(asked, Covariance) and unsaid and not access.evaluator.known:
-        asked = asked.for_seconds(game.seconds)
+    if isinstance(asked, Covariance) and unsaid:
+        asked = asked.for_seconds(game.seconds, n, started=bool(access.evaluator.known))
     weights = as_semivalue(semivalue, n)
     rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
     if budget is None:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgsv.coalitions import Coalitions
+from fgsv.estimators import Covariance
+from fgsv.estimators.covariance.opening import MANY_PLAYERS
 from fgsv.game import Game, Known, provider_digest
 from fgsv.ledger import Ledger, WrongLedger, known
 from fgsv.ledger.earlier import take_over
@@ -107,8 +109,11 @@ class Beginning:
         return values
 
 
-def in_words(known: Known, partition: Partition) -> str:
-    """Say who is still there, who left and joined, and how many known evaluations apply."""
+def in_words(known: Known, partition: Partition, seconds: float | None = None) -> str:
+    """Say who is still there, who left and joined, and how many known evaluations apply.
+
+    `seconds` is the time of an evaluation, if the game states it: the default method may then not learn from them.
+    """
     here = [provider_digest(name) for name in partition.names]
     before = set(known.providers)
     players = f"{int(known.had.sum())} players as before, {known.n_left} left, {known.n_joined} joined"
@@ -128,7 +133,11 @@ def in_words(known: Known, partition: Partition) -> str:
         everyone = len({*here, *before}) - len(renamed)
         rest = "".join(f", {count:,} {status}" for status, count in counts.items() if count)
         players = f"{same:,} of {everyone:,} providers as before{rest} ({players})"
-    return f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
+    said = f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
+    n = partition.n_players
+    if n <= MANY_PLAYERS or Covariance().for_seconds(seconds, n, started=True).opens_with(n):
+        return said
+    return f"{said} where they are drawn again; with so many players, nothing is learned from them"
 
 
 def _renamed(known: Known, partition: Partition, here: Sequence[str]) -> set[str]:

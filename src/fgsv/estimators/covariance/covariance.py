@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from fgsv.estimators.covariance.epochs import N_STREAMS, PARTS
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
-from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
+from fgsv.estimators.covariance.opening import LEAST, MANY_PLAYERS, Opening, hand_over
 from fgsv.estimators.covariance.proxy import Proxy, check_proxy, closed_form_of, value_proxy
 from fgsv.estimators.method import Problem
 from fgsv.partition import Partition
@@ -65,9 +65,15 @@ class Covariance:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
         return hand_over(n_players) if self.opening and self.surrogate else 0
 
-    def for_seconds(self, seconds: float | None) -> Covariance:
-        """Return the settings for a game whose evaluations take so long: no opening if quick, no model if cheap."""
-        return self if seconds is None else replace(self, opening=seconds >= QUICK, surrogate=seconds >= CHEAP)
+    def for_seconds(self, seconds: float | None, n_players: int, started: bool = False) -> Covariance:
+        """Return the settings for a game whose evaluations take so long: no opening if quick, no model if cheap.
+
+        What a run starts from is learned in the opening in any case, unless there are many players: that would take
+        longer than a run that starts from nothing.
+        """
+        if seconds is None or (started and n_players <= MANY_PLAYERS):
+            return self
+        return replace(self, opening=seconds >= QUICK, surrogate=seconds >= CHEAP)
 
     def draws_per_round(self, n_draws: int, n_players: int) -> int:
         """Return the size of the next round after this many draws."""
