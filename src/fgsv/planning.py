@@ -66,10 +66,10 @@ class Plan:
     """What it started from, in words."""
     fixed_seconds: float = 0.0
     """Seconds of the pilot that a longer run takes only once: to start workers, and to learn what was known."""
-    learning_seconds: float = 0.0
-    """Seconds of the pilot, besides, to learn from few evaluations and those that were known."""
     exact_after: float = math.inf
     """Evaluations after which the values are exact, because every coalition is evaluated; infinite if never."""
+    learning_seconds: float = 0.0
+    """Seconds of the pilot, besides the fixed ones, to learn from what was known and what was new."""
 
     @classmethod
     def of(
