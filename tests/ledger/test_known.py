@@ -218,6 +218,30 @@ def test_only_draws_by_a_recorded_law_are_draws(tmp_path):
     assert found.place[rows].tolist() == [0, -1, 2, -1, -1, -1, -1]
 
 
+@pytest.mark.parametrize("independent_rows", [False, True])
+def test_a_draw_counts_as_one_only_where_its_place_is_certain(tmp_path, independent_rows):
+    """A run that begins or continues beside the records of another may have drawn some of these."""
+    game = market("abcdefgh", independent_rows=independent_rows)
+
+    def places(ledger):
+        found = known(game, [tmp_path / ledger])
+        seeds = [each.settings["seed"] for each in found.runs]
+        drawn = zip(found.masks().tolist(), found.run, found.place, strict=True)
+        return {(seeds[run], place): mask for mask, run, place in drawn if run >= 0}
+
+    for seed, budget in ((1, 60), (2, 40)):
+        fgsv.value(game, ledger=tmp_path / f"{seed}.db", seed=seed, budget=budget)
+    alone = places("1.db") | places("2.db")
+    for seed, budget in ((1, 40), (2, 40)):
+        fgsv.value(game, ledger=tmp_path / "both.db", seed=seed, budget=budget)
+    beside = places("both.db")
+    # in batches that are found as a whole, the second run found nothing: all its evaluations are its own
+    assert {seed for seed, _ in beside} == ({1} if independent_rows else {1, 2})
+    fgsv.value(game, ledger=tmp_path / "both.db", seed=1, budget=60)
+    assert len(beside) >= len(places("both.db")) > 20  # of what was drawn last, nothing is certain
+    assert (beside | places("both.db")).items() <= alone.items()
+
+
 def test_a_name_that_is_no_unicode_has_a_digest(tmp_path):
     """As of a file's name that the system could not decode."""
     name = b"n\xf6rd".decode(errors="surrogateescape")

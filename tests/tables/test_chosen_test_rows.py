@@ -11,6 +11,7 @@ from fgsv.report import Result, make_result
 from fgsv.tables.dataset import prepare
 from fgsv.tables.documents import prepare_texts
 from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.roles import Roles
 from fgsv.tables.test_rows import FALSE_ALARMS, Choice, chosen
 
 COUNTS = "numbers of test rows that chance does not explain"
@@ -34,9 +35,8 @@ def chosen_by(frame, provider, fraction, split_seed=0):
     return frame
 
 
-def warnings(frame, **options):
-    options = {"group": ["provider"], "target": "y"} | options
-    return prepare(TableFile(frame, "train.csv", "0"), **options).warnings
+def warnings(frame, test=None, **options):
+    return prepare(TableFile(frame, "train.csv", "0"), Roles(["provider"], **options), target="y", test=test).warnings
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.6])
@@ -119,9 +119,9 @@ def test_documents_are_counted_too():
     file = TableFile(
         frame.assign(by=["north"] * 100 + ["south"] * 100 + ["west"] * 100).reset_index(drop=True), "texts.csv", "0"
     )
-    (found,) = prepare_texts(file, text="text", group=["by"]).warnings
+    (found,) = prepare_texts(file, Roles(["by"]), text="text").warnings
     assert "west, 80 of 100 different documents (expected 25)" in found
-    assert prepare_texts(file, text="text", group=["by"], split_seed=5).warnings == ()
+    assert prepare_texts(file, Roles(["by"], split_seed=5), text="text").warnings == ()
     corpus = fgsv.open_text(file.frame, group="by")
     assert found in corpus.warnings
     assert corpus.source.split_seed == 0

@@ -7,6 +7,7 @@ import pytest
 import fgsv
 from fgsv.tables.dataset import prepare, recognise
 from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.roles import Roles
 
 
 def small(n=40, seed=0):
@@ -23,9 +24,14 @@ def small(n=40, seed=0):
     )
 
 
+OF_PREPARE = ("target", "target_missing", "task", "test")
+
+
 def prepared(frame, **options):
     options = {"group": ["provider"], "target": "y"} | options
-    return prepare(TableFile(frame, "train.csv", "0"), **options)
+    roles = Roles(**{name: each for name, each in options.items() if name not in OF_PREPARE})
+    given = {name: options[name] for name in OF_PREPARE if name in options}
+    return prepare(TableFile(frame, "train.csv", "0"), roles, **given)
 
 
 def test_the_task_is_recognised():

@@ -7,6 +7,7 @@ from scipy.stats import binom
 
 from fgsv.tables.dataset import prepare
 from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.roles import Roles
 
 
 def table(n=400, seed=0):
@@ -25,8 +26,8 @@ def table(n=400, seed=0):
 
 
 def prepared(frame, **options):
-    options = {"group": ["provider"], "target": "y", "ignore": ["patient"]} | options
-    return prepare(TableFile(frame, "train.csv", "0"), **options)
+    roles = Roles(**{"group": ["provider"], "ignore": ["patient"]} | options)
+    return prepare(TableFile(frame, "train.csv", "0"), roles, target="y")
 
 
 def names_of_tested(frame, **options):

@@ -62,21 +62,22 @@ def open_data(
         text = TEXT
     if (target is None) == (text is None):
         raise typer.BadParameter("name the column to predict with --target, or the column of texts with --text")
-    for_tables = {
+    of_tables: dict[str, Any] = {
         "metric": metric,
-        "also_metric": also_metric,
-        "also_slice": also_slice,
-        "empty": empty,
+        "also_metric": also_metric or (),
+        "also_slice": also_slice or (),
+        "empty": numbers(empty or ()),
         "task": task,
         "refit_preprocessing": refit_preprocessing,
         "reference": reference,
-        "training_seeds": training_seeds == "fresh",
+        "training_seeds": training_seeds,
     }
-    for_texts = {"output_by": output_by, "prompt": prompt, "training": training}
-    for name, given in (for_texts if text is None else for_tables).items():
+    of_texts: dict[str, Any] = {"output_by": output_by, "prompt": prompt, "training": settings(training or ())}
+    others = of_texts if text is None else of_tables | {"training_seeds": training_seeds == "fresh"}
+    for name, given in others.items():
         if given:
-            other = "--text" if text is None else "--target"
-            raise typer.BadParameter(f"--{name.replace('_', '-')} can only be used with {other}")
+            needed = "--text" if text is None else "--target"
+            raise typer.BadParameter(f"--{name.replace('_', '-')} can only be used with {needed}")
     shared: dict[str, Any] = {
         "group": group or (),
         "regroup": regroup or (),
@@ -95,29 +96,10 @@ def open_data(
         "registered": registered,
     }
     if text is not None:
-        return fgsv.open_text(
-            file,
-            text=text,
-            output_by=output_by,
-            prompt=prompt,
-            training=settings(training or ()),
-            text_missing=cast(Literal["drop"] | None, target_missing),  # another word is refused there
-            **shared,
-        )
+        missing = cast(Literal["drop"] | None, target_missing)  # another word is refused there
+        return fgsv.open_text(file, text=text, text_missing=missing, **of_texts, **shared)
     return fgsv.open_table(
-        file,
-        target=target or "",
-        metric=metric,
-        empty=numbers(empty or ()),
-        task=task,
-        target_missing=target_missing,
-        refit_preprocessing=refit_preprocessing,
-        reference=reference,
-        start=start or (),
-        training_seeds=training_seeds,
-        also_metric=also_metric or (),
-        also_slice=also_slice or (),
-        **shared,
+        file, target=target or "", target_missing=target_missing, start=start or (), **of_tables, **shared
     )
 
 

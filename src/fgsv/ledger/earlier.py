@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,8 @@ MOST_BYTES = 2**31
 """Limit on the bits of all known coalitions."""
 AT_ONCE = 2**14
 """Coalitions that are translated at once, and copied in one transaction."""
+NOT_DRAWN = -1
+"""The run, and the place in it, of a coalition of which only the value is known."""
 _LIMITS = ("budget", "max_seconds", "stderr", "precision", "rules", "confidence", "groups")
 _NOT_DRAWN_BY = (*_LIMITS, "version", "needs", "timeout", "on_error", "proxy")
 """Settings that do not change what a run draws, only how much: runs that differ in nothing else are one."""
@@ -211,7 +213,7 @@ class _Evaluations(NamedTuple):
     packed: NDArray[np.uint8]
     values: Floats
     run: Ints
-    """The number of a run; below -1 as long as it is uncertain whether the run drew them."""
+    """The number of the run that drew it, or `NOT_DRAWN`."""
     place: Ints
 
 
@@ -318,7 +320,7 @@ class _Found:
         numbers = {key: place for place, key in enumerate(self._runs)}
         places: Counter[str] = Counter()
         owners: set[str | None] = set()
-        begun, begun_related = len(self._evaluations), len(self._related)
+        uncertain: defaultdict[str, list[Ints]] = defaultdict(list)
         left = tuple(each for each, column in zip(self._players(old), columns, strict=True) if column < 0)
         for batch in ledger.batches(number):
             name = ledger.key(number, 0, batch.coalitions)
@@ -327,53 +329,59 @@ class _Found:
             masks = unpack_masks(old.n_players, batch.coalitions)
             sizes = masks.sum(axis=1)
             values = batch.outcome.values
-            self._n_recorded += (
-                0 if name in self._seen or not values.size else int((values == values).all(axis=1).sum())
-            )
+            if name not in self._seen and values.size:
+                self._n_recorded += int((~np.isnan(values)).all(axis=1).sum())
             self._seen.add(name)
             between = (sizes > 0) & (sizes < old.n_players)
             key = None if batch.run is None else drawn.get(batch.run)
             if between.any():
                 owners.add(key)
-            run, place = np.full(len(masks), -1), np.full(len(masks), -1)
+            run, place = np.full(len(masks), NOT_DRAWN), np.full(len(masks), NOT_DRAWN)
             if key is not None:
-                sure = owners <= {key}
-                run[between] = numbers[key] if sure else -2 - numbers[key]
+                run[between] = numbers[key]
                 place[between] = places[key] + np.arange(between.sum())
                 places[key] += int(between.sum())
-            self._add(masks, columns, batch, run, place)
-            self._add_related(masks, columns, left, values, run)
+            kept = self._add(masks, columns, values, run, place), self._add_related(masks, columns, left, values, run)
+            if key is not None and owners != {key}:
+                uncertain[key] += kept
         for key, count in places.items():
             entry = self._runs[key]
             whole = not old.independent_rows and entry.n_evaluations - count in (0, 2)
             entry.n_draws = max(entry.n_draws, count)
-            parts: list[_Evaluations | _WithLeavers] = [*self._evaluations[begun:], *self._related[begun_related:]]
-            for each in parts:
-                each.run[each.run == -2 - numbers[key]] = numbers[key] if whole else -1
+            for drawn_by in [] if whole else uncertain[key]:
+                drawn_by[:] = NOT_DRAWN  # in place, in what was kept
 
-    def _add(self, masks: Masks, columns: Ints, batch: Batch, run: Ints, place: Ints) -> None:
-        values = batch.outcome.values
+    def _add(self, masks: Masks, columns: Ints, values: Floats, run: Ints, place: Ints) -> Ints:
+        """Keep the evaluations without players who have left; return the runs of those that are kept."""
         if not values.shape[1]:
-            return
+            return run[:0]
         rows = ~masks[:, columns < 0].any(axis=1) & ~np.isnan(values).any(axis=1)
-        translated = np.zeros((int(rows.sum()), self._game.n_players), dtype=bool)
-        translated[:, columns[columns >= 0]] = masks[rows][:, columns >= 0]
-        packed = np.packbits(translated, axis=1)
-        self._evaluations.append(_Evaluations(packed, values[rows], run[rows], place[rows]))
-        self._check_size(packed.size)
+        kept = _Evaluations(self._packed(masks[rows], columns), values[rows], run[rows], place[rows])
+        self._evaluations.append(kept)
+        self._check_size(kept.packed.size)
+        return kept.run
 
-    def _add_related(self, masks: Masks, columns: Ints, left: tuple[_Player, ...], values: Floats, run: Ints) -> None:
-        """Keep the draws with players who have left; zeros are players that were forgotten, as were their values."""
+    def _add_related(self, masks: Masks, columns: Ints, left: tuple[_Player, ...], values: Floats, run: Ints) -> Ints:
+        """Keep the draws with players who have left, and return the runs of those that are kept.
+
+        Zeros are players that were forgotten, as were their values.
+        """
         gone = masks[:, columns < 0]
-        rows = np.flatnonzero(gone.any(axis=1) & (run != -1))
+        rows = np.flatnonzero(gone.any(axis=1) & (run != NOT_DRAWN))
         rows = rows[~np.isnan(values[rows]).any(axis=1)]
         if not len(rows) or not values.shape[1]:
-            return
-        here = np.zeros((len(rows), self._game.n_players), dtype=bool)
-        here[:, columns[columns >= 0]] = masks[rows][:, columns >= 0]
-        packed = np.packbits(here, axis=1), np.packbits(gone[rows], axis=1)
-        self._related.append(_WithLeavers(*packed, left, values[rows], run[rows]))
-        self._check_size(packed[0].size + packed[1].size)
+            return run[:0]
+        here, bits = self._packed(masks[rows], columns), np.packbits(gone[rows], axis=1)
+        kept = _WithLeavers(here, bits, left, values[rows], run[rows])
+        self._related.append(kept)
+        self._check_size(here.size + bits.size)
+        return kept.run
+
+    def _packed(self, masks: Masks, columns: Ints) -> NDArray[np.uint8]:
+        """Return coalitions of another game as bits of this one, without the players who have left."""
+        here = np.zeros((len(masks), self._game.n_players), dtype=bool)
+        here[:, columns[columns >= 0]] = masks[:, columns >= 0]
+        return np.packbits(here, axis=1)
 
     def _all_related(self, renumbered: Ints) -> Related | None:
         """Return the draws with players who have left, sorted, each once."""
@@ -397,7 +405,7 @@ class _Found:
         order = np.lexsort((*found.T[::-1], by_run))
         _, first = np.unique(as_keys(bits[order]), return_index=True)
         rows = order[first]
-        rows = rows[by_run[rows] >= 0]
+        rows = rows[by_run[rows] != NOT_DRAWN]
         return Related(n + len(left), bits[rows], found[rows], by_run[rows])
 
     def _check_size(self, more: int) -> None:
@@ -412,16 +420,16 @@ class _Found:
         """Return what was found, sorted, each coalition once."""
         order = sorted(self._runs)  # the same whatever ledger came first
         kept = [key for key in order if self._runs[key].laws and self._runs[key].n_draws]
-        renumbered = np.full(len(self._runs) + 1, -1)
+        renumbered = np.full(len(self._runs) + 1, NOT_DRAWN)  # its last entry is that of NOT_DRAWN
         for position, key in enumerate(self._runs):
-            renumbered[position] = kept.index(key) if key in kept else -1
+            renumbered[position] = kept.index(key) if key in kept else NOT_DRAWN
         n, width = self._game.n_players, (self._game.n_players + 7) // 8
         q, none = len(self._game.outputs or (0,)), np.zeros(0, np.int64)
         nothing = _Evaluations(np.zeros((0, width), np.uint8), np.zeros((0, q)), none, none)
         packed, values, run, place = map(np.concatenate, zip(*(self._evaluations or [nothing]), strict=True))
         self._evaluations = []  # the parts would take as much memory as the whole
         run = renumbered[run]
-        place = np.where(run < 0, -1, place)
+        place = np.where(run == NOT_DRAWN, NOT_DRAWN, place)
         # a coalition that was not drawn comes first among equal ones, and is kept
         by_rest = np.lexsort((*values.T[::-1], place, run))
         rows = by_rest[np.argsort(as_keys(packed[by_rest]), kind="stable")]

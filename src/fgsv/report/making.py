@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
@@ -16,7 +16,7 @@ from fgsv.ledger import LedgerError
 from fgsv.ledger.merkle import Tree
 from fgsv.packages import versions
 from fgsv.payout import Terms
-from fgsv.planning import Limits, Plan, Watcher, first_cost, value_with_plan
+from fgsv.planning import HistoryPoint, Limits, Plan, Watcher, first_cost, value_with_plan
 from fgsv.report.answers import Answers
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.highlights import highlights
@@ -27,6 +27,7 @@ from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
+from fgsv.running.game_access import GameAccess
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.replay import Records
 from fgsv.running.seed_noise import with_seed_noise
@@ -107,99 +108,77 @@ def make_result(
     started = time.monotonic()
     check_opened(table)
     folder = None if out is None else as_path(out, "out")
+    limits = Limits(budget, precision, max_seconds)
+    _check_fits(table, limits, payout, before)
     if seal is not None:
         check_type(seal, Seal, "a seal", "fgsv.report.Seal.load(path) opens one")
+        _check_sealed(seed=seed, start=start, max_seconds=max_seconds, ledger=ledger)
+        sealed = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
+        seed = _seed_of_seal(seal, public, sealed, payout)
+    elif public is not None:
+        raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
+    plan = AuditPlan.of(table, audit_budget, parts) if audit else None
+    on_error = worth_of_failure(table.game, on_error)
+    evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
+    described = {"game": table.source.game, "groups": table.partition.fingerprint, "seed": seed}
+    making = _Making(
+        table, evaluator, limits, confidence, seed, payout, plan, watcher or Silent(), aggregate_only, started
+    )
+    with folder_of_run(folder, force=force, run=described), evaluator:
+        _announce(making)
+        _check_something_to_share(making)
+        noise, used = noise_of_test_rows(table, evaluator, confidence), Records()
+        raw, history, seconds_each = _run(making, evaluator if seal is None else used.watch(evaluator))
+        result = replace(_result(making, raw, before), history=history, noise=noise, command=command)
+        if seal is not None:
+            result = replace(result, sealed=_sealed(seal, str(public), used))
+        if folder is not None:
+            save_unfinished(folder, result)
+        if payout is not None:
+            result = result.paid_by(payout)
+        if without:
+            result = _with_scores_without(making, result)
+        if plan is not None:
+            result = _with_audit(making, result, plan, seconds_each)
+        result = _recorded(result, evaluator)
+        return result if folder is None else _written(result, folder, aggregate_only)
+
+
+@dataclass(frozen=True, eq=False)
+class _Making:
+    """What the steps of `make_result` share, once its arguments are checked."""
+
+    table: Opened
+    evaluator: Evaluator
+    limits: Limits
+    """Of the run and the audit together."""
+    confidence: float
+    seed: int
+    payout: Terms | None
+    plan: AuditPlan | None
+    """Of the audit, if one is asked for."""
+    watcher: Watcher
+    aggregate_only: bool
+    started: float
+
+    def seconds_left(self) -> float | None:
+        """Return the time that is left now; None if it is not limited."""
+        spent, seconds = time.monotonic() - self.started, self.limits.max_seconds
+        return None if seconds is None else max(0.0, seconds - spent)
+
+
+def _check_fits(table: Opened, limits: Limits, payout: Terms | None, before: Result | None) -> None:
+    """Raise an error if the table cannot be valued by the limits, paid by the terms or compared with `before`."""
     if payout is not None:
         check_type(payout, Terms, "terms of a payout", "fgsv.payout.terms makes them")
         payout.check(table.partition.n_groups, table.outputs)
     if before is not None:
         check_before(before, names=table.partition.names, outputs=table.outputs, game=table.source.game)
-    if precision is not None and table.folds is not None:
+    if limits.precision is not None and table.folds is not None:
         raise ValueError(
             f"{option('precision')} cannot be used with {option('test_error')}, which values each fold separately: "
             f"use {option('budget')}"
         )
-    if seal is not None:
-        drawn = seal.seed(public)
-        _check_sealed(seed=seed, start=start, max_seconds=max_seconds, ledger=ledger)
-        run = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
-        policy = {} if payout is None else {"policy": policy_of_terms(payout)}
-        check_seal(seal, {"versions": versions(), **run, **policy})
-        seed = drawn
-    elif public is not None:
-        raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
-    plan = AuditPlan.of(table, audit_budget, parts) if audit else None
-    run_seconds = max_seconds if max_seconds is None or not audit else (1 - TIME_OF_AUDIT) * max_seconds
-    limits, watcher = Limits(budget, precision, run_seconds), watcher or Silent()
-    on_error = worth_of_failure(table.game, on_error)
-    evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
-    described = {"game": table.source.game, "groups": table.partition.fingerprint, "seed": seed}
-    with folder_of_run(folder, force=force, run=described), evaluator:
-        cost = first_cost(evaluator, limits, cheaper(table))
-        if evaluator.known is not None:
-            cost = replace(cost, start=in_words(evaluator.known, table.partition, evaluator.game.seconds))
-        watcher.measured(cost)
-        if payout is not None or audit:
-            _check_something_to_share(table, evaluator, anyway=payout is not None and payout.pay_anyway)
-        noise = None if table.folds is not None else noise_of_test_rows(table, evaluator, confidence)
-        began = time.monotonic()
-        used = Records()
-        raw, history = value_with_plan(
-            evaluator if seal is None else used.watch(evaluator),
-            table.partition,
-            limits,
-            watcher,
-            confidence=confidence,
-            shown_as=table.on_all_test_rows,
-            seed=seed,
-        )
-        each = (time.monotonic() - began) / raw.n_evaluations
-        raw, unknown = _with_training_seeds(raw, evaluator)
-        valuation = table.on_all_test_rows(raw)
-        regrouped = {column: valuation.regroup(groups) for column, groups in table.dataset.groupings.items()}
-        first = next(iter(regrouped))
-        missing = before is not None and not valuation.total > 0
-        result = Result(
-            regrouped.pop(first),
-            table.source,
-            confidence,
-            test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, confidence),
-            noise=noise,
-            answers=Answers.of(raw, valuation, table.source.metric, table.also) if table.also else None,
-            history=history,
-            others=regrouped,
-            own_warnings=(
-                *table.warnings,
-                *unknown,
-                *(["without shares, there is no comparison with the earlier result"] if missing else []),
-                *little_to_share(valuation, table.source.metric, table.source.task),
-            ),
-            made=now(),
-            command=command,
-            before=None if missing else before,
-            highlights=highlights(table.dataset, valuation) if _shows_documents(table, aggregate_only) else None,
-            sealed=None if seal is None else _sealed(seal, str(public), used),
-        )
-        if folder is not None:
-            save_unfinished(folder, result)
-        if payout is not None:
-            result = result.paid_by(payout)
-
-        def left() -> float | None:
-            return None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - started))
-
-        if without and table.partition.n_groups <= MOST_GROUPS and not result.interrupted:
-            result = _with_scores_without(result, table, evaluator, left())
-        if plan is not None and not result.interrupted:
-            seconds, most = left(), plan.most(valuation)
-            watcher.audit_begins(most, each * most if seconds is None else min(each * most, seconds))
-            evaluator.watch = watcher.audited
-            result = _with_audit(result, table, plan, evaluator, payout, seconds, seed)
-            if aggregate_only and result.audit is not None:
-                tables = tuple(each.for_competitors() for each in result.audit.tables)
-                result = replace(result, audit=replace(result.audit, tables=tables))
-        result = _recorded(result, evaluator)
-        return result if folder is None else _written(result, folder, aggregate_only)
 
 
 def _check_sealed(**options: Any) -> None:
@@ -217,16 +196,53 @@ def _check_sealed(**options: Any) -> None:
         raise ValueError(f"a sealed run needs a ledger ({needed}): without it, no challenge can be answered")
 
 
+def _seed_of_seal(seal: Seal, public: str | None, run: Mapping[str, Any], payout: Terms | None) -> int:
+    """Return the seed of the run that was sealed; raise an error if this is another one."""
+    seed = seal.seed(public)
+    policy = {} if payout is None else {"policy": policy_of_terms(payout)}
+    check_seal(seal, {"versions": versions(), **run, **policy})
+    return seed
+
+
 def _sealed(seal: Seal, public: str, used: Records) -> Sealed:
     return Sealed(seal.commitment, seal, public, Tree(used.leaves()).root.hex(), len(used))
+
+
+def _announce(making: _Making) -> None:
+    """Tell the watcher what the run will cost, and what it starts from."""
+    evaluator, table = making.evaluator, making.table
+    cost = first_cost(evaluator, making.limits, cheaper(table))
+    known, seconds = evaluator.known, evaluator.game.seconds
+    start = "" if known is None else in_words(known, table.partition, seconds)
+    making.watcher.measured(replace(cost, start=start))
+
+
+def _check_something_to_share(making: _Making) -> None:
+    """Raise an error, before a payout or an audit, if U(N) is no better than U(0) (for texts, hardly better)."""
+    table, payout = making.table, making.payout
+    if payout is None and making.plan is None:
+        return
+    anyway = payout is not None and payout.pay_anyway
+    least = LEAST_OF_TEXT if isinstance(table, Corpus) and not anyway else 0.0
+    ends = weighted(making.evaluator, table.weights).ends()
+    for output, nobody, everybody in zip(table.outputs or ("",), *ends, strict=True):
+        if everybody - nobody <= least:
+            raise ValueError(
+                f"{f'output {output}: ' if output else ''}with all the data the model scores {everybody:.4g}, with "
+                f"none {nobody:.4g}: there is nothing to share. "
+                f"{alternatives(table.source.metric, table.source.task).capitalize()}. Or check the model and the "
+                f"test rows, or value without {option('payout')} and {option('audit')}"
+            )
 
 
 def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -> float | None:
     """Return the half-width of U(N) - U(0) due to the choice of test rows, from one more evaluation of each.
 
-    None with several outputs, with fewer than two test rows or five test texts, and where the metric is unknown
-    without some of them.
+    None with folds, which tell it themselves, with several outputs, with fewer than two test rows or five test texts,
+    and where the metric is unknown without some of them.
     """
+    if table.folds is not None:
+        return None
     try:
         if isinstance(table, Corpus):
             folds = table.in_folds()
@@ -246,6 +262,47 @@ def _gain(game: Any, evaluator: Evaluator) -> Floats:
     return gain
 
 
+def _run(making: _Making, game: GameAccess) -> tuple[Valuation, tuple[HistoryPoint, ...], float]:
+    """Return the valuation of the table's game, its history, and the seconds that each evaluation took."""
+    limits, began = making.limits, time.monotonic()
+    if limits.max_seconds is not None and making.plan is not None:
+        limits = replace(limits, max_seconds=(1 - TIME_OF_AUDIT) * limits.max_seconds)
+    raw, history = value_with_plan(
+        game,
+        making.table.partition,
+        limits,
+        making.watcher,
+        confidence=making.confidence,
+        shown_as=making.table.on_all_test_rows,
+        seed=making.seed,
+    )
+    return raw, history, (time.monotonic() - began) / raw.n_evaluations
+
+
+def _result(making: _Making, raw: Valuation, before: Result | None) -> Result:
+    """Return the result of a run: its valuation on all test rows, by every grouping, with errors and warnings."""
+    table, metric = making.table, making.table.source.metric
+    raw, unknown = _with_training_seeds(raw, making.evaluator)
+    valuation = table.on_all_test_rows(raw)
+    (_, main), *others = [(column, valuation.regroup(each)) for column, each in table.dataset.groupings.items()]
+    comparable = before is None or valuation.total > 0
+    uncompared = [] if comparable else ["without shares, there is no comparison with the earlier result"]
+    poor = little_to_share(valuation, metric, table.source.task)
+    documents = table.dataset if isinstance(table, Corpus) and not making.aggregate_only else None
+    return Result(
+        main,
+        table.source,
+        making.confidence,
+        test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, making.confidence),
+        answers=Answers.of(raw, valuation, metric, table.also) if table.also else None,
+        others=dict(others),
+        own_warnings=(*table.warnings, *unknown, *uncompared, *poor),
+        made=now(),
+        before=before if comparable else None,
+        highlights=None if documents is None else highlights(documents, valuation),
+    )
+
+
 def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuation, tuple[str, ...]]:
     """Return the valuation with its error of training seeds, or with a warning that says why it lacks it."""
     if raw.end.reason is Reason.INTERRUPTED:
@@ -254,10 +311,6 @@ def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuatio
         return with_seed_noise(raw, evaluator, SHAPLEY), ()
     except GameError as error:
         return raw, (f"the error of training seeds is missing: {error}",)
-
-
-def _shows_documents(table: Opened, aggregate_only: bool) -> TypeGuard[Corpus]:
-    return isinstance(table, Corpus) and not aggregate_only
 
 
 def cheaper(table: Opened) -> str:
@@ -276,27 +329,16 @@ def cheaper(table: Opened) -> str:
     return " or ".join(ways)
 
 
-def _check_something_to_share(table: Opened, evaluator: Evaluator, *, anyway: bool) -> None:
-    """Raise an error, before the run, if U(N) is no better than U(0) (for texts, hardly better): nothing to split."""
-    least = LEAST_OF_TEXT if isinstance(table, Corpus) and not anyway else 0.0
-    ends = weighted(evaluator, table.weights).ends()
-    for output, nobody, everybody in zip(table.outputs or ("",), *ends, strict=True):
-        if everybody - nobody <= least:
-            raise ValueError(
-                f"{f'output {output}: ' if output else ''}with all the data the model scores {everybody:.4g}, with "
-                f"none {nobody:.4g}: there is nothing to share. "
-                f"{alternatives(table.source.metric, table.source.task).capitalize()}. Or check the model and the "
-                f"test rows, or value without {option('payout')} and {option('audit')}"
-            )
-
-
-def _with_scores_without(result: Result, table: Opened, evaluator: Evaluator, seconds: float | None) -> Result:
+def _with_scores_without(making: _Making, result: Result) -> Result:
     """Return the result with the score without each provider, or with a warning that says why it lacks them."""
+    table, evaluator = making.table, making.evaluator
+    if table.partition.n_groups > MOST_GROUPS or result.interrupted:
+        return result
     mark = evaluator.mark()
     try:
         if not table.partition.is_disjoint:
             raise GameError("some players belong to several providers")
-        with evaluator.within(seconds):
+        with evaluator.within(making.seconds_left()):
             scores = scores_without_each(weighted(evaluator, table.weights), table.partition)
     except KeyboardInterrupt:
         unfinished, warning = replace(result.valuation, finished=False), "the run was interrupted first"
@@ -309,6 +351,39 @@ def _with_scores_without(result: Result, table: Opened, evaluator: Evaluator, se
         return replace(result, without=scores, own_warnings=(*result.own_warnings, *noted))
     warning = f"the scores without each provider are missing: {warning}"
     return replace(result, own_warnings=(*result.own_warnings, warning))
+
+
+def _with_audit(making: _Making, result: Result, plan: AuditPlan, seconds_each: float) -> Result:
+    """Return the result with its audit; one that is interrupted or fails leaves the result unfinished."""
+    if result.interrupted:
+        return result
+    seconds, most = making.seconds_left(), plan.most(result.valuation)
+    making.watcher.audit_begins(most, seconds_each * most if seconds is None else min(seconds_each * most, seconds))
+    making.evaluator.watch = making.watcher.audited
+    try:
+        audited = audit_table(
+            making.table,
+            result.valuation,
+            plan,
+            evaluator=making.evaluator,
+            payout=None if result.payout is None and result.unpaid is None else making.payout,
+            max_seconds=seconds,
+            confidence=result.confidence,
+            seed=making.seed,
+        )
+    except (Exception, KeyboardInterrupt) as error:
+        errors = (error,) if isinstance(error, Exception) else ()
+        words = "failed" if errors else "was interrupted"
+        warning = f"the audit {words} and is missing; run the same command again to continue it"
+        return replace(
+            result,
+            valuation=replace(result.valuation, finished=False),
+            own_warnings=(*result.own_warnings, warning),
+            errors=(*result.errors, *errors),
+        )
+    if making.aggregate_only:
+        audited = replace(audited, tables=tuple(each.for_competitors() for each in audited.tables))
+    return replace(result, audit=audited)
 
 
 def _recorded(result: Result, evaluator: Evaluator) -> Result:
@@ -327,37 +402,3 @@ def _written(result: Result, folder: Path, aggregate_only: bool) -> Result:
         return replace(result, files=tuple(write_result(folder, result, aggregate_only=aggregate_only)))
     except UnwrittenError as error:
         return replace(result, files=error.files, errors=(*result.errors, error))
-
-
-def _with_audit(
-    result: Result,
-    table: Opened,
-    plan: AuditPlan,
-    evaluator: Evaluator,
-    payout: Terms | None,
-    seconds: float | None,
-    seed: int,
-) -> Result:
-    """Return the result with its audit; one that is interrupted or fails leaves the result unfinished."""
-    try:
-        audited = audit_table(
-            table,
-            result.valuation,
-            plan,
-            evaluator=evaluator,
-            payout=None if result.payout is None and result.unpaid is None else payout,
-            max_seconds=seconds,
-            confidence=result.confidence,
-            seed=seed,
-        )
-    except (Exception, KeyboardInterrupt) as error:
-        errors = (error,) if isinstance(error, Exception) else ()
-        words = "failed" if errors else "was interrupted"
-        warning = f"the audit {words} and is missing; run the same command again to continue it"
-        return replace(
-            result,
-            valuation=replace(result.valuation, finished=False),
-            own_warnings=(*result.own_warnings, warning),
-            errors=(*result.errors, *errors),
-        )
-    return replace(result, audit=audited)

@@ -17,8 +17,9 @@ from fgsv.tables.folders import PROVIDER, read_folder
 from fgsv.tables.folds import FOLDS, Folds
 from fgsv.tables.inputs import read_all
 from fgsv.tables.opening import OpenedData, Table, short_hash
-from fgsv.tables.players import SharedUnits, warnings_of_names
+from fgsv.tables.players import warnings_of_names
 from fgsv.tables.reading import TableError, TableFile, listed_names
+from fgsv.tables.roles import Roles, SharedUnits
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language
@@ -135,29 +136,26 @@ def open_text(
     if test_error and output_by is not None:
         raise TableError(f"the error from the test texts needs a single output: leave out {option('output_by')}")
     make, words, score = _model(model, dict(training or {}))
-    groups, ignored = listed_names(group), listed_names(ignore)
-    kept = [text, *groups, *(name for name in (unit, output_by, prompt) if name)]
-    read = partial(_read, group=groups, ignore=ignored, text=kept, encoding=encoding)
-    file, tested = read(path), None if test is None else read(test)
-    for name in () if file.by_file == PROVIDER else ignored:
-        file.column(name, "to ignore")
-    groups = groups or ([] if file.by_file is None else [file.by_file])
-    dataset = prepare_texts(
-        file,
-        text=text,
-        group=groups,
+    roles = Roles(
+        group=listed_names(group),
         regroup=listed_names(regroup),
         unit=unit,
-        test=tested,
+        registered=registered,
+        ignore=listed_names(ignore),
         test_by=test_by,
         test_fraction=test_fraction,
         split_seed=split_seed,
-        output_by=output_by,
-        prompt=prompt,
         group_missing=group_missing,
-        text_missing=text_missing,
         shared_units=shared_units,
-        registered=registered,
+    )
+    kept = [*roles.as_written, *(name for name in (text, output_by, prompt) if name)]
+    read = partial(_read, roles=roles, text=kept, encoding=encoding)
+    file, tested = read(path), None if test is None else read(test)
+    for name in () if file.by_file == PROVIDER else roles.ignore:
+        file.column(name, "to ignore")
+    roles = roles.of_file(file)
+    dataset = prepare_texts(
+        file, roles, text=text, text_missing=text_missing, test=tested, output_by=output_by, prompt=prompt
     )
     if test_error:
         tests = dataset.tests[EVERYTHING]
@@ -167,6 +165,7 @@ def open_text(
     build = partial(make, tests=dataset.tests)
     game = build(dataset.players())
     folds = Folds({}, np.zeros(0), _weights(game)) if test_error else None
+    columns = {"group": roles.group, "text": text, "unit": unit, "output": output_by, "ignored": roles.ignore}
     source = Source(
         file=file.name,
         sha256=file.sha256,
@@ -174,8 +173,7 @@ def open_text(
         test_sha256=None if tested is None else tested.sha256,
         rows=len(dataset.texts),
         test_rows=len(dataset.test_texts),
-        columns={"group": groups, "text": text, "unit": unit, "output": output_by, "ignored": ignored}
-        | ({} if registered is None else {"registered": registered}),
+        columns=columns | ({} if registered is None else {"registered": registered}),
         task="text",
         model=words,
         metric=score,
@@ -227,12 +225,12 @@ def _is_plain(*arguments: Any) -> bool:
     return all(each is None or isinstance(each, str | int | float) for each in arguments)
 
 
-def _read(given: Any, *, group: list[str], ignore: list[str], text: list[str], encoding: str) -> TableFile:
+def _read(given: Any, roles: Roles, text: Sequence[str], encoding: str) -> TableFile:
     """Read a folder of texts, or what a table may be."""
     one = given[0] if isinstance(given, (list, tuple)) and len(given) == 1 else given
     if isinstance(one, (str, Path)) and Path(one).is_dir():
-        return read_folder(one, ignore=ignore, encoding=encoding)
-    return read_all(given, group=group, ignore=ignore, text=text, encoding=encoding)
+        return read_folder(one, ignore=roles.ignore, encoding=encoding)
+    return read_all(given, group=roles.group, ignore=roles.ignore, text=text, encoding=encoding)
 
 
 def _described(dataset: Documents, game: Any, words: str, score: str) -> list[str]:

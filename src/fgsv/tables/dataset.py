@@ -12,19 +12,10 @@ from numpy.typing import NDArray
 
 from fgsv.partition import Partition
 from fgsv.tables.carried_over import CarriedOver, check_features, find_rows, row_hashes
-from fgsv.tables.players import (
-    MOST_CLASSES,
-    SharedUnits,
-    bands_of,
-    complete,
-    labels_of,
-    players_of,
-    ranks_of,
-    shown,
-    without_training_rows,
-)
+from fgsv.tables.players import MOST_CLASSES, Rows, bands_of, shown, without_training_rows
 from fgsv.tables.reading import TableError, TableFile, odd_number, without_rows
-from fgsv.tables.test_rows import Choice, TestRows, chosen, marked
+from fgsv.tables.roles import Roles
+from fgsv.tables.test_rows import Choice, marked
 from fgsv.types import Ints, Masks
 from fgsv.words import option
 
@@ -70,125 +61,112 @@ class Dataset:
 
 def prepare(
     table: TableFile,
+    roles: Roles,
     *,
-    group: Sequence[str],
     target: str,
-    regroup: Sequence[str] = (),
-    unit: str | None = None,
-    test: TableFile | None = None,
-    test_by: str | None = None,
-    test_fraction: float = 0.25,
-    split_seed: int = 0,
-    group_missing: str | None = None,
     target_missing: str | None = None,
-    shared_units: SharedUnits | None = None,
-    ignore: Sequence[str] = (),
     task: Task | None = None,
+    test: TableFile | None = None,
     carried: CarriedOver | None = None,
     slices: Sequence[str] = (),
-    registered: str | None = None,
 ) -> Dataset:
-    """Make a data set of a table.
+    """Make a data set of a table; its test rows are the rows of `test`, or rows of its own as `roles` say.
 
-    The test rows are the rows of `test`, the rows marked in column `test_by` ("test", true, 1), or about a fraction
-    of rows or units, chosen by a hash of their content (`fgsv.tables.test_rows`).
-
-    `group` names the provider columns, which are not features. `regroup` names further columns to group the players
-    by, which remain features; a numeric column with many distinct values is cut into three bands. Rows with the same
-    value in column `unit` are one player; `shared_units` says what happens to a unit with rows of several providers.
     Rows without a target are refused, dropped (`target_missing="drop"`) or a class of this name. `task` defaults to
     what `recognise` infers from the target. `carried` is taken over from an earlier run: its features and, unless
     `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored separately.
-    Column `registered` says when each row was registered; it is not a feature.
     """
-    if not group:
+    if not roles.group:
         raise TableError(
             f"no provider column: name it with {option('group', 'COLUMN')}, or give a file for each provider"
         )
-    if target in group:
+    if target in roles.group:
         raise TableError(f"column {target!r} is both the provider and the target: choose another for one of them")
     table = _with_targets(table, target, target_missing)
     test = None if test is None else _with_targets(test, target, target_missing)
-    values = table.frame[target]
-    labels = {name: labels_of(table, name, group_missing) for name in group}
-    players = None if unit is None else complete(table, unit, "the unit")
-    for name in ignore:
-        table.column(name, "to ignore")
-    ranks = None if registered is None else ranks_of(table, registered)
-    not_features = {*group, target, unit, test_by, registered, *ignore}
-    feature_names = [name for name in table.frame.columns if name not in not_features]
-    if not feature_names:
-        raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
-    earlier: list[str] = []
-    if carried is not None:
-        earlier = check_features(feature_names, carried)
-        feature_names = list(carried.features)
-    task, why = _task(values, task, carried)
-    y = _target(values, task)
-    choice: Choice | None = None
+    rows = Rows.of(table, roles)
+    names, earlier = _features(table, roles, target, carried)
+    content = [*names, target]
+    task, why = _task(table.frame[target], task, carried)
+    y = _target(table.frame[target], task)
     if test is not None:
-        rows, hashes = _rows_of_file(test, target, task, feature_names, group), None
-        sliced = {name: _slices(test, name, np.arange(len(rows.target))) for name in slices}
-        is_test = np.zeros(len(y), dtype=bool)
+        for name in names:
+            test.column(name, "a feature")
+        choice = Choice(np.zeros(len(y), dtype=bool), f"{len(test.frame)} rows of {test.name}")
+        tested, test_y = test, _target(test.frame[target], task)
+        test_groups = {name: test.frame[name].to_numpy() for name in roles.group if name in test.frame}
     else:
-        places, hashes = None, None
-        identity = [*feature_names, target, *([] if unit is None else [unit])]
-        if test_by is not None:
-            is_test, note = marked(table.column(test_by, "marks the test rows"))
-        elif carried is not None and carried.test_rows is not None:
-            places = find_rows(table.frame[identity], carried.test_rows)
-            is_test = np.isin(np.arange(len(y)), places)
-            note = f"the {len(places)} test rows of the run to start from"
-        else:
-
-            def problem(is_test: Masks) -> str | None:
-                return _problem(y[~is_test], y[is_test], task) or without_training_rows(labels, is_test)
-
-            content = table.frame[[*feature_names, target]]
-            choice = chosen(content, players, test_fraction, split_seed, problem)
-            is_test, note = choice.is_test, choice.note
-        places = np.flatnonzero(is_test) if places is None else places
-        if test_by is None:
-            hashes = tuple(row_hashes(table.frame[identity].iloc[places]))
-        features = table.frame[feature_names].iloc[places]
-        sliced = {name: _slices(table, name, places) for name in slices}
-        rows = TestRows(features, y[places], {name: labels[name][places] for name in group}, note)
-    _check_target(y[~is_test], rows.target, task, target)
-    warnings = [] if choice is None else choice.warnings(labels)
-    labels |= {name: bands_of(table.column(name, "to group by")) for name in regroup if name not in labels}
-    made = players_of(labels, is_test, players, group, shared_units)
-    notes = [
-        *dict.fromkeys([*table.notes, *(() if test is None else test.notes)]),
-        f"{task} ({why})",
-        f"tested on {rows.note}",
-        *earlier,
-        *made.notes,
-    ]
+        choice = _choice(rows, y, task, content, carried)
+        tested, test_y = replace(table, frame=table.frame.iloc[choice.places]), y[choice.places]
+        test_groups = {name: each[choice.places] for name, each in rows.labels.items()}
+    _check_target(y[~choice.is_test], test_y, task, target)
+    players = rows.players(choice.is_test)
+    named = test is not None or roles.test_by is not None
     return Dataset(
-        features=table.frame.loc[~is_test, feature_names],
-        target=y[~is_test],
-        test_features=rows.features,
-        test_target=rows.target,
-        units=made.units,
-        groupings=made.groupings,
-        test_groups=rows.groups,
+        features=table.frame.loc[~choice.is_test, names],
+        target=y[~choice.is_test],
+        test_features=tested.frame[names],
+        test_target=test_y,
+        units=players.units,
+        groupings=players.groupings,
+        test_groups=test_groups,
         task=task,
-        notes=tuple(notes),
-        test_hashes=hashes,
-        test_slices=sliced,
-        registered=None if ranks is None else ranks[~is_test],
-        split_seed=None if choice is None else split_seed,
-        warnings=tuple(warnings),
+        notes=(
+            *dict.fromkeys([*table.notes, *tested.notes]),
+            f"{task} ({why})",
+            f"tested on {choice.note}",
+            *earlier,
+            *players.notes,
+        ),
+        test_hashes=None if named else tuple(row_hashes(tested.frame[_identity(content, roles)])),
+        test_slices={name: _slices(tested, name) for name in slices},
+        registered=players.registered,
+        split_seed=choice.split_seed,
+        warnings=tuple(choice.warnings(rows.labels)),
     )
 
 
-def _slices(table: TableFile, name: str, places: Ints) -> NDArray[Any]:
+def _features(
+    table: TableFile, roles: Roles, target: str, carried: CarriedOver | None
+) -> tuple[list[str], list[str]]:
+    """Return the feature columns, and notes on those that an earlier run did not have."""
+    for name in roles.ignore:
+        table.column(name, "to ignore")
+    others = {*roles.group, target, roles.unit, roles.test_by, roles.registered, *roles.ignore}
+    names = [name for name in table.frame.columns if name not in others]
+    if not names:
+        raise TableError("no feature columns are left: all are provider, target, unit, test or ignored columns")
+    return (names, []) if carried is None else (list(carried.features), check_features(names, carried))
+
+
+def _identity(content: Sequence[str], roles: Roles) -> list[str]:
+    """Return the columns by which a row is recognised in another period: its features, target and unit."""
+    return [*content, *([] if roles.unit is None else [roles.unit])]
+
+
+def _choice(rows: Rows, y: NDArray[Any], task: Task, content: Sequence[str], carried: CarriedOver | None) -> Choice:
+    """Return the test rows of a table: marked in a column, those of an earlier run, or chosen by their content."""
+    table, roles = rows.table, rows.roles
+    if roles.test_by is not None:
+        return marked(table.column(roles.test_by, "marks the test rows"))
+    if carried is not None and carried.test_rows is not None:
+        order = find_rows(table.frame[_identity(content, roles)], carried.test_rows)
+        note = f"the {len(order)} test rows of the run to start from"
+        return Choice(np.isin(np.arange(len(y)), order), note, order=order)
+
+    def problem(is_test: Masks) -> str | None:
+        return _problem(y[~is_test], y[is_test], task) or without_training_rows(rows.labels, is_test)
+
+    return rows.choose(content, problem)
+
+
+def _slices(tested: TableFile, name: str) -> NDArray[Any]:
     """Return the slice of each test row by a column: its value as text, or one of three bands of many numbers."""
-    slices = bands_of(table.column(name, "of slices").iloc[places])
+    slices = bands_of(tested.column(name, "of slices"))
     found = pd.unique(pd.Series(slices))
     if not 2 <= len(found) <= MOST_SLICES:
         raise TableError(
-            f"column {name!r} has {len(found)} values among the {len(places)} test rows: "
+            f"column {name!r} has {len(found)} values among the {len(slices)} test rows: "
             f"{option('also_slice')} needs 2 to {MOST_SLICES}. Choose another column, or one with broader values"
         )
     return slices
@@ -295,13 +273,3 @@ def _check_target(y: NDArray[Any], test_y: NDArray[Any], task: Task, name: str) 
         raise TableError(
             f"column {name!r} (the target) has only one value in the training rows, {y[0]}: there is nothing to learn"
         )
-
-
-def _rows_of_file(
-    test: TableFile, target: str, task: Task, feature_names: Sequence[str], group: Sequence[str]
-) -> TestRows:
-    y = _target(test.frame[target], task)
-    for name in feature_names:
-        test.column(name, "a feature")
-    groups = {name: test.frame[name].to_numpy() for name in group if name in test.frame}
-    return TestRows(test.frame[list(feature_names)], y, groups, f"{len(y)} rows of {test.name}")

@@ -13,17 +13,10 @@ from numpy.typing import NDArray
 
 from fgsv.partition import Partition
 from fgsv.tables.folders import FILE
-from fgsv.tables.players import (
-    SharedUnits,
-    bands_of,
-    complete,
-    labels_of,
-    players_of,
-    ranks_of,
-    without_training_rows,
-)
+from fgsv.tables.players import Rows, complete, labels_of, without_training_rows
 from fgsv.tables.reading import TableError, TableFile
-from fgsv.tables.test_rows import Choice, chosen, marked
+from fgsv.tables.roles import Roles
+from fgsv.tables.test_rows import Choice, marked
 from fgsv.types import Ints, Masks
 from fgsv.utilities.language.texts import WORD
 from fgsv.words import option
@@ -91,85 +84,75 @@ class Documents:
 
 def prepare_texts(
     table: TableFile,
+    roles: Roles,
     *,
     text: str,
-    group: Sequence[str],
-    regroup: Sequence[str] = (),
-    unit: str | None = None,
+    text_missing: Literal["drop"] | None = None,
     test: TableFile | None = None,
-    test_by: str | None = None,
-    test_fraction: float = 0.25,
-    split_seed: int = 0,
     output_by: str | None = None,
     prompt: str | None = None,
-    group_missing: str | None = None,
-    text_missing: Literal["drop"] | None = None,
-    shared_units: SharedUnits | None = None,
-    registered: str | None = None,
 ) -> Documents:
-    """Make documents of a table: a row is a document, and a player unless `unit` combines several.
+    """Make documents of a table: a row is a document, and a player unless a unit combines several.
 
-    The test texts are the rows of `test`, the rows marked in column `test_by`, or about a fraction of documents or
-    units, chosen by a hash of the text (`fgsv.tables.test_rows`). `output_by` names their domains, `prompt` what
-    precedes each of them. Rows without words are refused, or dropped (`text_missing="drop"`). Column
-    `registered` says when each was registered.
+    The test texts are the rows of `test`, or rows of the table as `roles` say. `output_by` names their domains,
+    `prompt` what precedes each of them. Rows without words are refused, or dropped (`text_missing="drop"`).
     """
-    if not group:
+    if not roles.group:
         raise TableError(
             f"no provider column: name it with {option('group', 'COLUMN')}, or give a folder with one subfolder per "
             "provider"
         )
-    whole, table = table, _with_words(table, text, text_missing)
-    labels = {name: labels_of(table, name, group_missing) for name in group}
-    for name in group:
-        lost = sorted(set(labels_of(whole, name, group_missing)) - set(labels[name]))
+    rows = Rows.of(_with_words(table, text, text_missing), roles)
+    _check_none_lost(table, rows)
+    table = rows.table
+    if test is not None:
+        tested = _with_words(test, text, text_missing)
+        choice = Choice(np.zeros(len(table.frame), dtype=bool), f"{len(tested.frame)} documents of {tested.name}")
+    else:
+        choice = _choice(rows, text, output_by)
+        tested = replace(table, frame=table.frame[choice.is_test])
+    players = rows.players(choice.is_test)
+    return Documents(
+        texts=table.frame.loc[~choice.is_test, text].to_numpy(object),
+        names=_names(table)[~choice.is_test],
+        units=players.units,
+        groupings=players.groupings,
+        tests=_tests(tested, text, output_by, prompt),
+        test_groups={name: tested.frame[name].to_numpy(object) for name in roles.group if name in tested.frame},
+        notes=(*dict.fromkeys([*table.notes, *tested.notes]), f"tested on {choice.note}", *players.notes),
+        registered=players.registered,
+        split_seed=choice.split_seed,
+        warnings=tuple(choice.warnings(rows.labels)),
+    )
+
+
+def _check_none_lost(whole: TableFile, rows: Rows) -> None:
+    """Raise an error if a provider has no documents with words, of all that are in the file."""
+    for name, labels in rows.labels.items():
+        lost = sorted(set(labels_of(whole, name, rows.roles.group_missing)) - set(labels))
         if lost:
             raise TableError(f"provider {lost[0]!r} has no documents with text: add some, or remove its rows")
-    units = None if unit is None else complete(table, unit, "the unit")
-    ranks = None if registered is None else ranks_of(table, registered)
-    choice: Choice | None = None
-    if test is not None:
-        test = _with_words(test, text, text_missing)
-        is_test = np.zeros(len(table.frame), dtype=bool)
-        tested, note = test, f"{len(test.frame)} documents of {test.name}"
-    else:
-        domains = None if output_by is None else complete(table, output_by, "the domain")
 
-        def problem(is_test: Masks) -> str | None:
-            if not is_test.any() or is_test.all():
-                return "there are no test documents" if not is_test.any() else "all documents are test documents"
-            lost = [] if domains is None else [each for each in domains.unique() if each not in set(domains[is_test])]
-            if lost:
-                return f"there are no test documents of domain {lost[0]!r}"
-            return without_training_rows(labels, is_test)
 
-        if test_by is not None:
-            is_test, note = marked(table.column(test_by, "marks the test documents"), "documents")
-            if not is_test.any() or is_test.all():
-                raise TableError(f"{problem(is_test)}. Choose others in the {option('test_by')} column")
-        else:
-            choice = chosen(table.frame[[text]], units, test_fraction, split_seed, problem, "documents")
-            is_test, note = choice.is_test, choice.note
-        tested = replace(table, frame=table.frame[is_test])
-    warnings = [] if choice is None else choice.warnings(labels)
-    labels |= {name: bands_of(table.column(name, "to group by")) for name in regroup if name not in labels}
-    made = players_of(labels, is_test, units, group, shared_units)
-    return Documents(
-        texts=table.frame.loc[~is_test, text].to_numpy(object),
-        names=_names(table)[~is_test],
-        units=made.units,
-        groupings=made.groupings,
-        tests=_tests(tested, text, output_by, prompt),
-        test_groups={name: tested.frame[name].to_numpy(object) for name in group if name in tested.frame},
-        notes=(
-            *dict.fromkeys([*table.notes, *(() if test is None else test.notes)]),
-            f"tested on {note}",
-            *made.notes,
-        ),
-        registered=None if ranks is None else ranks[~is_test],
-        split_seed=None if choice is None else split_seed,
-        warnings=tuple(warnings),
-    )
+def _choice(rows: Rows, text: str, output_by: str | None) -> Choice:
+    """Return the test documents: marked in a column, or chosen by their content so that every domain has some."""
+    table, test_by = rows.table, rows.roles.test_by
+    domains = None if output_by is None else complete(table, output_by, "the domain")
+
+    def problem(is_test: Masks) -> str | None:
+        if not is_test.any() or is_test.all():
+            return "there are no test documents" if not is_test.any() else "all documents are test documents"
+        lost = [] if domains is None else [each for each in domains.unique() if each not in set(domains[is_test])]
+        if lost:
+            return f"there are no test documents of domain {lost[0]!r}"
+        return without_training_rows(rows.labels, is_test)
+
+    if test_by is None:
+        return rows.choose([text], problem, "documents")
+    choice = marked(table.column(test_by, "marks the test documents"), "documents")
+    if not choice.is_test.any() or choice.is_test.all():
+        raise TableError(f"{problem(choice.is_test)}. Choose others in the {option('test_by')} column")
+    return choice
 
 
 def _with_words(table: TableFile, text: str, missing: str | None) -> TableFile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ from fgsv.packages import versions
 from fgsv.partition import Partition
 from fgsv.tables.carried_over import CarriedOver
 from fgsv.tables.dataset import Dataset, Task, prepare
-from fgsv.tables.folds import Folds, folds_of, without_each_fold
+from fgsv.tables.folds import Folds, without_each_fold
 from fgsv.tables.inputs import read_all
 from fgsv.tables.leaks import warnings_of_features, warnings_of_test_rows
-from fgsv.tables.metrics import default_metric
 from fgsv.tables.models import model_of, task_of
-from fgsv.tables.players import SharedUnits, warnings_of_names
+from fgsv.tables.players import warnings_of_names
 from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
 from fgsv.tables.reading import TableError, listed_names
+from fgsv.tables.roles import Roles, SharedUnits
+from fgsv.tables.scores import Scores
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities.seeds import TrainingSeeds
@@ -167,63 +169,44 @@ def open_table(
     given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
     if ledgers and reference is not None:
         raise TableError(f"the preprocessing comes from {option('start')} or {option('reference')}: give only one")
-    carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
-    groups, ignored = listed_names(group), listed_names(ignore)
     if test is not None and test_by is not None:
         raise TableError(f"give the test rows with {option('test')} or {option('test_by')}, not both")
-    text = [*groups, *([unit] if unit else [])]
-    file = read_all(path, group=groups, ignore=ignored, text=text, encoding=encoding)
-    tested = None if test is None else read_all(test, group=groups, ignore=ignored, text=text, encoding=encoding)
-    groups = groups or ([] if file.by_file is None else [file.by_file])
-    dataset = prepare(
-        file,
-        group=groups,
+    roles = Roles(
+        group=listed_names(group),
         regroup=listed_names(regroup),
-        target=target,
         unit=unit,
-        test=tested,
+        registered=registered,
+        ignore=listed_names(ignore),
         test_by=test_by,
         test_fraction=test_fraction,
         split_seed=split_seed,
         group_missing=group_missing,
-        target_missing=target_missing,
         shared_units=shared_units,
-        ignore=ignored,
+    )
+    read = partial(read_all, group=roles.group, ignore=roles.ignore, text=roles.as_written, encoding=encoding)
+    carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
+    file, tested = read(path), None if test is None else read(test)
+    roles = roles.of_file(file)
+    dataset = prepare(
+        file,
+        roles,
+        target=target,
+        target_missing=target_missing,
         task=task or task_of(model),
+        test=tested,
         carried=carried,
         slices=listed_names(also_slice),
-        registered=registered,
     )
     learner = model_of(model, dataset.task, seed)
-    metrics, why = listed_names(metric or ("" if carried is None else carried.metric)), []
-    if not metrics:
-        default, reason = default_metric(dataset, learner, test_error=test_error)
-        metrics, why = [default], [reason]
-    folds = folds_of(metrics[0], dataset.test_target, seed=seed) if test_error and len(metrics) == 1 else None
-    if test_error and folds is None:
-        raise TableError(f"the error from the test rows needs a single metric, got {', '.join(metrics)}")
-    also = _also(metrics, listed_names(also_metric), dataset)
-    if carried is not None:
-        fitted, fitted_to = carried.fitted, "taken from the run to start from"
-    else:
-        frame, fitted_to = _to_fit(dataset, reference, encoding)
-        fitted = Fitted.to(frame, recognise_columns(frame))
-    columns = fitted.columns
-    inputs, notes = inputs_of(
-        dataset, fitted, learner, metrics, refit=refit_preprocessing, folds=folds, empty=empty, seed=seed
-    )
-    inputs = replace(_with_also(inputs, metrics[0], also, folds), training_seeds=training_seeds)
-    to_carry = CarriedOver(
-        fitted,
-        ",".join(metrics),
-        dataset.task,
-        tuple(map(str, dataset.features.columns)),
-        dataset.test_hashes,
-    )
-    inputs = replace(inputs, carried_over=to_carry.parts())
-    notes = (notes[0], notes[1] or f"preprocessing is {fitted_to}")
+    metrics = listed_names(metric or ("" if carried is None else carried.metric))
+    scores = Scores.of(dataset, learner, metrics, listed_names(also_metric), seed if test_error else None)
+    fitted, how = _fitted(dataset, carried, reference, encoding)
+    inputs = inputs_of(dataset, fitted, learner, scores, empty=empty, refit=refit_preprocessing, seed=seed)
+    inputs = replace(inputs, training_seeds=training_seeds)
     game = inputs.game()
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
+    named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
+    columns = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
     source = Source(
         file=file.name,
         sha256=file.sha256,
@@ -231,30 +214,26 @@ def open_table(
         test_sha256=None if tested is None else tested.sha256,
         rows=len(dataset.features),
         test_rows=len(dataset.test_features),
-        columns={"group": groups, "target": target, "unit": unit, "ignored": ignored}
-        | ({} if registered is None else {"registered": registered}),
+        columns=columns | ({} if registered is None else {"registered": registered}),
         task=dataset.task,
         model=repr(game.model),
-        metric=",".join(metrics),
+        metric=",".join(scores.metrics),
         game=game.fingerprint,
-        notes=(*dataset.notes, *why, *notes, *_described(game, metrics[0], folds, list(also))),
+        notes=(
+            *dataset.notes,
+            *scores.notes,
+            f"features: {fitted.columns.describe()}",
+            f"preprocessing is {'refitted for each coalition' if refit_preprocessing else how}",
+            *scores.describe(game),
+        ),
         versions=versions(),
-        features=columns.used,
-        opened_with=given
-        if all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
-        else None,
+        features=fitted.columns.used,
+        opened_with=given if named else None,
         frame=None if game.frame is None else {name: short_hash(part) for name, part in game.frame.items()},
         split_seed=dataset.split_seed,
     )
-    warnings = (
-        *warnings_of_features(dataset, columns),
-        *warnings_of_test_rows(dataset),
-        *dataset.warnings,
-        *warnings_of_names(dataset.partition.names),
-        *(warnings_of_names(pd.unique(dataset.target), "class") if dataset.task == "classification" else []),
-    )
-    table = Table(game, dataset, inputs, source, folds, warnings, tuple(also))
-    weights = table.weights if also else None
+    table = Table(game, dataset, inputs, source, scores.folds, _warnings(dataset, fitted), tuple(scores.also))
+    weights = table.weights if scores.also else None
     return table if weights is None else replace(table, game=replace(game, targets=tuple(weights.tolist())))
 
 
@@ -262,38 +241,15 @@ open_file = open_table
 """The name that it had in 0.1.0."""
 
 
-def _also(metrics: Sequence[str], others: Sequence[str], dataset: Dataset) -> dict[str, Any]:
-    """Return the further outputs, as `fgsv.utility` takes them: other metrics, and the first one on slices."""
-    if (others or dataset.test_slices) and len(metrics) > 1:
-        several = f"{option('also_metric')} and {option('also_slice')}"
-        raise TableError(f"{several} need a single {option('metric')}, got {', '.join(metrics)}")
-    found: dict[str, Any] = {name: name for name in others if name != metrics[0]}
-    for column, slices in dataset.test_slices.items():
-        for each in sorted(pd.unique(pd.Series(slices))):
-            found[f"{column}: {each}"] = metrics[0], slices == each
-    return found
-
-
-def _with_also(inputs: Inputs, metric: str, also: Mapping[str, Any], folds: Folds | None) -> Inputs:
-    """Return the inputs with further outputs after the score, or after its folds."""
-    if not also:
-        return inputs
-    first = {metric: metric} if folds is None else folds.scoring
-    given = [None] if inputs.empty is None else np.atleast_1d(inputs.empty).tolist()
-    if len(given) != len(first):
-        defaults = f"the scores of {option('also_metric')} keep their defaults"
-        raise TableError(f"{option('empty')} takes one number, for {metric}: {defaults}")
-    return replace(inputs, scoring={**first, **also}, empty=[*given, *[None] * len(also)])
-
-
-def _described(game: Any, metric: str, folds: Folds | None, also: Sequence[str]) -> list[str]:
-    if folds is None and not also:
-        return str(game.describe()).splitlines()
-    weights = np.ones(1) if folds is None else folds.weights
-    on_folds = "" if folds is None else f", on {len(weights)} folds of the test rows"
-    nothing = float(game.defaults[: len(weights)] @ weights)
-    lines = str(game.describe(f"{metric}{on_folds}", [nothing])).splitlines()
-    return [*lines, f"also scored (payments are by {metric} alone): {', '.join(also)}"] if also else lines
+def _warnings(dataset: Dataset, fitted: Fitted) -> tuple[str, ...]:
+    classes = pd.unique(dataset.target) if dataset.task == "classification" else ()
+    return (
+        *warnings_of_features(dataset, fitted.columns),
+        *warnings_of_test_rows(dataset),
+        *dataset.warnings,
+        *warnings_of_names(dataset.partition.names),
+        *warnings_of_names(classes, "class"),
+    )
 
 
 def short_hash(part: str) -> str:
@@ -301,16 +257,20 @@ def short_hash(part: str) -> str:
     return hashlib.sha256(part.encode()).hexdigest()[:16]
 
 
-def _to_fit(dataset: Dataset, reference: Any, encoding: str) -> tuple[pd.DataFrame, str]:
-    """Return the rows that the preprocessing is fitted to, and how that was done, in words."""
+def _fitted(dataset: Dataset, carried: CarriedOver | None, reference: Any, encoding: str) -> tuple[Fitted, str]:
+    """Return the preprocessing, of the run to start from or fitted to rows, and where it is from, in words."""
+    if carried is not None:
+        return carried.fitted, "taken from the run to start from"
     if reference is None:
-        return dataset.features, "fitted once, without labels, on all training rows"
-    if isinstance(reference, str) and reference == "test":
-        return dataset.test_features, "fitted once, without labels, on the test rows"
-    file = read_all(reference, encoding=encoding)
-    for name in dataset.features.columns:
-        file.column(name, "a feature")
-    return file.frame[list(dataset.features.columns)], f"fitted once, without labels, on {file.name}"
+        frame, rows = dataset.features, "all training rows"
+    elif isinstance(reference, str) and reference == "test":
+        frame, rows = dataset.test_features, "the test rows"
+    else:
+        file = read_all(reference, encoding=encoding)
+        for name in dataset.features.columns:
+            file.column(name, "a feature")
+        frame, rows = file.frame[list(dataset.features.columns)], file.name
+    return Fitted.to(frame, recognise_columns(frame)), f"fitted once, without labels, on {rows}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,32 +319,31 @@ def inputs_of(
     dataset: Dataset,
     fitted: Fitted,
     learner: Any,
-    metrics: Sequence[str],
+    scores: Scores,
     *,
-    refit: bool = False,
-    folds: Folds | None = None,
     empty: float | Sequence[float] | None = None,
+    refit: bool = False,
     seed: int = 0,
-) -> tuple[Inputs, tuple[str, ...]]:
-    """Return the inputs of a data set's utility, and the choices that were made, in plain words.
+) -> Inputs:
+    """Return the inputs of a data set's utility.
 
     Columns become numbers by preprocessing that is fitted once, or for each coalition (`refit`).
     """
     fitted.columns.check(dataset.features, "training rows")
     fitted.columns.check(dataset.test_features, "test rows")
-    numbers, how = fitted.transform(dataset.features), ""
-    X: Any
-    X_test: Any
-    if refit:
-        learner = make_pipeline(transformer(fitted.columns), learner)
-        X, X_test = dataset.features, dataset.test_features
-        how = "preprocessing is refitted for each coalition"
-    else:
-        X, X_test = numbers, fitted.transform(dataset.test_features)
-    scoring: Any = metrics[0] if len(metrics) == 1 else list(metrics)
-    worth: Any = empty
-    if folds is not None:
-        scoring, worth = folds.scoring, folds.empty if empty is None else empty
-    y, y_test = dataset.target, dataset.test_target
-    inputs = Inputs(learner, X, y, X_test, y_test, scoring, worth, dataset.units, seed, numbers)
-    return inputs, (f"features: {fitted.columns.describe()}", how)
+    numbers = fitted.transform(dataset.features)
+    features = tuple(map(str, dataset.features.columns))
+    carried = CarriedOver(fitted, ",".join(scores.metrics), dataset.task, features, dataset.test_hashes)
+    return Inputs(
+        model=make_pipeline(transformer(fitted.columns), learner) if refit else learner,
+        X=dataset.features if refit else numbers,
+        y=dataset.target,
+        X_test=dataset.test_features if refit else fitted.transform(dataset.test_features),
+        y_test=dataset.test_target,
+        scoring=scores.scoring,
+        empty=scores.worth_of_nothing(empty),
+        units=dataset.units,
+        seed=seed,
+        numbers=numbers,
+        carried_over=carried.parts(),
+    )

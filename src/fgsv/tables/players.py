@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from fgsv.partition import Partition
 from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.roles import Roles, SharedUnits
+from fgsv.tables.test_rows import Choice, chosen
 from fgsv.types import Ints, Masks
 from fgsv.words import option, some
 
-SharedUnits = Literal["co-own", "split"]
-"""A unit with rows of several providers: one player owned in proportion to rows, or a player for each."""
 MOST_CLASSES = 10
 """A target of whole numbers with more distinct values than this is a quantity, not a class."""
 
@@ -30,32 +30,55 @@ class Players:
     """(rows,) the unit of each training row; None if each row is a player."""
     groupings: dict[str, Partition]
     """Column -> partition of the players; the first is the main one."""
+    registered: Ints | None
+    """(rows,) the order in which training rows were registered; None: unknown."""
     notes: tuple[str, ...]
     """The choices that were made, in plain words."""
 
 
-def players_of(
-    labels: Mapping[str, NDArray[Any]],
-    is_test: Masks,
-    units: pd.Series[Any] | None,
-    group: Sequence[str],
-    shared_units: SharedUnits | None,
-) -> Players:
-    """Return the players of all rows but the test rows; `labels` has the group of every row, by column.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """All rows of a file, by their roles."""
 
-    A group all of whose rows are test rows has no players. The columns of `group` are the providers', by which
-    `shared_units="split"` splits a unit.
-    """
-    training = {name: each[~is_test] for name, each in labels.items()}
-    of_rows = None if units is None else units.to_numpy()[~is_test]
-    notes: list[str] = []
-    if of_rows is not None and shared_units == "split":
-        of_rows, notes = _split_units(of_rows, [training[name] for name in group])
-    names = {name: tuple(dict.fromkeys(each.tolist())) for name, each in labels.items()}
-    groupings = {name: _partition(training[name], names[name], of_rows, name, shared_units) for name in labels}
-    notes += [note for partition in groupings.values() for note in _groups_without_players(partition)]
-    notes += [note for name, partition in groupings.items() for note in _shared_players(partition, name)]
-    return Players(of_rows, groupings, tuple(notes))
+    table: TableFile
+    roles: Roles
+    labels: dict[str, NDArray[Any]]
+    """Provider column -> (rows,) the provider of each row."""
+    units: pd.Series[Any] | None
+    """(rows,) the unit of each row; None if each row is a player."""
+    ranks: Ints | None
+    """(rows,) the order in which rows were registered; None: unknown."""
+
+    @classmethod
+    def of(cls, table: TableFile, roles: Roles) -> Rows:
+        """Find the provider, unit and rank of each row; what is missing is an error, unless the roles allow it."""
+        labels = {name: labels_of(table, name, roles.group_missing) for name in roles.group}
+        units = None if roles.unit is None else complete(table, roles.unit, "the unit")
+        ranks = None if roles.registered is None else ranks_of(table, roles.registered)
+        return cls(table, roles, labels, units, ranks)
+
+    def choose(self, content: Sequence[str], problem: Callable[[Masks], str | None], what: str = "rows") -> Choice:
+        """Choose test rows by a hash of their content, which is in these columns, or by their units."""
+        frame, roles = self.table.frame[list(content)], self.roles
+        return chosen(frame, self.units, roles.test_fraction, roles.split_seed, problem, what)
+
+    def players(self, is_test: Masks) -> Players:
+        """Return the players of all rows but the test rows; a group all of whose rows are test rows has none."""
+        roles = self.roles
+        others = [name for name in roles.regroup if name not in self.labels]
+        labels = self.labels | {name: bands_of(self.table.column(name, "to group by")) for name in others}
+        training = {name: each[~is_test] for name, each in labels.items()}
+        units = None if self.units is None else self.units.to_numpy()[~is_test]
+        notes: list[str] = []
+        if units is not None and roles.shared_units == "split":
+            units, notes = _split_units(units, [training[name] for name in roles.group])
+        names = {name: tuple(dict.fromkeys(each.tolist())) for name, each in labels.items()}
+        groupings = {
+            name: _partition(training[name], names[name], units, name, roles.shared_units) for name in labels
+        }
+        notes += [note for partition in groupings.values() for note in _groups_without_players(partition)]
+        notes += [note for name, partition in groupings.items() for note in _shared_players(partition, name)]
+        return Players(units, groupings, None if self.ranks is None else self.ranks[~is_test], tuple(notes))
 
 
 def complete(table: TableFile, name: str, role: str) -> pd.Series[Any]:

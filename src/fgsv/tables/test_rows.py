@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
 from fgsv.tables.reading import TableError
-from fgsv.types import Floats, Masks
+from fgsv.types import Floats, Ints, Masks
 from fgsv.words import option
 
 REMEDY = "choose a large split seed that providers did not know when they delivered, or bring a file of test rows"
@@ -40,31 +40,26 @@ TARGET = "\0target"
 
 
 @dataclass(frozen=True, eq=False)
-class TestRows:
-    """The rows that models are tested on."""
-
-    __test__ = False  # not a test, whatever pytest thinks of the name
-
-    features: pd.DataFrame
-    target: NDArray[Any]
-    groups: dict[str, NDArray[Any]]
-    """Column -> the group of each test row."""
-    note: str
-    """Which rows these are, after "tested on"."""
-
-
-@dataclass(frozen=True, eq=False)
 class Choice:
-    """Test rows that were chosen by a hash, and what was hashed."""
+    """The test rows of a file and, if they were chosen by a hash, what was hashed."""
 
     is_test: Masks
     note: str
     """Which rows these are, after "tested on"."""
-    contents: Sequence[bytes]
-    """(rows,) what was hashed: rows with the same content are on the same side."""
-    fraction: float
-    what: str
+    contents: Sequence[bytes] = ()
+    """(rows,) what was hashed: rows with the same content are on the same side. Empty: nothing was."""
+    fraction: float = 0.0
+    what: str = ""
     """What has a content of its own: "different rows", "units"."""
+    split_seed: int | None = None
+    """The split seed by which they were chosen; None if they were not chosen by it."""
+    order: Ints | None = None
+    """The places of the test rows in the order of an earlier run; None: they are in the order of the file."""
+
+    @property
+    def places(self) -> Ints:
+        """Where the test rows are, in their order."""
+        return np.flatnonzero(self.is_test) if self.order is None else self.order
 
     def warnings(self, labels: Mapping[str, NDArray[Any]]) -> list[str]:
         """Return a warning that names providers with many more or fewer test rows than chance gives.
@@ -73,6 +68,8 @@ class Choice:
         The test is two-sided. Half of `FALSE_ALARMS` is for all providers together, because one that splits into
         many has few rows in each; the other half is for each provider of each column of `labels`, in equal parts.
         """
+        if not self.contents:
+            return []
         rows = pd.DataFrame({"content": pd.factorize(np.array(self.contents, dtype=object))[0], "test": self.is_test})
         everybody = np.full(len(rows), "all providers together", dtype=object)
         counts = [
@@ -98,14 +95,14 @@ class Choice:
         ]
 
 
-def marked(column: pd.Series[Any], what: str = "rows") -> tuple[Masks, str]:
-    """Return the test rows that a column marks, as a mask and in words; `what` rows are called in them."""
+def marked(column: pd.Series[Any], what: str = "rows") -> Choice:
+    """Return the test rows that a column marks; `what` rows are called in words."""
     marks = column.astype(str).str.strip().str.lower()
     unknown = sorted(set(marks) - set(TEST_MARKS))
     if unknown:
         raise TableError(f"column {column.name!r} must contain train or test (or 0 and 1); it has {unknown[0]!r}")
     is_test = marks.map(TEST_MARKS).to_numpy(dtype=bool)
-    return is_test, f"{int(is_test.sum())} {what} marked in column {column.name!r}"
+    return Choice(is_test, f"{int(is_test.sum())} {what} marked in column {column.name!r}")
 
 
 def chosen(
@@ -155,7 +152,7 @@ def chosen(
         raise TableError(f"{found}: {advice}")
     count = "" if units is None else f" ({units[is_test].nunique()} of {units.nunique()} units)"
     note = f"{int(is_test.sum())} of {len(is_test)} {what}{count} chosen by {how}, split seed {seed}"
-    return Choice(is_test, note, contents, fraction, hashed)
+    return Choice(is_test, note, contents, fraction, hashed, seed)
 
 
 def contents_of(rows: pd.DataFrame) -> list[bytes]:
