@@ -118,7 +118,7 @@ def cell(game: str, budget: int, runs: int, estimator: str, jobs: int) -> dict[s
 def compare_with_ours(rows: list[dict[str, Any]], uncorrected: list[dict[str, Any]], old: dict[str, Any]) -> None:
     """Print errors over those of 0.1.0, by the number of players, and errors of uncorrected values over these."""
     before = {(game, int(budget)): cell["error"] for game, cells in old.items() for budget, cell in cells.items()}
-    for name, least, most in (("to 20", 1, 20), ("40 to 64", 40, 64), ("350", 350, 350)):
+    for name, least, most in (("to 20", 1, 20), ("24 to 64", 24, 64), ("40 to 64", 40, 64), ("350", 350, 350)):
         print(f"{name} players, over 0.1.0: {mean_ratio([r for r in rows if least <= r['n'] <= most], before)}")
     plain = {(each["game"], each["budget"]): each["error"] for each in rows}
     if uncorrected:

@@ -15,6 +15,8 @@ OURS = Path("bench-out/few.json")
 PEERS = Path(__file__).with_name("few_peers.json")
 PLUG_IN = "fgsv, plug-in"
 """The name under which errors of values are kept that are not corrected."""
+TRAINED = "hospitals", "labels", "clinics", "kernel", "neighbours", "sellers"
+"""How the names of games begin in which models are trained on data of at most 50 players."""
 EXACT = 1e-6
 """An error over the spread of the values below which an estimate is exact up to rounding."""
 
@@ -119,12 +121,16 @@ def verdict(pairs: list[Pair], most: float = 1.1) -> str:
 
 
 def by_budget(pairs: list[Pair]) -> str:
-    """Return a table in Markdown: the mean ratio for each budget, with sums of unanimity games and without."""
-    lines = ["| evaluations | all games | without sums of unanimity |", "|---|---|---|"]
+    """Return a table in Markdown: the mean ratio for each budget, of all games and of some."""
+    lines = [
+        "| evaluations | all games | without sums of unanimity | trained models, up to 50 players |",
+        "|---|---|---|---|",
+    ]
     for budget in sorted({each.budget for each in pairs if each.counts}):
         cells = [each for each in pairs if each.counts and each.budget == budget]
         others = [each for each in cells if not each.game.startswith(("sou", "unanimity"))]
-        means = (f"{_mean([each.ratio for each in some]):.2f}" if some else "–" for some in (cells, others))
+        trained = [each for each in cells if each.game.startswith(TRAINED)]
+        means = (f"{_mean([each.ratio for each in some]):.2f}" if some else "–" for some in (cells, others, trained))
         lines.append(f"| {budget:,} | {' | '.join(means)} |")
     return "\n".join(lines)
 

@@ -156,7 +156,7 @@ class Peer:
 
 
 PEERS = {
-    "shapiq ShaplEIG": Peer(run_shapiq, _shapiq("ShaplEIG", show_progress=False), 0.1, 64, 128),
+    "shapiq ShaplEIG": Peer(run_shapiq, _shapiq("ShaplEIG", show_progress=False), 1 / 3, 64, 128),
     "shapiq RegressionMSR, cross-fitted": Peer(run_shapiq, _shapiq("RegressionMSR", index="SV", k_folds=5), 0.5),
     "shapiq RegressionMSR": Peer(run_shapiq, _shapiq("RegressionMSR", index="SV")),
     "shapiq ProxySHAP": Peer(run_shapiq, _shapiq("ProxySHAP", index="SV", max_order=1)),

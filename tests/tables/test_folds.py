@@ -1,6 +1,7 @@
 """Folds of the test rows add up to the whole, and their disagreement is the error of a mean."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import sem
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -99,3 +100,12 @@ def test_the_noise_of_a_total_hardly_depends_on_how_the_test_rows_are_cut():
     ]
     assert np.mean(found) == pytest.approx(t_quantile(0.95, 39) * sem(right), rel=0.05)
     assert np.std(found) < 0.15 * np.mean(found)
+
+
+@pytest.mark.parametrize("empty", [0.3, [0.3]])
+def test_the_worth_of_no_data_is_that_of_every_fold_and_not_of_further_scores(empty):
+    rows = pd.DataFrame({"x": range(200), "y": [i // 100 for i in range(200)], "provider": ["a", "b"] * 100})
+    options = {"group": "provider", "target": "y", "metric": "accuracy", "test_error": True, "also_metric": "f1"}
+    unsaid, said = (fgsv.open_table(rows, **options, empty=worth).game.defaults for worth in (None, empty))
+    np.testing.assert_allclose(said[:-1], 0.3)
+    assert said[-1] == unsaid[-1]

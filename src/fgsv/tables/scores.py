@@ -63,8 +63,10 @@ class Scores:
         worth: Any = self.folds.empty if self.folds is not None and empty is None else empty
         if not self.also:
             return worth
+        n_first = 1 if self.folds is None else len(self.folds.scoring)
         given = [None] if worth is None else np.atleast_1d(worth).tolist()
-        if len(given) != (1 if self.folds is None else len(self.folds.scoring)):
+        given = given * n_first if len(given) == 1 else given  # one number for all folds
+        if len(given) != n_first:
             defaults = f"the scores of {option('also_metric')} keep their defaults"
             raise TableError(f"{option('empty')} takes one number, for {self.metrics[0]}: {defaults}")
         return [*given, *[None] * len(self.also)]
