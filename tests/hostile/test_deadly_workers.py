@@ -28,7 +28,7 @@ def test_a_batch_that_kills_workers_of_dask_fails_and_nothing_hangs():
             {"distributed.scheduler.allowed-failures": 0, "distributed.admin.large-graph-warning-threshold": "1GB"}
         ),
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),

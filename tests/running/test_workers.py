@@ -153,7 +153,7 @@ def test_dask(alone, tmp_path):
     distributed = pytest.importorskip("distributed")
     game = Fetched(tmp_path)
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=":0") as cluster,
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
