@@ -46,7 +46,7 @@ class Plan:
     The half-width of a share falls with the square root of the evaluations; the default method usually does better,
     because it learns as it goes. Known evaluations count where they still apply, and elsewhere only new ones do; a
     run that starts from some is expected to lie half way between. Seconds are measured on this machine; those of
-    learning from known evaluations grow with the cube root of the new ones, which is what runs of 20,000 took.
+    learning from known evaluations are taken to grow with the cube root of the new ones.
     """
 
     n_players: int

@@ -128,7 +128,6 @@ class _SamplerThenEnumerator:
     """(q,) of each coalition that was sampled, by its number, in the order of their evaluation."""
     _drawn: list[Ints] = field(default_factory=list)
     """The numbers of the coalitions in each round of the sample."""
-    _n_drawn: int = 2
     _n_evaluations: int = 2
     _stated: Estimate | None = None
     """The estimate after the last evaluation, if draws of known coalitions have followed."""
@@ -139,7 +138,7 @@ class _SamplerThenEnumerator:
         """Return what is new in the sampler's next draws or, once these would exceed its part, the enumerator's."""
         while self._enumerator is None:
             again = deepcopy(rng)
-            draws, left = self.sampler.draw(rng), self.method.most_sampled - self._n_drawn
+            draws, left = self.sampler.draw(rng), self.method.most_sampled - 2 - sum(map(len, self._drawn))
             if draws is None:
                 return None
             draws = draws.within(left)
@@ -191,7 +190,6 @@ class _SamplerThenEnumerator:
         known = [self._values[number] for number in numbers.tolist()] if values is None else values
         self.sampler.update(draws, np.asarray(known))
         self._drawn.append(numbers)
-        self._n_drawn += len(numbers)
 
     def estimate(self) -> Estimate:
         """Return the exact values if complete, else the sample's estimate."""

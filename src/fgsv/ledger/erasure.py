@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fgsv.game import Game
+from fgsv.game import Game, each_digest
 from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.words import counted
 
@@ -25,5 +25,4 @@ def check_stays_forgotten(ledger: Ledger, others: Sequence[Ledger]) -> None:
 
 def _digests(game: Game) -> list[bytes]:
     """Return the digest of each player, zeros if it was forgotten; nothing if the game does not say who they are."""
-    digests = game.player_digests() or b""
-    return [digests[start : start + 16] for start in range(0, len(digests), 16)]
+    return each_digest(game.player_digests() or b"")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from fgsv.tables.reading import TableError, TableFile, as_listed, decode
-from fgsv.words import counted, option
+from fgsv.words import counted, option, some
 
 PROVIDER, FILE, TEXT = "provider", "file", "text"
 """The columns of a folder: the name of a document's folder, its path in there, and its content."""
@@ -60,8 +60,7 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
     for pattern, count in matched.items():
         notes.append(f"left out {counted(count, 'file')} of {where} matching {pattern}")
     if linked := [_shown(each.name) for each in providers if each.is_symlink()]:
-        more = ", ..." if len(linked) > SHOWN else ""
-        names = f"{', '.join(linked[:SHOWN])}{more}"
+        names = some(linked, SHOWN)
         notes.append(f"followed {counted(len(linked), 'link')} of {where} to the folder of a provider: {names}")
     frame = pd.DataFrame(rows, columns=[PROVIDER, FILE, TEXT], dtype=object)
     return TableFile(frame, where, digest.hexdigest(), tuple(notes), PROVIDER)
