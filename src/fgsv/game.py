@@ -7,11 +7,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
 from fgsv.partition import Partition
@@ -146,117 +145,6 @@ def provider_digest(name: Any) -> str:
     return hashlib.sha256(str(name).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-@dataclass(frozen=True, eq=False)
-class PastRun:
-    """An earlier run whose draws are known; it was blind to the partition and recorded the laws it drew by."""
-
-    n_players: int
-    """Players of its game."""
-    had: Masks
-    """(n,): the players of the present game that it had too; the others have joined since."""
-    n_draws: int
-    """Coalitions that it drew, including those with players who have left."""
-    laws: Mapping[int, Mapping[str, Any]]
-    """The law of its draws by the round from which each held, as the method recorded it (`Draws.law`)."""
-    settings: Mapping[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Related:
-    """Evaluations of an earlier game with players who have left; without them, coalitions are worth about as much."""
-
-    n_players: int
-    """The n players of the present game, and after them those who have left."""
-    packed: NDArray[np.uint8]
-    """(k, n_players / 8): the coalitions as bits, in increasing order; each was drawn."""
-    values: Floats
-    """(k, q)"""
-    run: Ints
-    """(k,): the entry of `Known.runs` that drew it."""
-
-    def masks(self) -> Masks:
-        """Return the coalitions as a (k, n_players) boolean array."""
-        return np.unpackbits(self.packed, axis=1, count=self.n_players).astype(bool)
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """Evaluations of a game that are known before a run: m distinct coalitions, in an order that is always the same.
-
-    Between two games of one frame, a coalition whose players are in both is worth the same.
-    """
-
-    n_players: int
-    packed: NDArray[np.uint8]
-    """(m, n / 8): the coalitions as bits, in increasing order."""
-    values: Floats
-    """(m, q)"""
-    run: Ints
-    """(m,): the entry of `runs` that drew it, or -1 if only its value is known."""
-    place: Ints
-    """(m,): which draw of that run it was, from 0, not counting U(0) and U(N); -1 where `run` is."""
-    runs: tuple[PastRun, ...]
-    had: Masks
-    """(n,): the players that the most recent of the earlier games had too."""
-    n_left: int
-    """Players of that game who have left."""
-    n_recorded: int
-    """Evaluations of the same frame that were found, including those with players who have left."""
-    notes: tuple[str, ...] = ()
-    providers: tuple[str, ...] = ()
-    """Digests of the names of the providers in the most recent run; empty if it did not record them."""
-    owners: tuple[str, ...] = ()
-    """(n,): the provider of each player in that run, "" if it had no such player; empty if it did not record them."""
-    lost: frozenset[str] = frozenset()
-    """The providers in that run some of whose players have left."""
-    versions: tuple[Mapping[str, str], ...] = ()
-    """The versions of Python, fgsv and libraries that the evaluations were made with."""
-    related: Related | None = None
-    """Draws with players who have left, if there are any."""
-
-    def with_values(self, change: Callable[[Floats], Floats]) -> Known:
-        """Return the same coalitions with other values: `change` takes (m, q) and returns (m, q')."""
-        related = self.related and replace(self.related, values=change(self.related.values))
-        return replace(self, values=change(self.values), related=related)
-
-    def __len__(self) -> int:
-        return len(self.packed)
-
-    @property
-    def n_joined(self) -> int:
-        """Players that the most recent of the earlier games did not have."""
-        return int((~self.had).sum())
-
-    def masks(self, rows: Any = slice(None)) -> Masks:
-        """Return the coalitions, or some of them, as an (m, n) boolean array."""
-        return np.unpackbits(self.packed[rows], axis=1, count=self.n_players).astype(bool)
-
-    def find(self, coalitions: Coalitions) -> Ints:
-        """Return the row of each coalition, -1 where it is not known."""
-        if not len(self):
-            return np.full(len(coalitions), -1)
-        keys, wanted = as_keys(self.packed), as_keys(np.packbits(coalitions.masks(), axis=1))
-        rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[rows] == wanted, rows, -1)
-
-    @cached_property
-    def sha256(self) -> str:
-        """The hash of everything that a run can learn from it."""
-        runs = [[each.n_players, each.n_draws, sorted(each.laws.items()), each.settings] for each in self.runs]
-        digest = hashlib.sha256(json.dumps([self.n_players, self.values.shape, runs], sort_keys=True).encode())
-        arrays: list[NDArray[Any]] = [self.packed, self.values, self.run, self.place]
-        if self.related is not None:
-            arrays += [self.related.packed, self.related.values, self.related.run]
-        for each in [*arrays, *(run.had for run in self.runs)]:
-            digest.update(np.ascontiguousarray(each, dtype=each.dtype.newbyteorder("<")).tobytes())
-        return digest.hexdigest()
-
-
-def as_keys(packed: NDArray[np.uint8]) -> NDArray[np.void]:
-    """Return (m,) keys of (m, w) bytes, which compare like the bytes."""
-    return np.ascontiguousarray(packed).view(f"V{packed.shape[1]}")[:, 0]
-
-
 _NOT_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 """Types that numpy would silently turn into floats."""
 _STATED = tuple(each.name for each in fields(Game) if each.name not in ("function", "n_players", "grouped_by"))
@@ -365,26 +253,33 @@ def grouped(game: Any, groups: Any) -> Game:
     if not partition.is_disjoint:
         raise ValueError("a grouped game needs each player in one group, but some players are co-owned")
     inner = as_game(game, partition.n_players)
-    codes, again, unfitted = partition.codes, inner.again, inner.unfitted
+    own = partition.fingerprint
+    return _over(inner, lambda masks: masks[:, partition.codes], partition.n_groups, own, grouped_by=partition)
 
-    def function(masks: Masks) -> ArrayLike:
-        return inner.function(masks[:, codes])
 
-    def of_groups(coalitions: Coalitions, values: Floats) -> Masks:
-        assert unfitted is not None
-        return unfitted(Coalitions.from_masks(coalitions.masks()[:, codes]), values)
+def _over(
+    inner: Game, rows: Callable[[Masks], Masks], n: int, name: str, grouped_by: Partition | None = None
+) -> Game:
+    """Return a game of n players over another: `rows` has the players of that one who are in each coalition.
 
-    return Game(
-        function,
-        partition.n_groups,
-        outputs=inner.outputs,
-        fingerprint=None if inner.fingerprint is None else f"{inner.fingerprint}/{partition.fingerprint}",
-        independent_rows=inner.independent_rows,
-        batch_size=inner.batch_size,
-        seconds=inner.seconds,
-        grouped_by=partition,
-        again=None if again is None else lambda k: lambda masks: again(k)(masks[:, codes]),
-        unfitted=None if unfitted is None else of_groups,
+    Nothing of what the other says about its own players holds for these: neither who they are nor what they cost.
+    """
+    again, unfitted = inner.again, inner.unfitted
+    return replace(
+        inner,
+        function=lambda masks: inner.function(rows(masks)),
+        n_players=n,
+        fingerprint=inner.fingerprint and f"{inner.fingerprint}/{name}",
+        grouped_by=grouped_by,
+        again=None if again is None else lambda k: lambda masks: again(k)(rows(masks)),
+        unfitted=None
+        if unfitted is None
+        else lambda asked, values: unfitted(Coalitions.from_masks(rows(asked.masks())), values),
+        evaluate_lists=None,
+        cost=None,
+        frame=None,
+        players=None,
+        old_fingerprint=None,
     )
 
 
@@ -469,19 +364,5 @@ def with_precedence(game: Any, origin: ArrayLike | Precedence, players: ArrayLik
     """
     order = origin if isinstance(origin, Precedence) else Precedence.of(origin, players)
     inner = as_game(game, len(order.origin))
-    again = inner.again
     content = hashlib.sha256(order.origin.tobytes() + order.players.tobytes()).hexdigest()
-
-    def function(masks: Masks) -> ArrayLike:
-        return inner.function(order.rows(masks))
-
-    return Game(
-        function,
-        int(order.players.max()) + 1,
-        outputs=inner.outputs,
-        fingerprint=None if inner.fingerprint is None else f"{inner.fingerprint}/precedence {content}",
-        independent_rows=inner.independent_rows,
-        batch_size=inner.batch_size,
-        seconds=inner.seconds,
-        again=None if again is None else lambda k: lambda masks: again(k)(order.rows(masks)),
-    )
+    return _over(inner, order.rows, int(order.players.max()) + 1, f"precedence {content}")

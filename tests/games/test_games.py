@@ -6,6 +6,8 @@ import pytest
 from oracles import GAMES
 
 import fgsv
+from fgsv.coalitions import Coalitions
+from fgsv.game import grouped, with_precedence
 from fgsv.games import Airport, SumOfUnanimity, WeightedMajority
 
 
@@ -89,3 +91,25 @@ def test_a_game_that_returns_nothing_is_told_so():
 def test_targets_are_a_weight_for_each_output(targets):
     with pytest.raises(ValueError, match="targets must list a weight for each of the 2 outputs"):
         fgsv.Game(len, 3, outputs=["acc", "auc"], targets=targets)
+
+
+def test_games_of_groups_and_of_rows_in_order_keep_what_the_game_says():
+    """All but what it says about its own players: targets, what cannot be fitted, and whatever comes to be a field."""
+    stated = {
+        "outputs": ("a", "b"),
+        "independent_rows": True,
+        "batch_size": 8,
+        "seconds": 0.5,
+        "targets": (1.0, 0.0),
+        "unfitted": lambda asked, values: asked.masks().sum(axis=1) < 2,
+    }
+    game = fgsv.Game(lambda masks: np.stack([masks.sum(axis=1), -masks.sum(axis=1)], axis=1), 4, **stated)
+    pairs, ordered = grouped(game, [0, 0, 1, 1]), with_precedence(game, [0, 0, 2, 2])
+    for each in (pairs, ordered):
+        assert {name: getattr(each, name) for name in stated if name != "unfitted"} == {
+            name: value for name, value in stated.items() if name != "unfitted"
+        }
+    alone = Coalitions.from_masks(np.eye(2, dtype=bool))
+    assert pairs.n_unfitted(alone, np.zeros((2, 2))) == 0  # a pair is two of its players
+    assert ordered.n_unfitted(Coalitions.from_masks(np.eye(4, dtype=bool)), np.zeros((4, 2))) == 4
+    assert fgsv.value(pairs, precision=0.1).values[:, 0].tolist() == [2.0, 2.0]

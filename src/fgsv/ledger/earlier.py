@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.coalitions import n_rows, unpack_masks
-from fgsv.game import Game, Known, PastRun, Related, as_game, as_keys, each_digest
+from fgsv.game import Game, as_game, each_digest
+from fgsv.known import Known, Related, as_keys
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Purpose, classify
@@ -25,7 +26,7 @@ MOST_BYTES = 2**31
 AT_ONCE = 2**14
 """Coalitions that are translated at once, and copied in one transaction."""
 NOT_DRAWN = -1
-"""The run, and the place in it, of a coalition of which only the value is known."""
+"""The run of a coalition of which only the value is known."""
 _LIMITS = ("budget", "max_seconds", "stderr", "precision", "rules", "confidence", "groups")
 _NOT_DRAWN_BY = (*_LIMITS, "version", "needs", "timeout", "on_error", "proxy")
 """Settings that do not change what a run draws, only how much: runs that differ in nothing else are one."""
@@ -195,12 +196,12 @@ def _numbered(digests: bytes) -> Iterator[tuple[bytes, int]]:
 class _Drawn:
     """A run, or several that count as one: killed and resumed, or repeated with a larger budget."""
 
-    settings: dict[str, Any]
-    laws: dict[int, dict[str, Any]]
-    game: Game
-    n_draws: int = 0
-    n_evaluations: int = 0
-    had: Masks = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    had: Masks
+    """(n,): the players of the present game that it had too."""
+    has_laws: bool = False
+    has_draws: bool = False
+    lengths: set[int] = field(default_factory=set)
+    """The evaluations that each of them ended with."""
 
 
 _Player = tuple[bytes, int]
@@ -214,7 +215,6 @@ class _Evaluations(NamedTuple):
     values: Floats
     run: Ints
     """The number of the run that drew it, or `NOT_DRAWN`."""
-    place: Ints
 
 
 class _Latest(NamedTuple):
@@ -298,9 +298,9 @@ class _Found:
             return None
         settings = {name: each for name, each in run["settings"].items() if name not in _NOT_DRAWN_BY}
         key = json.dumps([old.fingerprint, settings], sort_keys=True)
-        drawn = self._runs.setdefault(key, _Drawn(settings, {}, old, had=had))
-        drawn.laws |= ledger.laws(run["id"])
-        drawn.n_evaluations = max(drawn.n_evaluations, run["n_evaluations"] or 0)
+        drawn = self._runs.setdefault(key, _Drawn(had))
+        drawn.has_laws |= bool(ledger.laws(run["id"]))
+        drawn.lengths.add(run["n_evaluations"] or 0)
         return key
 
     def _read_game(
@@ -312,13 +312,13 @@ class _Found:
         drawn: Mapping[int, str | None],
         keys: Collection[bytes] | None,
     ) -> None:
-        """Take in the evaluations of a game. A draw counts as one as long as its place among the draws is certain.
+        """Take in the evaluations of a game. A draw counts as one as long as it is certain to be one.
 
         It is uncertain if the run may have found evaluations of another run in the ledger. Then the number of
         evaluations that the run ended with decides, unless coalitions are found one by one.
         """
         numbers = {key: place for place, key in enumerate(self._runs)}
-        places: Counter[str] = Counter()
+        n_draws: Counter[str] = Counter()
         owners: set[str | None] = set()
         uncertain: defaultdict[str, list[Ints]] = defaultdict(list)
         left = tuple(each for each, column in zip(self._players(old), columns, strict=True) if column < 0)
@@ -336,27 +336,26 @@ class _Found:
             key = None if batch.run is None else drawn.get(batch.run)
             if between.any():
                 owners.add(key)
-            run, place = np.full(len(masks), NOT_DRAWN), np.full(len(masks), NOT_DRAWN)
+            run = np.full(len(masks), NOT_DRAWN)
             if key is not None:
                 run[between] = numbers[key]
-                place[between] = places[key] + np.arange(between.sum())
-                places[key] += int(between.sum())
-            kept = self._add(masks, columns, values, run, place), self._add_related(masks, columns, left, values, run)
+                n_draws[key] += int(between.sum())
+            kept = self._add(masks, columns, values, run), self._add_related(masks, columns, left, values, run)
             if key is not None and owners != {key}:
                 uncertain[key] += kept
-        for key, count in places.items():
+        for key, count in n_draws.items():
             entry = self._runs[key]
-            whole = not old.independent_rows and entry.n_evaluations - count in (0, 2)
-            entry.n_draws = max(entry.n_draws, count)
+            whole = not old.independent_rows and bool(entry.lengths & {count, count + 2})
+            entry.has_draws |= count > 0
             for drawn_by in [] if whole else uncertain[key]:
                 drawn_by[:] = NOT_DRAWN  # in place, in what was kept
 
-    def _add(self, masks: Masks, columns: Ints, values: Floats, run: Ints, place: Ints) -> Ints:
+    def _add(self, masks: Masks, columns: Ints, values: Floats, run: Ints) -> Ints:
         """Keep the evaluations without players who have left; return the runs of those that are kept."""
         if not values.shape[1]:
             return run[:0]
         rows = ~masks[:, columns < 0].any(axis=1) & ~np.isnan(values).any(axis=1)
-        kept = _Evaluations(self._packed(masks[rows], columns), values[rows], run[rows], place[rows])
+        kept = _Evaluations(self._packed(masks[rows], columns), values[rows], run[rows])
         self._evaluations.append(kept)
         self._check_size(kept.packed.size)
         return kept.run
@@ -419,19 +418,18 @@ class _Found:
     def known(self) -> Known:
         """Return what was found, sorted, each coalition once."""
         order = sorted(self._runs)  # the same whatever ledger came first
-        kept = [key for key in order if self._runs[key].laws and self._runs[key].n_draws]
+        kept = [key for key in order if self._runs[key].has_laws and self._runs[key].has_draws]
         renumbered = np.full(len(self._runs) + 1, NOT_DRAWN)  # its last entry is that of NOT_DRAWN
         for position, key in enumerate(self._runs):
             renumbered[position] = kept.index(key) if key in kept else NOT_DRAWN
         n, width = self._game.n_players, (self._game.n_players + 7) // 8
-        q, none = len(self._game.outputs or (0,)), np.zeros(0, np.int64)
-        nothing = _Evaluations(np.zeros((0, width), np.uint8), np.zeros((0, q)), none, none)
-        packed, values, run, place = map(np.concatenate, zip(*(self._evaluations or [nothing]), strict=True))
+        q = len(self._game.outputs or (0,))
+        nothing = _Evaluations(np.zeros((0, width), np.uint8), np.zeros((0, q)), np.zeros(0, np.int64))
+        packed, values, run = map(np.concatenate, zip(*(self._evaluations or [nothing]), strict=True))
         self._evaluations = []  # the parts would take as much memory as the whole
         run = renumbered[run]
-        place = np.where(run == NOT_DRAWN, NOT_DRAWN, place)
         # a coalition that was not drawn comes first among equal ones, and is kept
-        by_rest = np.lexsort((*values.T[::-1], place, run))
+        by_rest = np.lexsort((*values.T[::-1], run))
         rows = by_rest[np.argsort(as_keys(packed[by_rest]), kind="stable")]
         ordered = as_keys(packed[rows])
         first = np.append(True, ordered[1:] != ordered[:-1])[: len(rows)]
@@ -441,17 +439,12 @@ class _Found:
         )
         if apart.any():
             self._notes[f"some coalitions were evaluated twice, and differ by up to {apart.max():.3g}"] = None
-        past = [
-            PastRun(each.game.n_players, each.had, each.n_draws, each.laws, each.settings)
-            for each in map(self._runs.__getitem__, kept)
-        ]
         return Known(
             n,
             packed[chosen],
             values[chosen],
             run[chosen],
-            place[chosen],
-            tuple(past),
+            np.array([self._runs[key].had for key in kept], dtype=bool).reshape(-1, n),
             self._latest.had,
             self._latest.n_left,
             self._n_recorded,

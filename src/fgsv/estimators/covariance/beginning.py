@@ -8,7 +8,7 @@ import numpy as np
 
 from fgsv.estimators.covariance.design import Cells, Law
 from fgsv.estimators.covariance.partners import Partners
-from fgsv.game import Known
+from fgsv.known import Known
 from fgsv.types import Floats, Ints, Masks
 
 OLD_DRAWS = 4
@@ -190,15 +190,15 @@ def _levels(known: Known) -> tuple[Ints, Ints]:
 
     Runs are of use if of any two one had all the players of the other; those with the most draws come first.
     """
-    n_draws = np.bincount(known.run[known.run >= 0], minlength=len(known.runs))
+    n_draws = np.bincount(known.run[known.run >= 0], minlength=len(known.runs_had))
     chain: list[Masks] = []
     for number in np.argsort(-n_draws, kind="stable"):
-        had = known.runs[number].had
+        had = known.runs_had[number]
         new = had.any() and not any(np.array_equal(had, each) for each in chain)
         nested = all((had <= each).all() or (had >= each).all() for each in chain)
         if new and nested and len(chain) < MOST_LEVELS:
             chain.append(had)
     chain.sort(key=lambda each: int(each.sum()))
     joined = sum((~each for each in chain), np.zeros(known.n_players, dtype=np.int64))
-    had_level = [[i for i, each in enumerate(chain) if np.array_equal(each, run.had)] for run in known.runs]
+    had_level = [[i for i, each in enumerate(chain) if np.array_equal(each, had)] for had in known.runs_had]
     return np.asarray(joined), np.array([each[0] if each else -1 for each in had_level] + [-1])
