@@ -9,9 +9,15 @@ import pytest
 
 import fgsv
 from fgsv.cli.console import describe
+from fgsv.game import as_game
 from fgsv.planning import PILOT_STARTED, Limits, Plan, plan_table, value_with_plan
 from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import Reason
+
+
+def watched(game, limits, watch):
+    with Evaluator(as_game(game)) as evaluator:
+        return value_with_plan(evaluator, None, limits, watch, shown_as=lambda valuation: valuation)
 
 
 class Watch:
@@ -43,20 +49,20 @@ class Interrupted:
 def test_an_interrupted_enumeration_has_no_valuation():
     watch = Watch()
     with pytest.raises(KeyboardInterrupt):
-        value_with_plan(Interrupted(6000), None, Limits(), watch)
+        watched(Interrupted(6000), Limits(), watch)
     assert watch.rounds
     assert not any(is_estimate for _, is_estimate, _ in watch.rounds)
 
 
 def test_an_interrupted_sample_returns_what_there_is():
-    valuation, history = value_with_plan(Interrupted(600), None, Limits(budget=2000), Watch())
+    valuation, history = watched(Interrupted(600), Limits(budget=2000), Watch())
     assert valuation.end.reason is Reason.INTERRUPTED
     assert valuation.n_evaluations == history[-1].n_evaluations <= 600
 
 
 def test_an_enumeration_can_be_watched_beside_a_precision():
     watch = Watch()
-    valuation, _ = value_with_plan(Interrupted(np.inf), None, Limits(2**13, 1e-9), watch)
+    valuation, _ = watched(Interrupted(np.inf), Limits(2**13, 1e-9), watch)
     np.testing.assert_allclose(valuation.values, np.arange(1.0, 14))
     assert valuation.exact
     assert watch.rounds[-1][1]
@@ -68,7 +74,7 @@ def test_a_run_that_starts_from_another_is_planned_from_more_than_its_first_roun
     fgsv.value(game, budget=300, ledger=tmp_path / "march.db", seed=1)
     watch = Watch()
     with Evaluator(game, start=tmp_path / "march.db") as evaluator:
-        value_with_plan(evaluator, np.arange(20) % 4, Limits(budget=300), watch)
+        value_with_plan(evaluator, np.arange(20) % 4, Limits(budget=300), watch, shown_as=lambda valuation: valuation)
     assert watch.plans[0].n_known > 0
     assert watch.rounds[0][0] < PILOT_STARTED <= watch.plans[0].n_evaluations
 
@@ -236,3 +242,17 @@ def test_a_plan_for_a_precision_ends_where_the_run_does(texts):
     run = fgsv.value(texts.game, texts.partition, precision=0.02)
     expected = plan_table(texts, limits=limits).expected(limits)
     assert 0.8 * expected < run.n_evaluations <= expected < 1024  # the run evaluates no coalition twice
+
+
+def test_a_pilot_stops_at_the_precision_that_a_run_with_its_confidence_stops_at():
+    """It once stopped at 95%, whatever confidence was asked for."""
+    weights, turns = np.random.default_rng(0).random(64), np.random.default_rng(1).normal(size=64)
+    game = fgsv.Game(lambda masks: np.sqrt(masks @ weights) + 0.5 * np.sin(masks @ turns), 64)
+    groups, target = np.arange(64) % 4, {"precision": 0.05, "confidence": 0.5}
+    run, surer = fgsv.value(game, groups, **target), fgsv.value(game, groups, precision=0.05)
+    assert fgsv.plan(game, groups, pilot=2_000, **target).n_evaluations == run.n_evaluations < surer.n_evaluations
+
+
+def test_a_plan_takes_no_budget():
+    with pytest.raises(TypeError, match="pilot="):
+        fgsv.plan(fgsv.games.SumOfUnanimity(20), budget=100)

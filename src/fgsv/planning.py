@@ -17,7 +17,8 @@ from fgsv.estimators import MOST_ENUMERATED, Covariance
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
-from fgsv.running.preparation import DEFAULT_BUDGET, access_to, is_open, read_players
+from fgsv.running.game_access import GameAccess
+from fgsv.running.preparation import DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from fgsv.tables.corpus import Opened
 
 PILOT_SECONDS = 20.0
-OF_EVALUATOR = {"n_jobs", "batch_size", "ledger", "start", "on_error", "timeout"}
 PILOT_STARTED = 66
 """Evaluations in the pilot of a run that starts from known ones; more if there is time."""
 MOST = 10**12
@@ -274,22 +274,42 @@ def plan(
     True
 
     Costs at most `pilot` evaluations, or about twenty seconds if they are slow. `options` are those of
-    `fgsv.value`. A run with the same seed begins with the same evaluations.
+    `fgsv.value`, except for the budget. A run with the same seed begins with the same evaluations.
     """
+    if "budget" in options:
+        raise TypeError("a plan takes no budget: pilot= limits its own evaluations, and it shows several budgets")
     check_confidence(confidence)
     read, partition = read_players(game, groups)
-    access, opened = access_to(game, read, **{name: options.pop(name) for name in OF_EVALUATOR & options.keys()})
-    start, before, first = time.monotonic(), access.evaluator.calls.seconds, None
+    of_evaluator = {name: options.pop(name) for name in keywords(Evaluator) if name in options}
+    access, opened = access_to(game, read, **of_evaluator)
     with opened:
-        enough = PILOT_STARTED if access.evaluator.known else pilot
-        for valuation in iterate(access, partition, budget=pilot, seed=seed, **options):
+        watch, enough = _Stopwatch(access), PILOT_STARTED if access.known else pilot
+        for valuation in iterate(access, partition, budget=pilot, confidence=confidence, seed=seed, **options):
             positive_total(valuation.total)  # without shares, there is nothing to plan
-            seconds = time.monotonic() - start
-            first = first or (valuation.n_evaluations, seconds)
-            evaluating = (access.evaluator.calls.seconds - before) / access.evaluator.n_workers
-            if (seconds if valuation.n_evaluations >= enough else evaluating) >= PILOT_SECONDS:
+            watch.look(valuation)
+            if (watch.seconds if valuation.n_evaluations >= enough else watch.evaluating) >= PILOT_SECONDS:
                 break
-    return Plan.of(valuation, seconds, confidence, first or (0, 0.0), evaluating)
+    return watch.plan(valuation, confidence)
+
+
+class _Stopwatch:
+    """What a run has taken so far: seconds, those of evaluations, and those of its first round."""
+
+    def __init__(self, access: GameAccess) -> None:
+        self._evaluator, self._start = access.evaluator, time.monotonic()
+        self._before = self._evaluator.calls.seconds
+        self.seconds = self.evaluating = 0.0
+        self._first: tuple[int, float] | None = None
+
+    def look(self, valuation: Valuation) -> None:
+        """Take the time after a round."""
+        self.seconds = time.monotonic() - self._start
+        self.evaluating = (self._evaluator.calls.seconds - self._before) / self._evaluator.n_workers
+        self._first = self._first or (valuation.n_evaluations, self.seconds)
+
+    def plan(self, valuation: Valuation, confidence: float) -> Plan:
+        """Return what the run will take, from the valuation so far, or what is displayed of it."""
+        return Plan.of(valuation, self.seconds, confidence, self._first or (0, 0.0), self.evaluating)
 
 
 def plan_table(
@@ -329,13 +349,13 @@ class HistoryPoint:
 
 
 def value_with_plan(
-    game: Any,
+    access: GameAccess,
     groups: Any,
     limits: Limits,
     watcher: Watcher,
     *,
     confidence: float = 0.95,
-    shown_as: Callable[[Valuation], Valuation] = lambda valuation: valuation,
+    shown_as: Callable[[Valuation], Valuation],
     **options: Any,
 ) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
     """Value a game, and report plan and progress to a watcher; an interrupt returns the valuation so far.
@@ -344,25 +364,20 @@ def value_with_plan(
     raw valuation to the one displayed. Returns the raw valuation and the history of the displayed one.
     """
     pilot = PILOT if limits.budget is None else min(PILOT, limits.budget // 4)
-    if getattr(game, "known", None):
+    if access.known:
         pilot = min(pilot, PILOT_STARTED)
     history: list[HistoryPoint] = []
-    start, first = time.monotonic(), (0, 0.0)
-    evaluator: Evaluator | None = game.evaluator if is_open(game) else None
-    before = 0.0 if evaluator is None else evaluator.calls.seconds
+    watch, announced = _Stopwatch(access), False
     valuation: Valuation | None = None
-    announced = False
-    rounds = iterate(game, groups, confidence=confidence, **vars(limits), **options)
+    rounds = iterate(access, groups, confidence=confidence, **vars(limits), **options)
     try:
         for valuation in rounds:
-            seconds = time.monotonic() - start
-            first = first if first[0] else (valuation.n_evaluations, seconds)
-            evaluating = seconds if evaluator is None else (evaluator.calls.seconds - before) / evaluator.n_workers
-            shown = _plan(shown_as(valuation), seconds, confidence, first, evaluating)
+            watch.look(valuation)
+            shown = _plan(watch, shown_as(valuation), confidence)
             half_width = math.nan if shown is None else shown.half_width
             history.append(HistoryPoint(valuation.n_evaluations, half_width if math.isfinite(half_width) else None))
             ready = valuation.n_evaluations >= pilot and (shown is None or not math.isnan(half_width))
-            if not announced and (ready or evaluating > PILOT_SECONDS):
+            if not announced and (ready or watch.evaluating > PILOT_SECONDS):
                 announced = True
                 watcher.planned(shown)
             expected = shown.expected(limits) if announced and shown is not None else limits.budget
@@ -375,11 +390,9 @@ def value_with_plan(
     return valuation, _thinned(history)
 
 
-def _plan(
-    valuation: Valuation, seconds: float, confidence: float, first: tuple[int, float], evaluating: float
-) -> Plan | None:
+def _plan(watch: _Stopwatch, valuation: Valuation, confidence: float) -> Plan | None:
     try:
-        return Plan.of(valuation, seconds, confidence, first, evaluating)
+        return watch.plan(valuation, confidence)
     except ValueError:  # nothing to share
         return None
 

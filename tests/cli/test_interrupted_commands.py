@@ -5,9 +5,11 @@ import json
 import pytest
 from cli_cases import COLUMNS, undated
 
+from fgsv.game import as_game
 from fgsv.planning import Limits, value_with_plan
 from fgsv.report import Result, check_folder, write_result
 from fgsv.report.making import Silent
+from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import INTERRUPTED
 
 
@@ -26,15 +28,20 @@ class Interrupting:
         return masks.sum(axis=1) ** 0.5 + masks[:, 0]
 
 
+def interrupted(after):
+    with Evaluator(as_game(Interrupting(after))) as evaluator:
+        return value_with_plan(evaluator, None, Limits(budget=3000), Silent(), shown_as=lambda valuation: valuation)
+
+
 def test_ctrl_c_keeps_what_was_evaluated(tmp_path):
-    valuation, history = value_with_plan(Interrupting(10), None, Limits(budget=3000), Silent())
+    valuation, history = interrupted(10)
     assert valuation.end == INTERRUPTED
     assert history[-1].n_evaluations == valuation.n_evaluations
     assert 2 < valuation.n_evaluations < 3000
     write_result(tmp_path, Result(valuation))
     check_folder(tmp_path, force=False)  # an interrupted valuation may be replaced
     with pytest.raises(KeyboardInterrupt):
-        value_with_plan(Interrupting(1), None, Limits(budget=3000), Silent())
+        interrupted(1)
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, RuntimeError("killed")])

@@ -320,8 +320,21 @@ def test_a_budget_beyond_the_opening_keeps_what_was_evaluated(quick, monkeypatch
 def test_degrees_of_freedom_of_a_sum_match_the_spread_of_its_variance():
     variances, freedom, rng = np.array([3.0, 1.0]), np.array([5.0, 40.0]), np.random.default_rng(0)
     found = rng.chisquare(freedom, (100_000, 2)) / freedom @ variances
-    assert joint_freedom(variances, freedom) == pytest.approx(2 * found.mean() ** 2 / found.var(), rel=0.05)
-    assert joint_freedom(np.zeros(2), freedom) == 40
+    deviations = np.sqrt(variances)[:, None, None, None]
+    assert joint_freedom(deviations, freedom) == pytest.approx(2 * found.mean() ** 2 / found.var(), rel=0.05)
+    assert joint_freedom(0 * deviations, freedom) == 40
+
+
+def test_degrees_of_freedom_do_not_depend_on_the_units_of_an_output():
+    """The output with the fewest counts, large or small, and one that does not vary does not."""
+    first, second = SumOfUnanimity(24, seed=1), SumOfUnanimity(24, seed=2)
+
+    def freedom(unit):
+        game = fgsv.Game(lambda masks: np.stack([first(masks), unit * second(masks), 0 * first(masks)], axis=1), 24)
+        return fgsv.value(game, budget=200).degrees_of_freedom
+
+    assert freedom(1e6) == pytest.approx(freedom(1.0), rel=1e-3)
+    assert freedom(1e-6) == pytest.approx(freedom(1.0), rel=1e-3)
 
 
 def test_an_opening_of_few_draws_does_not_limit_what_is_known_without_it():

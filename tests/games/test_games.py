@@ -94,7 +94,7 @@ def test_targets_are_a_weight_for_each_output(targets):
 
 
 def test_games_of_groups_and_of_rows_in_order_keep_what_the_game_says():
-    """All but what it says about its own players: targets, what cannot be fitted, and whatever comes to be a field."""
+    """All but what it says about its own players."""
     stated = {
         "outputs": ("a", "b"),
         "independent_rows": True,

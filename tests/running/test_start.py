@@ -108,7 +108,12 @@ def test_what_it_starts_from_is_fixed_at_the_beginning(tmp_path):
 @pytest.mark.parametrize("among_others", [False, True])
 def test_an_earlier_run_that_goes_on_later_changes_nothing_for_what_started_from_it(tmp_path, among_others):
     """Also if something else is in its ledger, so that the number of its evaluations decides what it drew."""
-    march, april, old, new = tmp_path / "march.db", tmp_path / "april.db", market("abcdefghijk"), market("abcdefghijkl")
+    march, april, old, new = (
+        tmp_path / "march.db",
+        tmp_path / "april.db",
+        market("abcdefghijk"),
+        market("abcdefghijkl"),
+    )
     if among_others:
         fgsv.value(old, method="permutation", budget=250, seed=9, ledger=march)
     fgsv.value(old, budget=100, seed=0, ledger=march)

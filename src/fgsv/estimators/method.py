@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
-from fgsv.known import Known
+from fgsv.estimators.known import Known
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, Semivalue
 from fgsv.types import Floats, Ints

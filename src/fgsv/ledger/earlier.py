@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.coalitions import n_rows, unpack_masks
+from fgsv.estimators.known import Known, Related, as_keys
 from fgsv.game import Game, as_game, each_digest
-from fgsv.known import Known, Related, as_keys
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Purpose, classify

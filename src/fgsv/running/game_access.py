@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
+from fgsv.estimators.known import Known
 from fgsv.game import Game
-from fgsv.known import Known
 from fgsv.partition import Partition
 from fgsv.types import Floats
 

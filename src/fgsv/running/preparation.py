@@ -83,7 +83,8 @@ def worth_of_failure(game: Any, on_error: str | float) -> str | float:
     return float(defaults[0])
 
 
-def _keywords(function: Callable[..., object]) -> list[str]:
+def keywords(function: Callable[..., object]) -> list[str]:
+    """Return the names of the arguments that a function takes by name only."""
     return [name for name, each in signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY]
 
 
@@ -113,7 +114,7 @@ def prepare(
         check_proxy(proxy, n)
         options = {**options, "proxy": proxy}
     check_precision(precision)
-    asked = as_method(method, options, [*_keywords(prepare), *_keywords(Evaluator)])
+    asked = as_method(method, options, [*keywords(prepare), *keywords(Evaluator)])
     if isinstance(asked, Enumeration) and n > MOST_PLAYERS:
         raise ValueError(
             f"exact values of {n} players would take 2^{n} evaluations; the limit is {MOST_PLAYERS} players. Use "

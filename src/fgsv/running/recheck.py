@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fgsv.coalitions import Coalitions, join, split, unpack
+from fgsv.estimators.known import Known
 from fgsv.game import Game
-from fgsv.known import Known
 from fgsv.ledger import Batch, Ledger, LedgerError
 from fgsv.ledger.schema import Promise
 from fgsv.packages import versions

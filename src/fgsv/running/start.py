@@ -12,8 +12,8 @@ import numpy as np
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Covariance
 from fgsv.estimators.covariance.opening import MANY_PLAYERS
+from fgsv.estimators.known import Known
 from fgsv.game import Game, provider_digest
-from fgsv.known import Known
 from fgsv.ledger import Ledger, WrongLedger, known
 from fgsv.ledger.earlier import take_over
 from fgsv.partition import Partition

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
+from fgsv.estimators.known import Known
 from fgsv.game import Game, Precedence, grouped, with_precedence
-from fgsv.known import Known
 from fgsv.partition import Partition
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess

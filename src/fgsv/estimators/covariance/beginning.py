@@ -8,7 +8,7 @@ import numpy as np
 
 from fgsv.estimators.covariance.design import Cells, Law
 from fgsv.estimators.covariance.partners import Partners
-from fgsv.known import Known
+from fgsv.estimators.known import Known
 from fgsv.types import Floats, Ints, Masks
 
 OLD_DRAWS = 4

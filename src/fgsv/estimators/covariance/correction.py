@@ -46,12 +46,6 @@ class Correction:
     """(2, q): sums of squares over draws: of utilities about the mean of their size, and of what is left of them
     when they are predicted from the others."""
 
-    @property
-    def variance(self) -> float:
-        """The mean variance of a player, each output in units of its own."""
-        by_output = (self.deviations**2).sum(axis=(0, 1))
-        return float((by_output / np.maximum(by_output, 1e-300)).mean() * by_output.mean())
-
 
 def correct(
     target: Target, sample: Sample, values: Floats, folds: Sequence[Fold], step: Floats | float = 0.0
@@ -154,17 +148,23 @@ def smallest_step(values: Floats) -> Floats:
 def combined(parts: Sequence[Correction], shares: Floats) -> Correction:
     """Return the estimate from several epochs, each with its share (k,); their errors are uncorrelated."""
     values = sum((share * part.values for share, part in zip(shares, parts, strict=True)), np.zeros(()))
-    deviations = np.concatenate([share * part.deviations for share, part in zip(shares, parts, strict=True)])
-    variances = np.array([share**2 * part.variance for share, part in zip(shares, parts, strict=True)])
-    freedom = joint_freedom(variances, np.array([part.freedom for part in parts]))
+    deviations = [share * part.deviations for share, part in zip(shares, parts, strict=True)]
+    freedom = joint_freedom(deviations, [part.freedom for part in parts])
     squares = sum((part.squares for part in parts), np.zeros(()))
-    return Correction(values, deviations, freedom, squares)
+    return Correction(values, np.concatenate(deviations), freedom, squares)
 
 
-def joint_freedom(variances: Floats, freedom: Floats) -> float:
-    """Return the degrees of freedom of a sum of independent errors, from those of each (Welch and Satterthwaite)."""
-    by_part = float((variances**2 / freedom).sum())
-    return float(variances.sum() ** 2 / by_part) if by_part > 0 else float(freedom[-1])
+def joint_freedom(deviations: Sequence[NDArray[np.floating]], freedom: Sequence[float]) -> float:
+    """Return the degrees of freedom of a sum of independent errors, from those of each (Welch and Satterthwaite).
+
+    `deviations` are (R, n, q) each. With several outputs, the one with the fewest degrees of freedom counts.
+    """
+    variances = np.stack([(each.astype(float) ** 2).sum(axis=(0, 1)) for each in deviations])
+    by_part = (variances**2 / np.array(freedom)[:, None]).sum(axis=0)
+    varies = by_part > 0
+    if not varies.any():
+        return float(freedom[-1])
+    return float((variances[:, varies].sum(axis=0) ** 2 / by_part[varies]).min())
 
 
 def opening_share(opening: Floats, epochs: Floats) -> Floats:
@@ -183,14 +183,11 @@ def with_opening(
 ) -> tuple[NDArray[np.float32], float]:
     """Return the deviations of an estimate with a share (q,) of the opening in it, and its degrees of freedom.
 
-    `deviations` (R, n, q) and `freedom` are those of the epochs after it. With several outputs, the one with the
-    fewest degrees of freedom counts.
+    `deviations` (R, n, q) and `freedom` are those of the epochs after it.
     """
     theirs = (1 - share).astype(np.float32) * np.nan_to_num(deviations)
     ours = (share * opened.deviations).astype(np.float32)
-    variances = np.stack([(each.astype(float) ** 2).sum(axis=(0, 1)) for each in (theirs, ours)], axis=1)
-    of_both = np.array([freedom, max(1.0, opened.freedom)])
-    return np.concatenate([theirs, ours]), min(joint_freedom(each, of_both) for each in variances)
+    return np.concatenate([theirs, ours]), joint_freedom([theirs, ours], [freedom, max(1.0, opened.freedom)])
 
 
 def _freedom(terms: Floats) -> float:
