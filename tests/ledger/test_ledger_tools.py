@@ -178,8 +178,8 @@ def forge(path, shift):
     """Change a value as somebody would who knows how checksums are made."""
     with sqlite3.connect(path) as db:
         row = list(db.execute(f"SELECT {schema.COLUMNS[2]['batch']} FROM batch").fetchone())
-        row[6] = (np.frombuffer(row[6]) + shift).tobytes()
-        forged = (row[6], schema.checksum(row), row[0])
+        row[5] = (np.frombuffer(row[5]) + shift).tobytes()
+        forged = (row[5], schema.checksum(row), row[0])
         db.execute('UPDATE batch SET "values" = ?, checksum = ? WHERE id = ?', forged)
     db.close()
 

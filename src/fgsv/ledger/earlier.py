@@ -68,15 +68,34 @@ def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[b
         with Ledger(path, read_only=True) as source:
             check_stays_forgotten(into, [source])
             games = {number: into.game(old) for number, old in applicable(source, game)}
-            runs = copy_runs(source, into, games)
-            for number, copied in games.items():
-                for batches in _chunks(source.batches(number)):
-                    new = [batch for batch in batches if _is_new(into, copied, batch, source)]
-                    keys |= dict.fromkeys(into.key(copied, batch.replicate, batch.coalitions) for batch in batches)
-                    for run in dict.fromkeys(batch.run for batch in new):
-                        records = [(batch.coalitions, batch.outcome) for batch in new if batch.run == run]
-                        into.record(copied, records, run=None if run is None else runs[run])
+            for key, kind, _ in copy_batches(source, into, games, copy_runs(source, into, games)):
+                if kind == "different":
+                    raise LedgerError(
+                        f"{into.path} has different values from {source.path} for the same coalitions: use a new "
+                        "ledger, and if two ledgers to start from differ, use only one of them"
+                    )
+                keys[key] = None
     return list(keys)
+
+
+def copy_batches(
+    source: Ledger, into: Ledger, games: Mapping[int, int], runs: Mapping[int, int]
+) -> Iterator[tuple[bytes, str, float]]:
+    """Copy the batches of some games that are new; yield the key of each batch and what `classify` says about it.
+
+    `games` and `runs` map old numbers to new ones. Batches of one run are recorded together, after all of
+    them were yielded.
+    """
+    for old, new in games.items():
+        for batches in _chunks(source.batches(old)):
+            added = []
+            for batch in batches:
+                kind, gap = classify(batch.outcome, into.find(new, batch.coalitions))
+                if kind == "added":
+                    added.append((batch.coalitions, batch.outcome))
+                yield into.key(new, batch.coalitions), kind, gap
+            run = batches[0].run
+            into.record(new, added, run=None if run is None else runs[run])
 
 
 def copy_runs(source: Ledger, into: Ledger, games: Mapping[int, int]) -> dict[int, int]:
@@ -101,16 +120,6 @@ def _chunks(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
         count += n_rows(batch.coalitions)
     if chunk:
         yield chunk
-
-
-def _is_new(into: Ledger, game: int, batch: Batch, source: Ledger) -> bool:
-    kind, _ = classify(batch.outcome, into.find(game, batch.coalitions, batch.replicate))
-    if kind == "different":
-        raise LedgerError(
-            f"{into.path} has different values from {source.path} for the same coalitions: use a new ledger, and if "
-            "two ledgers to start from differ, use only one of them"
-        )
-    return kind == "added"
 
 
 def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
@@ -323,8 +332,8 @@ class _Found:
         uncertain: defaultdict[str, list[Ints]] = defaultdict(list)
         left = tuple(each for each, column in zip(self._players(old), columns, strict=True) if column < 0)
         for batch in ledger.batches(number):
-            name = ledger.key(number, 0, batch.coalitions)
-            if batch.replicate or (keys is not None and name not in keys):
+            name = ledger.key(number, batch.coalitions)
+            if keys is not None and name not in keys:
                 continue
             masks = unpack_masks(old.n_players, batch.coalitions)
             sizes = masks.sum(axis=1)

@@ -54,7 +54,7 @@ class Ledger:
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = as_path(path, "a ledger")
         self.read_only = read_only
-        self._rows: dict[tuple[int, int], Rows] = {}
+        self._rows: dict[int, Rows] = {}
         self._games: dict[int, tuple[Any, ...]] = {}
         self._lock = RLock()
         if read_only and not self.path.exists():
@@ -179,9 +179,9 @@ class Ledger:
             )
 
     @contextmanager
-    def _transaction(self, doing: str = "write to") -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         """Commit everything in the block, or nothing; threads take turns."""
-        with self._lock, self._explained(doing):
+        with self._lock, self._explained("write to"):
             try:
                 yield
                 self._commit()
@@ -293,27 +293,27 @@ class Ledger:
         found = self._find_game(game.old_fingerprint or game.fingerprint, Promise.TRUSTED_NAMES)
         return None if found is None else int(found[0])
 
-    def key(self, game: int, replicate: int, coalitions: bytes) -> bytes:
+    def key(self, game: int, coalitions: bytes) -> bytes:
         """Return the key of a batch, the same in every ledger."""
         if game not in self._games:
             self._games[game] = next(self._read("game", "WHERE id = ?", game))
-        return schema.key_of(self._games[game], replicate, coalitions, self.format)
+        return schema.key_of(self._games[game], coalitions, self.format)
 
-    def find(self, game: int, coalitions: bytes, replicate: int = 0) -> Outcome | None:
+    def find(self, game: int, coalitions: bytes) -> Outcome | None:
         """Return the outcome of a batch, or None if this exact batch was not evaluated."""
         with self._explained("read"):
-            for columns in self._read("batch", "WHERE key = ?", self.key(game, replicate, coalitions)):
+            for columns in self._read("batch", "WHERE key = ?", self.key(game, coalitions)):
                 batch = Batch.of(columns)
-                if (batch.game, batch.replicate, batch.coalitions) != (game, replicate, coalitions):
+                if (batch.game, batch.coalitions) != (game, coalitions):
                     raise self._damaged("batch", batch.id, "it is stored under the key of another batch")
                 return batch.outcome
         return None
 
-    def find_rows(self, game: int, rows: Collection[bytes], replicate: int = 0) -> dict[bytes, Row]:
+    def find_rows(self, game: int, rows: Collection[bytes]) -> dict[bytes, Row]:
         """Return the outcome of each coalition that was evaluated, in any batch; for independent rows."""
         found: dict[bytes, Row] = {}
         with self._explained("read"):
-            for batch, wanted in self._rows_of(game, replicate).find(rows).items():
+            for batch, wanted in self._rows_of(game).find(rows).items():
                 record = Batch.of(next(self._read("batch", "WHERE id = ?", batch)))
                 recorded = split(record.coalitions)
                 outcomes = by_row(record.outcome, [row for _, row in wanted])
@@ -324,38 +324,32 @@ class Ledger:
                 }
         return found
 
-    def _rows_of(self, game: int, replicate: int) -> Rows:
-        if (game, replicate) not in self._rows:
-            rows = self._rows[game, replicate] = Rows()
-            for columns in self._read("batch", "WHERE game = ? AND replicate = ? ORDER BY id", game, replicate):
-                batch = Batch.of(columns)
+    def _rows_of(self, game: int) -> Rows:
+        if game not in self._rows:
+            rows = self._rows[game] = Rows()
+            for batch in self.batches(game):
                 rows.add(batch.id, split(batch.coalitions), batch.outcome.failed)
-        return self._rows[game, replicate]
+        return self._rows[game]
 
-    def record(
-        self, game: int, batches: Sequence[tuple[bytes, Outcome]], replicate: int = 0, run: int | None = None
-    ) -> None:
+    def record(self, game: int, batches: Sequence[tuple[bytes, Outcome]], run: int | None = None) -> None:
         """Record batches with their outcomes and the run that asked for them, all or none."""
         numbers = []
         with self._transaction():
             for coalitions, outcome in batches:
-                columns = self._columns(game, replicate, run, coalitions, outcome)
+                columns = self._columns(game, run, coalitions, outcome)
                 known = self._db.execute("SELECT id FROM batch WHERE key = ?", columns[:1]).fetchone()
                 if known:  # replaces a failure that was retried
                     self._put("batch", known[0], *columns)
                 numbers.append(known[0] if known else self._add("batch", *columns))
-            if (game, replicate) in self._rows:
+            if game in self._rows:
                 for number, (coalitions, outcome) in zip(numbers, batches, strict=True):
-                    self._rows[game, replicate].add(number, split(coalitions), outcome.failed)
+                    self._rows[game].add(number, split(coalitions), outcome.failed)
 
-    def _columns(
-        self, game: int, replicate: int, run: int | None, coalitions: bytes, outcome: Outcome
-    ) -> tuple[Any, ...]:
+    def _columns(self, game: int, run: int | None, coalitions: bytes, outcome: Outcome) -> tuple[Any, ...]:
         """Return a batch as columns without its number; `Batch.of` reads them back."""
         values = outcome.values.astype("<f8").tobytes()
         failures = json.dumps(outcome.failures) if outcome.failures else None
-        key = self.key(game, replicate, coalitions)
-        return key, game, replicate, run, coalitions, values, outcome.seconds, failures
+        return self.key(game, coalitions), game, run, coalitions, values, outcome.seconds, failures
 
     def replace(self, game: Game, number: int, batches: Iterable[Batch]) -> None:
         """Put other players into the record of a game, and other outcomes into its batches, all or none."""
@@ -363,7 +357,7 @@ class Ledger:
             *entered, _ = next(self._read("game", "WHERE id = ?", number))
             self._put("game", *entered, game.player_digests())
             for batch in batches:
-                columns = self._columns(number, batch.replicate, batch.run, batch.coalitions, batch.outcome)
+                columns = self._columns(number, batch.run, batch.coalitions, batch.outcome)
                 self._put("batch", batch.id, *columns)
             self._games.clear()
             self._rows.clear()

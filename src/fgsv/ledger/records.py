@@ -58,7 +58,6 @@ class Batch:
 
     id: int
     game: int
-    replicate: int
     coalitions: bytes
     outcome: Outcome
     run: int | None = None
@@ -67,10 +66,10 @@ class Batch:
     @classmethod
     def of(cls, columns: tuple[Any, ...]) -> Batch:
         """Return the record that has these columns (`schema.COLUMNS`)."""
-        number, _, game, replicate, run, coalitions, values, seconds, failures = columns
+        number, _, game, run, coalitions, values, seconds, failures = columns
         table = np.frombuffer(values, "<f8").reshape(n_rows(coalitions), -1).astype(float)
         outcome = Outcome(table, seconds, json.loads(failures) if failures else {})
-        return cls(number, game, replicate, coalitions, outcome, run)
+        return cls(number, game, coalitions, outcome, run)
 
 
 def classify(new: Outcome, seen: Outcome | None) -> tuple[str, float]:

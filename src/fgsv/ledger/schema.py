@@ -35,7 +35,7 @@ _TABLES = {
         "checksum BLOB NOT NULL, UNIQUE (fingerprint, promises))",
         "CREATE TABLE batch (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
         "game INTEGER NOT NULL REFERENCES game, "
-        'replicate INTEGER NOT NULL, run INTEGER REFERENCES run, coalitions BLOB NOT NULL, "values" BLOB NOT NULL, '
+        'run INTEGER REFERENCES run, coalitions BLOB NOT NULL, "values" BLOB NOT NULL, '
         "seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL)",
         "CREATE TABLE run (id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, purpose TEXT NOT NULL, "
         "settings TEXT NOT NULL, versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, stopped TEXT, "
@@ -63,7 +63,7 @@ _TABLES = {
 COLUMNS = {
     2: {
         "game": "id, fingerprint, promises, n_players, outputs, independent_rows, frame, players",
-        "batch": 'id, key, game, replicate, run, coalitions, "values", seconds, failures',
+        "batch": 'id, key, game, run, coalitions, "values", seconds, failures',
         "run": "id, game, purpose, settings, versions, started, ended, stopped, n_evaluations",
         "law": "id, run, round, content",
         "statement": "id, run, content, made",
@@ -109,17 +109,17 @@ def upgraded(table: str, columns: Sequence[Any]) -> tuple[Any, ...]:
         return number, fingerprint, int(Promise.NAMES), n_players, outputs, independent_rows, None, None
     number, *rest = columns
     if table == "batch":
-        key, game, replicate, *rest = rest
-        return number, key, game, replicate, None, *rest
+        key, game, _, *rest = rest  # a number that was always 0
+        return number, key, game, None, *rest
     game, *rest = rest
     return number, game, Purpose.UNKNOWN.value, *rest
 
 
-def key_of(game: tuple[Any, ...], replicate: int, coalitions: bytes, version: int) -> bytes:
+def key_of(game: tuple[Any, ...], coalitions: bytes, version: int) -> bytes:
     """Return the key of a batch: by the content of its game, in files of 0.1.0 by the game's number."""
     if version == 1:
-        return hashlib.sha256(b"%d %d " % (game[0], replicate) + coalitions).digest()[:16]
-    return checksum((game[1], game[2], replicate, coalitions))
+        return hashlib.sha256(b"%d 0 " % game[0] + coalitions).digest()[:16]
+    return checksum((game[1], game[2], coalitions))
 
 
 def checksum(columns: Sequence[Any]) -> bytes:
@@ -155,10 +155,10 @@ def fault(table: str, columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]
 
 
 def _fault_of_batch(columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]], version: int) -> str | None:
-    _, key, game, replicate, _, coalitions, values, _, failures = columns
+    _, key, game, _, coalitions, values, _, failures = columns
     if game not in games:
         return f"it belongs to game {game}, which is not in the file"
-    if key != key_of(games[game], replicate, coalitions, version):
+    if key != key_of(games[game], coalitions, version):
         return "its key does not match its coalitions"
     try:
         m = len(split(coalitions))

@@ -16,10 +16,9 @@ from fgsv.coalitions import n_rows, unpack
 from fgsv.files import to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, WrongLedger
-from fgsv.ledger.earlier import copy_runs
+from fgsv.ledger.earlier import copy_batches, copy_runs
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.forgetting import FORGOTTEN
-from fgsv.ledger.records import classify
 from fgsv.ledger.schema import Promise
 from fgsv.packages import how_to_install
 
@@ -89,15 +88,9 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
                 promises = {number: max(each, Promise.TRUSTED_NAMES) for number, each in promises.items()}
             numbers = {number: target.game(game, promises[number]) for number, game in source.games()}
             runs = copy_runs(source, target, numbers)
-            for old, new in numbers.items():
-                for batch in source.batches(old):
-                    kind, difference = classify(batch.outcome, target.find(new, batch.coalitions, batch.replicate))
-                    counts[kind] += 1
-                    largest = max(largest, difference)
-                    if kind == "added":
-                        record = [(batch.coalitions, batch.outcome)]
-                        run = None if batch.run is None else runs[batch.run]
-                        target.record(new, record, batch.replicate, run)
+            for _, kind, difference in copy_batches(source, target, numbers, runs):
+                counts[kind] += 1
+                largest = max(largest, difference)
             for run, content in source.statements():
                 target.add_statement(runs[run], content)
     return Merged(counts["added"], counts["known"], counts["different"], largest)
@@ -134,7 +127,6 @@ def _table(game: Game, batch: Batch) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "game": game.fingerprint,
-            "replicate": batch.replicate,
             "batch": batch.id,
             "row": np.arange(m),
             "size": coalitions.sizes,
@@ -168,7 +160,7 @@ def _write_parquet(ledger: Ledger, path: Path) -> int:
     except ImportError as error:
         raise ImportError(f"Parquet needs pyarrow: {how_to_install('parquet')}") from error
     text, whole, real = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
-    kinds = {"game": text, "replicate": whole, "batch": whole, "row": whole, "size": whole, "lists": text}
+    kinds = {"game": text, "batch": whole, "row": whole, "size": whole, "lists": text}
     kinds |= {"players": text, "output": text, "value": real, "seconds": real, "failure": text}
     schema = pyarrow.schema(list(kinds.items()))
     count = 0
