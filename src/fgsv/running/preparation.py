@@ -107,7 +107,7 @@ def prepare(
 ) -> Run:
     """Return the run that the arguments of `fgsv.value` describe, or raise an error that says what is wrong."""
     game, n = access.game, access.game.n_players
-    if proxy is not None and "proxy" not in options:
+    if proxy is not None:
         name = method if isinstance(method, str) else method.name
         if name != "covariance":
             raise ValueError(f"proxy works only with the method 'covariance', not with {name!r}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from fgsv.estimators.covariance.epochs import N_STREAMS, PARTS
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
 from fgsv.estimators.covariance.opening import LEAST, MANY_PLAYERS, Opening, hand_over
@@ -49,8 +51,9 @@ class Covariance:
     name: ClassVar[str] = "covariance"
 
     def __post_init__(self) -> None:
-        if self.round_size is not None and self.round_size < N_STREAMS:
-            raise ValueError(f"round_size must be at least {N_STREAMS}, got {self.round_size}")
+        given = self.round_size
+        if given is not None and not (isinstance(given, int | np.integer) and given >= N_STREAMS):
+            raise ValueError(f"round_size must be at least {N_STREAMS} and whole, got {given!r}")
 
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the evaluations needed for the first estimate, including the two ends; check the proxy."""
@@ -65,7 +68,7 @@ class Covariance:
         """Return how many evaluations the opening takes in a game of this many players; 0 without one."""
         return hand_over(n_players) if self.opening and self.surrogate else 0
 
-    def for_seconds(self, seconds: float | None, n_players: int, started: bool = False) -> Covariance:
+    def for_seconds(self, seconds: float | None, n_players: int, *, started: bool) -> Covariance:
         """Return the settings for a game whose evaluations take so long: no opening if quick, no model if cheap.
 
         What a run starts from is learned in the opening in any case, unless there are many players: that would take

@@ -65,10 +65,9 @@ class CovarianceEstimator:
         self._learning = settings.surrogate and n >= 4 and few
         self._fitting = self._learning or (n_bands > 0 and few)
         self._may_add_up = self._learning and not n_bands and not settings.whole_rounds
-        # the opening, as long as it lasts; then its estimate, and the weight of that in the last one
+        # the opening, as long as it lasts, and then its estimate
         self._opening = self._opened_by = opening
         self._opened: tuple[Correction, Floats] | None = None
-        self._share = np.zeros(q)
         # what is known
         self._history = History(n, q, n_bands, keep_masks=few)
         self._gram = surrogate.Gram()
@@ -87,6 +86,7 @@ class CovarianceEstimator:
             straight = problem.ends[0] + np.outer(np.arange(1, n) / n, rise)
             spread = np.where(rise == 0, 1.0, np.abs(rise)) * self._proxy.spread
             self._epoch = self._open(Outlook(np.zeros((n_bands, q)), straight, spread, spread, trust=np.ones(q)))
+            self._without = self._epoch  # the epoch that begins if the budget has no room for an enumeration
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Draw a round: of the opening, every coalition of a size, or of the current epoch."""
@@ -167,16 +167,10 @@ class CovarianceEstimator:
         constant += (self._weights.full - self._weights.empty) * self._ends[0]
         if self._enumerated.all:
             return Estimate(constant + self._enumerated.values, exact=True, efficient=self._efficient)
-        counted = self._counted()
-        epochs = [sums for _, sums in counted]
-        totals, beta, deviations = means(epochs)
-        deviations = np.concatenate([deviations, self._of_one_miss(counted)])
+        totals, beta, deviations, share = self._of_epochs(self._counted())
         freedom = float(max(1, min(PARTS, self._n_draws) - N_STREAMS))
         if self._opened is not None:
-            (opened, its_beta), share = self._opened, np.ones(self._ends.shape[1])
-            if any(epoch.knows_its_error for epoch in epochs):
-                share = opening_share(opened.deviations, deviations.astype(float))
-            self._share = share
+            opened, its_beta = self._opened
             totals, beta = (1 - share) * totals + share * opened.values, (1 - share) * beta + share * its_beta
             deviations, freedom = with_opening(share, opened, deviations, freedom)
         values = constant + totals + (self._proxy.values * beta).sum(axis=1)
@@ -186,6 +180,22 @@ class CovarianceEstimator:
         predicted = predicted_in(history, self._foresight.forecast, [self._epoch, self._closed], before)
         found = learned(predicted, self._ends, history.sizes, history.values, self._weights, deviations)
         return Estimate(values, deviations, None, freedom, efficient=self._efficient, learned=found)
+
+    def _of_epochs(
+        self, counted: list[tuple[Epoch | None, Sums]]
+    ) -> tuple[Floats, Floats, NDArray[np.float32], Floats]:
+        """Return totals, coefficients of the proxy and deviations of the epochs after the opening.
+
+        The last array, (q,), is the share of the opening in the estimate.
+        """
+        epochs = [sums for _, sums in counted]
+        totals, beta, deviations = means(epochs)
+        deviations = np.concatenate([deviations, self._of_one_miss(counted)])
+        share = np.zeros(self._ends.shape[1])
+        if self._opened is not None:
+            known = any(epoch.knows_its_error for epoch in epochs)
+            share = opening_share(self._opened[0].deviations, deviations.astype(float)) if known else share + 1
+        return totals, beta, deviations, share
 
     def _counted(self) -> list[tuple[Epoch | None, Sums]]:
         """Return the epochs that an estimate combines, with their sums.
@@ -201,12 +211,12 @@ class CovarianceEstimator:
             return self._opening.influence(partition)
         if self._n > surrogate.MOST_PLAYERS or self._ends.shape[1] > 1:
             return None
-        self.estimate()
         counted = [] if self._enumerated.all else self._counted()
-        scaled = self._scales(counted, 1 - self._share)
+        *_, share = self._of_epochs(counted) if counted else (0.0,)
+        scaled = self._scales(counted, 1 - share)
         found = scaled[:, None] * in_groups(partition, self._history.masks(slice(None)), self._weights)
         if self._opened_by is not None and counted:
-            found[: self._opened_by.n_evaluations - 2] += self._share * self._opened_by.corrections_by(partition)
+            found[: self._opened_by.n_evaluations - 2] += share * self._opened_by.corrections_by(partition)
         return found
 
     def _scales(self, counted: list[tuple[Epoch | None, Sums]], share: Floats | float) -> Floats:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from fgsv.estimators.covariance.clusters import Clusters
-from fgsv.estimators.covariance.design import RELATED, Law
+from fgsv.estimators.covariance.design import Law
 from fgsv.estimators.covariance.process import Solved
 from fgsv.estimators.covariance.target import Target
 from fgsv.types import Floats, Ints, Masks
@@ -61,11 +61,6 @@ class Pairs:
     def factor(self) -> float:
         """How many differences each known one stands for."""
         return len(self.partners.asked) / max(1, len(self.new))
-
-    @property
-    def inflation(self) -> float:
-        """The variance over that with all differences known, if these are as large as expected."""
-        return 1 + RELATED**2 * max(0.0, self.factor - 1)
 
     @property
     def ready(self) -> bool:
