@@ -21,6 +21,17 @@ from fgsv.tables.source import Source
 from fgsv.valuation import Reason, Valuation, check_valuation, file
 from fgsv.words import check_type
 
+PARTS: dict[str, Any] = {
+    "audit": Audit,
+    "test_error": TestError,
+    "without": ScoresWithout,
+    "highlights": Section,
+    "answers": Answers,
+    "sealed": Sealed,
+    "unpaid": PayoutRefused,
+}
+"""Parts that a result may have, and that are read from what is saved of them alone."""
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -158,16 +169,18 @@ class Result:
         if self.history:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
         info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
-        for name in ("payout", "audit", "test_error", "without", "highlights", "answers", "sealed"):
-            part = getattr(self, name)
-            info |= {} if part is None else {name: part.to_dict()}
-        if self.unpaid is not None:
-            info["unpaid"] = self.unpaid.to_dict()
+        info |= {name: part for name, part in self.parts.items() if part is not None}
         if self.noise is not None:
             info["test_noise"] = self.noise
         info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
         info["verdict"] = self.verdict.to_dict()
         return document | {"settings": settings, "info": info}
+
+    @property
+    def parts(self) -> dict[str, dict[str, Any] | None]:
+        """Its payout and all other parts, as files have them; None for those that it does not have."""
+        each = {name: getattr(self, name) for name in ("payout", *PARTS)}
+        return {name: None if part is None else part.to_dict() for name, part in each.items()}
 
     def save(self, path: str | Path) -> None:
         """Write valuation.json; `Result.load` and `Valuation.load` read it."""
@@ -185,18 +198,12 @@ class Result:
                 Source.from_dict(settings),
                 settings.get("shown_confidence", settings.get("confidence", 0.95)),
                 Payout.from_dict(info["payout"], valuation) if "payout" in info else None,
-                Audit.from_dict(info["audit"]) if "audit" in info else None,
-                TestError.from_dict(info["test_error"]) if "test_error" in info else None,
-                tuple(HistoryPoint(*point) for point in info.get("history", [])),
-                tuple(info.get("warnings", [])),
+                history=tuple(HistoryPoint(*point) for point in info.get("history", [])),
+                own_warnings=tuple(info.get("warnings", [])),
                 made=info.get("made"),
                 command=info.get("command"),
-                answers=Answers.from_dict(info["answers"]) if "answers" in info else None,
-                highlights=Section.from_dict(info["highlights"]) if "highlights" in info else None,
-                without=ScoresWithout.from_dict(info["without"]) if "without" in info else None,
-                unpaid=PayoutRefused.from_dict(info["unpaid"]) if "unpaid" in info else None,
                 noise=float(info["test_noise"]) if "test_noise" in info else None,
-                sealed=Sealed.from_dict(info["sealed"]) if "sealed" in info else None,
+                **{name: kind.from_dict(info[name]) for name, kind in PARTS.items() if name in info},
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None

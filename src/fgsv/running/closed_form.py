@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from fgsv.estimators.covariance.proxy import closed_form_of
+from fgsv.estimators.covariance.proxy import check_adds_up, closed_form_of
 from fgsv.partition import Partition
 from fgsv.running.game_access import GameAccess
 from fgsv.valuation import End, Estimate, Reason, Valuation
@@ -22,12 +20,7 @@ def by_closed_form(game: Any, access: GameAccess, partition: Partition) -> Valua
     total = ends[1] - ends[0]
     if values.shape[1] != len(total):
         raise ValueError(f"game.shapley has {values.shape[1]} outputs, but the game has {len(total)}")
-    off = np.abs(values.sum(axis=0) - total)
-    if (off > 1e-6 * np.maximum(np.abs(values).sum(axis=0), np.abs(total))).any():
-        raise ValueError(
-            f"game.shapley sums to {values.sum(axis=0)}, but the game is worth {total} more with all players than "
-            "with none: these are not its Shapley values"
-        )
+    check_adds_up(values, total, "game")
     return Valuation.of(
         Estimate(values, exact=True, efficient=True, method=NAME),
         partition,

@@ -152,12 +152,7 @@ def value_proxy(
         if closed_form.shape[1] not in (1, q):
             raise ValueError(f"proxy.shapley has {closed_form.shape[1]} outputs; the game has {q}")
         rise = ends[1] - ends[0]
-        off = np.abs(closed_form.sum(axis=0) - rise)
-        if (off > 1e-6 * np.maximum(np.abs(closed_form).sum(axis=0), np.abs(rise))).any():
-            raise ValueError(
-                f"proxy.shapley sums to {closed_form.sum(axis=0)}, but the proxy is worth {rise} more "
-                "with all players than with none: these are not its Shapley values"
-            )
+        check_adds_up(closed_form, rise, "proxy")
         values = (closed_form - rise / n) / unit  # a part that depends only on the size is shared equally
         return Proxy(departures, mean, _expected_spread(spread, mean), values[:, None, :])
     at_ends = departures(Coalitions.ends(n))
@@ -200,6 +195,16 @@ def closed_form_of(proxy: object, n_players: int, called: str = "proxy") -> Floa
             f"got {type(claimed).__name__} of shape {values.shape}"
         )
     return values.reshape(n_players, -1)
+
+
+def check_adds_up(values: Floats, rise: Floats, called: str) -> None:
+    """Raise an error unless stated Shapley values (n, q) add up to U(N) - U(0), (q,)."""
+    total = values.sum(axis=0)
+    if (np.abs(total - rise) > 1e-6 * np.maximum(np.abs(values).sum(axis=0), np.abs(rise))).any():
+        raise ValueError(
+            f"{called}.shapley sums to {total}, but the {called} is worth {rise} more with all players than with "
+            "none: these are not its Shapley values"
+        )
 
 
 def beyond(values: Floats, proxies: Floats, beta: Floats) -> Floats:
