@@ -12,6 +12,7 @@ import fgsv
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
+from fgsv.running.recording import laws_of_draws
 
 GAME = fgsv.Game(SumOfUnanimity(12), 12, fingerprint="sum of unanimity")
 
@@ -114,3 +115,13 @@ def test_another_processor_verifies_what_was_learned(tmp_path, n, budget):
 def test_a_path_is_no_valuation(tmp_path):
     with pytest.raises(TypeError, match=r"expected a valuation, got str: fgsv.load\(path\) opens a saved one"):
         fgsv.verify("march.json", tmp_path / "march.db")
+
+
+def test_laws_are_those_of_the_same_game_drawn_in_the_same_way(tmp_path):
+    """Not those of another run in the ledger that merely has the same seed."""
+    games = [fgsv.Game(SumOfUnanimity(20, seed=each), 20, fingerprint=str(each)) for each in (1, 2)]
+    other, *found = [fgsv.value(game, budget=128, ledger=tmp_path / "run.db") for game in (*games, games[1])]
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        of_other, own, again = (ledger.laws(run["id"]) for run in ledger.runs())
+        assert [laws_of_draws(ledger, each.settings.to_dict()) for each in (other, *found)] == [of_other, own, again]
+    assert own == again != of_other

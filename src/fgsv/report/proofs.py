@@ -19,6 +19,7 @@ from fgsv.ledger.forgetting import has_forgotten
 from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result
 from fgsv.report.sealing import Sealed, why_unreadable
+from fgsv.running.recording import laws_of_draws
 from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeated
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
@@ -153,8 +154,7 @@ def challenge(
     if n_records < 1:
         raise ValueError(f"a challenge picks at least one record, got {n_records}")
     with Ledger(ledger, read_only=True) as opened:
-        records = _recorded(result.valuation, opened)
-        laws = _laws(result.valuation, opened)
+        records, laws = _recorded(result.valuation, opened)
     tree = Tree(records.leaves())
     if tree.root.hex() != sealed.root:
         raise ValueError(
@@ -184,8 +184,8 @@ def sealed_of(result: Result, path: str | Path) -> Sealed:
     return result.sealed
 
 
-def _recorded(valuation: Valuation, ledger: Ledger) -> Records:
-    """Return the records that a run used, from its ledger."""
+def _recorded(valuation: Valuation, ledger: Ledger) -> tuple[Records, dict[int, dict[str, Any]]]:
+    """Return the records that a run used, and the laws by which it drew, from its ledger."""
     settings = valuation.settings
     assert settings is not None
     game = recorded_game(ledger, settings.fingerprint)[1]
@@ -197,10 +197,4 @@ def _recorded(valuation: Valuation, ledger: Ledger) -> Records:
         forgotten = "players were forgotten, and their evaluations erased"
         why = forgotten if has_forgotten(game) else "is it another ledger?"
         raise WrongLedger(f"{ledger.path} does not have all the records that the run used: {why}") from None
-    return records
-
-
-def _laws(valuation: Valuation, ledger: Ledger) -> dict[int, dict[str, Any]]:
-    """Return the laws by which the run drew, by round."""
-    runs = [run["id"] for run in ledger.runs() if run["settings"].get("seed") == valuation.seed]
-    return {number: law for run in reversed(runs) for number, law in ledger.laws(run).items()}
+    return records, laws_of_draws(ledger, settings.to_dict())

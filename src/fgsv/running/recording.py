@@ -87,24 +87,24 @@ class Recorder:
         """Record the law of the draws from a round on; return it, or what was recorded when they were drawn first."""
         law = self._given_laws.get(round_number, law)
         if self._source is not None:
-            law = self._laws_of_draws(self._source).get(round_number, law)
+            law = laws_of_draws(self._source, self._settings).get(round_number, law)
         if self._ledger is not None and self._run is not None:
             self._ledger.add_law(self._run, round_number, law)
         return law
-
-    def _laws_of_draws(self, ledger: Ledger) -> dict[int, dict[str, Any]]:
-        """Return the laws of all runs that drew like this one."""
-        found: dict[int, dict[str, Any]] = {}
-        for run in ledger.runs():
-            same = all(run["settings"].get(name) == self._settings.get(name) for name in _DRAWN_BY)
-            if same and run["game"] == self._game:
-                found = ledger.laws(run["id"]) | found
-        return found
 
     def state(self, document: Mapping[str, Any]) -> None:
         """Record what a result states, so that a change to its file can be named."""
         if self._ledger is not None and self._stated is not None:
             self._ledger.add_statement(self._stated, statement(document))
+
+
+def laws_of_draws(ledger: Ledger, settings: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return the laws of all runs that drew as one with these settings does, by round."""
+    found: dict[int, dict[str, Any]] = {}
+    for run in ledger.runs():
+        if all(run["settings"].get(name) == settings.get(name) for name in _DRAWN_BY):
+            found = ledger.laws(run["id"]) | found
+    return found
 
 
 def _end_by(error: BaseException) -> End:
