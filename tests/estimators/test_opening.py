@@ -396,3 +396,11 @@ def test_laws_are_plain_data(quick):
         estimator.update(draws, game(draws.coalitions.masks())[:, None])
     assert [(epoch["first"], epoch["end"]) for epoch in laws] == [(2, 16), (2, 32), (32, 64), (64, 128), (128, 256)]
     assert len(laws[0]["process"]) == len(Process.default(8).parameters)
+
+
+@pytest.mark.parametrize("seed", [11, 16])
+def test_where_all_but_one_are_worth_the_same_nothing_is_steep(seed):
+    """As long as the one that decides was in all of them: the first epoch was too short to learn who it is."""
+    airport = fgsv.games.Airport(np.arange(1.0, 9) ** 2)
+    found = fgsv.value(airport, budget=64, seed=seed, opening=True)
+    np.testing.assert_allclose(found.values, airport.shapley, rtol=1e-6)

@@ -199,9 +199,9 @@ class Opening:
 
     @property
     def _steep(self) -> bool:
-        """Whether single players vary far more than coalitions of all but one, in any output."""
+        """Whether single players vary far more than coalitions of all but one, and these at all, in any output."""
         alone, but_one = (self.values[self.sizes == size].std(axis=0) for size in (1, self._n - 1))
-        return bool((alone > STEEP * but_one).any())
+        return bool(((alone > STEEP * but_one) & (but_one > 0)).any())
 
     def _follow(self, law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
         """Draw a round again, by the law and the process that were recorded for it, and what was chosen."""
