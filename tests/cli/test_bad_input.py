@@ -18,7 +18,7 @@ from fgsv.report import Result
         (["value", "TRAIN", "--group", "provider"], "--target"),
         (["value", "TRAIN", *COLUMNS, "--max-time", "soon"], "90s, 10m or 2h"),
         (["value", "TRAIN", *COLUMNS, "--metric", "accurracy"], "accurracy"),
-        (["value", "TRAIN", *COLUMNS, "--payout", "12.345"], "whole number of units"),
+        (["value", "TRAIN", *COLUMNS, "--payout", "12.345"], "not a multiple of the smallest unit"),
         (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be a positive number"),
         (
             ["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"],
