@@ -140,7 +140,7 @@ def test_units_of_currencies():
 def test_a_small_unit_is_written_with_all_its_digits():
     paid = payout.split(valuation_of([1, 1, 1]), 1, "BTC", unit="0.00000001")
     assert paid.notes == ("rounding to 0.00000001 BTC moves each part by less than that",)
-    with pytest.raises(ValueError, match=r"units of 0\.00000001$"):
+    with pytest.raises(ValueError, match=r"smallest unit of the currency, 0\.00000001$"):
         payout.split(valuation_of([1, 1]), "0.000000001", "BTC", unit="0.00000001")
 
 
@@ -183,6 +183,12 @@ def test_intervals_are_those_of_the_shares():
     np.testing.assert_allclose([float(x) for x in clipped.high], expected[:, 1], atol=12)
     bounded = payout.split(result, 1000, floor=100)
     assert all(low >= 100 for low in bounded.low)
+
+
+def test_no_bound_of_a_payment_is_minus_zero():
+    deviations = np.array([[-0.001, 0.001]]).reshape(1, 2, 1)
+    paid = payout.split(valuation_of([1, -0.005], deviations=deviations), "0.10", pay_anyway=True)
+    assert [str(bound) for bound in (paid.low[1], paid.payments[1], paid.high[1])] == ["-0.01", "0.00", "0.00"]
 
 
 def test_no_interval_leaves_what_the_policy_pays():
@@ -276,9 +282,9 @@ def test_estimates_that_miss_the_total_are_scaled_and_say_so():
         ({"amount": True}, TypeError, "int, str or Decimal"),
         ({"amount": "ten"}, ValueError, "a number such as"),
         ({"amount": "nan"}, ValueError, "finite"),
-        ({"amount": "0.001"}, ValueError, "whole number of units"),
+        ({"amount": "0.001"}, ValueError, "not a multiple of the smallest unit of the currency, 0.01"),
         ({"amount": 0}, ValueError, "must be positive"),
-        ({"amount": -5}, ValueError, "negative"),
+        ({"amount": -5}, ValueError, "must not be negative, got -5.00"),
         ({"amount": 10**30}, ValueError, "digits"),
         ({"amount": {"a": 100}}, ValueError, "not amounts by name"),
         ({"amount": 100, "currency": "euro"}, ValueError, "three capital letters"),
@@ -288,9 +294,10 @@ def test_estimates_that_miss_the_total_are_scaled_and_say_so():
         ({"amount": 100, "unit": 0}, ValueError, "unit must be a positive number"),
         ({"amount": 100, "unit": "a cent"}, ValueError, "unit must be a positive number"),
         ({"amount": 100, "unit": "NaN"}, ValueError, "unit must be a positive number"),
-        ({"amount": 100, "floor": 60}, ValueError, "floor"),
+        ({"amount": 100, "floor": 60}, ValueError, "60.00 for each of 2 groups is 120.00, more than 100.00: lower"),
+        ({"amount": 100, "floor": -1}, ValueError, "floor must not be negative, got -1.00"),
         ({"amount": 100, "cap": 40}, ValueError, "raise the cap"),
-        ({"amount": 100, "floor": 30, "cap": 20}, ValueError, "cap"),
+        ({"amount": 100, "floor": 30, "cap": 20}, ValueError, "the floor 30.00 is above the cap 20.00"),
     ],
 )
 def test_bad_arguments(kwargs, error, words):

@@ -108,6 +108,8 @@ def harmless(cell: Any) -> Any:
 
 def read_json(path: str | Path) -> Any:
     """Return the contents of a JSON file; the error for another kind of file quotes nothing from it."""
+    if Path(path).is_dir():
+        raise ValueError("it is a folder")
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

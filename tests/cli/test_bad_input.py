@@ -17,8 +17,15 @@ from fgsv.report import Result
         (["value", "TRAIN", "--group", "providr", "--target", "y"], "did you mean 'provider'"),
         (["value", "TRAIN", "--group", "provider"], "--target"),
         (["value", "TRAIN", *COLUMNS, "--max-time", "soon"], "90s, 10m or 2h"),
-        (["value", "TRAIN", *COLUMNS, "--metric", "accurracy"], "accurracy"),
-        (["value", "TRAIN", *COLUMNS, "--payout", "12.345"], "whole number of units"),
+        (["value", "TRAIN", *COLUMNS, "--metric", "accurracy"], "error: 'accurracy' is not a score of scikit-learn"),
+        (["value", "TRAIN", *COLUMNS, "--text", "site"], "--target is for tables and --text for texts"),
+        (["value", "TRAIN", "."], "a folder of texts must be the only FILE"),
+        (["value", "TRAIN", *COLUMNS, "--precision", "1"], "got 1: 1 percentage point is 0.01"),
+        (
+            ["value", "TRAIN", *COLUMNS, "--seal", ".", "--public", "1", "--ledger", "l"],
+            ". is not a seal: it is a folder",
+        ),
+        (["value", "TRAIN", *COLUMNS, "--payout", "12.345"], "not a multiple of the smallest unit"),
         (["value", "TRAIN", *COLUMNS, "--precision", "-1"], "precision must be a positive number"),
         (
             ["value", "TRAIN", *COLUMNS, "--test", "TRAIN", "--test-by", "site"],
@@ -64,6 +71,7 @@ def test_limits_of_a_plan_are_checked_before_its_pilot(fgsv_command, train, monk
         ("report", "--clip", "--payout"),
         ("verify", "--ledger no.db --sample 10", "--data"),
         ("ledger verify", "--seed 1", "--game"),
+        ("value", "--shared-units split", "--unit"),
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused_before_a_file_is_opened(fgsv_command, command, options, needed):

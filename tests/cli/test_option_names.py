@@ -134,11 +134,13 @@ def test_a_refused_payout_says_how_to_insist(fgsv_command, folder):
 
 
 def test_what_a_ledger_forgets_is_named(fgsv_command, folder):
-    with pytest.raises(ValueError, match=r"to forget: players, providers, or keep:"):
+    with pytest.raises(ValueError, match=r"name them with players and providers, or .* with keep,"):
         forget("run.db")
     assert {"players", "providers", "keep"} <= set(inspect.signature(forget).parameters)
     code, _, notes = fgsv_command("ledger", "forget", "run.db")
-    assert (code, "to forget: --player, --provider, or --keep:" in notes) == (2, True), notes
+    assert (code, "name them with --player and --provider, or name a ledger with --keep," in notes) == (2, True), (
+        notes
+    )
 
 
 def test_a_result_that_was_not_sealed_names_what_it_lacks(fgsv_command, folder):

@@ -56,7 +56,7 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--ledger", "L"], "needs the public value"),
+        (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--ledger", "L"], "the seal: --public"),
         (["value", "TRAIN", *COLUMNS, *BUDGET, "--public", "1"], "needs the seal"),
         (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--public", "1"], "needs a ledger"),
         (["value", "TRAIN", *COLUMNS, *BUDGET, "--seal", "SEAL", "--public", "1", "--seed", 0], "--seed cannot"),
@@ -68,7 +68,10 @@ def test_five_commands_from_the_seal_to_the_check(fgsv_command, sealed, train):
             ["seal", "TRAIN", *COLUMNS, "--currency", "KWD", "--out", "NEW"],
             "--currency can only be used with --floor",
         ),
-        (["seal", "TRAIN", *COLUMNS, "--floor", "1.234", "--out", "NEW"], "floor 1.234 is not a whole number"),
+        (
+            ["seal", "TRAIN", *COLUMNS, "--floor", "1.234", "--out", "NEW"],
+            "floor 1.234 is not a multiple of the smallest unit",
+        ),
         (["challenge", "TRAIN", "--ledger", "L", "--random", "x", "--out", "NEW"], "not a saved valuation"),
         (["check", "TRAIN", "SEAL"], "is not a proof"),
         (["check", "NEW", "SEAL"], "there is no proof at"),

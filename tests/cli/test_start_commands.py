@@ -124,6 +124,12 @@ def test_without_start_the_preprocessing_moves_and_is_named(fgsv_command, march)
         ("--test", "test.csv", "--metric", "accuracy"): "the score changed",
         ("--test", "test.csv", "--model", "knn"): "the model changed",
         ("--test", "test.csv", "--empty", "-3"): "the worth of nothing changed",
+        (
+            "--test",
+            "test.csv",
+            "--ignore",
+            "a",
+        ): "column 'a' is no feature here, but was one of the run to start from",
     }.items():
         options = [march / word if word.endswith(".csv") else word for word in changed]
         code, _, notes = fgsv_command(*april, *options)
@@ -223,4 +229,4 @@ def test_bad_starts(fgsv_command, march, tmp_path):
     assert (code, "both the ledger of this run and one to start from" in notes) == (2, True)
     pd.read_csv(march / "april.csv").drop(columns="b").to_csv(march / "narrow.csv", index=False)
     code, _, notes = fgsv_command("value", march / "narrow.csv", *april[2:], "--start", march / "march.db")
-    assert (code, "no column 'b'" in notes) == (2, True)
+    assert (code, "column 'b' is no feature here" in notes) == (2, True)

@@ -28,7 +28,7 @@ def test_nothing_to_share_is_said_before_the_run(fgsv_command, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--payout", "12.345"], "whole number"),
+        (["--payout", "12.345"], "not a multiple of the smallest unit"),
         (["--payout", "100", "--cap", "10"], "raise the cap"),
         (["--payout", "100", "--floor", "50"], "a floor of 50.00 for each of 4 groups"),
         (["--payout", "100", "--metric", "accuracy,neg_log_loss"], "give an amount for each"),

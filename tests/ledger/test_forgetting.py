@@ -77,8 +77,9 @@ def test_keep_the_players_of_the_next_month(march, tmp_path):
         hashlib.sha256(each).digest()[:16] not in april.read_bytes() + path.read_bytes() for each in (b"c", b"f")
     )
     assert forget(april, [hashlib.sha256(b"g").hexdigest()[:32]]).players == 1  # by digest
-    with pytest.raises(ValueError, match="which players to forget"):
-        forget(april)
+    for both in ({}, {"players": ["g"], "keep": path}):
+        with pytest.raises(ValueError, match=r"which players to forget: name them with .* or .* keep, .*; not both"):
+            forget(april, **both)
 
 
 def test_forget_a_provider_by_name(tmp_path):

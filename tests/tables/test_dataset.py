@@ -80,8 +80,8 @@ def test_test_rows_by_column_and_by_file(tmp_path):
     other = TableFile(small(12, seed=1), "test.csv", "1")
     data = prepared(small(), test=other)
     assert (len(data.features), len(data.test_features)) == (40, 12)
-    frame["fold"] = "maybe"
-    with pytest.raises(TableError, match="train or test"):
+    frame["fold"] = "Maybe"
+    with pytest.raises(TableError, match=r"train or test \(or 0 and 1\); it has 'Maybe'"):
         prepared(frame, test_by="fold")
 
 

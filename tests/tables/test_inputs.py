@@ -196,6 +196,12 @@ def test_a_provider_may_be_called_na_in_a_spreadsheet(tmp_path):
     assert np.isnan(found["x"][0])
 
 
+def test_columns_of_a_sheet_with_the_same_name_are_refused(tmp_path):
+    pd.DataFrame([[1, 2, 3]], columns=["x", "y", "x"]).to_excel(tmp_path / "a.xlsx", index=False)
+    with pytest.raises(TableError, match="two columns named 'x'"):
+        read_all(tmp_path / "a.xlsx")
+
+
 @pytest.mark.parametrize("step", [1, 10**25])
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "frame"])
 def test_integers_beyond_64_bits_and_those_of_object_columns_are_numbers(tmp_path, kind, step):

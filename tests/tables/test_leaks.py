@@ -131,3 +131,14 @@ def test_names_that_look_alike_are_named(other):
     frame = table().assign(provider=np.array(["Müller", "Ash", other])[np.arange(200) % 3])
     (warning,) = opened(frame).warnings
     assert f"may be one provider: 'Müller' and {other!r}" in warning
+
+
+def test_test_texts_that_are_training_texts_are_counted():
+    frame = pd.DataFrame({"body": [f"word{i} and word{i + 1}" for i in range(40)], "by": ["n", "s"] * 20})
+    others = frame.assign(body=frame["body"] + " again", question="which words?")
+    for n_again, expected in ((40, ["40 of 40 test texts are also training texts"]), (1, [])):
+        test = pd.concat([frame.head(n_again), others.tail(40 - n_again)])
+        warnings = fgsv.open_text(frame, text="body", group="by", test=test).warnings
+        assert [each.partition(":")[0] for each in warnings] == expected
+    answers = frame.assign(question="which words?")
+    assert fgsv.open_text(frame, text="body", group="by", test=answers, prompt="question").warnings == ()

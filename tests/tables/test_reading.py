@@ -72,6 +72,12 @@ def test_names_of_digits_stay_as_written(tmp_path):
         (b"a,b\n1,2\n1,2,3,4\n", "not a table: line 3 has 4 cells, expected 2"),
         (b'a,b\n1,2\n1,"2\n', "not a table: a quotation mark opens a cell and none closes it"),
         (b"\x1f\x8bnothing", "gzip"),
+        (b"\x89PNG\r\n\x00\x00", "is not text: it has null bytes, as binary files do"),
+        (b"Export of May\n\na,b,y\n1,2,0\n1,2,1\n", "the first line is not the header but a title, delete it; other"),
+        (
+            b"Export of May\na;b;y\n1,5;2;0\n",
+            "line 3 has 2 cells, expected 1: if the first line is .* a title, delete",
+        ),
     ],
 )
 def test_bad_files(tmp_path, content, words):
@@ -184,6 +190,15 @@ def test_a_column_that_is_not_there():
     assert table.column("age", "a feature").tolist() == small()["age"].tolist()
     with pytest.raises(TableError, match=r"train\.csv has no column 'agee' \(a feature\); did you mean 'age'\?"):
         table.column("agee", "a feature")
+
+
+def test_a_title_above_the_header_is_named(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("Export of May,,\na,b,y\n1,2,0\n")
+    with pytest.raises(
+        TableError, match=r"'y' \(the target\); most of its columns have no name: if .* a title, delete"
+    ):
+        read(path).column("y", "the target")
 
 
 @pytest.mark.parametrize(

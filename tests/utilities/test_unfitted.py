@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -65,6 +66,9 @@ def test_a_model_that_needs_two_classes_says_so_in_every_form(tmp_path):
     assert result.about_unfitted in result._repr_html_()
     assert result.about_unfitted in render(result)
     assert document_of(Result(result))["n_unfitted"] == result.n_unfitted
+    assert replace(result, n_unfitted=1).about_unfitted.endswith(
+        "one of a single class: it counts like the empty one"
+    )
     assert fgsv.exact(fgsv.utility(Ridge(), *rows(), scoring="r2")).about_unfitted is None
     assert result.regroup(list("aabbccc")).n_unfitted == result.n_unfitted
 

@@ -58,8 +58,8 @@ WIDE = 160
 LEAST_NAME = 6
 """Cells to which names may be narrowed before a table is wider than the terminal."""
 NEGATIVE = (
-    "a negative value means that, averaged over all selections of the data, these rows lowered the score. The column "
-    "`score without` answers another question: how the model scores without them"
+    "a negative value means that, averaged over all selections of the data, adding these points lowered the score. "
+    "The column `score without` answers another question: how the model scores without them"
 )
 EXIT_REFUSED = 3
 """Exit code of a command whose payout was refused; everything else was done."""

@@ -60,7 +60,11 @@ def open_data(
 
     if target is None and text is None and len(file) == 1 and Path(file[0]).is_dir():
         text = TEXT
-    if (target is None) == (text is None):
+    if target is not None and text is not None:
+        raise typer.BadParameter("--target is for tables and --text for texts: give one of them")
+    if target is None and text is None:
+        if any(Path(each).is_dir() for each in file):
+            raise typer.BadParameter("a folder of texts must be the only FILE: put the providers' folders into one")
         raise typer.BadParameter("name the column to predict with --target, or the column of texts with --text")
     of_tables: dict[str, Any] = {
         "metric": metric,

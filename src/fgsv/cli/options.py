@@ -276,6 +276,7 @@ NEEDS = {
     "audit": ("audit_budget", "parts"),
     "data": ("test", "sample", "tolerance"),
     "game": ("sample", "tolerance", "seed"),
+    "unit": ("shared_units",),
 }
 """Options that say nothing without another one, which is asked for first."""
 

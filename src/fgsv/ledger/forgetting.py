@@ -50,8 +50,8 @@ def forget(
     """
     if bool(players or providers) == (keep is not None):
         raise ValueError(
-            f"say which players to forget: {option('players')}, {option('providers')}, or {option('keep')}: all but "
-            "those of its last run"
+            f"say which players to forget: name them with {option('players')} and {option('providers')}, or name a "
+            f"ledger with {option('keep')}, to forget all but those of its last run; not both"
         )
     if not Path(path).exists():
         raise WrongLedger(f"there is no ledger at {path}")

@@ -63,7 +63,7 @@ def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> lis
         )
     found = [read_money(one, unit, "amount") for one in asked]
     if min(found) < 0:
-        raise ValueError("an amount must not be negative")
+        raise ValueError(f"an amount must not be negative, got {min(found)}")
     return found
 
 
@@ -80,7 +80,7 @@ def read_money(amount: Money, unit: Decimal, name: str) -> Decimal:
     if money.adjusted() - unit.adjusted() > MOST_DIGITS:
         raise ValueError(f"{name} {amount} has more than {MOST_DIGITS} digits, the limit of exact decimal arithmetic")
     if money % unit:
-        raise ValueError(f"{name} {money} is not a whole number of units of {unit:f}")
+        raise ValueError(f"{name} {money} is not a multiple of the smallest unit of the currency, {unit:f}")
     return money.quantize(unit)
 
 
@@ -110,5 +110,6 @@ def rounded_outward(x: float, unit: Decimal, rounding: str) -> Decimal:
 
 
 def whole_units(money: Decimal, unit: Decimal) -> Decimal:
-    """Return money with as many digits after the point as the unit has: 100.00, not 1E+2."""
-    return money.quantize(unit, context=Context(prec=3 * MOST_DIGITS))
+    """Return money with as many digits after the point as the unit has: 100.00, not 1E+2, and 0.00, not -0.00."""
+    written = money.quantize(unit, context=Context(prec=3 * MOST_DIGITS))
+    return written or abs(written)

@@ -54,12 +54,15 @@ class Policy:
 def check_bounds(policy: Policy, whole: Decimal, n_groups: int) -> None:
     """Raise an error if floor and cap cannot be met, whatever the values."""
     floor, cap = policy.floor, policy.cap
-    if floor is not None and (floor < 0 or floor * n_groups > whole):
-        raise ValueError(f"a floor of {floor} for each of {n_groups} groups must add up to between 0 and {whole}")
-    if cap is not None and cap * n_groups < whole:
-        raise ValueError(f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in total: raise the cap")
+    if floor is not None and floor < 0:
+        raise ValueError(f"the floor must not be negative, got {floor}")
     if floor is not None and cap is not None and floor > cap:
         raise ValueError(f"the floor {floor} is above the cap {cap}")
+    if floor is not None and floor * n_groups > whole:
+        least = floor * n_groups
+        raise ValueError(f"a floor of {floor} for each of {n_groups} groups is {least}, more than {whole}: lower it")
+    if cap is not None and cap * n_groups < whole:
+        raise ValueError(f"with at most {cap} each, {n_groups} groups cannot be paid {whole} in total: raise the cap")
 
 
 def apply(policy: Policy, values: Floats, amounts: Sequence[Decimal], scale: Sequence[Fraction]) -> list[Fraction]:

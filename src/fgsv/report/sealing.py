@@ -58,7 +58,9 @@ class Seal:
         (3231503494, 3685334167)
         """
         if public is None or not public.strip():
-            raise ValueError("a sealed run needs the public value: the text that became public after the seal")
+            raise ValueError(
+                f"a sealed run needs the public value, the text that became public after the seal: {option('public')}"
+            )
         digest = hashlib.sha256(bytes.fromhex(self.commitment) + public.encode()).digest()
         return int.from_bytes(digest[:SEED_BYTES], "big")
 

@@ -97,8 +97,8 @@ def check_features(names: Sequence[Any], carried: CarriedOver) -> list[str]:
     missing = [name for name in carried.features if name not in names]
     if missing:
         raise TableError(
-            f"the table has no column {missing[0]!r}, which was a feature of the run to start from: nothing can be "
-            "reused without it"
+            f"column {missing[0]!r} is no feature here, but was one of the run to start from: nothing can be reused "
+            "without it"
         )
     new = [str(name) for name in names if name not in carried.features]
     return [f"not used, because the run to start from did not have it: {', '.join(new)}"] if new else []

@@ -16,6 +16,7 @@ from fgsv.tables.documents import EVERYTHING, Documents, TestText, prepare_texts
 from fgsv.tables.folders import PROVIDER, read_folder
 from fgsv.tables.folds import FOLDS, Folds
 from fgsv.tables.inputs import read_all
+from fgsv.tables.leaks import warnings_of_test_texts
 from fgsv.tables.opening import OpenedData, Table, short_hash
 from fgsv.tables.players import warnings_of_names
 from fgsv.tables.reading import TableError, TableFile, listed_names
@@ -184,7 +185,7 @@ def open_text(
         frame={name: short_hash(part) for name, part in game.frame.items()},
         split_seed=dataset.split_seed,
     )
-    warnings = (*dataset.warnings, *warnings_of_names(dataset.partition.names))
+    warnings = (*warnings_of_test_texts(dataset), *dataset.warnings, *warnings_of_names(dataset.partition.names))
     return Corpus(game, dataset, source, build, warnings, folds)
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fgsv.files import most_expanded
 from fgsv.packages import optional
-from fgsv.tables.reading import TableError, with_text
+from fgsv.tables.reading import TableError, check_names, with_text
 
 PARQUET, ZIP, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 """How files of these kinds begin."""
@@ -81,11 +81,13 @@ def read_excel(path: Path, content: bytes, names: Sequence[str]) -> tuple[pd.Dat
             sheets = [str(name) for name in book.sheet_names]
             options: dict[str, Any] = {"sheet_name": sheets[0], "dtype": dict.fromkeys(names, object)}
             frame = pd.read_excel(book, **options)
+            header = pd.read_excel(book, sheet_name=sheets[0], header=None, nrows=1, dtype=object)
             kept = [name for name in dict.fromkeys(names) if name in frame.columns]
             if kept and frame[kept].isna().to_numpy().any():  # NA may be a name, as in a text file
                 frame[kept] = pd.read_excel(book, **options, keep_default_na=False, na_values=[""])[kept]
     except Exception as error:
         raise TableError(f"{path} is not an Excel file that can be read: {error}") from None
+    check_names(path, [str(name) for name in header.to_numpy().ravel() if pd.notna(name)])  # pandas renames them
     frame.columns = frame.columns.astype(str)
     notes = [f"read sheet {sheets[0]!r} of {path.name}, not {', '.join(sheets[1:])}"] if len(sheets) > 1 else []
     return with_text(frame, names), notes

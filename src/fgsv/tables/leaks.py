@@ -1,11 +1,12 @@
 """Leaks: columns that should perhaps not be features, such as row numbers, ids and facts known only afterwards.
 
 Also the opposite: numbers that are not used, or not as numbers, because of how they are written.
-And test rows that the model was trained on.
+And test rows and texts that the model was trained on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from shlex import quote
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from fgsv.tables.dataset import Dataset
+from fgsv.tables.documents import Documents
 from fgsv.tables.players import shown
 from fgsv.tables.preprocessing import Columns, days
 from fgsv.tables.reading import as_listed, odd_number
@@ -68,14 +70,25 @@ def warnings_of_test_rows(dataset: Dataset) -> list[str]:
     """Return a warning if test rows are also training rows, unless most rows equal another anyway."""
     if dataset.test_hashes is not None:  # chosen by content: equal rows are on the same side
         return []
-    trained = set(contents_with_target(dataset.features, dataset.target))
     tested = contents_with_target(dataset.test_features[dataset.features.columns], dataset.test_target)
-    twice = sum(content in trained for content in tested)
-    if len(trained) < len(dataset.target) / 2 or twice < max(1, A_FEW * len(tested)):
+    return _warnings_of_both(contents_with_target(dataset.features, dataset.target), tested, "rows")
+
+
+def warnings_of_test_texts(documents: Documents) -> list[str]:
+    """Return a warning if test texts are also training texts; answers to prompts may be."""
+    tested = [text for texts in documents.tests.values() for text in texts if isinstance(text, str)]
+    return _warnings_of_both(documents.texts.tolist(), tested, "texts")
+
+
+def _warnings_of_both(trained: Sequence[Any], tested: Sequence[Any], what: str) -> list[str]:
+    """Return a warning if more than a few of those tested are among those trained on, most of which are unique."""
+    seen = set(trained)
+    twice = sum(content in seen for content in tested)
+    if len(seen) < len(trained) / 2 or twice < max(1, A_FEW * len(tested)):
         return []
     return [
-        f"{twice:,} of {len(tested):,} test rows are also training rows: their providers are paid for answers that "
-        "the model has seen. Leave these rows out on one side"
+        f"{twice:,} of {len(tested):,} test {what} are also training {what}: their providers are paid for answers "
+        f"that the model has seen. Leave these {what} out on one side"
     ]
 
 

@@ -51,6 +51,9 @@ MOSTLY_NUMBERS = 0.8
 FIRST_CELLS = 1_000
 NUMBERS = {"decimal", "integer", "floating", "mixed-integer-float"}
 """What pandas infers of objects that are all numbers."""
+TITLE = "if the first line is not the header but a title, delete it"
+UNNAMED = re.compile(r"Unnamed: \d+")
+"""What pandas calls a column without a name."""
 
 
 class TableError(ValueError):
@@ -150,7 +153,8 @@ def _in_words(error: str) -> str:
     """
     if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", error):
         expected, line, cells = found.groups()
-        return f"line {line} has {cells} cells, expected {expected}: quote cells that contain the separator"
+        what = f"line {line} has {cells} cells, expected {expected}"
+        return f"{what}: {TITLE if expected == '1' else 'quote cells that contain the separator'}"
     if "EOF inside string" in error:
         return "a quotation mark opens a cell and none closes it"
     return error
@@ -166,10 +170,7 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
         names = next(csv.reader(io.StringIO(header, newline=""), delimiter=separator))
     except csv.Error as error:
         raise TableError(f"{path} is not a table: its header cannot be read, {error}") from None
-    named = [name for name in names if name.strip()]  # spreadsheets end lines with commas of empty columns
-    if len(set(named)) < len(named):
-        repeated = next(name for name in named if named.count(name) > 1)
-        raise TableError(f"{path} has two columns named {repeated!r}: rename one of them")
+    check_names(path, [name for name in names if name.strip()])  # spreadsheets end lines with commas of empty columns
 
     notes = []
     row_names: Literal[False] | None = False
@@ -188,8 +189,8 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
         frame = parse()
         if frame.index.nlevels > 1 or not frame.index.is_unique:
             raise TableError(
-                f"{path} has rows with more cells than its header has names ({len(names)}): name every column, and "
-                "quote cells that contain the separator"
+                f"{path} has rows with more cells than its header has names ({len(names)}): {TITLE}; otherwise name "
+                "every column, and quote cells that contain the separator"
             ) from None
         notes.append("the first cell of each row, which has no column name, is taken as the row's name")
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
@@ -207,6 +208,13 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
         cells = "; ".join(f"{name} ({cell} is {cell.lstrip('0') or 0})" for name, cell in padded.items())
         notes.append(f"read as numbers without leading zeros: {cells}. If they are codes, add a letter to them")
     return _with_numbers(frame, text), notes
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Raise an error if two columns have the same name."""
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise TableError(f"{path} has two columns named {repeated!r}: rename one of them")
 
 
 def _columns_with_leading_zeros(frame: pd.DataFrame, written: pd.DataFrame, text: Sequence[str]) -> dict[str, str]:
@@ -256,6 +264,11 @@ def decode(path: Path, content: bytes, encoding: str) -> str:
         likely = "latin-1"
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             likely = "utf-16"
+        elif b"\0" in content:
+            raise TableError(
+                f"{path} is not text: it has null bytes, as binary files do. If it is text in another encoding, name "
+                f"it with {option('encoding', 'NAME')}"
+            ) from None
         elif re.search(rb"[\x80-\x9f]", content):  # € and quotation marks of Windows, nothing in latin-1
             likely = "cp1252"
         raise TableError(
@@ -398,4 +411,6 @@ def _no_such_column(name: Any, role: str, file: str, columns: list[str]) -> str:
     hint = f"did you mean {near[0]!r}?" if near else f"it has {some(columns, most=12)}"
     if near and ("," in near[0] or near[0] != near[0].strip()):
         hint += f" An option that lists columns takes it in double quotes: {shlex.quote(as_listed(near[:1]))}"
+    if not near and 2 * sum(UNNAMED.fullmatch(column) is not None for column in columns) > len(columns):
+        hint = f"most of its columns have no name: {TITLE}"
     return f"{file} has no column {name!r} ({role}); {hint}"

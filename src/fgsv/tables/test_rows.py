@@ -98,9 +98,10 @@ class Choice:
 def marked(column: pd.Series[Any], what: str = "rows") -> Choice:
     """Return the test rows that a column marks; `what` rows are called in words."""
     marks = column.astype(str).str.strip().str.lower()
-    unknown = sorted(set(marks) - set(TEST_MARKS))
-    if unknown:
-        raise TableError(f"column {column.name!r} must contain train or test (or 0 and 1); it has {unknown[0]!r}")
+    unknown = column[~marks.isin(list(TEST_MARKS))]
+    if len(unknown):
+        it_has = repr(str(unknown.iloc[0]))
+        raise TableError(f"column {column.name!r} must contain train or test (or 0 and 1); it has {it_has}")
     is_test = marks.map(TEST_MARKS).to_numpy(dtype=bool)
     return Choice(is_test, f"{int(is_test.sum())} {what} marked in column {column.name!r}")
 

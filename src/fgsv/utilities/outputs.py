@@ -126,7 +126,7 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
             near = get_close_matches(asked, get_scorer_names(), n=1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(
-                f"scoring={asked!r} is not a score of scikit-learn; {hint}batched scores are {', '.join(SCORES)}"
+                f"{asked!r} is not a score of scikit-learn; {hint}batched scores are {', '.join(SCORES)}"
             )
         if not isinstance(asked, str) and not callable(asked):
             raise TypeError(f"scoring: {name!r} must be the name of a score or a scorer, got {type(asked).__name__}")

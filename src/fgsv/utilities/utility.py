@@ -212,7 +212,8 @@ class Utility:
         first = self.scored[0]
         names = ", ".join(output.name for output in self.scored)
         each = f" at each of {len(first.truth)} test points" if first.each_point else ""
-        lines = [f"{self.model!r}: {path}", f"players: {players}", f"score: {score or f'{names}{each}'}"]
+        model = " ".join(repr(self.model).split())  # scikit-learn breaks lines
+        lines = [f"{model}: {path}", f"players: {players}", f"score: {score or f'{names}{each}'}"]
         if remark := getattr(self.learner, "remark", ""):
             lines.append(remark)
         if self.min_size:

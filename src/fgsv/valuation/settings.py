@@ -115,7 +115,8 @@ class RunSettings:
 def check_precision(precision: float | None) -> None:
     """Raise an error for a precision that every share has from the start, such as 5 where 0.05 is meant."""
     if precision is not None and not positive_number("precision", precision) < 1:
-        meant = f": {precision:g} percentage points are {precision / 100:g}" if precision < 100 else ""
+        points = "percentage point is" if precision == 1 else "percentage points are"
+        meant = f": {precision:g} {points} {precision / 100:g}" if precision < 100 else ""
         raise ValueError(f"precision is a fraction of all shares, below 1, got {precision:g}{meant}")
 
 

@@ -178,9 +178,11 @@ class Valuation:
         """How many coalitions the model could not be fitted to, in words; None if there were none."""
         if not self.n_unfitted:
             return None
-        were = "evaluation was of a coalition" if self.n_unfitted == 1 else "evaluations were of coalitions"
-        why = "that the model cannot be fitted to, such as those of one class"
-        return f"{self.n_unfitted:,} {were} {why}: they count like the empty one"
+        why = "that the model cannot be fitted to, such as"
+        if self.n_unfitted == 1:
+            return f"1 evaluation was of a coalition {why} one of a single class: it counts like the empty one"
+        were = f"{self.n_unfitted:,} evaluations were of coalitions"
+        return f"{were} {why} those of one class: they count like the empty one"
 
     @property
     def info(self) -> dict[str, Any]:
