@@ -147,6 +147,15 @@ def test_bad_columns(change, options, words):
         prepared(change(small()), **options)
 
 
+@pytest.mark.parametrize("target", ["date", "id"])
+def test_a_target_of_ids_or_dates_is_called_one(target):
+    """It was said that the test rows have classes that no training row has."""
+    dates, ids = pd.date_range("2024-01-01", periods=60).astype(str), [f"patient {i}" for i in range(60)]
+    rows = pd.DataFrame({"x": np.arange(60.0), "date": dates, "id": ids, "owner": ["a", "b"] * 30})
+    with pytest.raises(TableError, match=f"'{target}' .the target. has 60 classes in 60 rows"):
+        fgsv.open_table(rows, group="owner", target=target)
+
+
 def test_classes_that_only_the_test_rows_have():
     other = TableFile(small(12).assign(y=5), "test.csv", "1")
     with pytest.raises(TableError, match="no training row has"):

@@ -243,7 +243,7 @@ def copies_section(table: Opened, copies: Copies) -> Section:
 
 
 def _came_first(copies: Copies) -> str:
-    return "comes earlier in the file" if copies.ranks is None else "registered it earlier"
+    return "comes earlier in the data" if copies.ranks is None else "registered it earlier"
 
 
 def _called(table: Opened) -> str:

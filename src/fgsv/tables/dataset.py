@@ -22,6 +22,8 @@ from fgsv.words import option
 Task = Literal["classification", "regression"]
 MOST_SLICES = 10
 """Limit on the slices of the test rows by one column."""
+MANY = 20
+"""Rows beyond which a column that has a class for every other row cannot be learned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +236,11 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
                 f"column {values.name!r} (the target) has fractional values, such as {fractions.iloc[0]:g}: "
                 "classification "
                 f"needs classes. Choose {option('task', 'regression')}, or write the classes as words"
+            )
+        if 2 * (n_classes := values.nunique()) > len(values) > MANY:
+            raise TableError(
+                f"column {values.name!r} (the target) has {n_classes:,} classes in {len(values):,} rows, such as "
+                f"{shown(values.iloc[0])}: nothing can be learned about ids or dates. Name another target"
             )
         if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
             small = bool((values.astype(float).abs() < 2**53).all())
