@@ -203,9 +203,7 @@ def _learns_from_known(valuation: Valuation) -> bool:
 
 
 def _evaluations(budget: int) -> int:
-    if whole_number("budget", budget) < 1:
-        raise ValueError(f"budget must be at least 1, got {budget}")
-    return budget
+    return whole_number("budget", budget, least=1)
 
 
 @dataclass(frozen=True)
@@ -277,6 +275,7 @@ def plan(
     `fgsv.value`. A run with the same seed begins with the same evaluations.
     """
     check_confidence(confidence)
+    pilot = whole_number("pilot", pilot)
     read, partition = read_players(game, groups)
     access, opened = access_to(game, read, **{name: options.pop(name) for name in OF_EVALUATOR & options.keys()})
     start, before, first = time.monotonic(), access.evaluator.calls.seconds, None

@@ -26,6 +26,7 @@ from fgsv.running.run import value
 from fgsv.running.views import by_groups
 from fgsv.valuation import Valuation, check_confidence, check_valuation, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
+from fgsv.valuation.settings import whole_number
 
 FEWEST_OF_GSV = 100
 """Minimum evaluations for the usual group values."""
@@ -143,7 +144,8 @@ def audit(
     if not partition.is_disjoint:
         raise ValueError("the audit of shell companies needs one owner for each player, but some are co-owned")
     least = least_budget(partition, parts=parts, classes=classes)
-    budget = max(DEFAULT_BUDGET, least) if budget is None else budget
+    budget = max(DEFAULT_BUDGET, least) if budget is None else whole_number("budget", budget)
+    seed = whole_number("seed", seed, least=0)
     if budget < least:
         raise ValueError(f"an audit of {partition.n_groups} groups needs a budget of at least {least}, got {budget}")
     read = read_players(game, partition)[0]
@@ -232,6 +234,7 @@ def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -
     check_valuation(valuation)
     if valuation.outputs is not None:
         return []
+    most = whole_number("most", most, least=1)
     [ranking] = rankings(valuation)
     reaches = ranking.errors * float(t_quantile(confidence, valuation.degrees_of_freedom))
     names = [str(valuation.names[group]) for group in ranking.order]

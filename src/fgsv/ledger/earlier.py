@@ -20,6 +20,7 @@ from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Purpose, classify
 from fgsv.ledger.schema import Promise
 from fgsv.types import Floats, Ints, Masks
+from fgsv.words import check_type
 
 MOST_BYTES = 2**31
 """Limit on the bits of all known coalitions."""
@@ -49,6 +50,7 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
             "this game does not say what its players are, so earlier evaluations of them cannot be found: name "
             'them with fgsv.Game(fn, n_players, frame="ridge, test rows of 2024", players=[...])'
         )
+    check_type(ledgers, (list, tuple), "a list of ledgers")
     found = _Found(game, digests)
     with ExitStack() as stack:
         opened = [

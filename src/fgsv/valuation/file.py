@@ -84,7 +84,9 @@ def _digest(part: Any) -> str:
 
 def write(path: str | Path, document: Mapping[str, Any]) -> None:
     """Write a document by rename: readers see all of it or nothing."""
-    write_whole(path, json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
+    write_whole(
+        as_path(path, "a saved valuation"), json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
+    )
 
 
 def read(path: str | Path) -> dict[str, Any]:
