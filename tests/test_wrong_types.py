@@ -8,11 +8,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import fgsv
-from fgsv import audit, games, payout, plots, report
+from fgsv import audit, games, payout, planning, plots, report
 from fgsv.ledger import WrongLedger, known
 from fgsv.ledger.forgetting import forget
 from fgsv.ledger.tools import export, merge, summary
-from fgsv.running.record_checks import odds_of_missing
+from fgsv.running.record_checks import odds_of_missing, verify_records
+from fgsv.semivalue import Beta
+from fgsv.utilities import language
 
 
 @pytest.fixture
@@ -137,7 +139,47 @@ def utility(X=((0.0,), (1.0,)), y=(0, 1), **options):
     return fgsv.utility(LogisticRegression(), X, y, [[0.0], [1.0]], [0, 1], **options)
 
 
+ROWS = pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40) // 20, "provider": ["north", "south"] * 20})
+TEXTS = pd.DataFrame({"text": [f"word {number}" for number in range(20)], "provider": ["north", "south"] * 10})
+
+
+def table(**wrong):
+    return fgsv.open_table(ROWS, **({"target": "y", "group": "provider"} | wrong))
+
+
+def texts(**wrong):
+    return fgsv.open_text(TEXTS, **({"group": "provider"} | wrong))
+
+
+def ngram(**wrong):
+    return language.ngram(["a b", "c d"], {"test": ["a"]}, **wrong)
+
+
 NAMED = [
+    (lambda: table(target=["y"]), "DataFrame has no column ['y'] (the target)"),
+    (lambda: table(unit=["x"]), "expected the name of a column as unit, got list"),
+    (lambda: table(encoding=3), "expected a text as encoding, got int"),
+    (lambda: table(start=3), "start must be the path of an earlier ledger, or a list of paths, got 3"),
+    (lambda: table(model=3), "model must be a name or an estimator such as SVC(), got 3"),
+    (lambda: table(model=LogisticRegression), "model must be a name or an estimator such as SVC(), got <class"),
+    (lambda: table(test_fraction="x"), "test_fraction must be between 0 and 1, got x"),
+    (lambda: table(split_seed="x"), "split_seed must be a whole number, got 'x'"),
+    (lambda: table(seed="x"), "seed must be a whole number, got 'x'"),
+    (lambda: table(shared_units="own"), "shared_units must be co-own or split, got 'own'"),
+    (lambda: texts(text=["text"]), "expected a text as text, got list"),
+    (lambda: texts(training="steps"), "expected a mapping from names to settings as training, got str"),
+    (lambda: planning.plan_table("train.csv"), "expected a table or texts, got str: fgsv.open_table or"),
+    (lambda: planning.plan_table(table(), limits=3), "expected limits of a run, got int"),
+    (lambda: planning.Limits(budget="x"), "budget must be a whole number, got 'x'"),
+    (lambda: report.make_result(table(), budget="x"), "budget must be a whole number, got 'x'"),
+    (lambda: report.make_result(table(), audit=True, audit_budget="x"), "audit_budget must be a whole number"),
+    (lambda: report.make_result(table(), payout=100), "expected terms of a payout, got int: fgsv.payout.Terms("),
+    (lambda: report.check_proof("proof.json", "result"), "expected a proof, got str: fgsv.report.Proof.load(path)"),
+    (lambda: verify_records("run.db", ROOTS, sample="x"), "sample must be a whole number, got 'x'"),
+    (lambda: verify_records("run.db", ROOTS, tolerance="x"), "tolerance must be a number, 0 or more; got 'x'"),
+    (lambda: Beta("x", 1), "Beta semivalues need positive, finite parameters, got a='x', b=1"),
+    (lambda: ngram(trust="x"), "trust must be between 0 and 1, got 'x'"),
+    (lambda: ngram(base=3), "base must be a list of texts, got 3"),
     (lambda: theorem3(epsilon="x"), "epsilon must be a positive number, got 'x'"),
     (lambda: theorem3(n=2.5), "n must be a whole number, got 2.5"),
     (lambda: theorem3(s0=0), "s0 must be at least 1, got 0"),

@@ -43,6 +43,10 @@ def verify_records(
     Values differ if they were tampered with, or if a library changed its arithmetic. `tolerance` is the largest
     allowed absolute difference: for another type of machine, or a GPU.
     """
+    sample = whole_number("sample", sample, least=1)
+    if not as_number(tolerance) >= 0:
+        raise ValueError(f"tolerance must be a number, 0 or more; got {tolerance!r:.200}")
+    seed = None if seed is None else whole_number("seed", seed, least=0)
     with Ledger(ledger, read_only=True) as opened:
         number, recorded = recorded_game(opened, getattr(game, "fingerprint", None))
         # a batch that hung or killed its worker could do the same here
