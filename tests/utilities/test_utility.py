@@ -319,7 +319,7 @@ def with_nan(frame):
         ({"y": np.arange(40) % 2, "y_test": np.full(20, 0.5)}, "but LogisticRegression is a classifier: use a regr"),
         ({"y": np.ma.masked_equal(np.arange(40) % 2, 0)}, "y has masked entries"),
         ({"X": np.ma.masked_greater(make_data()[0], 1)}, "X has masked entries"),
-        ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing labels, the first in row 0"),
+        ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing label, the first in row 0"),
         ({"y": ["no", np.nan] * 20}, "y has 20 missing labels, the first in row 1"),
         (
             {"y": np.where(np.arange(40) > 37, np.nan, 1.0), "model": Ridge()},
@@ -350,7 +350,7 @@ def with_nan(frame):
         ({"scoring": {"old": ("accuracy", [25])}}, "indices from 0 to 19"),
         ({"scoring": "roc_auc", "y_test": ["yes"] * 20}, "every class among its test labels"),
         ({"scoring": "roc_auc", "per_test_point": True}, "mean over test points"),
-        ({"units": ["a"] * 39 + [None]}, "units has 1 missing labels, the first in row 39"),
+        ({"units": ["a"] * 39 + [None]}, "units has 1 missing label, the first in row 39"),
         (
             {"units": pd.Series(["a", None] * 20, name="patient")},
             r"units \(column 'patient'\) has 20 missing labels, the first in row 1",
