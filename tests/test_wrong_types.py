@@ -220,6 +220,7 @@ NAMED = [
     (lambda: payout.verdict(VALUED_ROOTS, test_error=0.1), "test_error must be that of a result"),
     (lambda: report.render(VALUED_ROOTS, others=["x"]), "expected a mapping from names of groupings to valuations"),
     (lambda: report.render(VALUED_ROOTS, others={"x": 3}), "expected a valuation, got int"),
+    (lambda: report.write_payout("p.xlsx", payout.split(VALUED_ROOTS, 9)), "p.xlsx must end in .csv or .json"),
     (lambda: plots.values("v.json"), "expected a valuation, got str: fgsv.load(path) opens a saved one"),
     (lambda: plots.shares(VALUED_ROOTS, 3), "expected matplotlib axes as ax, got int"),
     (lambda: plots.convergence(3), "rounds must be those of fgsv.iterate, or the history of a result, got 3"),

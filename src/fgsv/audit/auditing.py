@@ -72,15 +72,20 @@ class Audit:
         sampled = "" if self.sample is None else f" {self.sample}."
         return f"The audit used {self.n_evaluations:,} more evaluations{limit}: {spent}.{sampled}"
 
+    def __repr__(self) -> str:
+        parts = [[_text_of(self.gsv), self.spent_in_words], [_text_of(self.attacks_in_words), *self._warned]]
+        parts += [[each.title, *each.words, _text_of(_frame_of(each))] for each in self.tables]
+        return "\n\n".join("\n".join(filter(None, part)) for part in parts if any(part))
+
     def _repr_html_(self) -> str:
         """Return the tables for a notebook."""
-        warnings = [f"warning: {warning}" for warning in self.warnings]
-        sections = [
-            html_of(pd.DataFrame(list(each.rows), columns=list(each.columns)), [each.title, *each.words])
-            for each in self.tables
-        ]
-        tables = [html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks_in_words, warnings)]
+        sections = [html_of(_frame_of(each), [each.title, *each.words]) for each in self.tables]
+        tables = [html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks_in_words, self._warned)]
         return "".join([*tables, *sections])
+
+    @property
+    def _warned(self) -> list[str]:
+        return [f"warning: {warning}" for warning in self.warnings]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
@@ -107,6 +112,14 @@ class Audit:
             tuple(map(Section.from_dict, document["tables"])),
             None if document.get("sample") is None else Sample(**document["sample"]),
         )
+
+
+def _frame_of(section: Section) -> pd.DataFrame:
+    return pd.DataFrame(list(section.rows), columns=list(section.columns))
+
+
+def _text_of(frame: pd.DataFrame) -> str:
+    return frame.to_string(index=False, float_format=lambda number: f"{number:.6g}") if len(frame) else ""
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> pd.DataFrame:
