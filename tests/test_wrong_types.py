@@ -218,6 +218,10 @@ NAMED = [
     (lambda: payout.split(VALUED_ROOTS, b"9"), "amount must be int, str or Decimal, not bytes"),
     (lambda: payout.verdict(VALUED_ROOTS, test_noise="x"), "test_noise must be a number, 0 or more; got 'x'"),
     (lambda: payout.verdict(VALUED_ROOTS, test_error=0.1), "test_error must be that of a result"),
+    (
+        lambda: report.sensitivity(report.Result(VALUED_ROOTS), report.Result(VALUED_ROOTS), labels=["a", "b"]),
+        "labels must have a name for each further result, 1 in all; got ['a', 'b']",
+    ),
     (lambda: report.render(VALUED_ROOTS, others=["x"]), "expected a mapping from names of groupings to valuations"),
     (lambda: report.render(VALUED_ROOTS, others={"x": 3}), "expected a valuation, got int"),
     (lambda: report.write_payout("p.xlsx", payout.split(VALUED_ROOTS, 9)), "p.xlsx must end in .csv or .json"),
