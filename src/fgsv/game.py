@@ -106,7 +106,8 @@ class Game:
         if given is None:
             return None
         if not isinstance(given, bytes):
-            ids = [str(each) for each in listed(given, "players must be a list with an id for each player")]
+            expected = "players must be a list with an id for each player"
+            ids = [str(each) for each in (given if isinstance(given, str) else listed(given, expected))]
             if len(set(ids)) < len(ids):
                 twice, _ = Counter(ids).most_common(1)[0]
                 raise ValueError(f"players must have different ids, but {twice!r} is given twice")

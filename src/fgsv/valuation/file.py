@@ -9,6 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, replace
 from math import prod
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         n_evaluations=field("n_evaluations", lambda stated: whole_number("it", stated, least=0)),
         end=field("end", End.from_dict),
         outputs=field("outputs", tuple, optional=True),
-        seed=field("seed", _of(int), optional=True),
+        seed=field("seed", _of(Real), optional=True),  # one that is not whole was altered, as `fgsv verify` says
         exact=field("exact", _of(bool)),
         efficient=field("efficient", _of(bool)),
         grouped=field("grouped", _of(bool)),
