@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,23 @@ def test_tables_escape_names(result):
         assert "<script" not in html
     assert HOSTILE.replace("<", "&lt;")[:10] in result._repr_html_()
     assert "U(N) - U(0)" in result._repr_html_()
+
+
+def test_audits_and_settlements_print_as_tables(result):
+    game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 4)
+    audited = fgsv.audit.audit(game, fgsv.exact(game, ["a", "a", "b", "b"]), parts=[2])
+    audited = replace(audited, warnings=("look",), tables=(Section("Copies", ("None.",), ("group",), (("a",),)),))
+    first, second, third = str(audited).split("\n\n")
+    assert first.splitlines()[0].split() == ["group", "share", "gsv_share", "gsv_half_width"]
+    assert first.splitlines()[-1] == audited.spent_in_words
+    assert second.splitlines()[1].split()[:3] == ["a", "evenly", "2"]
+    assert second.splitlines()[-1] == "warning: look"
+    assert third.split() == ["Copies", "None.", "group", "a"]
+    alone = fgsv.exact(fgsv.games.Airport([1, 2]), ["a", "b"])
+    assert len(str(fgsv.audit.audit(fgsv.games.Airport([1, 2]), alone)).splitlines()) == 4  # nobody can split
+    settled = fgsv.payout.settle(fgsv.payout.split(alone, 100), fgsv.payout.split(alone, 120))
+    assert str(settled).splitlines()[-2:] == ["    b 75.00 90.00      15.00", "corrections of 20.00 EUR in total"]
+    assert "corrections of 20.00 EUR" in settled._repr_html_()
 
 
 def test_a_valuation_is_a_mapping_of_its_groups(result):

@@ -39,16 +39,16 @@ def test_a_point_can_be_owned_half_and_half(random_game):
         ([], "empty"),
         ({}, "empty"),
         (["a", "b"], "2 players, but the game has 3"),
-        (["a", None, "b"], "groups has 1 missing labels, the first in row 1"),
-        (["a", float("nan"), "b"], "missing labels"),
+        (["a", None, "b"], "groups has 1 missing label, the first in row 1"),
+        (["a", float("nan"), "b"], "1 missing label,"),
         ({"a": [0, 1], "b": [1, 2]}, "player 1; for shared ownership pass"),
-        ({"a": [0], "b": [2]}, "no group, the first is player 1"),
+        ({"a": [0], "b": [2]}, "groups leaves out 1 player, the first is player 1"),
         ({"a": [0, 1, 2], "b": []}, "'b' has no players"),
         ({"a": [0, 1, 2, 3]}, "names player 3"),
-        (np.array([[0.5, 0.4], [1, 0], [0, 1]]), "player 0, whose shares sum to 0.9"),
+        (np.array([[0.5, 0.4], [1, 0], [0, 1]]), "that of player 0 sums to 0.9"),
         (np.array([[1, 0], [np.nan, 1], [np.nan, 0]]), "missing shares in 2 rows, the first is row 1"),
         (np.array([[1.5, -0.5], [1, 0], [0, 1]]), "between 0 and 1"),
-        (np.full((3, 3), 1 / 3, dtype=np.float32), "player 0, whose shares sum to 1.00000003"),
+        (np.full((3, 3), 1 / 3, dtype=np.float32), "that of player 0 sums to 1.00000003"),
         (np.array([["a"], ["b"], ["c"]]), "must contain numbers: .*; if these are labels, give one column"),
         (pd.DataFrame({"clinic": ["a", "b", "c"]}), "if these are labels, give one column"),
         ([[0, 1], [2]], "give a mapping from names to lists"),
@@ -57,7 +57,7 @@ def test_a_point_can_be_owned_half_and_half(random_game):
         ({"a", "b", "c"}, "one label per player in order.*; got set"),
         (3, "got int"),
         ([{0}, {1}, {2}], "labels such as names or numbers .unhashable type: 'set'"),
-        ({"a": [0, 0], "b": [1, 2]}, "1 players are listed more than once, the first is player 0"),
+        ({"a": [0, 0], "b": [1, 2]}, "groups lists 1 player more than once, the first is player 0"),
     ],
 )
 def test_bad_groups_are_named_before_anything_is_evaluated(groups, message):
@@ -94,7 +94,7 @@ def test_sums_of_owners_do_not_see_the_others():
 
 
 def test_missing_labels_of_pandas_are_missing():
-    with pytest.raises(ValueError, match="groups has 1 missing labels"):
+    with pytest.raises(ValueError, match="groups has 1 missing label"):
         Partition.of(pd.Series(["a", pd.NA, "b"]))
     days = pd.Series(pd.to_datetime(["2020-01-01", None, None]), name="day")
     with pytest.raises(ValueError, match=r"groups \(column 'day'\) has 2 missing labels, the first in row 1"):

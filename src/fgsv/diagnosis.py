@@ -141,7 +141,8 @@ def diagnose(
     if n < 6:
         raise ValueError(f"diagnose needs at least 6 players, but the game has {n}")
     sizes = _sizes(n)
-    budget, seed = whole_number("budget", budget), whole_number("seed", seed)
+    budget, seed = whole_number("budget", budget), whole_number("seed", seed, least=0)
+    output = whole_number("output", output)
     n_draws = (budget - 2) // (EVALUATIONS_PER_DRAW * len(sizes))
     if n_draws < 2:
         least = 2 * EVALUATIONS_PER_DRAW * len(sizes) + 2

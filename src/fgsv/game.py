@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from fgsv.coalitions import Coalitions
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
+from fgsv.words import as_number, check_type, listed
 
 
 class GameError(RuntimeError):
@@ -86,6 +87,10 @@ class Game:
         if self.n_players < 1:
             raise ValueError(f"a game needs at least one player, got n_players={self.n_players}")
         object.__setattr__(self, "n_players", int(self.n_players))  # a ledger stores no integers of numpy
+        if self.seconds is not None and not as_number(self.seconds) >= 0:
+            raise ValueError(f"seconds of a game must be a number, 0 or more; got {self.seconds!r:.200}")
+        if self.frame is not None:
+            check_type(self.frame, (str, Mapping), "a text, or a mapping from parts to texts, as frame of a game")
         if self.outputs is not None:
             object.__setattr__(self, "outputs", _names_of(self.outputs))
             if self.targets is not None and np.shape(self.targets) != (q := len(self.outputs),):
@@ -100,7 +105,8 @@ class Game:
         if given is None:
             return None
         if not isinstance(given, bytes):
-            ids = [str(each) for each in given]
+            expected = "players must be a list with an id for each player"
+            ids = [str(each) for each in (given if isinstance(given, str) else listed(given, expected))]
             if len(set(ids)) < len(ids):
                 twice, _ = Counter(ids).most_common(1)[0]
                 raise ValueError(f"players must have different ids, but {twice!r} is given twice")
@@ -122,9 +128,7 @@ class Game:
 
 def _names_of(outputs: Any) -> tuple[str, ...]:
     """Return the names of a game's outputs as text, or raise an error if they do not name them one by one."""
-    if isinstance(outputs, str):
-        raise TypeError(f"outputs must be a sequence with a name for each output, got the text {outputs!r}")
-    names = tuple(map(str, outputs))
+    names = tuple(map(str, listed(outputs, "outputs must be a sequence with a name for each output")))
     if not names or len(set(names)) < len(names):
         raise ValueError(f"outputs must have a name for each output, all different; got {names}")
     return names
@@ -330,7 +334,7 @@ class Precedence:
     def of(cls, origin: ArrayLike, players: ArrayLike | None = None) -> Precedence:
         """Check what users give; without `players`, each row is one."""
         first = np.asarray(origin)
-        n = len(first)
+        n = first.size
         if first.ndim != 1 or first.dtype.kind not in "iu" or n == 0 or first.min() < 0 or first.max() >= n:
             raise ValueError("origin must give, for each row, the number of the row it descends from, or its own")
         if (first[first] != first).any():

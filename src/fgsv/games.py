@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fgsv.types import Floats, Ints, Masks
+from fgsv.valuation.settings import whole_number
 
 _ROWS = 16  # coalitions handled together: their bitsets stay in the processor's cache
 
@@ -25,8 +26,15 @@ class Airport:
     costs: ArrayLike
 
     def __post_init__(self) -> None:
-        if not (self._costs >= 0).all():
-            raise ValueError(f"the costs of a runway must not be negative, got {self.costs!r}")
+        try:
+            fits = self._costs.ndim == 1 and len(self._costs) > 0 and np.isfinite(self._costs).all()
+        except (TypeError, ValueError):
+            fits = False
+        if not fits or not (self._costs >= 0).all():
+            raise ValueError(
+                "a runway needs a list with the cost of each player, which must not be negative; got "
+                f"{self.costs!r:.200}"
+            )
 
     @property
     def n_players(self) -> int:
@@ -62,6 +70,11 @@ class Glove:
 
     left: int
     right: int
+
+    def __post_init__(self) -> None:
+        left, right = whole_number("left", self.left, least=0), whole_number("right", self.right, least=0)
+        if left + right == 0:
+            raise ValueError("a game of gloves needs at least one player, got left=0 and right=0")
 
     @property
     def n_players(self) -> int:
@@ -102,11 +115,12 @@ class WeightedMajority:
     quota: int
 
     def __post_init__(self) -> None:
-        numbers = np.asarray([*self.weights, self.quota - 1])
-        if numbers.dtype.kind not in "iu" or (numbers < 0).any():
+        weights, quota = np.asarray(self.weights), np.asarray(self.quota)
+        whole = weights.ndim == 1 and quota.ndim == 0 and {weights.dtype.kind, quota.dtype.kind} <= set("iu")
+        if not whole or not len(weights) or (weights < 0).any() or quota < 1:
             raise ValueError(
                 f"a vote needs whole-number weights of at least 0 and a whole-number quota of at least 1, got "
-                f"{self.weights} and {self.quota}"
+                f"{self.weights!r:.200} and {self.quota!r:.200}"
             )
 
     @property
@@ -151,6 +165,12 @@ class SumOfUnanimity:
     n: int
     n_sets: int | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        whole_number("n", self.n, least=1)
+        whole_number("seed", self.seed, least=0)
+        if self.n_sets is not None:
+            whole_number("n_sets", self.n_sets, least=1)
 
     @property
     def n_players(self) -> int:

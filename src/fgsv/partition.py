@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.types import Floats, Ints
+from fgsv.words import counted
 
 T = TypeVar("T")
 
@@ -169,7 +170,7 @@ def read_labels(labels: Any, argument: str) -> list[Any]:
         missing = [i for i, label in enumerate(listed) if label is None or _is_nan(label)]
     if missing:
         raise ValueError(
-            f"{called(argument, labels)} has {len(missing)} missing labels, the first in row {missing[0]}"
+            f"{called(argument, labels)} has {counted(len(missing), 'missing label')}, the first in row {missing[0]}"
         )
     return listed
 
@@ -215,13 +216,13 @@ def _from_mapping(groups: Mapping[Any, Any], n_players: int | None) -> Partition
     if counts.max() > 1:
         twice = np.flatnonzero(counts > 1)
         raise ValueError(
-            f"{len(twice)} players are listed more than once, the first is player {twice[0]}; for shared "
-            "ownership pass an (n, K) matrix whose rows sum to 1"
+            f"groups lists {counted(len(twice), 'player')} more than once, the first is player {twice[0]}; for "
+            "shared ownership pass an (n, K) matrix whose rows sum to 1"
         )
     if counts.min() == 0:
         nowhere = np.flatnonzero(counts == 0)
         raise ValueError(
-            f"{len(nowhere)} players are in no group, the first is player {nowhere[0]}; put them into "
+            f"groups leaves out {counted(len(nowhere), 'player')}, the first is player {nowhere[0]}; put them into "
             "a group, or pass an (n, K) ownership matrix"
         )
     codes = np.empty(n, dtype=np.int64)
@@ -235,15 +236,15 @@ def _from_ownership(matrix: Floats, columns: Any) -> Partition:
         raise ValueError("groups is empty: expected an (n, K) ownership matrix")
     absent = np.flatnonzero(np.isnan(matrix).any(axis=1))
     if len(absent):
-        raise ValueError(f"groups has missing shares in {len(absent)} rows, the first is row {absent[0]}")
+        raise ValueError(f"groups has missing shares in {counted(len(absent), 'row')}, the first is row {absent[0]}")
     if matrix.min() < 0 or matrix.max() > 1 + 1e-9:
         raise ValueError(f"an ownership matrix must contain shares between 0 and 1; if {_LISTS}")
     sums = matrix.sum(axis=1)
     wrong = np.flatnonzero(np.abs(sums - 1) > 1e-9)
     if len(wrong):
         raise ValueError(
-            f"{len(wrong)} rows of the ownership matrix do not sum to 1; the first is player {wrong[0]}, "
-            f"whose shares sum to {sums[wrong[0]]:.10g}"
+            f"each row of an ownership matrix must sum to 1, but that of player {wrong[0]} sums to "
+            f"{sums[wrong[0]]:.10g} ({len(wrong):,} such rows)"
         )
     names = tuple(range(matrix.shape[1])) if columns is None else tuple(columns)
     if len(set(names)) < len(names):

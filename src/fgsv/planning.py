@@ -24,8 +24,8 @@ from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
 from fgsv.valuation.notebook import html_of
-from fgsv.valuation.settings import check_precision, whole_number
-from fgsv.words import duration, level
+from fgsv.valuation.settings import check_precision, positive_number, whole_number
+from fgsv.words import check_type, duration, level
 
 if TYPE_CHECKING:
     from fgsv.tables.corpus import Opened
@@ -203,9 +203,7 @@ def _learns_from_known(valuation: Valuation) -> bool:
 
 
 def _evaluations(budget: int) -> int:
-    if whole_number("budget", budget) < 1:
-        raise ValueError(f"budget must be at least 1, got {budget}")
-    return budget
+    return whole_number("budget", budget, least=1)
 
 
 @dataclass(frozen=True)
@@ -217,6 +215,10 @@ class Limits:
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
+        if self.budget is not None:
+            whole_number("budget", self.budget)
+        if self.max_seconds is not None:
+            positive_number("max_seconds", self.max_seconds)
         check_precision(self.precision)
 
 
@@ -279,6 +281,7 @@ def plan(
     if "budget" in options:
         raise TypeError("a plan takes no budget: pilot= limits its own evaluations, and it shows several budgets")
     check_confidence(confidence)
+    pilot = whole_number("pilot", pilot)
     read, partition = read_players(game, groups)
     of_evaluator = {name: options.pop(name) for name in keywords(Evaluator) if name in options}
     access, opened = access_to(game, read, **of_evaluator)
@@ -327,7 +330,11 @@ def plan_table(
 
     The pilot ends where a run with these `limits` would: looking back from a longer one, all would seem cheaper.
     """
+    from fgsv.tables.corpus import check_opened  # here: a plan of a game needs no tables
+
+    check_opened(table)
     limits = limits or Limits()
+    check_type(limits, Limits, "limits of a run", "fgsv.planning.Limits(budget=...) makes them")
     ends = {"precision": limits.precision, "max_seconds": limits.max_seconds}
     pilot = pilot if limits.budget is None else min(pilot, limits.budget)
     with Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, start=start or None) as evaluator:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgsv.packages import optional
-from fgsv.valuation import Valuation
-from fgsv.words import level
+from fgsv.valuation import Valuation, check_valuation
+from fgsv.words import check_type, level, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,7 @@ MOST_GROUPS = 40
 
 def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
     """Draw each group's value with its interval; negative values have another colour."""
+    check_valuation(valuation)
     ax = _axes(ax, valuation.partition.n_groups)
     _dots(ax, valuation, valuation.values, valuation.half_width(confidence))
     kind = "usual group value (GSV)" if valuation.grouped else "faithful value"
@@ -36,6 +37,7 @@ def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 
 
 def shares(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
     """Draw each group's share of U(N) - U(0) in percent, with its interval."""
+    check_valuation(valuation)
     ax = _axes(ax, valuation.partition.n_groups)
     bounds = 100 * valuation.share_interval(confidence)
     _dots(ax, valuation, 100 * valuation.shares(), (bounds[..., 1] - bounds[..., 0]) / 2)
@@ -51,7 +53,10 @@ def convergence(rounds: Iterable[Any], ax: Axes | None = None, *, confidence: fl
     if isinstance(rounds, Valuation):
         raise ValueError("a valuation keeps no history: pass the rounds of fgsv.iterate, or the history of a result")
     points, of_shares = [], False
-    for each in rounds:
+    expected = "rounds must be those of fgsv.iterate, or the history of a result"
+    for each in listed(rounds, expected):
+        if not hasattr(each, "half_width"):
+            raise TypeError(f"{expected}, got {rounds!r:.200}")
         of_shares = not isinstance(each, Valuation)
         width = each.half_width if of_shares else float(np.max(each.half_width(confidence)))
         points += [(each.n_evaluations, width)] if width and np.isfinite(width) else []
@@ -75,6 +80,8 @@ def attack(gains: pd.DataFrame, ax: Axes | None = None) -> Axes:
 
     `gains` is the table of `fgsv.audit.shell_companies`: group, way, parts, gain, gain_low, gain_high.
     """
+    if "gain_low" not in getattr(gains, "columns", ()):
+        raise TypeError(f"expected the table of fgsv.audit.shell_companies, got {type(gains).__name__}")
     names = list(dict.fromkeys(gains["group"]))
     ways = list(dict.fromkeys(gains["way"]))
     rank = gains.groupby("group").cumcount()
@@ -100,6 +107,7 @@ def prudence(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
 
     Where it is concave (grows ever more slowly), a group gains by splitting under GSV, but not under FGSV.
     """
+    _check_diagnosis(diagnosis)
     ax = _axes(ax, 8)
     _band(ax, diagnosis.by_size, "mean utility, with a band of two standard errors")
     ax.set_xlabel("size of the coalition")
@@ -110,6 +118,7 @@ def prudence(diagnosis: Diagnosis, ax: Axes | None = None) -> Axes:
 
 def stability(diagnosis: Diagnosis, path: str | Path | None = None) -> Figure:
     """Draw mean utility, deletion and second-order differences by size; save them if a path is given."""
+    _check_diagnosis(diagnosis)
     figure = new_figure((11, 3.4))
     panels = figure.subplots(1, 3)
     table = diagnosis.by_size
@@ -135,6 +144,12 @@ def stability(diagnosis: Diagnosis, path: str | Path | None = None) -> Figure:
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
+
+
+def _check_diagnosis(given: object) -> None:
+    from fgsv.diagnosis import Diagnosis  # here: a plot of values needs none
+
+    check_type(given, Diagnosis, "a diagnosis", "fgsv.diagnose makes one")
 
 
 def _band(ax: Axes, by_size: pd.DataFrame, label: str) -> None:
@@ -178,6 +193,7 @@ def _axes(ax: Axes | None, rows: float) -> Axes:
     if isinstance(ax, str | Path):
         raise TypeError(f"ax must be matplotlib axes; save those that are returned: ax.figure.savefig({str(ax)!r})")
     if ax is not None:
+        check_type(ax, optional("matplotlib.axes", "plots", "plots").Axes, "matplotlib axes as ax")
         return ax
     return new_figure((7, float(np.clip(1.2 + 0.32 * rows, 3, 14)))).add_subplot()
 

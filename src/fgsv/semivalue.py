@@ -10,6 +10,7 @@ from scipy.special import betaln
 
 from fgsv.coalitions import log_choose
 from fgsv.types import Floats
+from fgsv.words import as_number
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Beta:
     b: float
 
     def __post_init__(self) -> None:
-        if not (0 < self.a < np.inf and 0 < self.b < np.inf):
-            raise ValueError(f"Beta semivalues need positive, finite parameters, got a={self.a}, b={self.b}")
+        if not (0 < as_number(self.a) < np.inf and 0 < as_number(self.b) < np.inf):
+            raise ValueError(f"Beta semivalues need positive, finite parameters, got a={self.a!r}, b={self.b!r}")
 
     def __str__(self) -> str:
         return "shapley" if self == SHAPLEY else f"beta({self.a!r}, {self.b!r})"

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from math import nan
+from typing import Any, SupportsFloat
 
 NOT_PRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -127,6 +128,29 @@ def counted(count: int, noun: str) -> str:
     ('1 file', '1,200 files')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def as_number(given: object) -> float:
+    """Return a number as a float; NaN for anything else, and for a whole number too large for a float.
+
+    >>> as_number(2), as_number("2"), as_number(10**400)
+    (2.0, nan, nan)
+    """
+    try:
+        return float(given) if isinstance(given, SupportsFloat) else nan
+    except (TypeError, ValueError, OverflowError):
+        return nan
+
+
+def listed(given: Any, expected: str) -> list[Any]:
+    """Return the entries of a list, or raise an error that says what was expected: a text is no list.
+
+    >>> listed(("a", "b"), "names must be a list")
+    ['a', 'b']
+    """
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes) and getattr(given, "ndim", 1) != 0:
+        return list(given)
+    raise TypeError(f"{expected}, got {'the text ' if isinstance(given, str) else ''}{given!r:.200}")
 
 
 def check_type(given: object, kind: type | tuple[type, ...], expected: str, hint: str = "") -> None:

@@ -76,6 +76,14 @@ def test_a_budget_that_ends_too_soon_says_what_the_target_takes():
     assert "a precision of 0.5 would take about 66 evaluations" in short.stopped
 
 
+def test_a_target_that_is_missed_for_want_of_certainty_does_not_name_fewer_evaluations_than_were_made():
+    roots = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 30)
+    missed = fgsv.value(roots, np.arange(30) % 3, precision=0.05, budget=100)
+    assert missed.stopped == (
+        "budget of 100 reached; a precision of 0.05 would take more evaluations: errors are known only roughly so far"
+    )
+
+
 def test_a_result_of_0_1_0_that_stopped_at_its_first_error_ended_rightly():
     derived = fgsv.value(SumOfUnanimity(20), np.arange(20) % 4, budget=34)
     half_width = float(derived.half_width().max() / derived.total)

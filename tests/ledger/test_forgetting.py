@@ -157,6 +157,9 @@ def test_who_was_forgotten_does_not_come_back_from_a_copy(march, tmp_path):
             merge(into, sources)
     with pytest.raises(WrongLedger, match=words):
         fgsv.value(market("abdefg"), budget=50, start=copy, ledger=path)
+    for start in ([path, copy], [copy, path]):
+        with pytest.raises(WrongLedger, match=words):
+            fgsv.value(market("abdefg"), budget=50, start=start)
     assert digest not in path.read_bytes()
     assert copy.read_bytes() == before
     assert not both.exists()

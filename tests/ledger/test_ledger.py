@@ -5,7 +5,7 @@ import pytest
 
 import fgsv
 from fgsv.coalitions import Coalitions, canonical, draw_blocks, join, pack, split, unpack
-from fgsv.ledger import Ledger, LedgerError, Outcome
+from fgsv.ledger import Ledger, LedgerError, Outcome, WrongLedger
 from fgsv.ledger.index import Rows
 from fgsv.valuation import End, Reason, RunSettings
 
@@ -189,3 +189,10 @@ def test_a_number_of_players_of_numpy_is_stored_as_a_number(tmp_path):
     first, again = (fgsv.value(roots, budget=60, ledger=tmp_path / "run.db") for _ in range(2))
     np.testing.assert_array_equal(first.values, again.values)
     assert fgsv.verify(first, tmp_path / "run.db") == []
+
+
+def test_a_game_without_a_fingerprint_is_in_no_ledger(tmp_path):
+    fgsv.value(Counted(), budget=40, ledger=tmp_path / "run.db")
+    unnamed = fgsv.value(Counted(fingerprint=None), budget=40)
+    with pytest.raises(WrongLedger, match=r"^the game has no fingerprint, so it was not recorded in .*run\.db"):
+        fgsv.verify(unnamed, tmp_path / "run.db")

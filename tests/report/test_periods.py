@@ -41,6 +41,14 @@ def test_who_joined_and_who_left():
     assert "left: ben" in found.facts
 
 
+def test_a_comparison_prints_as_tables():
+    lines = str(compare_results(paid(MARCH, 100), paid(APRIL, 100))).splitlines()
+    assert lines[0].split()[:3] == ["group", "share_a", "share_b"]
+    assert "joined: dora" in lines
+    assert lines[lines.index("the payout of the later result:") + 1].split() == ["group", "paid", "due", "correction"]
+    assert "settlement" not in str(compare_results(MARCH, APRIL))
+
+
 def weighed(names, n=4, **options):
     """Return the exact result of a game whose players are known again, with a group for each name."""
     game = fgsv.Game(lambda masks: masks @ np.arange(1.0, n + 1), n, frame="weights", players=range(n))

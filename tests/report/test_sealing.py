@@ -271,6 +271,19 @@ def test_a_proof_of_another_result_is_no_proof(run, tmp_path):
         challenge(tmp_path / "v.json", run.ledger, random="dice")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"random": 7}, "expected a text as random, got int: the verifier's random string"),
+        ({"n_records": "x"}, "n_records must be a whole number, got 'x'"),
+        ({"n_records": 0}, "a challenge picks at least one record, got 0"),
+    ],
+)
+def test_a_challenge_of_a_wrong_type(wrong, words, run):
+    with pytest.raises((TypeError, ValueError), match=f"^{words}$"):
+        run.proof(**wrong)
+
+
 def test_picks_are_fair():
     numbers = np.array([picks(f"{number:064x}", "x", 3, 9) for number in range(2000)])
     assert all(len(set(each)) == 5 for each in numbers.tolist())

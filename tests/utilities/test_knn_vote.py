@@ -60,7 +60,7 @@ def test_fingerprint_and_bad_input():
         ({"X_test": np.empty((0, 2)), "y_test": []}, "at least one row"),
         ({"X": game.X[:, :1]}, "X has 1 columns, but X_test has 2"),
         ({"X": game.X * np.nan}, "X has missing"),
-        ({"y": [None, *game.y[1:]]}, "y has 1 missing labels, the first in row 0"),
+        ({"y": [None, *game.y[1:]]}, "y has 1 missing label, the first in row 0"),
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"X": csr_array(game.X)}, "X must be a dense array of numbers"),
         ({"X": np.ma.masked_greater(game.X, 0)}, "X has masked entries"),

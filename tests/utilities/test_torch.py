@@ -145,7 +145,10 @@ def test_images_and_tensors():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda: {"module": torch.nn.Linear(3, 3)}, r"module returns shape \(2, 3\) for 2 rows, expected \(2, 2\)"),
+        (
+            lambda: {"module": torch.nn.Linear(3, 3)},
+            r"module returns shape \(2, 3\) for 2 rows, expected \(2, 2\): a number for each of the 2 classes",
+        ),
         (lambda: {"module": torch.nn.Tanh()}, "no parameters"),
         (lambda: {"module": torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))}, "BatchNorm1d"),
         (lambda: {"module": torch.nn.Linear(5, 2)}, r"cannot take X: it fails on two rows, of shape \(2, 3\)"),

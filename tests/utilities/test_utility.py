@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
@@ -321,7 +322,7 @@ def with_nan(frame):
         ({"y": np.arange(40) % 2, "y_test": np.full(20, 0.5)}, "but LogisticRegression is a classifier: use a regr"),
         ({"y": np.ma.masked_equal(np.arange(40) % 2, 0)}, "y has masked entries"),
         ({"X": np.ma.masked_greater(make_data()[0], 1)}, "X has masked entries"),
-        ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing labels, the first in row 0"),
+        ({"y": [None] + ["no", "yes"] * 19 + ["no"]}, "y has 1 missing label, the first in row 0"),
         ({"y": ["no", np.nan] * 20}, "y has 20 missing labels, the first in row 1"),
         (
             {"y": np.where(np.arange(40) > 37, np.nan, 1.0), "model": Ridge()},
@@ -352,7 +353,7 @@ def with_nan(frame):
         ({"scoring": {"old": ("accuracy", [25])}}, "indices from 0 to 19"),
         ({"scoring": "roc_auc", "y_test": ["yes"] * 20}, "every class among its test labels"),
         ({"scoring": "roc_auc", "per_test_point": True}, "mean over test points"),
-        ({"units": ["a"] * 39 + [None]}, "units has 1 missing labels, the first in row 39"),
+        ({"units": ["a"] * 39 + [None]}, "units has 1 missing label, the first in row 39"),
         (
             {"units": pd.Series(["a", None] * 20, name="patient")},
             r"units \(column 'patient'\) has 20 missing labels, the first in row 1",
@@ -480,3 +481,21 @@ def test_a_utility_from_another_process_is_valued_with_the_same_bits(tmp_path):
     assert there.player_values.tobytes() == here.player_values.tobytes()
     with pytest.raises(ValueError, match="this utility was pickled, which drops the data"):
         fgsv.value(sent, budget=300, ledger=tmp_path / "run.db")
+
+
+def test_a_value_that_is_zero_but_for_rounding_is_described_as_zero():
+    games = [fgsv.utility(Ridge(), *make_data(classes=None, seed=seed)) for seed in range(10)]
+    assert any(game.defaults != 0 for game in games)
+    assert {game.describe().splitlines()[-1].split(": ")[1] for game in games} == {"0"}
+
+
+def test_the_error_of_a_model_that_small_coalitions_cannot_be_fitted_to_says_what_to_do():
+    X, y, X_test, y_test = make_data()
+    game = fgsv.utility(LinearDiscriminantAnalysis(), X, y, X_test, y_test)
+    with pytest.raises(GameError, match=r"on_error=\"empty\" counts such coalitions as the empty one"):
+        fgsv.value(game, budget=60)
+    assert fgsv.value(game, budget=60, on_error="empty").failures.coalitions > 0
+    broken = fgsv.utility(LinearDiscriminantAnalysis(solver="none"), X, y, X_test, y_test)
+    with pytest.raises(GameError, match="solver") as error:  # on all rows: nothing to be done about small ones
+        fgsv.value(broken, budget=60)
+    assert "on_error" not in str(error.value)

@@ -168,3 +168,26 @@ def test_an_output_without_shares_is_named():
     game = fgsv.Game(lambda masks: masks[:, :2] * [1.0, 0.0], 3, outputs=("accuracy", "recall"))
     with pytest.raises(ValueError, match="but it is 0 for the output 'recall'"):
         fgsv.exact(game).shares()
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("finished", "yes"),
+        ("exact", None),
+        ("efficient", 1),
+        ("grouped", []),
+        ("method", None),
+        ("seed", "0"),
+        ("n_evaluations", -1),
+        ("n_evaluations", 2.5),
+        ("settings", "none"),
+        ("info", []),
+    ],
+)
+def test_a_field_of_another_type_is_not_read_as_if_it_were_right(field, wrong, tmp_path):
+    path = tmp_path / "valuation.json"
+    fgsv.exact(fgsv.games.Airport([1, 2, 3])).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: wrong}))
+    with pytest.raises(ValueError, match=rf"valuation\.json: the field '{field}' cannot be read"):
+        fgsv.load(path)

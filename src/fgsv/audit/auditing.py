@@ -26,6 +26,7 @@ from fgsv.running.run import value
 from fgsv.running.views import by_groups
 from fgsv.valuation import Valuation, check_confidence, check_valuation, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
+from fgsv.valuation.settings import whole_number
 
 FEWEST_OF_GSV = 100
 """Minimum evaluations for the usual group values."""
@@ -71,15 +72,20 @@ class Audit:
         sampled = "" if self.sample is None else f" {self.sample}."
         return f"The audit used {self.n_evaluations:,} more evaluations{limit}: {spent}.{sampled}"
 
+    def __repr__(self) -> str:
+        parts = [[_text_of(self.gsv), self.spent_in_words], [_text_of(self.attacks_in_words), *self._warned]]
+        parts += [[each.title, *each.words, _text_of(_frame_of(each))] for each in self.tables]
+        return "\n\n".join("\n".join(filter(None, part)) for part in parts if any(part))
+
     def _repr_html_(self) -> str:
         """Return the tables for a notebook."""
-        warnings = [f"warning: {warning}" for warning in self.warnings]
-        sections = [
-            html_of(pd.DataFrame(list(each.rows), columns=list(each.columns)), [each.title, *each.words])
-            for each in self.tables
-        ]
-        tables = [html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks_in_words, warnings)]
+        sections = [html_of(_frame_of(each), [each.title, *each.words]) for each in self.tables]
+        tables = [html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks_in_words, self._warned)]
         return "".join([*tables, *sections])
+
+    @property
+    def _warned(self) -> list[str]:
+        return [f"warning: {warning}" for warning in self.warnings]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
@@ -106,6 +112,14 @@ class Audit:
             tuple(map(Section.from_dict, document["tables"])),
             None if document.get("sample") is None else Sample(**document["sample"]),
         )
+
+
+def _frame_of(section: Section) -> pd.DataFrame:
+    return pd.DataFrame(list(section.rows), columns=list(section.columns))
+
+
+def _text_of(frame: pd.DataFrame) -> str:
+    return frame.to_string(index=False, float_format=lambda number: f"{number:.6g}") if len(frame) else ""
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: list[str]) -> pd.DataFrame:
@@ -143,7 +157,8 @@ def audit(
     if not partition.is_disjoint:
         raise ValueError("the audit of shell companies needs one owner for each player, but some are co-owned")
     least = least_budget(partition, parts=parts, classes=classes)
-    budget = max(DEFAULT_BUDGET, least) if budget is None else budget
+    budget = max(DEFAULT_BUDGET, least) if budget is None else whole_number("budget", budget)
+    seed = whole_number("seed", seed, least=0)
     if budget < least:
         raise ValueError(f"an audit of {partition.n_groups} groups needs a budget of at least {least}, got {budget}")
     read = read_players(game, partition)[0]
@@ -232,6 +247,7 @@ def close_calls(valuation: Valuation, confidence: float = 0.95, most: int = 3) -
     check_valuation(valuation)
     if valuation.outputs is not None:
         return []
+    most = whole_number("most", most, least=1)
     [ranking] = rankings(valuation)
     reaches = ranking.errors * float(t_quantile(confidence, valuation.degrees_of_freedom))
     names = [str(valuation.names[group]) for group in ranking.order]

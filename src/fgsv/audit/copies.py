@@ -19,6 +19,7 @@ from scipy.spatial import cKDTree
 from fgsv.partition import Partition
 from fgsv.tables.test_rows import contents_with_target
 from fgsv.types import Floats, Ints, Masks
+from fgsv.words import as_number, check_type, some
 
 Rule = Literal["first", "share"]
 
@@ -115,15 +116,30 @@ def find_copies(
     numbers that grow with time: the first of equal rows is the one with the smallest (default: the first in the
     file). Costs one sort and one search tree.
     """
-    features = np.asarray(X, dtype=float)
+    features, targets = _read(X, y)
+    if not as_number(tolerance) >= 0:
+        raise ValueError(f"tolerance must be a number of standard deviations, 0 or more; got {tolerance!r:.200}")
     partition = Partition.of(groups, len(features))
-    exact = _equal_rows(features, np.asarray(y))
+    exact = _equal_rows(features, targets)
     links = [_chain(exact)]
     if tolerance > 0:
         first = np.sort(np.unique(exact, return_index=True)[1])  # equal rows are linked already, and may be many
-        links.append(first[_near_pairs(features[first], np.asarray(y)[first], tolerance)])
+        links.append(first[_near_pairs(features[first], targets[first], tolerance)])
     ranks = ranks_of(registered, len(features))
     return copies_of(partition, np.concatenate(links, axis=1), exact, _notes(partition, exact), ranks)
+
+
+def _read(X: ArrayLike, y: ArrayLike) -> tuple[Floats, NDArray[Any]]:
+    """Return (n, p) features and (n,) targets, or raise an error that says which of them is something else."""
+    try:
+        features = np.asarray(X, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("X must be an (n, p) array of numbers: encode text and dates as numbers first") from None
+    if features.ndim != 2:
+        raise ValueError(f"X must have two dimensions, rows and columns, got shape {features.shape}")
+    if np.shape(y) != (len(features),):
+        raise ValueError(f"y must have a target for each of the {len(features)} rows, got shape {np.shape(y)}")
+    return features, np.asarray(y)
 
 
 def copies_of(
@@ -235,5 +251,12 @@ def _notes(partition: Partition, exact: Ints) -> tuple[str, ...]:
 
 def rows_in_both(train: pd.DataFrame, y: ArrayLike, test: pd.DataFrame, test_y: ArrayLike) -> int:
     """Return how many test rows are also training rows, equal in features and target."""
+    for rows, targets, names in ((train, y, ("train", "y")), (test, test_y, ("test", "test_y"))):
+        check_type(rows, pd.DataFrame, f"{names[0]} as a data frame")
+        if np.shape(targets) != (len(rows),):
+            raise ValueError(f"{names[1]} must have a target for each of the {len(rows)} rows of {names[0]}")
+    lacking = [name for name in train.columns if name not in test.columns]
+    if lacking:
+        raise ValueError(f"test lacks columns that train has: {some(lacking)}")
     trained = set(contents_with_target(train, y))
     return sum(content in trained for content in contents_with_target(test[train.columns], test_y))

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fgsv.audit.splits import PARTS
+from fgsv.audit.splits import PARTS, check_parts
 from fgsv.partition import Partition
 from fgsv.payout import Money, terms
 from fgsv.payout.splitting import payments_of
 from fgsv.valuation import Valuation, check_valuation
+from fgsv.valuation.settings import whole_number
+from fgsv.words import listed
 
 
 def policy_gains(
@@ -39,15 +41,21 @@ def policy_gains(
     if values is None or values.ndim != 1:
         raise ValueError("gains under a policy need player values for one output")
 
+    check_parts(parts)
+    rng = np.random.default_rng(whole_number("seed", seed, least=0))
+    codes, n_groups = valuation.partition.codes, valuation.partition.n_groups
+    expected = f"groups must be positions of groups, from 0 to {n_groups - 1}"
+    chosen = range(n_groups) if groups is None else listed(groups, expected)
+    if not all(isinstance(group, int | np.integer) and 0 <= group < n_groups for group in chosen):
+        raise ValueError(f"{expected}, got {groups!r:.200}")
+
     def paid(grouped: Valuation) -> tuple[Decimal, ...]:
         n_groups = grouped.partition.n_groups
         return payments_of(grouped, *terms(amount, currency, n_groups=n_groups, **policy))
 
     before = paid(valuation)
-    rng = np.random.default_rng(seed)
-    codes, n_groups = valuation.partition.codes, valuation.partition.n_groups
     rows: list[tuple[str, str, int, Any]] = []
-    for group in range(n_groups) if groups is None else groups:
+    for group in chosen:
         name = valuation.names[group]
         members = valuation.partition.members(group)
         cuts = [("losses apart", 2, (values[members] < 0).astype(np.int64))]

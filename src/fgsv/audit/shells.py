@@ -21,6 +21,7 @@ from fgsv.running.preparation import access_to, read_players
 from fgsv.running.views import by_groups
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import End, Failures, Reason, check_confidence, t_quantile
+from fgsv.valuation.settings import whole_number
 
 MOST_MEASURED = 24
 """Up to this many groups the smallest budget measures the splits of all; above it, of a sample of this many."""
@@ -123,7 +124,8 @@ def measure_shells(
     """Measure with open access what `shell_companies` returns, group after group, within its deadline."""
     dearest = splits.dearest(partition)
     least = _least_budget(partition, dearest)
-    budget = max(2000, least) if budget is None else budget
+    budget = max(2000, least) if budget is None else whole_number("budget", budget)
+    seed = whole_number("seed", seed, least=0)
     if budget < least:
         raise ValueError(f"splits of {partition.n_groups} groups need a budget of at least {least}")
     chosen = sample_groups(partition, (budget - 2) // dearest, seed)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints
+from fgsv.words import listed
 
 WAYS = ("evenly", "at random", "by class", "one by one", "worst found")
 PARTS = (2, 3, 5)
@@ -35,11 +36,10 @@ class Splits:
     """What the search for the worst split sorts players by."""
 
     def __post_init__(self) -> None:
-        unknown = [way for way in self.ways if way not in WAYS]
+        unknown = [way for way in listed(self.ways, "ways must be a list of kinds of splits") if way not in WAYS]
         if unknown:
             raise ValueError(f"unknown kind of split {unknown[0]!r}: expected one of {', '.join(WAYS)}")
-        if not self.parts or min(self.parts) < 2:
-            raise ValueError(f"parts must be numbers of companies, 2 or more, got {list(self.parts)}")
+        check_parts(self.parts)
 
     def named(self, members: Ints, rng: np.random.Generator) -> list[tuple[str, Ints]]:
         """Return the splits that are possible for a group, each with its way; none if it has one member."""
@@ -109,12 +109,28 @@ class Splits:
 
     def _one_of_each(self, partition: Partition) -> list[int]:
         """Return a group of each size and number of classes, by which its splits cost the same."""
+        for name in ("classes", "player_values"):
+            each = getattr(self, name)
+            if each is not None and np.shape(each) != (partition.n_players,):
+                raise ValueError(
+                    f"{name} must have an entry for each of the {partition.n_players} players, got shape "
+                    f"{np.shape(each)}"
+                )
         groups, kinds = np.flatnonzero(partition.sizes > 1), [partition.sizes]
         if self.classes is not None:
             held = np.unique(np.stack([partition.codes, np.unique(self.classes, return_inverse=True)[1]]), axis=1)
             kinds.append(np.bincount(held[0], minlength=partition.n_groups).astype(float))
         first = np.unique(np.stack(kinds)[:, groups], axis=1, return_index=True)[1]
         return list(groups[np.sort(first)].tolist())
+
+
+def check_parts(parts: Any) -> None:
+    """Raise an error unless these are numbers of companies to split into."""
+    expected = "parts must be numbers of companies, 2 or more, such as [2, 3, 5]"
+    numbers = listed(parts, expected)
+    whole = all(isinstance(number, int | np.integer) for number in numbers)
+    if not numbers or not whole or min(numbers) < 2:
+        raise ValueError(f"{expected}, got {parts!r:.200}")
 
 
 def n_parts(labels: Ints) -> int:

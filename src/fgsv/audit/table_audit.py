@@ -29,6 +29,7 @@ from fgsv.running.views import by_precedence, weighted
 from fgsv.tables.corpus import Corpus, Opened, check_opened
 from fgsv.tables.dataset import Dataset
 from fgsv.valuation import Valuation, check_valuation
+from fgsv.valuation.settings import whole_number
 from fgsv.words import option
 
 MOST_OF_TEST = 0.5
@@ -75,7 +76,7 @@ class AuditPlan:
             classes = table.dataset.target if by_class else None
         least = LEAST_OF_DIAGNOSIS + least_budget(dataset.partition, parts=parts, classes=classes)
         least += LEAST_OF_REMEDY * n_valuations(copies)
-        if budget is not None and budget < least:
+        if budget is not None and whole_number(option("audit_budget"), budget) < least:
             n_groups = dataset.partition.n_groups
             raise ValueError(
                 f"an audit of {n_groups} groups needs at least {least} evaluations, got {budget}: raise "

@@ -14,6 +14,8 @@ from fgsv.estimators.method import Draws, Problem
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
+from fgsv.valuation.settings import positive_number, whole_number
+from fgsv.words import as_number
 
 
 @dataclass(frozen=True)
@@ -219,12 +221,19 @@ def theorem3(
     are arguments here, one by default. The exponent of m1 is the appendix's: the one in the theorem's statement
     is that of the whole cost below the threshold.
     """
-    if not (epsilon > 0 and 0 < delta < 1 and upsilon > 0 and 0 < s0 <= n):
-        raise ValueError("theorem3 needs epsilon > 0, 0 < delta < 1, upsilon > 0 and 0 < s0 <= n")
+    epsilon, upsilon = positive_number("epsilon", epsilon), positive_number("upsilon", upsilon)
+    c0 = positive_number("threshold_constant", threshold_constant)
+    c1, c2 = positive_number("m1_constant", m1_constant), positive_number("m2_constant", m2_constant)
+    n, s0 = whole_number("n", n, least=1), whole_number("s0", s0, least=1)
+    if not 0 < as_number(delta) < 1 or s0 > n:
+        raise ValueError(f"theorem3 needs 0 < delta < 1 and s0 <= n, got delta={delta!r:.200}, s0={s0} and n={n}")
     a, logarithm = s0 / n, log(n / delta)
-    threshold = min(n, max(1, ceil(threshold_constant * epsilon ** (-1 / upsilon))))
-    m1 = ceil(m1_constant * epsilon ** (-(2 + 2 * upsilon) / upsilon) * logarithm)
-    m2 = ceil(m2_constant * max(1.0, (a * (1 - a) / epsilon) ** 2 * logarithm**3))
+    try:
+        threshold = min(n, max(1, ceil(c0 * epsilon ** (-1 / upsilon))))
+        m1 = ceil(c1 * epsilon ** (-(2 + 2 * upsilon) / upsilon) * logarithm)
+        m2 = ceil(c2 * max(1.0, (a * (1 - a) / epsilon) ** 2 * logarithm**3))
+    except OverflowError:
+        raise ValueError(f"epsilon={epsilon:g} would take more evaluations than a number can count") from None
     samples = _samples(n, s0, threshold)
     n_pairs = int(samples.paired.sum())
     return Theorem3(threshold, m1, m2, 2 + m1 * (len(samples.size) - n_pairs) + 2 * m2 * n_pairs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Purpose, classify
 from fgsv.ledger.schema import Promise
 from fgsv.types import Floats, Ints, Masks
+from fgsv.words import check_type
 
 MOST_BYTES = 2**31
 """Limit on the bits of all known coalitions."""
@@ -39,7 +41,8 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
     of the other, and so on. `keys` limits the search to some batches.
 
     The result does not depend on the order of the ledgers. A coalition that a run drew, but that something else asked
-    for too, counts only as a value. Raises `WrongLedger`, with the reason, if nothing in a ledger can apply.
+    for too, counts only as a value. Raises `WrongLedger`, with the reason, if nothing in a ledger can apply, or if
+    one of them has forgotten players that another still has.
     """
     game = as_game(game)
     digests = game.player_digests()
@@ -48,13 +51,17 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
             "this game does not say what its players are, so earlier evaluations of them cannot be found: name "
             'them with fgsv.Game(fn, n_players, frame="ridge, test rows of 2024", players=[...])'
         )
+    check_type(ledgers, (list, tuple), "a list of ledgers")
     found = _Found(game, digests)
-    for each in ledgers:
-        if isinstance(each, Ledger):
+    with ExitStack() as stack:
+        opened = [
+            each if isinstance(each, Ledger) else stack.enter_context(Ledger(each, read_only=True))
+            for each in ledgers
+        ]
+        for each in opened:
+            check_stays_forgotten(each, opened)
+        for each in opened:
             found.read(each, keys)
-            continue
-        with Ledger(each, read_only=True) as opened:
-            found.read(opened, keys)
     return found.known()
 
 

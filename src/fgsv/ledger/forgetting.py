@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from fgsv.coalitions import unpack_masks
+from fgsv.files import as_path
 from fgsv.game import Game, each_digest, player_digest, provider_digest
 from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Outcome
 from fgsv.types import Masks
-from fgsv.words import option
+from fgsv.words import check_type, listed, option
 
 FORGOTTEN = "forgotten: a player has withdrawn"
 """Recorded in place of an erased value; such a coalition is evaluated again if its game is run again."""
@@ -53,7 +54,10 @@ def forget(
             f"say which players to forget: name them with {option('players')} and {option('providers')}, or name a "
             f"ledger with {option('keep')}, to forget all but those of its last run; not both"
         )
-    if not Path(path).exists():
+    for name, given in (("players", players), ("providers", providers)):
+        for each in listed(given, f"{option(name)} must be a list of names"):
+            check_type(each, str, f"a list of names as {option(name)}", "one entry is no text")
+    if not as_path(path, "a ledger").exists():
         raise WrongLedger(f"there is no ledger at {path}")
     named = _digests_of(players)
     withdrawn = {*named.values(), *_players_of_providers(path, providers)}

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.coalitions import n_rows, unpack
-from fgsv.files import to_csv, written_whole
+from fgsv.files import as_path, to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, WrongLedger
 from fgsv.ledger.earlier import copy_batches, copy_runs
@@ -21,6 +21,7 @@ from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.forgetting import FORGOTTEN
 from fgsv.ledger.schema import Promise
 from fgsv.packages import how_to_install
+from fgsv.words import check_type
 
 CHUNK = 64
 """Batches in memory at a time."""
@@ -28,6 +29,7 @@ CHUNK = 64
 
 def summary(ledger: Ledger) -> pd.DataFrame:
     """Return a table of the games: numbers of batches, coalitions, failures and erased evaluations, and seconds."""
+    check_type(ledger, Ledger, "an open ledger", "fgsv.ledger.Ledger(path, read_only=True) opens one")
     rows = []
     for number, game in ledger.games():
         n_batches = n_coalitions = n_failed = n_forgotten = 0
@@ -69,8 +71,10 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
     """
     counts = Counter[str]()
     largest = 0.0
+    into = as_path(into, "a ledger")
+    check_type(sources, (list, tuple), "a list of ledgers to merge")
     for path in sources:
-        if Path(path).resolve() == Path(into).resolve():
+        if as_path(path, "a ledger").resolve() == into.resolve():
             raise WrongLedger(f"{path} cannot be merged into itself")
     with ExitStack() as stack:
         opened = [stack.enter_context(Ledger(path, read_only=True)) for path in sources]  # before `into` is created
@@ -98,7 +102,7 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
 
 def export(ledger: str | Path, path: str | Path) -> int:
     """Write one line per coalition and output to a .csv or .parquet file; return the number of lines."""
-    path = Path(path)
+    path = as_path(path, "the file to export to")
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".parquet"):
         raise ValueError(f"export writes .csv or .parquet, not {path.suffix or 'a file without suffix'!r}")

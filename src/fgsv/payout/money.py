@@ -11,6 +11,9 @@ from string import ascii_uppercase
 from typing import Any
 
 from babel.numbers import get_currency_precision, list_currencies
+from numpy import ndarray
+
+from fgsv.words import check_type
 
 Money = int | str | Decimal
 
@@ -27,12 +30,20 @@ def round_to(ideal: Sequence[Fraction], whole: Decimal, unit: Decimal) -> tuple[
 
     Every part changes by less than a unit. Ties go to the first in order.
     """
+    for given, name in ((whole, "whole"), (unit, "unit")):
+        check_type(given, Decimal, f"a Decimal as {name}")
+    if not (unit.is_finite() and whole.is_finite() and unit > 0) or whole % unit:
+        raise ValueError(f"whole must be a multiple of unit, which is positive; got {whole} and {unit}")
+    try:
+        parts = [Fraction(part) for part in ideal]
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"ideal must be a list of numbers, such as fractions; got {ideal!r:.200}") from None
     step = Fraction(unit)
-    floors = [math.floor(part / step) for part in ideal]
+    floors = [math.floor(part / step) for part in parts]
     missing = int(Fraction(whole) / step) - sum(floors)
-    remainders = [part / step - low for part, low in zip(ideal, floors, strict=True)]
+    remainders = [part / step - low for part, low in zip(parts, floors, strict=True)]
     if not 0 <= missing <= len(floors):
-        raise ValueError(f"parts that sum to {float(sum(ideal)):.6g} cannot be rounded to {whole}")
+        raise ValueError(f"parts that sum to {float(sum(parts)):.6g} cannot be rounded to {whole}")
     for position in sorted(range(len(floors)), key=lambda k: (-remainders[k], k))[:missing]:
         floors[position] += 1
     return tuple((count * unit).quantize(unit) for count in floors)
@@ -47,7 +58,7 @@ def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> lis
         if set(amount) != set(outputs):
             raise ValueError(f"amount must name each output once: {', '.join(map(str, outputs))}")
         asked = [amount[output] for output in outputs]
-    elif isinstance(amount, Sequence) and not isinstance(amount, str):
+    elif isinstance(amount, Sequence | ndarray) and not isinstance(amount, str | bytes):
         asked = list(amount)
     else:
         asked = [amount]

@@ -10,6 +10,7 @@ import pandas as pd
 
 from fgsv.partition import by_text
 from fgsv.payout.splitting import Payout
+from fgsv.valuation.notebook import html_of
 from fgsv.words import check_type
 
 
@@ -36,6 +37,18 @@ class Settlement:
         """Return a table with a row for each provider; money is `Decimal`."""
         columns = {"group": self.names, "paid": self.paid, "due": self.due, "correction": self.corrections}
         return pd.DataFrame({name: pd.Series(list(column), dtype=object) for name, column in columns.items()})
+
+    def __repr__(self) -> str:
+        return f"{self.to_frame().to_string(index=False)}\n{self._footnote}"
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook."""
+        return html_of(self.to_frame(), [self._footnote])
+
+    @property
+    def _footnote(self) -> str:
+        """The line below the table."""
+        return f"corrections of {self.total} {self.currency} in total"
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON; money is text."""

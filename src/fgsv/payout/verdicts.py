@@ -14,7 +14,7 @@ from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, check_valuation, t_quantile
 from fgsv.valuation.units import unit_of
-from fgsv.words import level
+from fgsv.words import as_number, level
 
 if TYPE_CHECKING:
     from fgsv.tables.folds import TestError
@@ -97,6 +97,8 @@ def verdict(
     test rows (`test_error`), which more evaluations do not reduce, are too large by themselves.
     """
     check_valuation(valuation)
+    if test_error is not None and not hasattr(test_error, "deviations"):
+        raise TypeError(f"test_error must be that of a result (`Result.test_error`), got {test_error!r:.200}")
     shared = _unresolvable(valuation, confidence, test_noise, linear)
     if shared is not None:
         return Verdict(Decision.UNRESOLVABLE, shared)
@@ -134,6 +136,8 @@ def verdict(
 
 def within_noise(valuation: Valuation, test_noise: float | None) -> bool:
     """Say whether U(N) - U(0) is no larger than its error due to the choice of test rows, where that is known."""
+    if test_noise is not None and not as_number(test_noise) >= 0:
+        raise ValueError(f"test_noise must be a number, 0 or more; got {test_noise!r:.200}")
     return test_noise is not None and float(np.min(valuation.total)) <= test_noise
 
 

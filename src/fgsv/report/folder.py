@@ -103,7 +103,10 @@ def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
 def write_payout(path: str | Path, payout: Payout) -> Path:
     """Write payments as .csv, a row for each group, or as .json with all that `Payout.to_dict` holds."""
     check_type(payout, Payout, "a payout", "fgsv.payout.split makes one")
-    if as_path(path, "a payout").suffix.lower() == ".json":
+    suffix = as_path(path, "a payout").suffix.lower()
+    if suffix not in (".csv", ".json"):
+        raise ValueError(f"{path} must end in .csv or .json")
+    if suffix == ".json":
         return write_whole(path, json.dumps(plain(payout.to_dict()), indent=1, ensure_ascii=False, allow_nan=False))
     frame = payout.to_frame().assign(currency=payout.currency, policy=payout.policy.describe())
     return write_whole(path, to_csv(frame))

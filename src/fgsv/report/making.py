@@ -170,7 +170,7 @@ class _Making:
 def _check_fits(table: Opened, limits: Limits, payout: Terms | None, before: Result | None) -> None:
     """Raise an error if the table cannot be valued by the limits, paid by the terms or compared with `before`."""
     if payout is not None:
-        check_type(payout, Terms, "terms of a payout", "fgsv.payout.terms makes them")
+        check_type(payout, Terms, "terms of a payout", "fgsv.payout.Terms(amount, currency) makes them")
         payout.check(table.partition.n_groups, table.outputs)
     if before is not None:
         check_before(before, names=table.partition.names, outputs=table.outputs, game=table.source.game)

@@ -32,6 +32,12 @@ class Comparison:
     regrouped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Old name -> who now has the players of a provider that was split, merged or taken over."""
 
+    def __repr__(self) -> str:
+        table = self.frame.to_string(index=False, float_format=lambda number: f"{number:.4g}")
+        notes = [*self.facts, *(f"warning: {warning}" for warning in self.warnings)]
+        settled = [] if self.settlement is None else ["", f"{self.settled_as}:", str(self.settlement)]
+        return "\n".join([table, *notes, *settled])
+
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
         return {

@@ -40,6 +40,8 @@ from fgsv.running.replay import Records, coalitions_of, follow_laws, from_values
 from fgsv.running.verification import differences
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
+from fgsv.valuation.settings import whole_number
+from fgsv.words import check_type
 
 CHOSEN_ENDS = (Reason.INTERRUPTED, Reason.TIME, Reason.FAILED)
 """Ends that the operator of a run can choose."""
@@ -92,7 +94,10 @@ def check_proof(
     another result, or data that is not what was sealed, is a `ValueError`. `tolerance` is the largest difference of a
     value, relative to the largest picked one of the same output.
     """
+    check_type(proof, Proof, "a proof", "fgsv.report.Proof.load(path) opens one")
     commitment = None if commitment is None else read_commitment(commitment)
+    if n_records is not None:
+        n_records = whole_number("n_records", n_records, least=1)
     result, document = Result.load(path), file.read(path)
     sealed, valuation, found = sealed_of(result, path), result.valuation, Check()
     for name in ("commitment", "root"):

@@ -23,7 +23,8 @@ from fgsv.running.recording import laws_of_draws
 from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeated
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
-from fgsv.words import option
+from fgsv.valuation.settings import whole_number
+from fgsv.words import check_type, option
 
 SCHEMA = 1
 RECORDS = 300
@@ -149,9 +150,10 @@ def challenge(
     """
     result = Result.load(path)
     sealed = sealed_of(result, path)
+    check_type(random, str, "a text as random", "the verifier's random string")
     if not random.strip():
         raise ValueError("a challenge needs a random string from the verifier")
-    if n_records < 1:
+    if whole_number("n_records", n_records) < 1:
         raise ValueError(f"a challenge picks at least one record, got {n_records}")
     with Ledger(ledger, read_only=True) as opened:
         records, laws = _recorded(result.valuation, opened)

@@ -213,6 +213,10 @@ def as_result(given: Result | Valuation, others: Mapping[str, Valuation] | None 
     """Return a result unchanged, or wrap a bare valuation in one."""
     if not isinstance(given, Result):
         check_valuation(given)
+    if others is not None:
+        check_type(others, Mapping, "a mapping from names of groupings to valuations as others")
+        for each in others.values():
+            check_valuation(each)
     result = given if isinstance(given, Result) else Result(given)
     return result if others is None else replace(result, others=others)
 

@@ -24,7 +24,7 @@ from fgsv.running.preparation import prepare, worth_of_failure
 from fgsv.tables.corpus import Opened, check_opened
 from fgsv.tables.source import Source
 from fgsv.valuation import RunSettings
-from fgsv.words import option
+from fgsv.words import check_type, option
 
 SCHEMA = 1
 SALT_BYTES = 32
@@ -126,6 +126,7 @@ def read_commitment(text: str) -> str:
     >>> read_commitment(" " + 32 * "AB") == 32 * "ab"
     True
     """
+    check_type(text, str, "a text as commitment")
     digits = text.strip().lower()
     if len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
         raise ValueError(f"a commitment has 64 hexadecimal digits, got {text!r:.100}")

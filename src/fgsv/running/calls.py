@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fgsv.coalitions import Coalitions
@@ -13,6 +13,7 @@ from fgsv.ledger import Outcome, by_row, failed, joined
 from fgsv.running.batches import PackedBatch
 from fgsv.running.interrupts import kept_interrupts
 from fgsv.running.workers import Workers
+from fgsv.words import option
 
 CALL_SECONDS = 1.0
 """Target duration of a call: a killed run loses no more than this, unless one batch takes longer."""
@@ -125,6 +126,14 @@ class Calls:
         text = f"wrong shape: {width} outputs, expected {self._n_outputs}"
         return failed(len(outcome.values), text, outcome.seconds)
 
+    def _remedy(self, coalitions: Coalitions, rows: Sequence[int]) -> str:
+        """Say what to do about a model that could be fitted to all rows, but not to a coalition."""
+        fitted = hasattr(self._game.function, "defaults") and len(rows) == 1
+        if not fitted or coalitions.sizes[rows[0]] == self._game.n_players:
+            return ""
+        counted = f"{option('on_error', 'empty')} counts such coalitions as the empty one"
+        return f". If a coalition is too small for the model: {counted}"
+
     def _error(self, coalitions: Coalitions, outcome: Outcome) -> GameError:
         """Return the error to raise for a failed batch; it names the coalition that caused it, if found in time."""
         start = time.monotonic()
@@ -138,7 +147,7 @@ class Calls:
                     break
                 if time.monotonic() - start > SEARCH_SECONDS:
                     break
-        error = GameError(f"the game failed ({text})")
+        error = GameError(f"the game failed ({text}){self._remedy(coalitions, rows)}")
         if outcome.trace:
             error.add_note(outcome.trace)
         if len(rows) == 1:

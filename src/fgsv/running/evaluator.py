@@ -54,8 +54,8 @@ class Evaluator:
         start: Start = None,
     ) -> None:
         size = game.batch_size if batch_size is None else batch_size
-        if size is not None and whole_number("batch_size", size) < 1:
-            raise ValueError(f"batch_size must be at least 1, got {size}")
+        if size is not None:
+            whole_number("batch_size", size, least=1)
         self.game = game
         self.batch_size = int(size or default_batch_size(game.n_players))
         self.on_error = on_error

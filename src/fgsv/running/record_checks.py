@@ -15,6 +15,8 @@ from fgsv.running.batches import PackedBatch
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.replay import recorded_game
 from fgsv.running.workers import Workers
+from fgsv.valuation.settings import whole_number
+from fgsv.words import as_number
 
 SAMPLE = 60
 """Batches evaluated again by default: if 5% are forged, at least one of them is found with 95% probability."""
@@ -26,7 +28,9 @@ def odds_of_missing(sample: int, forged: float = 0.05) -> float:
     >>> round(odds_of_missing(60), 3)
     0.046
     """
-    return float((1 - forged) ** sample)
+    if not 0 <= as_number(forged) <= 1:
+        raise ValueError(f"forged must be a fraction, from 0 to 1; got {forged!r:.200}")
+    return float((1 - forged) ** whole_number("sample", sample, least=0))
 
 
 def verify_records(
@@ -39,6 +43,10 @@ def verify_records(
     Values differ if they were tampered with, or if a library changed its arithmetic. `tolerance` is the largest
     allowed absolute difference: for another type of machine, or a GPU.
     """
+    sample = whole_number("sample", sample, least=1)
+    if not as_number(tolerance) >= 0:
+        raise ValueError(f"tolerance must be a number, 0 or more; got {tolerance!r:.200}")
+    seed = None if seed is None else whole_number("seed", seed, least=0)
     with Ledger(ledger, read_only=True) as opened:
         number, recorded = recorded_game(opened, getattr(game, "fingerprint", None))
         # a batch that hung or killed its worker could do the same here

@@ -132,12 +132,15 @@ def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
     """Return a game's number in the ledger, and the game, which can only replay recorded values."""
     old_first = sorted(ledger.games(), key=lambda each: ledger.promises()[each[0]])
     games = {game.fingerprint: (number, game) for number, game in old_first}
+    if fingerprint is None:
+        raise WrongLedger(
+            f"the game has no fingerprint, so it was not recorded in {ledger.path}, nor in any other ledger"
+        )
     if fingerprint not in games:
         held = ", ".join(map(repr, games)) or "no game at all"
         raise WrongLedger(
             f"the ledger {ledger.path} belongs to another game: it contains no game with fingerprint "
-            f"{fingerprint!r}, "
-            f"but {held}. Pass the ledger of the run itself"
+            f"{fingerprint!r}, but {held}. Pass the ledger of the run itself"
         )
     return games[fingerprint]
 

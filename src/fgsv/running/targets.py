@@ -161,14 +161,17 @@ def evaluations_for(rule: StandardError | Precision, valuation: Valuation) -> fl
 
 
 def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
-    """Return a note for each missed target: about how many evaluations it would take."""
+    """Return a note for each missed target: about how many evaluations it would take, if that can be said."""
     notes = []
     for rule in targets_in(rules):
         needed = evaluations_for(rule, valuation)
         if np.isfinite(needed) and not _holds(rule, valuation):
-            n = valuation.partition.n_players
+            n, aim = valuation.partition.n_players, f"{rule.name} of {rule.target:g} would take"
+            if needed <= valuation.n_evaluations + valuation.n_known:  # the error has too few degrees of freedom
+                notes.append(f"{aim} more evaluations: errors are known only roughly so far")
+                continue
             count = f"all {2**n:,}" if np.log2(needed) > n else f"about {float(f'{needed:.2g}'):,.0f}"
-            notes.append(f"{rule.name} of {rule.target:g} would take {count} evaluations")
+            notes.append(f"{aim} {count} evaluations")
     return notes
 
 

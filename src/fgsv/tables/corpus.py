@@ -136,6 +136,10 @@ def open_text(
         raise TableError(f"give the test texts with {option('test')} or {option('test_by')}, not both")
     if test_error and output_by is not None:
         raise TableError(f"the error from the test texts needs a single output: leave out {option('output_by')}")
+    for name in ("text", "encoding", "output_by", "prompt"):
+        if given[name] is not None:
+            check_type(given[name], str, f"a text as {option(name)}")
+    check_type(training or {}, Mapping, f"a mapping from names to settings as {option('training')}")
     make, words, score = _model(model, dict(training or {}))
     roles = Roles(
         group=listed_names(group),

@@ -18,6 +18,8 @@ NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
 def task_of(name: Any) -> Task | None:
     """Return the task that a model or its name implies, or None if it serves both."""
     if name is not None and not isinstance(name, str):
+        if isinstance(name, type) or not hasattr(name, "fit"):
+            raise TableError(f"{option('model')} must be a name or an estimator such as SVC(), got {name!r:.200}")
         return "classification" if is_classifier(name) else "regression" if is_regressor(name) else None
     return {"logistic": "classification", "ridge": "regression"}.get(name or "")  # type: ignore[return-value]
 

@@ -31,7 +31,8 @@ from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities.seeds import TrainingSeeds
 from fgsv.valuation import Valuation
-from fgsv.words import option
+from fgsv.valuation.settings import whole_number
+from fgsv.words import check_type, listed, option
 
 
 class OpenedData:
@@ -166,7 +167,11 @@ def open_table(
     two equal rows came first. It is not a feature.
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
-    given["start"] = ledgers = [str(each) for each in ([start] if isinstance(start, (str, Path)) else start)]
+    expected = f"{option('start')} must be the path of an earlier ledger, or a list of paths"
+    earlier = [start] if isinstance(start, (str, Path)) else listed(start, expected)
+    given["start"] = ledgers = [str(each) for each in earlier]
+    check_type(encoding, str, f"a text as {option('encoding')}")
+    seed = whole_number("seed", seed, least=0)
     if ledgers and reference is not None:
         raise TableError(f"the preprocessing comes from {option('start')} or {option('reference')}: give only one")
     if test is not None and test_by is not None:

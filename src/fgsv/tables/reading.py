@@ -74,7 +74,7 @@ class TableFile:
 
     def column(self, name: str, role: str) -> pd.Series[Any]:
         """Return a column, or raise an error that suggests the closest name."""
-        if name not in self.frame.columns:
+        if not isinstance(name, str) or name not in self.frame.columns:
             raise TableError(_no_such_column(name, role, self.name, [str(c) for c in self.frame.columns]))
         return self.frame[name]
 

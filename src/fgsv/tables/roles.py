@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
-from fgsv.tables.reading import TableFile
+from fgsv.tables.reading import TableError, TableFile
+from fgsv.valuation.settings import whole_number
+from fgsv.words import check_type, option
 
 SharedUnits = Literal["co-own", "split"]
 """A unit with rows of several providers: one player owned in proportion to rows, or a player for each."""
@@ -36,6 +38,14 @@ class Roles:
     """The provider of rows without one; None: they are refused."""
     shared_units: SharedUnits | None = None
     """What happens to a unit with rows of several providers; None: it is refused."""
+
+    def __post_init__(self) -> None:
+        for name in ("unit", "registered", "test_by"):
+            if getattr(self, name) is not None:
+                check_type(getattr(self, name), str, f"the name of a column as {option(name)}")
+        whole_number(option("split_seed"), self.split_seed)
+        if self.shared_units not in (None, *get_args(SharedUnits)):
+            raise TableError(f"{option('shared_units')} must be co-own or split, got {self.shared_units!r:.200}")
 
     @property
     def as_written(self) -> list[str]:

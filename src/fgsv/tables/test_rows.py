@@ -19,7 +19,7 @@ from scipy.stats import binom
 
 from fgsv.tables.reading import TableError
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import option
+from fgsv.words import as_number, option
 
 REMEDY = "choose a large split seed that providers did not know when they delivered, or bring a file of test rows"
 TEST_MARKS = {"test": True, "true": True, "1": True, "1.0": True, "yes": True} | {
@@ -121,7 +121,7 @@ def chosen(
     (features with few values), equal rows are told apart by their order in the file. `problem` says why a choice
     cannot be used; the error then names a seed that can.
     """
-    if not 0 < fraction < 1:
+    if not 0 < as_number(fraction) < 1:
         raise TableError(f"{option('test_fraction')} must be between 0 and 1, got {fraction}")
     if len(str(seed)) > MOST_DIGITS:
         raise TableError(f"{option('split_seed')} must have at most {MOST_DIGITS} digits, got {len(str(seed))}")

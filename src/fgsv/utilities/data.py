@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from fgsv.partition import read_labels
 from fgsv.types import Floats
+from fgsv.valuation.settings import whole_number
 from fgsv.words import some
 
 NullSampler = Callable[[Any, Any, int, np.random.Generator], tuple[Any, Any]]
@@ -202,7 +203,10 @@ def _read_table(kind: Kind, X: Any, name: str) -> Any:
     check_mask(X, name)
     if not isinstance(X, pd.DataFrame) and hasattr(X, "to_pandas"):  # polars, pyarrow: a pipeline may name columns
         X = X.to_pandas()
-    X = X.copy() if isinstance(X, pd.DataFrame) else np.array(X)
+    try:
+        X = X.copy() if isinstance(X, pd.DataFrame) else np.array(X)
+    except ValueError:  # of numpy, about lists of several lengths
+        raise ValueError(f"{name} must have as many columns in each row") from None
     if X.ndim < 2 or (X.ndim > 2 and not kind.takes_tensors):
         raise ValueError(f"{name} must have two dimensions, rows and columns, got shape {X.shape}")
     return X
@@ -216,7 +220,10 @@ def check_mask(array: Any, name: str) -> None:
 
 def read_column(y: Any, name: str) -> NDArray[Any]:
     """Return one label for each row as an array; raise an error that counts the missing ones."""
-    shape = np.shape(y)
+    try:
+        shape = np.shape(y)
+    except ValueError:  # of numpy, about lists of several lengths
+        raise ValueError(f"{name} must have one dimension, one label for each row, got a list of lists") from None
     if len(shape) == 2 and shape[1] == 1:
         y = y.iloc[:, 0] if isinstance(y, pd.DataFrame) else np.asarray(y)[:, 0]
     elif len(shape) != 1:
@@ -293,17 +300,18 @@ def _add_padding(
                 "null chooses the padding of small coalitions: set min_size, the number of rows to pad to"
             )
         return X, y, n_rows
-    if min_size < 1:
-        raise ValueError(f"min_size must be at least 1, got {min_size}")
+    min_size = whole_number("min_size", min_size, least=1)
     if null is None or null == "shuffle":
         null = shuffled
     if not callable(null):
         raise ValueError(f"null must be 'shuffle' or a callable (X, y, size, rng) -> (X, y), got {null!r}")
-    X_null, y_null = null(X, y, min_size, np.random.default_rng(seed))
-    y_null = np.asarray(y_null)
-    if X_null.shape != (min_size, *X.shape[1:]) or y_null.shape != (min_size,):
+    padding = null(X, y, min_size, np.random.default_rng(seed))
+    if not isinstance(padding, Sequence) or len(padding) != 2:
+        raise TypeError(f"the null sampler must return rows and their labels, (X, y); got {padding!r:.200}")
+    X_null, y_null = padding[0], np.asarray(padding[1])
+    if np.shape(X_null) != (min_size, *X.shape[1:]) or y_null.shape != (min_size,):
         raise ValueError(
-            f"the null sampler returned X of shape {X_null.shape} and y of shape {y_null.shape}; "
+            f"the null sampler returned X of shape {np.shape(X_null)} and y of shape {y_null.shape}; "
             f"expected {(min_size, *X.shape[1:])} and {(min_size,)}"
         )
     if scipy.sparse.issparse(X):

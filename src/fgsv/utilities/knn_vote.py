@@ -15,6 +15,7 @@ from fgsv.utilities.batched.neighbours import Neighbours, neighbours
 from fgsv.utilities.data import Data, check_labels, check_mask, classes_of, read_column
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.row_sets import Units, slices
+from fgsv.valuation.settings import whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +60,7 @@ class KNNVote:
                 raise ValueError(f"{name.replace('X', 'y')} has shape {labels.shape}, expected ({len(table)},)")
         if tables["X"].shape[1] != tables["X_test"].shape[1]:
             raise ValueError(f"X has {tables['X'].shape[1]} columns, but X_test has {tables['X_test'].shape[1]}")
-        if self.n_neighbors < 1:
-            raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
+        whole_number("n_neighbors", self.n_neighbors, least=1)
         if not self.regression:
             classes_of(columns["y"], columns["y_test"])
             for name, labels in columns.items():

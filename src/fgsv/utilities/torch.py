@@ -364,7 +364,10 @@ def _try_out(learner: Copies) -> None:
             raise ValueError(f"module cannot take X: it fails on two rows, of shape {shape}: {error}") from error
         expected = (2, learner.n_classes) if learner.n_classes else (2, 1)
         if tuple(outputs.shape) != expected and not (not learner.n_classes and tuple(outputs.shape) == (2,)):
-            raise ValueError(f"module returns shape {tuple(outputs.shape)} for 2 rows, expected {expected}")
+            each = f"each of the {learner.n_classes} classes" if learner.n_classes else "each row"
+            raise ValueError(
+                f"module returns shape {tuple(outputs.shape)} for 2 rows, expected {expected}: a number for {each}"
+            )
         losses = learner.loss(outputs if learner.n_classes else outputs.reshape(-1), learner.y[:2])
         if tuple(losses.shape) != (2,):
             raise ValueError(

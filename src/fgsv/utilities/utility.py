@@ -220,7 +220,7 @@ class Utility:
             lines.append(f"sets of fewer than {self.min_size} rows are padded with uninformative rows")
         defaults = self.defaults.tolist() if defaults is None else defaults
         if len(defaults) <= 5:
-            worth = ", ".join(f"{value:.6g}" for value in defaults)
+            worth = ", ".join(f"{round(value, 12) + 0.0:.6g}" for value in defaults)
             lines.append(f"value of a set that the model cannot be fitted to: {worth}")
         return "\n".join(lines)
 

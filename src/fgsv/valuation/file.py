@@ -9,6 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, replace
 from math import prod
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Failures
 from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise
-from fgsv.valuation.settings import RunSettings
+from fgsv.valuation.settings import RunSettings, whole_number
 from fgsv.valuation.valuation import Valuation
+from fgsv.words import check_type
 
 SCHEMA = 1
 _ROUNDING = 1e-6
@@ -84,7 +86,9 @@ def _digest(part: Any) -> str:
 
 def write(path: str | Path, document: Mapping[str, Any]) -> None:
     """Write a document by rename: readers see all of it or nothing."""
-    write_whole(path, json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False))
+    write_whole(
+        as_path(path, "a saved valuation"), json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
+    )
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -110,7 +114,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
     if not {"end", "finished"} & set(document) and isinstance(document.get("stopped"), str):
         document = _upgraded(document, path)
 
-    def field(name: str, read: Callable[[Any], Any] = lambda stated: stated, optional: bool = False) -> Any:
+    def field(name: str, read: Callable[[Any], Any], optional: bool = False) -> Any:
         if name not in document:
             raise ValueError(f"{path} is not a complete valuation: it lacks the field {name!r}")
         try:
@@ -119,7 +123,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
             raise ValueError(f"{path}: the field {name!r} cannot be read: {error!r:.200}") from None
 
     def entry(name: str, read: Callable[[Any], Any]) -> Any:
-        return field("info", lambda info: read(info[name]) if name in info else None)
+        return field("info", lambda info: read(info[name]) if name in _of(Mapping)(info) else None)
 
     def numbers(stated: Any) -> Floats:
         return np.array(stated, dtype=float)
@@ -134,19 +138,19 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         player_values=field("player_values", read_array, optional=True),
         deviations=field("deviations", read_array, optional=True),
         degrees_of_freedom=field("degrees_of_freedom", lambda stated: float(_floats(stated))),
-        method=field("method", str),
-        n_evaluations=field("n_evaluations", int),
+        method=field("method", _of(str)),
+        n_evaluations=field("n_evaluations", lambda stated: whole_number("it", stated, least=0)),
         end=field("end", End.from_dict),
         outputs=field("outputs", tuple, optional=True),
-        seed=field("seed"),
-        exact=field("exact", bool),
-        efficient=field("efficient", bool),
-        grouped=field("grouped", bool),
+        seed=field("seed", _of(Real), optional=True),  # one that is not whole was altered, as `fgsv verify` says
+        exact=field("exact", _of(bool)),
+        efficient=field("efficient", _of(bool)),
+        grouped=field("grouped", _of(bool)),
         ends=field("ends", numbers, optional=True),
-        settings=field("settings", lambda stated: RunSettings.from_dict(stated) if "method" in stated else None),
+        settings=field("settings", lambda stated: RunSettings.from_dict(stated) if _of(Mapping)(stated) else None),
         failures=entry("failures", lambda stated: Failures(**stated)),
         weights=field("weights", lambda stated: tuple(map(float, stated)), optional=True),
-        finished=field("finished", bool),
+        finished=field("finished", _of(bool)),
         n_known=entry("known", int) or 0,
         n_unfitted=entry("unfitted", int) or 0,
         seed_noise=entry("seed_noise", SeedNoise.from_dict),
@@ -158,6 +162,16 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
     _check_shapes(loaded, path)
     _check_sums(loaded, path)
     return loaded
+
+
+def _of(kind: type) -> Callable[[Any], Any]:
+    """Return what reads a field of this type, and raises an error for any other."""
+
+    def read(stated: Any) -> Any:
+        check_type(stated, kind, kind.__name__)
+        return stated
+
+    return read
 
 
 def _upgraded(document: Mapping[str, Any], path: str | Path) -> dict[str, Any]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import SupportsFloat
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.types import Floats
+from fgsv.words import as_number
 
 
 def check_confidence(confidence: float) -> None:
     """Raise an error unless a confidence is a probability: 0.95, not 95."""
-    if not isinstance(confidence, SupportsFloat) or not 0 < float(confidence) < 1:
-        raise ValueError(f"confidence must be between 0 and 1, such as 0.95; got {confidence!r}")
+    if not 0 < as_number(confidence) < 1:
+        raise ValueError(f"confidence must be between 0 and 1, such as 0.95; got {confidence!r:.200}")
 
 
 def t_quantile(confidence: float, degrees_of_freedom: ArrayLike) -> Floats:

@@ -18,6 +18,7 @@ from fgsv.game import Game
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.language.texts import WORD, read_documents, read_tests, words_of
+from fgsv.words import as_number, listed
 
 VOCABULARY = 1_000_000
 """Without data, each of so many words is equally likely: more than a language has, and a number of no document."""
@@ -124,7 +125,7 @@ def ngram(
     """
     players, domains = read_documents(documents), read_tests(tests)
     _check(order, per, trust, prior)
-    if isinstance(base, str) or not all(isinstance(text, str) for text in base):
+    if not all(isinstance(text, str) for text in listed(base, "base must be a list of texts")):
         raise TypeError("base must be a list of texts")
     texts = [[words_of(text) for text in texts] for texts in [*players, *([list(base)] if base else [])]]
     prompts = [[(words_of(prompt), words_of(answer)) for prompt, answer in each] for each in domains.values()]
@@ -156,10 +157,10 @@ def _check(order: int, per: str, trust: float, prior: float) -> None:
         raise ValueError(f"order must be a whole number from 1 to 8, got {order!r}")
     if per not in ("token", "byte"):
         raise ValueError(f"per must be 'token' or 'byte', got {per!r}")
-    if not 0 < trust < 1:
-        raise ValueError(f"trust must be between 0 and 1, got {trust}")
-    if not 0 < prior < np.inf:
-        raise ValueError(f"prior must be positive, got {prior}")
+    if not 0 < as_number(trust) < 1:
+        raise ValueError(f"trust must be between 0 and 1, got {trust!r}")
+    if not 0 < as_number(prior) < np.inf:
+        raise ValueError(f"prior must be positive, got {prior!r}")
 
 
 def _sizes(prompts: Sequence[Any], domains: Mapping[str, Any], per: Per) -> Floats:
