@@ -187,7 +187,7 @@ def test_ray(alone, tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(RAY), str(Path(__file__).parent), str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[-1] == alone[0].hex()
+    assert alone[0].hex() in done.stdout.split()  # Ray may have the last word
 
 
 def test_a_worker_out_of_reach_of_the_game_is_sent_it(alone, monkeypatch):

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -17,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fgsv
 from fgsv.coalitions import Coalitions
+from fgsv.game import GameError
 from fgsv.report import Result, render
 from fgsv.report.documents import document_of
 
@@ -94,3 +96,16 @@ def test_a_run_counts_the_same_however_it_runs(tmp_path):
         again = fgsv.value(game, budget=50, **options)
         assert (again.n_unfitted, again.failures) == (alone.n_unfitted, None)
     assert fgsv.verify(alone, tmp_path / "run.db") == []
+
+
+def test_the_error_of_a_model_that_small_coalitions_cannot_be_fitted_to_says_what_to_do():
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(40, 3)), np.arange(40) % 2, rng.normal(size=(20, 3)), np.arange(20) % 2
+    game = fgsv.utility(LinearDiscriminantAnalysis(), *data)
+    with pytest.raises(GameError, match=r"on_error=\"empty\" counts such coalitions as the empty one"):
+        fgsv.value(game, budget=60)
+    assert fgsv.value(game, budget=60, on_error="empty").failures.coalitions > 0
+    broken = fgsv.utility(LinearDiscriminantAnalysis(solver="none"), *data)
+    with pytest.raises(GameError, match="solver") as error:  # on all rows: nothing to be done about small ones
+        fgsv.value(broken, budget=60)
+    assert "on_error" not in str(error.value)

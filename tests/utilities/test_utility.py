@@ -12,7 +12,6 @@ import pytest
 import scipy.sparse
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
@@ -487,15 +486,3 @@ def test_a_value_that_is_zero_but_for_rounding_is_described_as_zero():
     games = [fgsv.utility(Ridge(), *make_data(classes=None, seed=seed)) for seed in range(10)]
     assert any(game.defaults != 0 for game in games)
     assert {game.describe().splitlines()[-1].split(": ")[1] for game in games} == {"0"}
-
-
-def test_the_error_of_a_model_that_small_coalitions_cannot_be_fitted_to_says_what_to_do():
-    X, y, X_test, y_test = make_data()
-    game = fgsv.utility(LinearDiscriminantAnalysis(), X, y, X_test, y_test)
-    with pytest.raises(GameError, match=r"on_error=\"empty\" counts such coalitions as the empty one"):
-        fgsv.value(game, budget=60)
-    assert fgsv.value(game, budget=60, on_error="empty").failures.coalitions > 0
-    broken = fgsv.utility(LinearDiscriminantAnalysis(solver="none"), X, y, X_test, y_test)
-    with pytest.raises(GameError, match="solver") as error:  # on all rows: nothing to be done about small ones
-        fgsv.value(broken, budget=60)
-    assert "on_error" not in str(error.value)

@@ -144,8 +144,7 @@ def show_result(result: Result) -> None:
     if valuation.about_shares is not None:
         say(f"warning: {valuation.about_shares}")
     say_all(f"warning: {warning}" for warning in result.warnings)
-    known = f" and {valuation.n_known:,} known from earlier runs" if valuation.n_known else ""
-    say(f"{valuation.n_evaluations:,} evaluations{known}; {valuation.end}")
+    say(f"{valuation.about_evaluations}; {valuation.end}")
     if valuation.learned is not None:
         say(str(valuation.learned))
     if valuation.failures is not None:

@@ -355,7 +355,7 @@ def _covered(result: Result) -> str:
     seeds = " and that of training seeds" if has_shares and valuation.seed_noise is not None else ""
     below = ", which is given below" if result.test_error is not None and result.test_error.rows else ""
     return (
-        f"The {shown} cover the Monte Carlo error of {valuation.n_evaluations:,} evaluations{seeds}, not the error "
+        f"The {shown} cover the Monte Carlo error of {valuation.about_evaluations}{seeds}, not the error "
         f"from the choice of {tested}{below}"
     )
 

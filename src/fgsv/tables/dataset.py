@@ -22,8 +22,8 @@ from fgsv.words import option
 Task = Literal["classification", "regression"]
 MOST_SLICES = 10
 """Limit on the slices of the test rows by one column."""
-MANY = 20
-"""Rows beyond which a column that has a class for every other row cannot be learned."""
+MOSTLY, FEW = 0.8, 20
+"""A target with more classes than this part of the rows, unless these are few, is an id or a date."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +91,8 @@ def prepare(
     content = [*names, target]
     task, why = _task(table.frame[target], task, carried)
     y = _target(table.frame[target], task)
+    if task == "classification":
+        _check_classes(table.frame[target])
     if test is not None:
         for name in names:
             test.column(name, "a feature")
@@ -237,11 +239,6 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
                 "classification "
                 f"needs classes. Choose {option('task', 'regression')}, or write the classes as words"
             )
-        if 2 * (n_classes := values.nunique()) > len(values) > MANY:
-            raise TableError(
-                f"column {values.name!r} (the target) has {n_classes:,} classes in {len(values):,} rows, such as "
-                f"{shown(values.iloc[0])}: nothing can be learned about ids or dates. Name another target"
-            )
         if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
             small = bool((values.astype(float).abs() < 2**53).all())
             return values.to_numpy("int64" if small else None)  # class 1 is the same class as 1.0 in another file
@@ -255,6 +252,16 @@ def _target(values: pd.Series[Any], task: Task) -> NDArray[Any]:
             "regression needs finite numbers. Correct the value or remove the row"
         )
     return np.asarray(numbers)
+
+
+def _check_classes(target: pd.Series[Any]) -> None:
+    """Raise an error if nearly every row of a table has a class of its own."""
+    n_classes, n_rows = target.nunique(), len(target)
+    if n_classes > MOSTLY * n_rows > FEW:
+        raise TableError(
+            f"column {target.name!r} (the target) has {n_classes:,} classes in {n_rows:,} rows, such as "
+            f"{shown(target.iloc[0])}: nothing can be learned about ids or dates. Name another target"
+        )
 
 
 def _problem(y: NDArray[Any], test_y: NDArray[Any], task: Task) -> str | None:

@@ -59,8 +59,7 @@ def to_html(valuation: Valuation) -> str:
 def _footnotes(valuation: Valuation) -> list[str]:
     """Return the lines below the table: how it was made, and what to know about it."""
     total = np.array2string(np.asarray(valuation.total), precision=6)
-    known = f" and {valuation.n_known} known from earlier runs" if valuation.n_known else ""
-    how = f"{valuation.method}: {valuation.n_evaluations} evaluations{known}; {valuation.end}; U(N) - U(0) = {total}"
+    how = f"{valuation.method}: {valuation.about_evaluations}; {valuation.end}; U(N) - U(0) = {total}"
     notes = [] if valuation.failures is None else [str(valuation.failures)]
     notes += [] if valuation.about_unfitted is None else [valuation.about_unfitted]
     if valuation.seed_noise is not None:

@@ -22,7 +22,7 @@ from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.units import unit_of
-from fgsv.words import check_type, some
+from fgsv.words import check_type, counted, some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,6 +172,12 @@ class Valuation:
     def stopped(self) -> str:
         """Why the run ended, as text."""
         return str(self.end)
+
+    @property
+    def about_evaluations(self) -> str:
+        """How many evaluations the run made, and used of earlier runs, in words."""
+        known = f" and {self.n_known:,} known from earlier runs" if self.n_known else ""
+        return f"{counted(self.n_evaluations, 'evaluation')}{known}"
 
     @property
     def about_unfitted(self) -> str | None:
