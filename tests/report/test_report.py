@@ -214,3 +214,14 @@ def test_the_first_page_is_dated_and_has_the_command_the_features_and_sorted_pay
     assert "<i>dose" not in html
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     assert "1970-01-01, 00:00:00 UTC" in render(valuation)
+
+
+def test_a_result_without_the_settings_of_a_run_is_saved(tmp_path):
+    """As of values in closed form, of more players than could be enumerated."""
+    airport = fgsv.games.Airport(np.arange(1.0, 41))
+    valuation = fgsv.exact(airport)
+    assert valuation.settings is None
+    Result(valuation).save(tmp_path / "valuation.json")
+    loaded = Result.load(tmp_path / "valuation.json").valuation
+    assert loaded.settings is None
+    assert loaded.values.tolist() == valuation.values.tolist()

@@ -147,7 +147,9 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         efficient=field("efficient", _of(bool)),
         grouped=field("grouped", _of(bool)),
         ends=field("ends", numbers, optional=True),
-        settings=field("settings", lambda stated: RunSettings.from_dict(stated) if _of(Mapping)(stated) else None),
+        settings=field(
+            "settings", lambda stated: RunSettings.from_dict(stated) if "method" in _of(Mapping)(stated) else None
+        ),
         failures=entry("failures", lambda stated: Failures(**stated)),
         weights=field("weights", lambda stated: tuple(map(float, stated)), optional=True),
         finished=field("finished", _of(bool)),
