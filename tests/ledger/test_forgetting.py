@@ -58,6 +58,11 @@ def test_nothing_of_a_withdrawn_player_stays(march):
     assert forget(path, ["c"]).players == 0
 
 
+def test_names_that_can_be_read_once_are_forgotten_too(march):
+    path, _ = march
+    assert forget(path, iter(["c", "d"])).players == 2
+
+
 def test_a_game_with_forgotten_values_can_be_run_again(march):
     path, result = march
     forget(path, ["a"])

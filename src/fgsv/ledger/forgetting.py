@@ -49,14 +49,12 @@ def forget(
     rewritten, without the traces that SQLite keeps of deleted records. The positions of players in coalitions stay,
     so that the other draws of a run keep theirs. A result that needs an erased value can no longer be verified.
     """
+    players, providers = _names(players, "players"), _names(providers, "providers")
     if bool(players or providers) == (keep is not None):
         raise ValueError(
             f"say which players to forget: name them with {option('players')} and {option('providers')}, or name a "
             f"ledger with {option('keep')}, to forget all but those of its last run; not both"
         )
-    for name, given in (("players", players), ("providers", providers)):
-        for each in listed(given, f"{option(name)} must be a list of names"):
-            check_type(each, str, f"a list of names as {option(name)}", "one entry is no text")
     if not as_path(path, "a ledger").exists():
         raise WrongLedger(f"there is no ledger at {path}")
     named = _digests_of(players)
@@ -84,6 +82,14 @@ def forget(
     _rewrite(path)
     unknown = [name for name, digest in named.items() if digest not in players_met]
     return Forgotten(len(players_gone), n_evaluations, tuple(unknown))
+
+
+def _names(given: Collection[str], argument: str) -> list[str]:
+    """Return the names that users give, or raise an error if they are none."""
+    names = listed(given, f"{option(argument)} must be a list of names")
+    for each in names:
+        check_type(each, str, f"a list of names as {option(argument)}", "one entry is no text")
+    return names
 
 
 def has_forgotten(game: Game) -> bool:
