@@ -163,10 +163,12 @@ def test_a_useless_proxy_is_harmless():
         ({"round_size": 2}, "round_size must be at least 4"),
         ({"round_size": 10.5}, "round_size must be at least 4 and whole, got 10.5"),
         ({"round_size": "12"}, "round_size must be at least 4 and whole"),
+        ({"plug_in": "no"}, "plug_in must be True or False, got 'no'"),
+        ({"opening": 1}, "opening must be True or False, got 1"),
     ],
 )
 def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         fgsv.value(SumOfUnanimity(20), **arguments)
 
 

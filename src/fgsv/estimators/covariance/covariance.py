@@ -54,6 +54,9 @@ class Covariance:
         given = self.round_size
         if given is not None and not (isinstance(given, int | np.integer) and given >= N_STREAMS):
             raise ValueError(f"round_size must be at least {N_STREAMS} and whole, got {given!r}")
+        for name in ("surrogate", "opening", "plug_in", "whole_rounds"):
+            if not isinstance(chosen := getattr(self, name), bool | np.bool_):
+                raise TypeError(f"{name} must be True or False, got {chosen!r:.200}")
 
     def least(self, n_players: int, partition: Partition) -> int:
         """Return the evaluations needed for the first estimate, including the two ends; check the proxy."""
