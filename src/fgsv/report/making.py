@@ -128,7 +128,7 @@ def make_result(
         _announce(making)
         _check_something_to_share(making)
         noise, used = noise_of_test_rows(table, evaluator, confidence), Records()
-        raw, history, seconds_each = _run(making, evaluator if seal is None else used.watch(evaluator))
+        raw, history = _run(making, evaluator if seal is None else used.watch(evaluator))
         result = replace(_result(making, raw, before), history=history, noise=noise, command=command)
         if seal is not None:
             result = replace(result, sealed=_sealed(seal, str(public), used))
@@ -139,7 +139,7 @@ def make_result(
         if without:
             result = _with_scores_without(making, result)
         if plan is not None:
-            result = _with_audit(making, result, plan, seconds_each)
+            result = _with_audit(making, result, plan)
         result = _recorded(result, evaluator)
         return result if folder is None else _written(result, folder, aggregate_only)
 
@@ -262,12 +262,12 @@ def _gain(game: Any, evaluator: Evaluator) -> Floats:
     return gain
 
 
-def _run(making: _Making, game: GameAccess) -> tuple[Valuation, tuple[HistoryPoint, ...], float]:
-    """Return the valuation of the table's game, its history, and the seconds that each evaluation took."""
-    limits, began = making.limits, time.monotonic()
+def _run(making: _Making, game: GameAccess) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
+    """Return the valuation of the table's game, and its history."""
+    limits = making.limits
     if limits.max_seconds is not None and making.plan is not None:
         limits = replace(limits, max_seconds=(1 - TIME_OF_AUDIT) * limits.max_seconds)
-    raw, history = value_with_plan(
+    return value_with_plan(
         game,
         making.table.partition,
         limits,
@@ -276,7 +276,6 @@ def _run(making: _Making, game: GameAccess) -> tuple[Valuation, tuple[HistoryPoi
         shown_as=making.table.on_all_test_rows,
         seed=making.seed,
     )
-    return raw, history, (time.monotonic() - began) / raw.n_evaluations
 
 
 def _result(making: _Making, raw: Valuation, before: Result | None) -> Result:
@@ -353,12 +352,13 @@ def _with_scores_without(making: _Making, result: Result) -> Result:
     return replace(result, own_warnings=(*result.own_warnings, warning))
 
 
-def _with_audit(making: _Making, result: Result, plan: AuditPlan, seconds_each: float) -> Result:
+def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
     """Return the result with its audit; one that is interrupted or fails leaves the result unfinished."""
     if result.interrupted:
         return result
-    seconds, most = making.seconds_left(), plan.most(result.valuation)
-    making.watcher.audit_begins(most, seconds_each * most if seconds is None else min(seconds_each * most, seconds))
+    left, most, calls = making.seconds_left(), plan.most(result.valuation), making.evaluator.calls
+    expected = most * calls.seconds / (making.evaluator.n_workers * max(1, calls.n_done))  # the run learned, too
+    making.watcher.audit_begins(most, expected if left is None else min(expected, left))
     making.evaluator.watch = making.watcher.audited
     try:
         audited = audit_table(
@@ -367,7 +367,7 @@ def _with_audit(making: _Making, result: Result, plan: AuditPlan, seconds_each: 
             plan,
             evaluator=making.evaluator,
             payout=None if result.payout is None and result.unpaid is None else making.payout,
-            max_seconds=seconds,
+            max_seconds=left,
             confidence=result.confidence,
             seed=making.seed,
         )
