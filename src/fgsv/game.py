@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from fgsv.coalitions import Coalitions
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import as_number, check_type, listed
+from fgsv.words import as_list, as_number, check_type
 
 
 class GameError(RuntimeError):
@@ -106,7 +106,7 @@ class Game:
             return None
         if not isinstance(given, bytes):
             expected = "players must be a list with an id for each player"
-            ids = [str(each) for each in (given if isinstance(given, str) else listed(given, expected))]
+            ids = [str(each) for each in (given if isinstance(given, str) else as_list(given, expected))]
             if len(set(ids)) < len(ids):
                 twice, _ = Counter(ids).most_common(1)[0]
                 raise ValueError(f"players must have different ids, but {twice!r} is given twice")
@@ -128,7 +128,7 @@ class Game:
 
 def _names_of(outputs: Any) -> tuple[str, ...]:
     """Return the names of a game's outputs as text, or raise an error if they do not name them one by one."""
-    names = tuple(map(str, listed(outputs, "outputs must be a sequence with a name for each output")))
+    names = tuple(map(str, as_list(outputs, "outputs must be a sequence with a name for each output")))
     if not names or len(set(names)) < len(names):
         raise ValueError(f"outputs must have a name for each output, all different; got {names}")
     return names

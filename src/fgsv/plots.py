@@ -10,7 +10,7 @@ import numpy as np
 
 from fgsv.packages import optional
 from fgsv.valuation import Valuation, check_valuation
-from fgsv.words import check_type, level, listed
+from fgsv.words import as_list, check_type, level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ def convergence(rounds: Iterable[Any], ax: Axes | None = None, *, confidence: fl
         raise ValueError("a valuation keeps no history: pass the rounds of fgsv.iterate, or the history of a result")
     points, of_shares = [], False
     expected = "rounds must be those of fgsv.iterate, or the history of a result"
-    for each in listed(rounds, expected):
+    for each in as_list(rounds, expected):
         if not hasattr(each, "half_width"):
             raise TypeError(f"{expected}, got {rounds!r:.200}")
         of_shares = not isinstance(each, Valuation)

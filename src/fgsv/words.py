@@ -142,15 +142,23 @@ def as_number(given: object) -> float:
         return nan
 
 
-def listed(given: Any, expected: str) -> list[Any]:
+def as_list(given: Any, expected: str) -> list[Any]:
     """Return the entries of a list, or raise an error that says what was expected: a text is no list.
 
-    >>> listed(("a", "b"), "names must be a list")
+    >>> as_list(("a", "b"), "names must be a list")
     ['a', 'b']
     """
     if isinstance(given, Iterable) and not isinstance(given, str | bytes) and getattr(given, "ndim", 1) != 0:
         return list(given)
     raise TypeError(f"{expected}, got {'the text ' if isinstance(given, str) else ''}{given!r:.200}")
+
+
+def as_texts(given: Any, argument: str, what: str = "texts") -> list[str]:
+    """Return a list of texts, or of names, or raise an error that names the argument."""
+    texts = as_list(given, f"{argument} must be a list of {what}")
+    for each in texts:
+        check_type(each, str, f"a list of {what} as {argument}", "one entry is no text")
+    return texts
 
 
 def check_type(given: object, kind: type | tuple[type, ...], expected: str, hint: str = "") -> None:

@@ -163,13 +163,18 @@ def test_a_useless_proxy_is_harmless():
         ({"round_size": 2}, "round_size must be at least 4"),
         ({"round_size": 10.5}, "round_size must be at least 4 and whole, got 10.5"),
         ({"round_size": "12"}, "round_size must be at least 4 and whole"),
-        ({"plug_in": "no"}, "plug_in must be True or False, got 'no'"),
-        ({"opening": 1}, "opening must be True or False, got 1"),
     ],
 )
 def test_bad_arguments(arguments, message):
-    with pytest.raises((ValueError, TypeError), match=message):
+    with pytest.raises(ValueError, match=message):
         fgsv.value(SumOfUnanimity(20), **arguments)
+
+
+@pytest.mark.parametrize("option", ["surrogate", "opening", "plug_in", "whole_rounds"])
+def test_flags_are_no_texts(option):
+    """Of which every one would count as True."""
+    with pytest.raises(TypeError, match=f"{option} must be True or False, got 'no'"):
+        fgsv.value(SumOfUnanimity(20), **{option: "no"})
 
 
 def test_a_proxy_of_the_size_alone_is_ignored():

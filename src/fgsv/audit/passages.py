@@ -21,7 +21,7 @@ from fgsv.audit.copies import Copies, copies_of, ranks_of
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.utilities.language.texts import WORD
-from fgsv.words import check_type, listed
+from fgsv.words import as_texts
 
 SHINGLE = 8
 """Words in a shingle."""
@@ -73,9 +73,7 @@ def find_passages(
     them. `registered` says when each document was registered, as for `find_copies`. Costs one sort of all words, and
     memory for them.
     """
-    for name, given in (("texts", texts), ("tests", tests)):
-        for text in listed(given, f"{name} must be a list of texts"):
-            check_type(text, str, f"a list of texts as {name}", "one entry is no text")
+    texts, tests = as_texts(texts, "texts"), as_texts(tests, "tests")
     partition = Partition.of(groups, len(texts))
     words = [_words(text) for text in (*texts, *tests)]
     index, places = _index(words)

@@ -15,7 +15,7 @@ from fgsv.payout import Money, terms
 from fgsv.payout.splitting import payments_of
 from fgsv.valuation import Valuation, check_valuation
 from fgsv.valuation.settings import whole_number
-from fgsv.words import listed
+from fgsv.words import as_list
 
 
 def policy_gains(
@@ -45,7 +45,7 @@ def policy_gains(
     rng = np.random.default_rng(whole_number("seed", seed, least=0))
     codes, n_groups = valuation.partition.codes, valuation.partition.n_groups
     expected = f"groups must be positions of groups, from 0 to {n_groups - 1}"
-    chosen = range(n_groups) if groups is None else listed(groups, expected)
+    chosen = range(n_groups) if groups is None else as_list(groups, expected)
     if not all(isinstance(group, int | np.integer) and 0 <= group < n_groups for group in chosen):
         raise ValueError(f"{expected}, got {groups!r:.200}")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints
-from fgsv.words import listed
+from fgsv.words import as_list
 
 WAYS = ("evenly", "at random", "by class", "one by one", "worst found")
 PARTS = (2, 3, 5)
@@ -36,7 +36,7 @@ class Splits:
     """What the search for the worst split sorts players by."""
 
     def __post_init__(self) -> None:
-        unknown = [way for way in listed(self.ways, "ways must be a list of kinds of splits") if way not in WAYS]
+        unknown = [way for way in as_list(self.ways, "ways must be a list of kinds of splits") if way not in WAYS]
         if unknown:
             raise ValueError(f"unknown kind of split {unknown[0]!r}: expected one of {', '.join(WAYS)}")
         check_parts(self.parts)
@@ -66,6 +66,7 @@ class Splits:
 
         They depend on the number of its members and of its classes only.
         """
+        self._check(partition)
         rng = np.random.default_rng(0)
         dearest = 1
         for group in self._one_of_each(partition):
@@ -107,8 +108,8 @@ class Splits:
         ranks = np.argsort(np.argsort(-counts, kind="stable"))
         return np.minimum(ranks[codes], k - 1) if len(counts) >= k else None
 
-    def _one_of_each(self, partition: Partition) -> list[int]:
-        """Return a group of each size and number of classes, by which its splits cost the same."""
+    def _check(self, partition: Partition) -> None:
+        """Raise an error if classes or values are not those of its players."""
         for name in ("classes", "player_values"):
             each = getattr(self, name)
             if each is not None and np.shape(each) != (partition.n_players,):
@@ -116,6 +117,9 @@ class Splits:
                     f"{name} must have an entry for each of the {partition.n_players} players, got shape "
                     f"{np.shape(each)}"
                 )
+
+    def _one_of_each(self, partition: Partition) -> list[int]:
+        """Return a group of each size and number of classes, by which its splits cost the same."""
         groups, kinds = np.flatnonzero(partition.sizes > 1), [partition.sizes]
         if self.classes is not None:
             held = np.unique(np.stack([partition.codes, np.unique(self.classes, return_inverse=True)[1]]), axis=1)
@@ -127,7 +131,7 @@ class Splits:
 def check_parts(parts: Any) -> None:
     """Raise an error unless these are numbers of companies to split into."""
     expected = "parts must be numbers of companies, 2 or more, such as [2, 3, 5]"
-    numbers = listed(parts, expected)
+    numbers = as_list(parts, expected)
     whole = all(isinstance(number, int | np.integer) for number in numbers)
     if not numbers or not whole or min(numbers) < 2:
         raise ValueError(f"{expected}, got {parts!r:.200}")

@@ -17,7 +17,7 @@ from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Outcome
 from fgsv.types import Masks
-from fgsv.words import check_type, listed, option
+from fgsv.words import as_texts, option
 
 FORGOTTEN = "forgotten: a player has withdrawn"
 """Recorded in place of an erased value; such a coalition is evaluated again if its game is run again."""
@@ -49,7 +49,8 @@ def forget(
     rewritten, without the traces that SQLite keeps of deleted records. The positions of players in coalitions stay,
     so that the other draws of a run keep theirs. A result that needs an erased value can no longer be verified.
     """
-    players, providers = _names(players, "players"), _names(providers, "providers")
+    players = as_texts(players, option("players"), "names")
+    providers = as_texts(providers, option("providers"), "names")
     if bool(players or providers) == (keep is not None):
         raise ValueError(
             f"say which players to forget: name them with {option('players')} and {option('providers')}, or name a "
@@ -82,14 +83,6 @@ def forget(
     _rewrite(path)
     unknown = [name for name, digest in named.items() if digest not in players_met]
     return Forgotten(len(players_gone), n_evaluations, tuple(unknown))
-
-
-def _names(given: Collection[str], argument: str) -> list[str]:
-    """Return the names that users give, or raise an error if they are none."""
-    names = listed(given, f"{option(argument)} must be a list of names")
-    for each in names:
-        check_type(each, str, f"a list of names as {option(argument)}", "one entry is no text")
-    return names
 
 
 def has_forgotten(game: Game) -> bool:

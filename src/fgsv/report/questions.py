@@ -17,7 +17,7 @@ from fgsv.tables.folds import TestError
 from fgsv.types import Floats, Ints
 from fgsv.valuation import check_confidence, t_quantile
 from fgsv.valuation.notebook import html_of
-from fgsv.words import listed, option, some
+from fgsv.words import as_list, option, some
 
 RESAMPLES = 2000
 MOST_GROUPS = 1000
@@ -73,7 +73,7 @@ def sensitivity(
     check_confidence(confidence)
     for each in (result, *others):
         check_result(each)
-    labels = listed(labels, "labels must be a list with a name for each further result")
+    labels = as_list(labels, "labels must be a list with a name for each further result")
     if labels and len(labels) != len(others):
         raise ValueError(
             f"labels must have a name for each further result, {len(others)} in all; got {labels!r:.200}"

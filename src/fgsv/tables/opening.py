@@ -32,7 +32,7 @@ from fgsv.types import Floats, Masks
 from fgsv.utilities.seeds import TrainingSeeds
 from fgsv.valuation import Valuation
 from fgsv.valuation.settings import whole_number
-from fgsv.words import check_type, listed, option
+from fgsv.words import as_list, check_type, option
 
 
 class OpenedData:
@@ -168,7 +168,7 @@ def open_table(
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     expected = f"{option('start')} must be the path of an earlier ledger, or a list of paths"
-    earlier = [start] if isinstance(start, (str, Path)) else listed(start, expected)
+    earlier = [start] if isinstance(start, (str, Path)) else as_list(start, expected)
     given["start"] = ledgers = [str(each) for each in earlier]
     check_type(encoding, str, f"a text as {option('encoding')}")
     seed = whole_number("seed", seed, least=0)

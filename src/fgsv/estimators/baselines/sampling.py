@@ -9,10 +9,10 @@ from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
 
 
-def check_count(name: str, count: int) -> None:
-    """Raise an error unless an option is a whole number of at least 1."""
-    if not isinstance(count, int | np.integer) or count < 1:
-        raise ValueError(f"{name} must be at least 1 and whole, got {count!r}")
+def check_count(name: str, count: int, least: int = 1) -> None:
+    """Raise an error unless an option is a whole number that is large enough."""
+    if not isinstance(count, int | np.integer) or count < least:
+        raise ValueError(f"{name} must be at least {least} and whole, got {count!r}")
 
 
 def check_shapley(problem: Problem, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fgsv.estimators.baselines.sampling import check_count
 from fgsv.estimators.covariance.epochs import N_STREAMS, PARTS
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
 from fgsv.estimators.covariance.opening import LEAST, MANY_PLAYERS, Opening, hand_over
@@ -51,9 +52,8 @@ class Covariance:
     name: ClassVar[str] = "covariance"
 
     def __post_init__(self) -> None:
-        given = self.round_size
-        if given is not None and not (isinstance(given, int | np.integer) and given >= N_STREAMS):
-            raise ValueError(f"round_size must be at least {N_STREAMS} and whole, got {given!r}")
+        if self.round_size is not None:
+            check_count("round_size", self.round_size, least=N_STREAMS)
         for name in ("surrogate", "opening", "plug_in", "whole_rounds"):
             if not isinstance(chosen := getattr(self, name), bool | np.bool_):
                 raise TypeError(f"{name} must be True or False, got {chosen!r:.200}")

@@ -18,7 +18,7 @@ from fgsv.game import Game
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.language.texts import WORD, read_documents, read_tests, words_of
-from fgsv.words import as_number, listed
+from fgsv.words import as_number, as_texts
 
 VOCABULARY = 1_000_000
 """Without data, each of so many words is equally likely: more than a language has, and a number of no document."""
@@ -125,9 +125,8 @@ def ngram(
     """
     players, domains = read_documents(documents), read_tests(tests)
     _check(order, per, trust, prior)
-    if not all(isinstance(text, str) for text in listed(base, "base must be a list of texts")):
-        raise TypeError("base must be a list of texts")
-    texts = [[words_of(text) for text in texts] for texts in [*players, *([list(base)] if base else [])]]
+    base = as_texts(base, "base")
+    texts = [[words_of(text) for text in texts] for texts in [*players, *([base] if base else [])]]
     prompts = [[(words_of(prompt), words_of(answer)) for prompt, answer in each] for each in domains.values()]
     for number, each in enumerate(texts):
         if not any(each):
