@@ -175,11 +175,30 @@ def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
     )
     plan, valuation = AuditPlan.of(table), fgsv.exact(table.game, table.partition)
     monkeypatch.setattr(table_audit, "by_precedence", lambda *_: (_ for _ in ()).throw(OutOfTime("no time")))
+    spent = {}
     with Evaluator(as_game(table.game)) as access:
-        section, spent = table_audit.remedy_section(table, access, valuation, plan.copies, 2**11, 0.95, 0)
+        section = table_audit.remedy_section(table, access, valuation, plan.copies, 2**11, 0.95, 0, spent)
     assert section.columns == ("group", "share as it is", "first holder keeps", "holders co-own")
     assert any("Time ran out" in words for words in section.words)
     assert spent["the valuation by precedence"] == 0
+    assert spent["the valuation without copies"] > 0
+
+
+def test_an_audit_out_of_time_counts_what_it_used(monkeypatch):
+    from fgsv.audit import table_audit
+    from fgsv.running.calls import OutOfTime
+
+    def interrupted(game, groups, *, budget, seed):
+        fgsv.value(game, groups, budget=40, seed=seed)
+        raise OutOfTime("no time")
+
+    table = fgsv.open_table(
+        market(2), group="provider", target="y", test_by="split", model="ridge", ignore=["patient", "when"]
+    )
+    valuation = fgsv.exact(table.game, table.partition)
+    monkeypatch.setattr(table_audit, "value", interrupted)
+    found = audit_table(table, valuation, AuditPlan.of(table))
+    assert dict(found.spent)["the valuation without copies"] == 40
 
 
 def test_texts_have_times_too():

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import fgsv
+from fgsv.estimators.covariance import opening
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
-from fgsv.running.recording import laws_of_draws
+from fgsv.running.earlier_laws import laws_of_draws
 
 GAME = fgsv.Game(SumOfUnanimity(12), 12, fingerprint="sum of unanimity")
 
@@ -123,5 +124,49 @@ def test_laws_are_those_of_the_same_game_drawn_in_the_same_way(tmp_path):
     other, *found = [fgsv.value(game, budget=128, ledger=tmp_path / "run.db") for game in (*games, games[1])]
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         of_other, own, again = (ledger.laws(run["id"]) for run in ledger.runs())
-        assert [laws_of_draws(ledger, each.settings.to_dict()) for each in (other, *found)] == [of_other, own, again]
+        laws = [laws_of_draws(ledger, each.settings.to_dict()) for each in (other, *found)]
+        assert laws == [[of_other], [own, again], [own, again]]
     assert own == again != of_other
+
+
+WORTH = np.random.default_rng(0).random(24)
+ROOTS = fgsv.Game(lambda masks: np.sqrt(masks @ WORTH) + masks[:, 0] * masks[:, 1], 24, fingerprint="roots")
+PROXIES = [lambda masks: np.sqrt(masks @ WORTH), lambda masks: masks @ WORTH**2]
+
+
+def two_runs(path, first, second):
+    """Return two results from one seed with one ledger, the second checked against a run without a ledger."""
+    found = [fgsv.value(ROOTS, np.arange(24) % 4, budget=200, ledger=path, **each) for each in (first, second)]
+    alone = fgsv.value(ROOTS, np.arange(24) % 4, budget=200, **second)
+    np.testing.assert_array_equal(found[1].values, alone.values)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [({}, {"proxy": PROXIES[0]}), ({"proxy": PROXIES[0]}, {}), ({"proxy": PROXIES[0]}, {"proxy": PROXIES[1]})],
+    ids=["no proxy before", "a proxy before", "another proxy before"],
+)
+def test_a_run_with_another_proxy_draws_by_its_own_law(tmp_path, first, second):
+    results = two_runs(tmp_path / "run.db", first, second)
+    for given, result in zip((first, second), results, strict=True):
+        assert not fgsv.verify(result, tmp_path / "run.db", **given)
+
+
+def test_a_run_in_the_ledger_of_an_earlier_version_draws_by_its_own_law(tmp_path, monkeypatch):
+    fgsv.value(ROOTS, budget=200, ledger=tmp_path / "run.db")
+    monkeypatch.setattr(opening, "EPOCHS", (48, 128, 1024))  # as a later version may have it
+    result, again = two_runs(tmp_path / "run.db", {}, {})
+    assert not fgsv.verify(result, tmp_path / "run.db")
+    assert not fgsv.verify(again, tmp_path / "run.db")
+
+
+def test_failures_that_count_otherwise_lead_to_other_laws(tmp_path):
+    def fails(masks):
+        utilities = np.sqrt(masks @ WORTH)
+        utilities[(masks.sum(axis=1) < 8) & masks[:, 0]] = np.nan
+        return utilities
+
+    game = fgsv.Game(fails, 24, fingerprint="fails", independent_rows=True)
+    results = [fgsv.value(game, budget=200, ledger=tmp_path / "run.db", on_error=each) for each in (0.0, -20.0)]
+    assert not any(fgsv.verify(each, tmp_path / "run.db") for each in results)

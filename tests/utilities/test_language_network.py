@@ -3,6 +3,7 @@
 import copy
 import math
 from functools import cache
+from types import SimpleNamespace
 
 import cloudpickle
 import numpy as np
@@ -260,6 +261,14 @@ def test_models_with_a_sliding_window_keep_their_attention():
     found = game(model)
     assert found.function.adapted.model.config._attn_implementation == "sdpa"
     np.testing.assert_allclose(found(np.zeros((1, 6)))[0], plain_score(model), rtol=1e-5)
+
+
+def test_models_of_an_older_transformers_keep_their_attention():
+    from fgsv.utilities.language.model import use_plain_attention
+
+    config = SimpleNamespace(_attn_implementation="sdpa")
+    use_plain_attention(SimpleNamespace(config=config), 8)  # it has no `set_attn_implementation`
+    assert config._attn_implementation == "sdpa"
 
 
 def test_merged_adapters_of_transposed_layers():

@@ -159,11 +159,10 @@ def audit_table(
         if plan.copies.n_copies:
             with in_time("the valuation without copies"):
                 part = plan.of_remedy(valuation)
-                section, taken = remedy_section(table, access, valuation, plan.copies, part, confidence, seed)
+                section = remedy_section(table, access, valuation, plan.copies, part, confidence, seed, spent)
                 sections.append(section)
-                spent |= taken
-                least = LEAST_OF_REMEDY * n_valuations(plan.copies)
-                left -= least if plan.budget is None else sum(taken.values())
+            least = LEAST_OF_REMEDY * n_valuations(plan.copies)
+            left -= least if plan.budget is None else sum(spent.values())
         if payout is not None and valuation.outputs is None:
             sections += policy_sections(valuation, payout, plan.parts, seed)
         if table.game.n_players >= FEWEST_DIAGNOSED:
@@ -263,16 +262,23 @@ def _counted(copies: Copies, what: str) -> str:
 
 
 def remedy_section(
-    table: Opened, access: GameAccess, valuation: Valuation, copies: Copies, budget: int, confidence: float, seed: int
-) -> tuple[Section, dict[str, int]]:
-    """Return what each provider would get under each remedy, and the evaluations used, by purpose."""
+    table: Opened,
+    access: GameAccess,
+    valuation: Valuation,
+    copies: Copies,
+    budget: int,
+    confidence: float,
+    seed: int,
+    spent: dict[str, int],
+) -> Section:
+    """Return what each provider would get under each remedy, and note the evaluations used, by purpose."""
     units, what = table.dataset.units, _called(table)
-    with access.evaluator.beside(as_game(table.game_of(copies.kept))) as other:
+    other = access.evaluator.beside(as_game(table.game_of(copies.kept)))
+    with other, counted(spent, "the valuation without copies", other):
         remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
-    spent = {"the valuation without copies": remedied.n_evaluations}
     if not remedied.total > 0:
         nothing = "Without the copies the model scores no better than with no data: there is nothing to share."
-        return Section("Two remedies", (nothing,)), spent
+        return Section("Two remedies", (nothing,))
     columns = {
         "share as it is": valuation,
         "first holder keeps": remedied,
@@ -305,13 +311,12 @@ def remedy_section(
         for each in columns.values()
         for half_widths in [each.share_half_width(confidence)]
     ]
-    section = Section(
+    return Section(
         f"What copying earns, and {'three' if 'precedence' in columns else 'two'} remedies",
         tuple(words),
         ("group", *columns),
         tuple((str(name), *row) for name, *row in zip(valuation.names, *cells, strict=True)),
     )
-    return section, spent
 
 
 def _with_precedence(
@@ -333,7 +338,7 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], s
     groups = sample_groups(valuation.partition, MOST_MEASURED, seed)
     everybody = (valuation.partition.sizes > 1).sum() == len(groups)
     split = payout.policy | {"parts": parts, "groups": groups.tolist()}
-    gains = policy_gains(valuation, payout.amount, payout.currency, **split)
+    gains = policy_gains(valuation, payout.amount, payout.currency, seed=seed, **split)
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
     words = (
         "The best split found, using the estimated values of the players. Splits for which the policy could not "

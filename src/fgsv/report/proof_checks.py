@@ -200,7 +200,7 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
     evaluator = _evaluator(valuation, sealed, values)
     wrong = _repeat(valuation, sealed, values, evaluator)
     if not wrong:
-        count, estimator = valuation.partition.n_groups, evaluator.recorder.estimator
+        count, estimator = valuation.partition.n_groups, evaluator.estimator
         influence = None if estimator is None else estimator.influence(valuation.partition)
         found.checked.append(f"the shares of {count} providers follow from the seed and {len(values)} values")
         found.checked.append(moves_in_words(result, values, influence))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -19,7 +20,7 @@ from fgsv.ledger.forgetting import has_forgotten
 from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result
 from fgsv.report.sealing import Sealed, why_unreadable
-from fgsv.running.recording import laws_of_draws
+from fgsv.running.earlier_laws import laws_of_draws
 from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeated
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
@@ -199,4 +200,4 @@ def _recorded(valuation: Valuation, ledger: Ledger) -> tuple[Records, dict[int, 
         forgotten = "players were forgotten, and their evaluations erased"
         why = forgotten if has_forgotten(game) else "is it another ledger?"
         raise WrongLedger(f"{ledger.path} does not have all the records that the run used: {why}") from None
-    return records, laws_of_draws(ledger, settings.to_dict())
+    return records, dict(ChainMap(*laws_of_draws(ledger, settings.to_dict())))

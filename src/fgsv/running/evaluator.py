@@ -18,6 +18,7 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Evaluate
+from fgsv.estimators.units import InUnits
 from fgsv.files import as_path
 from fgsv.game import Game, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
@@ -76,6 +77,7 @@ class Evaluator:
         self._ledger: Ledger | None = None
         self._lookup: LedgerLookup | None = None
         self.recorder = Recorder()
+        self.estimator: InUnits | None = None  # of the last run: it can say how much each draw counts
         self._workers = Workers(game, n_jobs, timeout)
         self.calls = Calls(game, self._workers, None, raises=self._raises)
 
@@ -119,9 +121,7 @@ class Evaluator:
             if self._ledger is not None and self._ledger is not self._given:
                 self._ledger.close()
 
-    def recorded(
-        self, settings: Mapping[str, Any], purpose: Purpose = Purpose.DRAWS
-    ) -> AbstractContextManager[Recorded]:
+    def recorded(self, settings: Mapping[str, Any], purpose: Purpose) -> AbstractContextManager[Recorded]:
         """Record the block in the ledger as a run with these settings, and how it ended."""
         return self.recorder.run(settings, purpose, lambda: self.n_asked)
 

@@ -128,7 +128,7 @@ def rounds(run: Run, evaluate: GameAccess, *, every: bool = True) -> Iterator[Va
     for check in (rule.check for rule in run.rules if hasattr(rule, "check")):
         check(ends[1] - ends[0])
     with one_thread():
-        estimator = evaluator.recorder.estimator = InUnits(run.method, run.problem(ends, evaluate))
+        estimator = evaluator.estimator = InUnits(run.method, run.problem(ends, evaluate))
     failures, repeats = evaluator.failures_of_run, Repeats(run.game, ends, settings.on_error)
     progress = Progress(run, estimator, ends, 2, free(), time.monotonic() - start, failures=failures(mark))
     end: End | None = None
@@ -144,10 +144,8 @@ def rounds(run: Run, evaluate: GameAccess, *, every: bool = True) -> Iterator[Va
             if every and number > 0 and progress.valuation.n_evaluations == progress.n_evaluations:
                 yield progress.valuation
             if draws.law is not None:
-                law = evaluator.recorder.law(number, draws.law)
-                if law != draws.law and draws.follow is not None:  # recorded by a processor that rounds differently
-                    draws = draws.follow(law, np.random.default_rng([settings.seed, number]))
-                    draws = draws.within(settings.budget - progress.n_evaluations)
+                draws = evaluator.recorder.drawn(draws, number)
+                draws = draws.within(settings.budget - progress.n_evaluations)
             values = evaluate(draws.coalitions)
             with held_interrupts():
                 repeats.add(draws.coalitions, values)

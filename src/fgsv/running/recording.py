@@ -7,15 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fgsv.estimators.units import InUnits
+from fgsv.estimators import Draws
 from fgsv.game import message_of
 from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose
 from fgsv.running.calls import OutOfTime
+from fgsv.running.earlier_laws import drawn_by, laws_of_draws
 from fgsv.valuation import INTERRUPTED, End, Reason
 from fgsv.valuation.file import statement
-
-_DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerprint")
-"""The settings of a run that its draws depend on; the fingerprint tells a game from its views."""
 
 
 @dataclass
@@ -39,10 +37,8 @@ class Recorder:
         self._given_laws = laws or {}
         self._settings: Mapping[str, Any] = {}
         self._run: int | None = None
-        self.estimator: InUnits | None = None
-        """The estimator of the last run, which can say how much each draw counts."""
         self._stated: int | None = None
-        """The last run that was a valuation: a result's statements are recorded for it."""
+        """The first run that was a valuation: what a result states is recorded for it."""
 
     @property
     def is_open(self) -> bool:
@@ -57,13 +53,13 @@ class Recorder:
     @contextmanager
     def run(self, settings: Mapping[str, Any], purpose: Purpose, n_asked: Callable[[], int]) -> Iterator[Recorded]:
         """Record the block as a run with these settings, and how it ended."""
-        recorded, before, outer = Recorded(), n_asked(), self._run
+        recorded, before, outer = Recorded(), n_asked(), (self._run, self._settings)
         self._settings = settings
         if self._ledger is None:
             yield recorded
             return
         number = self._run = self._ledger.begin_run(self._game, dict(settings), purpose)
-        if purpose in (Purpose.DRAWS, Purpose.ENUMERATION):
+        if self._stated is None and purpose in (Purpose.DRAWS, Purpose.ENUMERATION):
             self._stated = number
         try:
             yield recorded
@@ -73,38 +69,33 @@ class Recorder:
             self._ledger.end_run(number, _end_by(error), n_asked() - before)
             raise
         finally:
-            self._run = outer
+            self._run, self._settings = outer
         self._ledger.end_run(number, recorded.end, n_asked() - before)
         if recorded.document is not None:
-            self.state(recorded.document())
+            self._ledger.add_statement(number, statement(recorded.document()))
 
     def beginning(self, content: Mapping[str, Any]) -> None:
         """Record what the run begins with."""
         if self._ledger is not None and self._run is not None:
             self._ledger.add_beginning(self._run, content)
 
-    def law(self, round_number: int, law: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Record the law of the draws from a round on; return it, or what was recorded when they were drawn first."""
-        law = self._given_laws.get(round_number, law)
-        if self._source is not None:
-            law = laws_of_draws(self._source, self._settings).get(round_number, law)
+    def drawn(self, draws: Draws, round_number: int) -> Draws:
+        """Record the law of the draws from a round on; return these, or those of the law that was recorded before.
+
+        A run that is not recorded must draw what was.
+        """
+        laws = [self._given_laws] if self._source is None else laws_of_draws(self._source, self._settings)
+        recorded = [each[round_number] for each in laws if round_number in each]
+        seed, is_new = self._settings["seed"], self._ledger is not None
+        law, draws = drawn_by(recorded, draws, seed, round_number, may_differ=is_new)
         if self._ledger is not None and self._run is not None:
             self._ledger.add_law(self._run, round_number, law)
-        return law
+        return draws
 
     def state(self, document: Mapping[str, Any]) -> None:
-        """Record what a result states, so that a change to its file can be named."""
+        """Record what the result of the first valuation states, so that a change to its file can be named."""
         if self._ledger is not None and self._stated is not None:
             self._ledger.add_statement(self._stated, statement(document))
-
-
-def laws_of_draws(ledger: Ledger, settings: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """Return the laws of all runs that drew as one with these settings does, by round."""
-    found: dict[int, dict[str, Any]] = {}
-    for run in ledger.runs():
-        if all(run["settings"].get(name) == settings.get(name) for name in _DRAWN_BY):
-            found = ledger.laws(run["id"]) | found
-    return found
 
 
 def _end_by(error: BaseException) -> End:

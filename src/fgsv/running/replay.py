@@ -130,7 +130,8 @@ def follow_laws(evaluator: Evaluator, laws: Mapping[int, Mapping[str, Any]]) -> 
 
 def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
     """Return a game's number in the ledger, and the game, which can only replay recorded values."""
-    old_first = sorted(ledger.games(), key=lambda each: ledger.promises()[each[0]])
+    promises = ledger.promises()
+    old_first = sorted(ledger.games(), key=lambda each: promises[each[0]])
     games = {game.fingerprint: (number, game) for number, game in old_first}
     if fingerprint is None:
         raise WrongLedger(

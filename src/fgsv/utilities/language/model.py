@@ -254,6 +254,8 @@ def use_plain_attention(model: Any, length: int) -> None:
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     if config._attn_implementation != "sdpa" or kinds != {"full_attention"} or (window and window < length):
         return
+    if not hasattr(model, "set_attn_implementation"):  # an older transformers
+        return
     tokens = _few_tokens(model, length)
     with torch.no_grad():
         before = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
@@ -261,7 +263,7 @@ def use_plain_attention(model: Any, length: int) -> None:
             register_plain_attention()
             model.set_attn_implementation(PLAIN)
             after = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
-        except (ImportError, AttributeError, ValueError):  # an older transformers
+        except (ImportError, AttributeError, ValueError):  # a version that cannot register it
             after = before + 1
     if not _close(after, before):
         model.set_attn_implementation("sdpa")

@@ -1,0 +1,44 @@
+"""Laws recorded by earlier runs: a run that draws as they did follows them, as far as they differ by rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgsv.estimators import Draws
+from fgsv.estimators.method import OtherLaw
+from fgsv.ledger import Ledger
+
+_DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerprint", "proxy", "on_error")
+"""The settings of a run that its draws depend on; the fingerprint tells a game from its views."""
+
+
+def laws_of_draws(ledger: Ledger, settings: Mapping[str, Any]) -> list[dict[int, dict[str, Any]]]:
+    """Return the laws, by round, of each run that drew as one with these settings does; of the same version first."""
+    runs = [
+        run for run in ledger.runs() if all(run["settings"].get(each) == settings.get(each) for each in _DRAWN_BY)
+    ]
+    runs.sort(key=lambda run: run["settings"].get("version") != settings.get("version"))
+    return [ledger.laws(run["id"]) for run in runs]
+
+
+def drawn_by(
+    laws: Sequence[Mapping[str, Any]], draws: Draws, seed: int, round_number: int, *, may_differ: bool
+) -> tuple[Mapping[str, Any], Draws]:
+    """Return the law of a round, and its draws: by one of these laws, if a processor that rounds differently made it.
+
+    The laws may also be those of other draws, with another proxy or by an earlier version. Then the draws either
+    `may_differ` from those, or `OtherLaw` is raised.
+    """
+    own, follow = draws.law, draws.follow
+    assert own is not None
+    if not laws or own in laws or follow is None:
+        return own, draws
+    for law in (*laws, own) if may_differ else laws:
+        try:
+            return law, follow(law, np.random.default_rng([seed, round_number]))
+        except OtherLaw as error:
+            other = error
+    raise other
