@@ -24,7 +24,7 @@ from benchmarks import market_bias, market_errors
 from fgsv.coalitions import Coalitions, pack
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Outcome, known
-from fgsv.ledger.earlier import take_over
+from fgsv.ledger.copying import take_over
 
 N, LEAVE, JOIN, BATCH = 60, 3, 3, 256
 

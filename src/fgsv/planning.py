@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -231,8 +231,11 @@ def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstC
     return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
 
 
-class Watcher(Protocol):
-    """Follows a run: receives its cost and plan once, its progress after every round, and then the audit's."""
+class Watcher:
+    """Follows a run: receives its cost and plan once, its progress after every round, and then the audit's.
+
+    This one does nothing with them.
+    """
 
     def measured(self, cost: FirstCost) -> None:
         """Receive what the run will cost, before it begins."""

@@ -12,8 +12,8 @@ from fgsv.audit import Audit, AuditPlan, audit, least_budget, shell_companies
 from fgsv.audit.shells import MOST_MEASURED, Sample
 from fgsv.audit.table_audit import copies_section
 from fgsv.payout import Terms
+from fgsv.planning import Watcher
 from fgsv.report import make_result
-from fgsv.report.making import Silent
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_an_old_audit_has_no_sample(many):
     assert Audit.from_dict(document).sample is None
 
 
-class Recording(Silent):
+class Recording(Watcher):
     def __init__(self):
         self.announced, self.done, self.cost = None, 0, None
 

@@ -6,9 +6,8 @@ import pytest
 from cli_cases import COLUMNS, undated
 
 from fgsv.game import as_game
-from fgsv.planning import Limits, value_with_plan
+from fgsv.planning import Limits, Watcher, value_with_plan
 from fgsv.report import Result, check_folder, write_result
-from fgsv.report.making import Silent
 from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import INTERRUPTED
 
@@ -30,7 +29,7 @@ class Interrupting:
 
 def interrupted(after):
     with Evaluator(as_game(Interrupting(after))) as evaluator:
-        return value_with_plan(evaluator, None, Limits(budget=3000), Silent(), shown_as=lambda valuation: valuation)
+        return value_with_plan(evaluator, None, Limits(budget=3000), Watcher(), shown_as=lambda valuation: valuation)
 
 
 def test_ctrl_c_keeps_what_was_evaluated(tmp_path):

@@ -13,8 +13,8 @@ from fgsv.game import GameError
 from fgsv.ledger import Ledger
 from fgsv.ledger.tools import summary
 from fgsv.payout import Decision, Doubt, Terms
+from fgsv.planning import Watcher
 from fgsv.report import Result, make_result, render
-from fgsv.report.making import Silent
 from fgsv.running.first_cost import FirstCost
 from fgsv.valuation import t_quantile
 
@@ -147,7 +147,7 @@ def test_the_confidence_holds_in_the_csv_too(table, tmp_path):
     np.testing.assert_allclose(frame["share_low"], result.valuation.share_interval(0.5)[:, 0])
 
 
-class Costs(Silent):
+class Costs(Watcher):
     def measured(self, cost):
         self.cost = cost
 

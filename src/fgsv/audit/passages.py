@@ -32,13 +32,13 @@ PASSAGE = 25
 SHOWN = 20
 """Passages that are shown, the longest first."""
 MANY = 4
-"""A shingle is boilerplate if this many providers have it, and they are more than half of all,"""
+"""A shingle is boilerplate if this many providers have it, and they are more than half of all."""
 MOST_DOCUMENTS = 50
-"""if more documents than this have it,"""
+"""A shingle is boilerplate if more documents than this have it."""
 REPEATED = 2
-"""or if two providers repeat it in this many documents of their own, and not much else:"""
+"""A shingle is boilerplate if two providers repeat it in this many documents of their own."""
 LONGEST_HEADER = 400
-"""documents that share more of such shingles than this are compared by all of them."""
+"""Documents that share more shingles than this which two providers repeat are compared by all of them."""
 MOST_SHINGLES = 20_000_000
 """In longer texts, a fixed part of the shingles is compared."""
 EXCERPT = 8

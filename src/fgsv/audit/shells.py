@@ -185,12 +185,10 @@ def _measured(
     return Shells(pd.DataFrame(rows, columns=COLUMNS), spent)
 
 
-def least_budget(
-    groups: Any, *, ways: Sequence[str] = WAYS, parts: Sequence[int] = PARTS, classes: Any = None
-) -> int:
+def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = None) -> int:
     """Return the smallest budget for `shell_companies`: for all groups or, if they are many, for a sample of them."""
     partition = Partition.of(groups)
-    return _least_budget(partition, Splits(ways, parts, classes).dearest(partition))
+    return _least_budget(partition, Splits(WAYS, parts, classes).dearest(partition))
 
 
 def _least_budget(partition: Partition, dearest: int) -> int:

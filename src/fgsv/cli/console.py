@@ -20,7 +20,7 @@ from rich.text import Text
 from fgsv.audit import Audit
 from fgsv.packages import how_to_install
 from fgsv.payout import Payout, PayoutRefused
-from fgsv.planning import Limits, Plan
+from fgsv.planning import Limits, Plan, Watcher
 from fgsv.report.result import Result, table_of
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
@@ -211,7 +211,7 @@ def watching(limits: Limits, *, quiet: bool) -> Iterator[Bar]:
         say_all(dict.fromkeys(f"warning: {str(each.message).splitlines()[0]}" for each in warned))
 
 
-class Bar:
+class Bar(Watcher):
     """A watcher that prints the plan and shows a progress bar."""
 
     def __init__(self, limits: Limits, quiet: bool) -> None:

@@ -221,9 +221,9 @@ def _numbers(coalitions: Coalitions) -> Ints:
     return np.asarray(coalitions.masks() @ (1 << np.arange(coalitions.n_players)))
 
 
-def everything(n_players: int, step: int = _PER_ROUND) -> Iterator[Coalitions]:
+def everything(n_players: int) -> Iterator[Coalitions]:
     """Yield all coalitions of n players in chunks; player i is in those whose number has bit i set."""
-    step = min(2**n_players, step)
+    step = min(2**n_players, _PER_ROUND)
     for start in range(0, 2**n_players, step):
         numbers = np.arange(start, start + step)
         yield Coalitions.from_masks((numbers[:, None] >> np.arange(n_players)) & 1 == 1)

@@ -13,20 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.coalitions import n_rows, unpack_masks
+from fgsv.coalitions import unpack_masks
 from fgsv.estimators.known import Known, Related, as_keys
 from fgsv.game import Game, as_game, each_digest
 from fgsv.ledger.erasure import check_stays_forgotten
-from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
-from fgsv.ledger.records import Batch, Purpose, classify
+from fgsv.ledger.file import Ledger, WrongLedger
+from fgsv.ledger.records import Purpose
 from fgsv.ledger.schema import Promise
 from fgsv.types import Floats, Ints, Masks
 from fgsv.words import check_type
 
 MOST_BYTES = 2**31
 """Limit on the bits of all known coalitions."""
-AT_ONCE = 2**14
-"""Coalitions that are translated at once, and copied in one transaction."""
 NOT_DRAWN = -1
 """The run of a coalition of which only the value is known."""
 _LIMITS = ("budget", "max_seconds", "stderr", "precision", "rules", "confidence", "groups")
@@ -63,70 +61,6 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
         for each in opened:
             found.read(each, keys)
     return found.known()
-
-
-def take_over(into: Ledger, game: Game, ledgers: Sequence[str | Path]) -> list[bytes]:
-    """Copy the evaluations of a game's frame, with their runs and laws, into a ledger; return the batches' keys.
-
-    Raise an error if the ledger has other values for them, or has forgotten some of their players.
-    """
-    keys: dict[bytes, None] = {}
-    for path in ledgers:
-        with Ledger(path, read_only=True) as source:
-            check_stays_forgotten(into, [source])
-            games = {number: into.game(old) for number, old in applicable(source, game)}
-            for key, kind, _ in copy_batches(source, into, games, copy_runs(source, into, games)):
-                if kind == "different":
-                    raise LedgerError(
-                        f"{into.path} has different values from {source.path} for the same coalitions: use a new "
-                        "ledger, and if two ledgers to start from differ, use only one of them"
-                    )
-                keys[key] = None
-    return list(keys)
-
-
-def copy_batches(
-    source: Ledger, into: Ledger, games: Mapping[int, int], runs: Mapping[int, int]
-) -> Iterator[tuple[bytes, str, float]]:
-    """Copy the batches of some games that are new; yield the key of each batch and what `classify` says about it.
-
-    `games` and `runs` map old numbers to new ones. Batches of one run are recorded together, after all of
-    them were yielded.
-    """
-    for old, new in games.items():
-        for batches in _chunks(source.batches(old)):
-            added = []
-            for batch in batches:
-                kind, gap = classify(batch.outcome, into.find(new, batch.coalitions))
-                if kind == "added":
-                    added.append((batch.coalitions, batch.outcome))
-                yield into.key(new, batch.coalitions), kind, gap
-            run = batches[0].run
-            into.record(new, added, run=None if run is None else runs[run])
-
-
-def copy_runs(source: Ledger, into: Ledger, games: Mapping[int, int]) -> dict[int, int]:
-    """Copy the runs of some games, with their beginnings and laws; return old number -> new, as `games` has it."""
-    runs = {run["id"]: into.add_run(games[run["game"]], run) for run in source.runs() if run["game"] in games}
-    for old, new in runs.items():
-        into.add_beginning(new, source.beginning(old))
-        for first, law in source.laws(old).items():
-            into.add_law(new, first, law)
-    return runs
-
-
-def _chunks(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
-    """Yield consecutive batches of one run together, so that copies keep their order."""
-    chunk: list[Batch] = []
-    count = 0
-    for batch in batches:
-        if chunk and (batch.run != chunk[-1].run or count > AT_ONCE):
-            yield chunk
-            chunk, count = [], 0
-        chunk.append(batch)
-        count += n_rows(batch.coalitions)
-    if chunk:
-        yield chunk
 
 
 def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:

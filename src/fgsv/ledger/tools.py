@@ -16,7 +16,7 @@ from fgsv.coalitions import n_rows, unpack
 from fgsv.files import as_path, to_csv, written_whole
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, WrongLedger
-from fgsv.ledger.earlier import copy_batches, copy_runs
+from fgsv.ledger.copying import copy_batches, copy_runs
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.forgetting import FORGOTTEN
 from fgsv.ledger.schema import Promise

@@ -16,7 +16,7 @@ from fgsv.ledger import LedgerError
 from fgsv.ledger.merkle import Tree
 from fgsv.packages import versions
 from fgsv.payout import Terms
-from fgsv.planning import HistoryPoint, Limits, Plan, Watcher, first_cost, value_with_plan
+from fgsv.planning import HistoryPoint, Limits, Watcher, first_cost, value_with_plan
 from fgsv.report.answers import Answers
 from fgsv.report.folder import UnwrittenError, folder_of_run, save_unfinished, write_result
 from fgsv.report.highlights import highlights
@@ -26,7 +26,6 @@ from fgsv.report.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_of_terms
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
-from fgsv.running.first_cost import FirstCost
 from fgsv.running.game_access import GameAccess
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.replay import Records
@@ -44,25 +43,6 @@ from fgsv.words import check_type, now, option
 
 TIME_OF_AUDIT = 0.5
 """Fraction of the time limit reserved for the audit."""
-
-
-class Silent:
-    """A watcher that prints nothing."""
-
-    def measured(self, cost: FirstCost) -> None:
-        """Print nothing."""
-
-    def planned(self, plan: Plan | None) -> None:
-        """Print nothing."""
-
-    def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
-        """Print nothing."""
-
-    def audit_begins(self, n_evaluations: int, seconds: float) -> None:
-        """Print nothing."""
-
-    def audited(self, n_evaluations: int) -> None:
-        """Print nothing."""
 
 
 def make_result(
@@ -112,7 +92,7 @@ def make_result(
     _check_fits(table, limits, payout, before)
     if seal is not None:
         check_type(seal, Seal, "a seal", "fgsv.report.Seal.load(path) opens one")
-        _check_sealed(seed=seed, start=start, max_seconds=max_seconds, ledger=ledger)
+        _check_sealed({"seed": seed, "start": start, "max_seconds": max_seconds}, ledger)
         sealed = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
         seed = _seed_of_seal(seal, public, sealed, payout)
     elif public is not None:
@@ -122,7 +102,7 @@ def make_result(
     evaluator = Evaluator(as_game(table.game), n_jobs=n_jobs, ledger=ledger, on_error=on_error, start=start or None)
     described = {"game": table.source.game, "groups": table.partition.fingerprint, "seed": seed}
     making = _Making(
-        table, evaluator, limits, confidence, seed, payout, plan, watcher or Silent(), aggregate_only, started
+        table, evaluator, limits, confidence, seed, payout, plan, watcher or Watcher(), aggregate_only, started
     )
     with folder_of_run(folder, force=force, run=described), evaluator:
         _announce(making)
@@ -181,17 +161,17 @@ def _check_fits(table: Opened, limits: Limits, payout: Terms | None, before: Res
         )
 
 
-def _check_sealed(**options: Any) -> None:
-    """Raise an error for an option that a sealed run cannot have, or needs and lacks."""
+def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
+    """Raise an error for an option that a sealed run cannot have, or if it has no ledger."""
     why = {
         "seed": "gets its seed from the seal and the public value",
         "start": "cannot use earlier evaluations",
         "max_seconds": "must not end by the clock",
     }
     for name, words in why.items():
-        if options[name]:
+        if given[name]:
             raise ValueError(f"a sealed run {words}: leave out {option(name)}")
-    if options["ledger"] is None:
+    if ledger is None:
         needed = option("ledger", "run.db")
         raise ValueError(f"a sealed run needs a ledger ({needed}): without it, no challenge can be answered")
 

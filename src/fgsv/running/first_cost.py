@@ -9,9 +9,9 @@ from fgsv.words import duration
 PILOT = 2048
 """If a run's number of evaluations is unknown, the time of this many is announced instead."""
 WORTH_SAYING = 0.5
-"""The cost of a run is announced if one evaluation takes at least this many seconds,"""
+"""The cost of a run is announced if one evaluation takes at least this many seconds."""
 LONG = 600.0
-"""or if the run does."""
+"""The cost of a run is announced if the run takes at least this many seconds."""
 TOO_LONG = 3600.0
 """A cheaper way is suggested for runs of at least this many seconds."""
 

@@ -15,7 +15,7 @@ from fgsv.estimators.covariance.opening import MANY_PLAYERS
 from fgsv.estimators.known import Known
 from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, WrongLedger, known
-from fgsv.ledger.earlier import take_over
+from fgsv.ledger.copying import take_over
 from fgsv.partition import Partition
 from fgsv.running.recheck import recheck_known
 from fgsv.running.workers import Workers

@@ -39,7 +39,7 @@ class Folds:
     """(F,) the fraction of the test rows in each fold."""
 
 
-def folds_of(metric: str, y_test: NDArray[Any], *, n_folds: int = FOLDS, seed: int = 0) -> Folds:
+def folds_of(metric: str, y_test: NDArray[Any], *, seed: int = 0) -> Folds:
     """Cut the test rows at random into folds whose sizes differ by one row at most.
 
     >>> folds = folds_of("accuracy", np.arange(25) % 2)
@@ -51,9 +51,9 @@ def folds_of(metric: str, y_test: NDArray[Any], *, n_folds: int = FOLDS, seed: i
             f"the test error needs a score that is a mean over test rows, got {metric!r}: choose one of "
             f"{', '.join(MEANS)}"
         )
-    if len(y_test) < 2 * n_folds:
-        raise ValueError(f"the test error needs at least {2 * n_folds} test rows, got {len(y_test)}")
-    rows = [part for _, part in KFold(n_folds, shuffle=True, random_state=seed % 2**32).split(y_test)]
+    if len(y_test) < 2 * FOLDS:
+        raise ValueError(f"the test error needs at least {2 * FOLDS} test rows, got {len(y_test)}")
+    rows = [part for _, part in KFold(FOLDS, shuffle=True, random_state=seed % 2**32).split(y_test)]
     scores = _constant_scores(metric, y_test)
     return Folds(
         scoring={f"fold {number}": (metric, part) for number, part in enumerate(rows)},

@@ -42,8 +42,8 @@ GROWTH = 2
 """Later an epoch ends when the evaluations have grown by this factor; so does the first one of a run with a start.
 With up to `ENDS_FIRST` players the first one is longer by this factor, unless utilities are steep and corrected."""
 STEEP = 8.0
-"""They are if single players vary more than this times as much as coalitions of all but one, as where models learn.
-Small coalitions then need most of the draws."""
+"""Utilities are steep if single players vary more than this times as much as coalitions of all but one, as where
+models learn. Small coalitions then need most of the draws."""
 FIRST_COUNTS = 0.5
 """Weight of the first epoch, relative to what its sizes and counts say: it has the least to learn from."""
 FOLDS = (256, 4), (np.inf, 2)

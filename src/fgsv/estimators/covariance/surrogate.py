@@ -32,6 +32,8 @@ _LIFT = 2.0
 _NUGGET = 0.02
 _CLIP = 8.0
 """Deviations are clipped at this many times the spread of their size: otherwise outliers dominate the fit."""
+_ITERATIONS, _TOLERANCE = 30, 0.1
+"""Where conjugate gradients stop: after so many steps, or with this fraction of the residual left."""
 _BLOCK = 512
 """Rows of the kernel computed at a time."""
 _STRIP = 256
@@ -310,16 +312,7 @@ def _solve_directly(gram: Singles, targets: Singles, used: Masks) -> Singles:
     return solution
 
 
-def _solve(
-    gram: Gram,
-    columns: Singles,
-    targets: Singles,
-    used: Masks,
-    common: Ints,
-    basis: Ints,
-    iterations: int = 30,
-    tolerance: float = 0.1,
-) -> Singles:
+def _solve(gram: Gram, columns: Singles, targets: Singles, used: Masks, common: Ints, basis: Ints) -> Singles:
     """Solve (K + nugget) c = y on the used rows of each stream: (J, M, q), by preconditioned conjugate gradients.
 
     The preconditioner is a Nystroem approximation of K from its `columns` at a `basis`, some of those `common` to all
@@ -352,8 +345,8 @@ def _solve(
     solution = np.zeros_like(residual)
     direction = precondition(residual)
     descent = dot(residual, direction)
-    enough = tolerance**2 * dot(residual, residual)
-    for _ in range(iterations):
+    enough = _TOLERANCE**2 * dot(residual, residual)
+    for _ in range(_ITERATIONS):
         image = multiply(direction)
         going = dot(residual, residual) > enough
         if not going.any():

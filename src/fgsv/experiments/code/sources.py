@@ -14,6 +14,8 @@ PROJECTS = (
     "altair", "transformers", "torch",
 )  # fmt: skip
 """Looked for in this order."""
+LEAST_FILES = 6
+"""Projects with fewer files are left out."""
 LEAST_CHARACTERS = 500
 """Shorter files have little beside imports."""
 MOST_CHARACTERS = 100_000
@@ -37,20 +39,20 @@ def standard_library() -> list[str]:
     return list(_texts(root.rglob("*.py"), root, outside))
 
 
-def installed_projects(count: int, least_files: int = 6) -> list[Project]:
+def installed_projects(count: int) -> list[Project]:
     """Return the first `count` of `PROJECTS` that are installed with enough files."""
-    found = (_project(name, least_files) for name in PROJECTS)
+    found = (_project(name) for name in PROJECTS)
     return list(islice((project for project in found if project is not None), count))
 
 
-def _project(name: str, least_files: int) -> Project | None:
+def _project(name: str) -> Project | None:
     try:
         package = distribution(name)
     except PackageNotFoundError:
         return None
     paths = [Path(str(file.locate())) for file in package.files or () if file.suffix == ".py"]
     texts = tuple(_texts(paths, Path(str(package.locate_file("")))))
-    return Project(name, package.version, _licence(package), texts) if len(texts) >= least_files else None
+    return Project(name, package.version, _licence(package), texts) if len(texts) >= LEAST_FILES else None
 
 
 def _licence(package: Distribution) -> str:

@@ -89,7 +89,7 @@ def build_model(sizes: SmallModel, seed: int = 0) -> DiffusionModel:
     return DiffusionModel(unet, vae, text_encoder, tokenizer, scheduler)
 
 
-def spelling_tokenizer(length: int = 24) -> Any:
+def spelling_tokenizer() -> Any:
     """Return a CLIPTokenizer without merges: a token for each character, and another for it at the end of a word."""
     _, transformers = libraries()
     characters = string.ascii_lowercase + string.digits + string.punctuation
@@ -101,7 +101,7 @@ def spelling_tokenizer(length: int = 24) -> Any:
             "vocab.json": json.dumps({token: number for number, token in enumerate(tokens)}),
             "merges.txt": "#version: 0.2\n",
             "tokenizer_config.json": json.dumps(
-                {"tokenizer_class": "CLIPTokenizer", "model_max_length": length, **special}
+                {"tokenizer_class": "CLIPTokenizer", "model_max_length": 24, **special}
             ),
         }
         for name, content in files.items():
