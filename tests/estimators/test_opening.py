@@ -18,7 +18,7 @@ from fgsv.estimators.covariance.correction import (
     with_opening,
 )
 from fgsv.estimators.covariance.design import Cells, Law, Sampler, counts, first_law
-from fgsv.estimators.covariance.process import Process, _Pairs
+from fgsv.estimators.covariance.process import Process, _Between
 from fgsv.estimators.covariance.sample import Sample
 from fgsv.estimators.covariance.target import Target
 from fgsv.estimators.enumeration import semivalues
@@ -93,7 +93,7 @@ def test_the_gradient_of_the_fit():
     n, rng = 7, np.random.default_rng(0)
     process = any_process(n)
     masks = all_masks(n)[rng.choice(2**n, 20, replace=False)]
-    pairs, targets, step = _Pairs.of(masks, masks, n, process.ranks), rng.standard_normal((20, 2)), 1e-6
+    pairs, targets, step = _Between.of(masks, masks, n, process.ranks), rng.standard_normal((20, 2)), 1e-6
     _, gradient = process._cost(pairs, targets)
     costs = [
         [

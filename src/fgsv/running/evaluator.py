@@ -29,7 +29,7 @@ from fgsv.running.failures import FailureCounter, Mark
 from fgsv.running.ledger_lookup import LedgerLookup
 from fgsv.running.recheck import recheck
 from fgsv.running.recording import Recorded, Recorder
-from fgsv.running.start import Beginning, Start
+from fgsv.running.start import KnownBefore, Start
 from fgsv.running.workers import Workers
 from fgsv.types import Floats
 from fgsv.valuation import Failures
@@ -71,7 +71,7 @@ class Evaluator:
         self._raises = failure_value(on_error) is None
         self._failures = FailureCounter(game, failure_value(on_error))
         self._failures_of_ends: Failures | None = None
-        self.beginning = Beginning(game, start, ledger)
+        self.beginning = KnownBefore(game, start, ledger)
         self.known = self.beginning.known
         self._given = ledger if ledger is None or isinstance(ledger, Ledger) else as_path(ledger, "ledger")
         self._ledger: Ledger | None = None

@@ -40,7 +40,7 @@ class Free(NamedTuple):
     """All that there are."""
 
 
-class Beginning:
+class KnownBefore:
     """What an evaluator starts from; it is fixed before the first evaluation, and does not change with the ledger."""
 
     def __init__(self, game: Game, start: Start = None, ledger: Any = None) -> None:

@@ -98,7 +98,7 @@ class Process:
 
     def covariance(self, left: Masks, right: Masks) -> Floats:
         """Return the (m, M) covariances between coalitions, without the parts of their own."""
-        pairs = _Pairs.of(left, right, self.n, self.ranks)
+        pairs = _Between.of(left, right, self.n, self.ranks)
         return self._summed(pairs, self._curve(*pairs.sizes)[0], self._terms(pairs))
 
     def variance(self, masks: Masks) -> Floats:
@@ -111,7 +111,7 @@ class Process:
             common += np.exp(self.parameters[_STRONGEST]) * strongest.shared_with_itself(self.ranks, masks)
         return common + np.exp(2 * self.log_scale[sizes]) * (v[2] + v[1] * inside) + self.own_variance(sizes)
 
-    def _terms(self, pairs: _Pairs) -> tuple[Floats, Floats, Floats]:
+    def _terms(self, pairs: _Between) -> tuple[Floats, Floats, Floats]:
         """Return the overlap, the product, and what ranks add."""
         p, scale = self.parameters, np.exp(self.log_scale)
         weighted = pairs.left * self.rates
@@ -128,7 +128,7 @@ class Process:
         by_rank = np.zeros(()) if self.ranks is None else np.exp(p[_STRONGEST]) * pairs.by_rank
         return scales, product, by_rank
 
-    def _summed(self, pairs: _Pairs, curve: Floats, terms: tuple[Floats, Floats, Floats]) -> Floats:
+    def _summed(self, pairs: _Between, curve: Floats, terms: tuple[Floats, Floats, Floats]) -> Floats:
         found: Floats = (pairs.trend + curve)[pairs.of_sizes]
         for term in terms if self.ranks is not None else terms[:2]:
             found += term
@@ -160,7 +160,7 @@ class Process:
         orders = [] if self.ranks is not None else strongest.orders(masks, targets)
         rows = evenly(len(masks), most or len(masks))
         masks, targets = masks[rows], targets[rows]
-        pairs = _Pairs.of(masks, masks, self.n, self.ranks)
+        pairs = _Between.of(masks, masks, self.n, self.ranks)
         start = self
         if np.array_equal(self.parameters, _prior_mean(self.n)):
             steep = self.parameters.copy()
@@ -174,7 +174,7 @@ class Process:
                 return ranked._climbed(with_ranks, targets, iterations)[0]
         return found
 
-    def _climbed(self, pairs: _Pairs, targets: Floats, iterations: int) -> tuple[Process, float]:
+    def _climbed(self, pairs: _Between, targets: Floats, iterations: int) -> tuple[Process, float]:
         """Return the process with better parameters, from these on, and their cost."""
         found = minimize(
             lambda parameters: replace(self, parameters=parameters)._cost(pairs, targets),
@@ -186,7 +186,7 @@ class Process:
         )
         return replace(self, parameters=found.x), float(found.fun)
 
-    def _cost(self, pairs: _Pairs, targets: Floats) -> tuple[float, Floats]:
+    def _cost(self, pairs: _Between, targets: Floats) -> tuple[float, Floats]:
         """Return the negative log of likelihood times prior, and its gradient."""
         overlap, product, by_rank = terms = self._terms(pairs)
         curve, by_length = self._curve(*pairs.sizes)
@@ -357,7 +357,7 @@ class Solved:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class _Between:
     """What does not change with the parameters between coalitions left and right."""
 
     left: Floats
@@ -378,7 +378,7 @@ class _Pairs:
     """`strongest.shared`; nothing without ranks."""
 
     @classmethod
-    def of(cls, left: Masks, right: Masks, n: int, ranks: Ints | None = None) -> _Pairs:
+    def of(cls, left: Masks, right: Masks, n: int, ranks: Ints | None = None) -> _Between:
         s, t = left.sum(axis=1), right.sum(axis=1)
         (a, place), (b, its_place) = (np.unique(each, return_inverse=True) for each in (s, t))
         of_sizes, has_size = (place[:, None], its_place[None]), (s[:, None] == a).astype(float)
