@@ -63,6 +63,7 @@ def test_value_pays_writes_and_can_be_verified(fgsv_command, corpus, tmp_path):
     corpus.write_text(text)
     code, printed, _ = fgsv_command("verify", out / "valuation.json", "--ledger", ledger, "--data", corpus, "--json")
     assert code == 1
+    assert not any("from the data" in words for words in json.loads(printed)["checked"])  # they were not evaluated
     code, printed, _ = fgsv_command("payout", out / "valuation.json", "--amount", 50, "--pay-anyway", "--json")
     assert sum(Decimal(row["payout"]) for row in json.loads(printed)["payments"]) == 50
 
