@@ -237,6 +237,24 @@ def test_groups_valued_one_at_a_time_have_independent_errors_and_that_of_their_s
     assert all(low.is_nan() for low in unknown.low)  # all payments depend on the one whose error is unknown
 
 
+def test_an_output_that_cannot_be_paid_is_named():
+    outputs = tuple(f"prompt {number}, in red" for number in range(40))
+    values = np.ones((4, 40))
+    result = valuation_of(values, outputs=outputs)
+    for amounts, words in (
+        (dict.fromkeys(outputs[1:], 1), "each output once: 'prompt 0, in red' has none"),
+        (dict.fromkeys([*outputs, "blue"], 1), "there is no 'blue'"),
+        ([1, 2], r"40 outputs \('prompt 0, in red', .* and 30 more\): give an amount for each, got 2"),
+    ):
+        with pytest.raises(ValueError, match=f"{words}$"):
+            payout.split(result, amounts)
+    assert payout.split(result, [1] * 40).describe().endswith("and 30 more), linear, value over total")
+    values[:, [3, 7]] = -1
+    for refused in (lambda result: payout.split(result, [1] * 40), payout.royalty_shares):
+        with pytest.raises(ValueError, match="sum to -4 for 'prompt 3, in red', 'prompt 7, in red', which is not"):
+            refused(valuation_of(values, outputs=outputs))
+
+
 def test_several_outputs_are_paid_from_their_own_amounts():
     values = np.array([[1.0, 3.0], [1.0, 1.0]])
     deviations = np.zeros((1, 2, 2))

@@ -167,6 +167,13 @@ NAMED = [
     (lambda: table(seed="x"), "seed must be a whole number, got 'x'"),
     (lambda: table(shared_units="own"), "shared_units must be co-own or split, got 'own'"),
     (lambda: texts(text=["text"]), "expected a text as text, got list"),
+    (lambda: texts(encoding=None), "expected a text as encoding, got NoneType"),
+    (
+        lambda: fgsv.value(texts()),
+        "game must be callable, from an (m, n) boolean array to m numbers; got Corpus; give its game and its groups",
+    ),
+    (lambda: report.seal_run(texts(), public_from=3), "expected a text as public_from, got int"),
+    (lambda: report.seal_run(texts(), budget=100).seed(1.0854), "expected a text as public, got float: write the"),
     (lambda: texts(training="steps"), "expected a mapping from names to settings as training, got str"),
     (lambda: planning.plan_table("train.csv"), "expected a table or texts, got str: fgsv.open_table or"),
     (lambda: planning.plan_table(table(), limits=3), "expected limits of a run, got int"),

@@ -158,13 +158,13 @@ _STATED = tuple(each.name for each in fields(Game) if each.name not in ("functio
 def as_game(game: Any, n_players: int | None = None) -> Game:
     """Return `game` as a `Game`; `n_players` is needed for a plain callable."""
     if not callable(game):
-        model = (
-            "; make a game from a model with fgsv.utility(model, X, y, X_test, y_test)"
-            if hasattr(game, "fit")
-            else ""
-        )
+        hint = ""
+        if hasattr(game, "fit"):
+            hint = "; make a game from a model with fgsv.utility(model, X, y, X_test, y_test)"
+        elif hasattr(game, "game") and hasattr(game, "partition"):
+            hint = "; give its game and its groups: fgsv.value(data.game, data.partition)"
         raise TypeError(
-            f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}{model}"
+            f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}{hint}"
         )
     own = getattr(game, "n_players", None)
     if own is None and n_players is None:

@@ -63,6 +63,7 @@ def test_value_pays_writes_and_can_be_verified(fgsv_command, corpus, tmp_path):
     corpus.write_text(text)
     code, printed, _ = fgsv_command("verify", out / "valuation.json", "--ledger", ledger, "--data", corpus, "--json")
     assert code == 1
+    assert not any("from the data" in words for words in json.loads(printed)["checked"])  # they were not evaluated
     code, printed, _ = fgsv_command("payout", out / "valuation.json", "--amount", 50, "--pay-anyway", "--json")
     assert sum(Decimal(row["payout"]) for row in json.loads(printed)["payments"]) == 50
 
@@ -111,6 +112,25 @@ def test_an_audit_shows_copies_and_what_they_earn(fgsv_command, tmp_path):
     shares = {row[0]: row[2] for row in sections["What copying earns, and two remedies"]["rows"]}
     assert shares["Thief"] == "0.00% ± 0.00%"
     assert "Passages in documents of two providers" in sections
+
+
+def test_an_audit_of_folders_does_not_say_who_was_first(fgsv_command, tmp_path):
+    frame = documents()
+    copied = frame[frame["publisher"] == "Field"].assign(publisher="Aardvark")
+    for number, row in enumerate(pd.concat([frame, copied]).to_dict("records")):
+        folder = tmp_path / "texts" / row["publisher"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.txt").write_text(row["body"])
+    tests = written(frame[frame["split"] == "test"].rename(columns={"body": "text"}), tmp_path / "tests.jsonl")
+    sizes = ["--budget", 100, "--audit-budget", 1800, "--parts", 2]
+    code, printed, errors = fgsv_command("audit", tmp_path / "texts", "--test", tests, *sizes, "--json")
+    assert code == 0, errors
+    sections = {each["title"]: each for each in json.loads(printed)["audit"]["tables"]}
+    copies = sections["Copies: who has whose documents"]
+    assert copies["rows"][0][:2] == ["Field", "Aardvark"]  # by name only, so the words must say so
+    assert "comes earlier by the name of its folder" in copies["words"][0]
+    assert "does not say who had a document first" in copies["words"][1]
+    assert "comes first by the name" in sections["What copying earns, and two remedies"]["words"][0]
 
 
 def test_passages_of_single_documents_can_be_left_out(fgsv_command, tmp_path):

@@ -170,8 +170,10 @@ def test_a_sample_is_evaluated_again_from_the_data(made, tmp_path):
     assert verify_data(result, made / "run.db", made / "train.csv", sample=2) == []
     changed = tmp_path / "train.csv"
     changed.write_text((made / "train.csv").read_text().replace("0.1", "0.2", 1))
-    [found] = verify_data(result, made / "run.db", changed, sample=2)
-    assert found.where == "sha256"
+    found = verify_data(result, made / "run.db", changed, sample=2)
+    assert [each.where for each in found] == ["sha256", "game"]
+    changed.write_bytes((made / "train.csv").read_bytes().replace(b"\n", b"\r\n"))
+    assert [each.where for each in verify_data(result, made / "run.db", changed, sample=2)] == ["sha256"]
 
 
 BOMBS = {

@@ -8,6 +8,7 @@ import pytest
 
 import fgsv
 from fgsv.audit import Audit
+from fgsv.audit.sections import Section
 from fgsv.payout import Terms
 from fgsv.planning import HistoryPoint
 from fgsv.report import Result, render
@@ -121,6 +122,20 @@ def test_what_is_to_be_corrected_is_not_cut_off(open_page, valuation):
         "[...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth, box.clientWidth])"
     )
     assert all(needed <= given for needed, given in boxes)
+
+
+def test_long_prompts_and_names_are_wrapped(open_page):
+    prompts = ("zebra", "a red logo of a dragon that drinks coffee on the roof of a skyscraper at sunset, in oil")
+    game = fgsv.Game(lambda masks: masks.sum(axis=1, keepdims=True) * [1.0, 2.0], 4, outputs=prompts)
+    owner = "A publishing company with a very long name, formerly another one, of a place far away"
+    section = Section("Documents", (), ("document", "provider", "begins with"), (("row 1", owner, prompts[1]),))
+    page = open_page(render(replace(Result(fgsv.exact(game, ["a", "a", "b", "c"])), highlights=section)))
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map((box) => [box.scrollWidth, box.clientWidth])"
+    )
+    assert all(needed <= given for needed, given in boxes)
+    legend = "[...document.querySelectorAll('#chart-shares .role-legend-label text')].map((t) => t.textContent[0])"
+    assert page.evaluate(legend) == ["z", "a"]  # in the order of the tables
 
 
 def test_the_panel_starts_with_the_table_of_the_valuation(open_page, valuation, html):

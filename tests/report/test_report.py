@@ -123,6 +123,12 @@ def test_a_name_cannot_reverse_the_amounts_after_it():
     assert not set(html) & set("\u202e\u2067")
 
 
+def test_scores_of_several_outputs_are_named():
+    game = fgsv.Game(lambda masks: 1 + masks.sum(axis=1, keepdims=True) * [1.0, 2.0], 4, outputs=("red", "blue"))
+    words = words_of(render(fgsv.exact(game, ["a", "a", "b", "c"])))
+    assert "Together their data is worth 4 for red, 8 for blue; this page" in words
+
+
 def test_one_provider_is_not_called_several():
     html = render(fgsv.exact(fgsv.games.Airport([1, 2]), ["only", "only"]))
     assert "<h1>What the data of 1 provider is worth</h1>" in html

@@ -100,7 +100,12 @@ OTHER_RUNS = {
     "another row": (
         {},
         {"frame": rows().assign(a=lambda f: f["a"].where(f.index != 3, 0.1))},
-        "players was sealed as",
+        "players was sealed as another hash: the training rows or documents changed",
+    ),
+    "providers of two rows exchanged": (
+        {},
+        {"frame": rows().assign(provider=lambda f: f["provider"].iloc[[*range(8), 9, 8, *range(10, 60)]].to_numpy())},
+        "groups.provider.sha256 was sealed as another hash: the providers of rows or documents changed",
     ),
     "another provider": ({}, {"frame": rows().replace({"provider": {"west": "west inc"}})}, "groups.provider"),
 }

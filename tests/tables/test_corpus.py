@@ -112,6 +112,24 @@ def test_the_advice_of_an_error_leaves_out_one_document_of_one_provider(tmp_path
     assert f"left out 1 file of texts matching East/{name}" in opened.notes
 
 
+def test_files_in_several_encodings_are_counted_and_never_garbled_in_silence(tmp_path):
+    texts = folder_of(tmp_path / "texts")
+    (texts / "East" / "4.txt").write_bytes("café rye".encode())
+    for name in ("5.txt", "6.txt", "7.txt"):
+        (texts / "East" / name).write_bytes("café wheat".encode("latin-1"))
+    with pytest.raises(
+        TableError, match=r"5\.txt is not utf-8 .* save this one as utf-8\. 2 more files cannot be read, either$"
+    ):
+        read_folder(texts)
+    (note,) = read_folder(texts, encoding="latin-1").notes
+    assert note.startswith("read as latin-1, but also valid utf-8: 1 file of texts, such as East/4.txt.")
+    kept = read_folder(texts, ignore=["5.txt", "6.txt", "7.txt"])
+    assert kept.notes[3:] == ()
+    assert kept.frame["text"][4] == "café rye"
+    with pytest.raises(TableError, match=r"^unknown encoding 'latin-99': try utf-8 or latin-1$"):
+        read_folder(texts, encoding="latin-99")
+
+
 def test_what_a_folder_leaves_out_is_said(tmp_path):
     texts = folder_of(tmp_path / "texts", [".NET Foundation", "East", "North"])
     (texts / "East" / "link.txt").symlink_to(texts / "North" / "0.txt")
@@ -178,6 +196,16 @@ def test_units_join_documents_and_domains_are_outputs():
     assert opened.partition.n_players == 6
 
 
+def test_only_test_documents_need_a_domain():
+    frame = corpus()
+    expected = fgsv.open_text(frame, **COLUMNS, output_by="domain").game.fingerprint
+    frame.loc[frame["split"] == "train", "domain"] = None
+    assert fgsv.open_text(frame, **COLUMNS, output_by="domain").game.fingerprint == expected
+    frame.loc[0, "domain"] = None
+    with pytest.raises(TableError, match=r"column 'domain' \(the domain\) .* missing values in 1 of 6 rows"):
+        fgsv.open_text(frame, **COLUMNS, output_by="domain")
+
+
 def test_prompts_precede_test_texts():
     frame = corpus().assign(question="who slept?")
     opened = fgsv.open_text(frame, **COLUMNS, prompt="question")
@@ -237,6 +265,7 @@ def test_a_proxy_of_the_same_texts_leaves_nothing_to_sample():
         ({"prompt": "question"}, "no column 'question'"),
         ({"ignore": "nothing"}, "no column 'nothing'"),
         ({"group": ()}, "no provider column"),
+        ({"group": "body"}, "column 'body' is both the provider and the text"),
         ({"test": corpus()}, "give the test texts with test or test_by, not both"),
         ({"text_missing": "unknown"}, "drop"),
         ({"training": {"order": 3, "steps": 5}}, "unknown training setting 'steps'"),

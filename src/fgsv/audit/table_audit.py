@@ -230,10 +230,17 @@ def copies_section(table: Opened, copies: Copies) -> Section:
     what = _called(table)
     if not copies.n_copies:
         return Section("Copies", (f"No provider has another's {what}s, exactly or nearly.",))
+    whose = f"a provider that {_came(table, copies, 'earlier')}"
     words = [
-        f"{_counted(copies, what)} of a provider that {_came_first(copies)}. The faithful value alone does not "
-        f"prevent copying: a copied {what} is a new {what} and earns a share."
+        f"{_counted(copies, what)} of {whose}. The faithful value alone does not prevent copying: a copied {what} "
+        f"is a new {what} and earns a share."
     ]
+    if _is_by_folder(table):
+        words.append(
+            "Folders are read in the order of their names, which does not say who had a document first. If you know, "
+            "value a file with a line for each document and a column of registration times; if not, equal parts are "
+            "the remedy that does not depend on it."
+        )
     if table.dataset.units is not None:
         whole, partly = copies.units_hit(table.dataset.units)
         words.append(f"{whole} units consist entirely of copies, {partly} in part.")
@@ -242,8 +249,15 @@ def copies_section(table: Opened, copies: Copies) -> Section:
     return Section(f"Copies: who has whose {what}s", tuple(words), columns, rows)
 
 
-def _came_first(copies: Copies) -> str:
-    return "comes earlier in the data" if copies.ranks is None else "registered it earlier"
+def _came(table: Opened, copies: Copies, when: str) -> str:
+    """Return in words what makes a provider of a copied row the earlier or the first one."""
+    if copies.ranks is not None:
+        return f"registered it {when}"
+    return f"comes {when} {'by the name of its folder' if _is_by_folder(table) else 'in the data'}"
+
+
+def _is_by_folder(table: Opened) -> bool:
+    return isinstance(table, Corpus) and table.dataset.by_folder
 
 
 def _called(table: Opened) -> str:
@@ -286,8 +300,8 @@ def remedy_section(
     }
     words = [
         f"Each recognised copy is left out. The {what} then belongs either to the provider that "
-        f"{'comes first in the file' if copies.ranks is None else 'registered it first'}, so that copying earns "
-        f"nothing, or in equal parts to all providers that have it. "
+        f"{_came(table, copies, 'first')}, so that copying earns nothing, or in equal parts to all providers that "
+        "have it. "
         f"{remedied.n_evaluations:,} evaluations were made without the copies."
     ]
     if copies.ranks is not None:

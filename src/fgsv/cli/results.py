@@ -218,12 +218,12 @@ def verify(
     result, found = verify_result(valuation, ledger)
     stated = result.valuation
     same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
-    words = [same, *found.notes]
+    words = [*([] if found else [same]), *found.notes]
     if found.on_trust:
         words.append(f"taken on trust, because the ledger has no record of it: {', '.join(found.on_trust)}")
     if data:
         given = data[0] if len(data) == 1 else data
         again = verify_data(result, ledger, given, test=test, sample=sample, tolerance=tolerance)
         found += again
-        words.append(f"{again.n_evaluated} batches evaluated again from the data: same")
+        words += [] if again else [f"{again.n_evaluated} batches evaluated again from the data: same"]
     report_differences(words, found, as_json)

@@ -13,7 +13,7 @@ from typing import Any
 from babel.numbers import get_currency_precision, list_currencies
 from numpy import ndarray
 
-from fgsv.words import check_type
+from fgsv.words import check_type, some
 
 Money = int | str | Decimal
 
@@ -55,8 +55,10 @@ def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> lis
     if isinstance(amount, Mapping):
         if names is None:
             raise ValueError("the valuation has one output, without a name: give one amount, not amounts by name")
-        if set(amount) != set(outputs):
-            raise ValueError(f"amount must name each output once: {', '.join(map(str, outputs))}")
+        lacking = [f"{output!r} has none" for output in outputs if output not in amount]
+        unknown = [f"there is no {name!r}" for name in amount if name not in outputs]
+        if lacking or unknown:
+            raise ValueError(f"amount must name each output once: {some([*unknown, *lacking], 3)}")
         asked = [amount[output] for output in outputs]
     elif isinstance(amount, Sequence | ndarray) and not isinstance(amount, str | bytes):
         asked = list(amount)
@@ -69,7 +71,7 @@ def read_amounts(names: Sequence[str] | None, amount: Any, unit: Decimal) -> lis
                 f"the valuation has one output, so expected one amount, got {got}. An amount has no commas: 100000.00"
             )
         raise ValueError(
-            f"the valuation has {len(outputs)} outputs ({', '.join(map(str, outputs))}): give an amount for each, "
+            f"the valuation has {len(outputs)} outputs ({some(map(repr, outputs))}): give an amount for each, "
             f"got {len(asked)}"
         )
     found = [read_money(one, unit, "amount") for one in asked]

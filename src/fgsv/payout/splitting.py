@@ -18,7 +18,7 @@ from fgsv.running.differences import Difference
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_confidence, check_valuation, t_quantile
 from fgsv.valuation.notebook import html_of
-from fgsv.words import check_type
+from fgsv.words import check_type, some
 
 N_SCENARIOS = 2000
 """Random scenarios of the values, for the intervals of a policy that is not linear."""
@@ -90,7 +90,7 @@ class Payout:
 
     def describe(self) -> str:
         """Return the amount, how much of it is for each output if there are several, and the policy, in words."""
-        parts = ", ".join(f"{amount:,} for {output}" for output, amount in self.by_output.items())
+        parts = some(f"{amount:,} for {output}" for output, amount in self.by_output.items())
         return f"{self.amount:,} {self.currency}{parts and f' ({parts})'}, {self.policy.describe()}"
 
     def split_again(self, valuation: Valuation, confidence: float, test_noise: float | None = None) -> Payout:
@@ -322,8 +322,7 @@ def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
     values = np.maximum(valuation.values, 0) if clip else valuation.values
     # U(N) - U(0) is the same for every grouping; a sum over groups may differ in the last digit
     totals = valuation.total if valuation.efficient and not clip else values.sum(axis=0)
-    if not np.all(totals > 0):
-        raise ValueError(_nothing_to_share(float(np.min(totals))))
+    _check_something_to_share(valuation, np.atleast_1d(totals))
     return np.asarray(values / totals)
 
 
@@ -421,8 +420,7 @@ def _scale(valuation: Valuation) -> tuple[list[Fraction], list[str]]:
     """Return the divisor of each output's values: their own sum, which is U(N) - U(0) or close to it."""
     sums = [sum((Fraction(float(value)) for value in column), Fraction(0)) for column in _columns(valuation).T]
     totals = np.atleast_1d(valuation.total)
-    if min(*sums, *map(Fraction, totals.tolist())) <= 0:
-        raise ValueError(_nothing_to_share(min(float(min(sums)), float(totals.min()))))
+    _check_something_to_share(valuation, np.minimum(totals, [float(each) for each in sums]))
     off = max(abs(float(found) / total - 1) for found, total in zip(sums, totals.tolist(), strict=True))
     if off > 1e-9:
         named = "shapley" if valuation.settings is None else valuation.settings.semivalue
@@ -431,8 +429,14 @@ def _scale(valuation: Valuation) -> tuple[list[Fraction], list[str]]:
     return sums, []
 
 
-def _nothing_to_share(total: float) -> str:
-    return (
-        f"the values sum to {total:.6g}, which is not positive: with all the data the model scores no better "
-        "than with none, so there is nothing to share. Check the metric, the model and the value of the empty set"
+def _check_something_to_share(valuation: Valuation, totals: Floats) -> None:
+    """Raise an error that names the outputs whose values, in all, are worth nothing."""
+    empty = np.flatnonzero(~(totals > 0))
+    if not len(empty):
+        return
+    named = "" if valuation.outputs is None else f" for {some((repr(valuation.outputs[k]) for k in empty), 3)}"
+    raise ValueError(
+        f"the values sum to {totals.min():.6g}{named}, which is not positive: with all the data the model scores "
+        "no better than with none, so there is nothing to share. Check the metric, the model and the value of the "
+        "empty set"
     )

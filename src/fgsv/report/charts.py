@@ -17,9 +17,9 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
     """Return a dot with an interval for each group; a page can replace the rows of the data set called `name`."""
     alt = _altair()
     frame = frame.rename(columns={"share_low": "low", "share_high": "high"})
+    outputs = list(dict.fromkeys(frame["output"])) if "output" in frame else []
     if len(frame) > MOST_GROUPS:
         frame = frame.loc[frame["share"].abs().nlargest(MOST_GROUPS).index]
-    faceted = "output" in frame
     frame = frame.drop(columns=["points", "value", "stderr"]).astype(object)
     values = frame.where(frame.notna(), None).to_dict("records")  # JSON has no NaN; a null draws no interval
     data = alt.InlineData(values=values) if name is None else alt.InlineData(values=values, name=name)
@@ -27,9 +27,10 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
     sign = alt.ColorValue(BLUE, condition={"test": "datum.share < 0", "value": ORANGE})
     tooltip = [alt.Tooltip("group:N")] + [alt.Tooltip(f"{name}:Q", format=".2%") for name in ("share", "low", "high")]
     base = alt.Chart(data).encode(y=y, color=sign, tooltip=tooltip)
-    if faceted:
+    if outputs:
         base = base.encode(
-            color=alt.Color("output:N", scale=alt.Scale(range=list(SERIES))), yOffset=alt.YOffset("output:N")
+            color=alt.Color("output:N", sort=outputs, scale=alt.Scale(range=list(SERIES))),
+            yOffset=alt.YOffset("output:N", sort=outputs),
         )
     x = alt.X("low:Q", title="share", axis=alt.Axis(format="%", tickCount=10))
     chart = (

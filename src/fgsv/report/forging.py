@@ -18,13 +18,13 @@ ONE_POINT, MISSED = 0.01, 0.05
 
 
 def odds_in_words(n_picked: int) -> str:
-    """Say how likely it is, at least, that K picked records include a forged one: 1 - (1 - f)^K.
+    """Say how likely it is, at least, that K picked records include a forged one: 1 - (1 - f)^K, never certain.
 
     >>> odds_in_words(60)
-    'if 1% of the records were forged, 60 evaluated again would show it with 45.3%; 5% with 95.4%; 20% with 100.0%'
+    'if 1% of the records were forged, 60 evaluated again would show it with 45.3%; 5% with 95.4%; 20% with 99.9%'
     """
     first, *rest = [f"{each:.0%}" for each in FORGED]
-    odds, *others = [f"{1 - odds_of_missing(n_picked, each):.1%}" for each in FORGED]
+    odds, *others = [f"{min(1 - odds_of_missing(n_picked, each), 0.999):.1%}" for each in FORGED]
     words = f"if {first} of the records were forged, {n_picked} evaluated again would show it with {odds}"
     return "; ".join([words, *(f"{each} with {found}" for each, found in zip(rest, others, strict=True))])
 

@@ -28,8 +28,9 @@ from fgsv.report.questions import sensitivity
 from fgsv.report.result import Result, as_result, table_of
 from fgsv.report.scores_without import ScoresWithout
 from fgsv.tables.source import Source
+from fgsv.types import Floats
 from fgsv.valuation import Valuation
-from fgsv.words import level, now, significant
+from fgsv.words import level, now, significant, some
 
 TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
 """Characters that change the direction of the text after them, and their replacements."""
@@ -194,7 +195,7 @@ def _summary(valuation: Valuation, source: Source | None) -> str:
         what += f" ({source.file})"
         how = f" A model ({source.model}) was trained on many selections of them and scored by "
         how += f"{source.metric} on {source.test_rows:,} test {'texts' if is_text else 'rows'}."
-    totals = ", ".join(significant(total, 4) for total in np.atleast_1d(valuation.total))
+    totals = _by_output(valuation, valuation.total)
     scores = ""
     if valuation.ends is not None and valuation.outputs is None:
         nobody, everybody = valuation.ends
@@ -288,9 +289,15 @@ def _sentence(fact: str) -> str:
 
 def _everybody(valuation: Valuation) -> str:
     """Return the score of a model trained on everybody's data."""
-    if valuation.ends is None:
-        return ""
-    return ", ".join(significant(score, 4) for score in np.atleast_1d(valuation.ends[1]))
+    return "" if valuation.ends is None else _by_output(valuation, valuation.ends[1])
+
+
+def _by_output(valuation: Valuation, scores: Floats) -> str:
+    """Return a score, or one for each output with its name."""
+    numbers = [significant(score, 4) for score in np.atleast_1d(scores)]
+    if valuation.outputs is None:
+        return numbers[0]
+    return some(f"{number} for {output}" for number, output in zip(numbers, valuation.outputs, strict=True))
 
 
 def _made(result: Result) -> str:

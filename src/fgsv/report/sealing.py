@@ -32,6 +32,8 @@ SEED_BYTES = 4
 """Seeds below 2^32, which every library takes."""
 _NOT_SEALED = ("seed", "rules", "proxy", "version")
 """Settings of a run that a seal leaves out: the seed is drawn later, and the others are stated elsewhere."""
+_HASHED = {"players": "training rows or documents", "groups": "providers of rows or documents"}
+"""What the hashes in a seal are of, where their names do not say it."""
 _OF_SOURCE = ("columns", "task", "metric", "model", "features", "rows", "test_rows")
 
 
@@ -57,6 +59,8 @@ class Seal:
         >>> Seal({}, bytes(32)).seed("1.0854"), Seal({}, bytes(32)).seed("1.0855")
         (3231503494, 3685334167)
         """
+        if public is not None:
+            check_type(public, str, "a text as public", "write the public value as it was agreed")
         if public is None or not public.strip():
             raise ValueError(
                 f"a sealed run needs the public value, the text that became public after the seal: {option('public')}"
@@ -128,9 +132,13 @@ def read_commitment(text: str) -> str:
     """
     check_type(text, str, "a text as commitment")
     digits = text.strip().lower()
-    if len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
+    if not _is_hash(digits):
         raise ValueError(f"a commitment has 64 hexadecimal digits, got {text!r:.100}")
     return digits
+
+
+def _is_hash(part: Any) -> bool:
+    return isinstance(part, str) and len(part) == 64 and set(part) <= set("0123456789abcdef")
 
 
 def why_unreadable(error: Exception) -> str:
@@ -164,6 +172,8 @@ def seal_run(
     nobody could know when the commitment was published. `public_from` says which, and how it is written.
     """
     check_opened(table)
+    if public_from is not None:
+        check_type(public_from, str, "a text as public_from")
     policy = policy_of(clip, floor, cap, currency)
     run = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
     return Seal({"versions": versions(), "public_from": public_from, **run, "policy": policy})
@@ -261,7 +271,11 @@ def check_seal(seal: Seal, found: Mapping[str, Any]) -> None:
 
 def in_words(difference: Difference) -> str:
     """Say what was sealed and what was found."""
-    return f"{difference.where} was sealed as {_short(difference.stated)}, but is {_short(difference.derived)}"
+    where = difference.where
+    if _is_hash(difference.stated) and _is_hash(difference.derived):
+        what = _HASHED.get(where.partition(".")[0], where.rpartition(".")[2])
+        return f"{where} was sealed as another hash: the {what} changed"
+    return f"{where} was sealed as {_short(difference.stated)}, but is {_short(difference.derived)}"
 
 
 def first_difference(sealed: Any, found: Any, place: str = "") -> Difference | None:

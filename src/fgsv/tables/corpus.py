@@ -137,7 +137,7 @@ def open_text(
     if test_error and output_by is not None:
         raise TableError(f"the error from the test texts needs a single output: leave out {option('output_by')}")
     for name in ("text", "encoding", "output_by", "prompt"):
-        if given[name] is not None:
+        if given[name] is not None or name in ("text", "encoding"):
             check_type(given[name], str, f"a text as {option(name)}")
     check_type(training or {}, Mapping, f"a mapping from names to settings as {option('training')}")
     make, words, score = _model(model, dict(training or {}))

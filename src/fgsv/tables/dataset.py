@@ -82,8 +82,7 @@ def prepare(
         raise TableError(
             f"no provider column: name it with {option('group', 'COLUMN')}, or give a file for each provider"
         )
-    if target in roles.group:
-        raise TableError(f"column {target!r} is both the provider and the target: choose another for one of them")
+    roles.check_not_provider(target, "target")
     table = _with_targets(table, target, target_missing)
     test = None if test is None else _with_targets(test, target, target_missing)
     rows = Rows.of(table, roles)

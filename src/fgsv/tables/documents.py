@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fgsv.partition import Partition
-from fgsv.tables.folders import FILE
+from fgsv.tables.folders import FILE, PROVIDER
 from fgsv.tables.players import Rows, complete, labels_of, without_training_rows
 from fgsv.tables.reading import TableError, TableFile
 from fgsv.tables.roles import Roles
@@ -53,6 +53,8 @@ class Documents:
     """The split seed by which test texts were chosen; None if they were not chosen by it."""
     warnings: tuple[str, ...] = ()
     """What is odd about the choice of test texts."""
+    by_folder: bool = False
+    """Whether each provider has a folder: then documents are in the order of the providers' names."""
 
     @property
     def partition(self) -> Partition:
@@ -102,6 +104,7 @@ def prepare_texts(
             f"no provider column: name it with {option('group', 'COLUMN')}, or give a folder with one subfolder per "
             "provider"
         )
+    roles.check_not_provider(text, "text")
     rows = Rows.of(_with_words(table, text, text_missing), roles)
     _check_none_lost(table, rows)
     table = rows.table
@@ -123,6 +126,7 @@ def prepare_texts(
         registered=players.registered,
         split_seed=choice.split_seed,
         warnings=tuple(choice.warnings(rows.labels)),
+        by_folder=table.by_file == PROVIDER,
     )
 
 
@@ -137,7 +141,8 @@ def _check_none_lost(whole: TableFile, rows: Rows) -> None:
 def _choice(rows: Rows, text: str, output_by: str | None) -> Choice:
     """Return the test documents: marked in a column, or chosen by their content so that every domain has some."""
     table, test_by = rows.table, rows.roles.test_by
-    domains = None if output_by is None else complete(table, output_by, "the domain")
+    # where a column marks the test documents, the others need no domain
+    domains = None if output_by is None or test_by is not None else complete(table, output_by, "the domain")
 
     def problem(is_test: Masks) -> str | None:
         if not is_test.any() or is_test.all():

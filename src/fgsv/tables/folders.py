@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgsv.tables.reading import TableError, TableFile, as_listed, decode
+from fgsv.tables.reading import NotDecoded, TableError, TableFile, as_listed, decode
 from fgsv.words import counted, option, some
 
 PROVIDER, FILE, TEXT = "provider", "file", "text"
@@ -24,7 +24,8 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
 
     Files that match a pattern of `ignore` are left out: *.png in every folder, or Acme/draft.txt, the file of one
     provider. So are hidden files, links, pipes and hidden folders. A provider's own folder may be a link, which names
-    the provider. Notes say what was left out or followed. The hash is that of all names and contents.
+    the provider. Notes say what was left out or followed. The hash is that of all names and contents. All files have
+    one encoding; a note says how many may be in UTF-8 if it is another.
     """
     path = Path(path)
     folders = sorted(each for each in path.iterdir() if each.is_dir())
@@ -34,6 +35,7 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
     beside = sum(each.is_file() and not each.name.startswith(".") for each in path.iterdir())
     skipped, matched = [each for each in folders if each not in providers], dict.fromkeys(ignore, 0)
     rows, digest = [], hashlib.sha256()
+    refused, doubtful = list[str](), list[str]()
     for provider in providers:
         found = 0
         for file in _entries(provider):
@@ -45,12 +47,20 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
                 matched[pattern] += 1
             else:
                 content, found = file.read_bytes(), found + 1
-                text = _text(file, name, content, encoding)
+                try:
+                    text = decode(file, content, encoding)
+                except NotDecoded as error:
+                    refused.append(f"{error}; {_advice(file, name, encoding)}")
+                    continue
+                doubtful += [_shown(name)] if _could_be_utf8(content, text) else []
                 who, name = _shown(provider.name), _shown(file.relative_to(provider).as_posix())
                 digest.update(f"{who}\0{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
                 rows.append((who, name, text))
         if not found:
             raise TableError(f"provider {provider.name!r} has no documents in {provider}: add some, or remove it")
+    if refused:
+        others = f". {counted(len(refused) - 1, 'more file')} cannot be read, either" if len(refused) > 1 else ""
+        raise TableError(f"{refused[0]}{others}")
     where = path.absolute().name
     notes = [f"left out {counted(beside, 'file')} of {where} in no provider's folder"] if beside else []
     if skipped:
@@ -62,6 +72,9 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
     if linked := [_shown(each.name) for each in providers if each.is_symlink()]:
         names = some(linked, SHOWN)
         notes.append(f"followed {counted(len(linked), 'link')} of {where} to the folder of a provider: {names}")
+    if doubtful:
+        which = f"{counted(len(doubtful), 'file')} of {where}, such as {doubtful[0]}"
+        notes.append(f"read as {encoding}, but also valid utf-8: {which}. If it is utf-8, its letters are garbled")
     frame = pd.DataFrame(rows, columns=[PROVIDER, FILE, TEXT], dtype=object)
     return TableFile(frame, where, digest.hexdigest(), tuple(notes), PROVIDER)
 
@@ -94,9 +107,18 @@ def _matches(name: str, pattern: str) -> bool:
     return name == pattern or fnmatchcase(name, pattern)
 
 
-def _text(file: Path, name: str, content: bytes, encoding: str) -> str:
+def _could_be_utf8(content: bytes, text: str) -> bool:
+    """Say whether a file that was read as this text would be another one in UTF-8, which is rarely so by chance."""
     try:
-        return decode(file, content, encoding)
-    except TableError as error:
-        alike = f", or all files like it with {option('ignore', f'*{file.suffix}')}" if file.suffix else ""
-        raise TableError(f"{error}; leave it out with {option('ignore', as_listed([name]))}{alike}") from None
+        return not content.isascii() and content.decode("utf-8-sig") != text
+    except UnicodeDecodeError:
+        return False
+
+
+def _advice(file: Path, name: str, encoding: str) -> str:
+    """Return what to do with a file that is not text in this encoding, where others are."""
+    alike = f", or all files like it with {option('ignore', f'*{file.suffix}')}" if file.suffix else ""
+    return (
+        f"leave it out with {option('ignore', as_listed([name]))}{alike}. All files are read in one encoding: if the "
+        f"others are {encoding}, save this one as {encoding}"
+    )

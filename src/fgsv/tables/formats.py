@@ -56,7 +56,7 @@ def _lines(text: str) -> Any:
             try:
                 yield json.loads(line)
             except json.JSONDecodeError as error:
-                raise json.JSONDecodeError(f"line {number}: {error.msg}", error.doc, error.pos) from None
+                raise ValueError(f"line {number}, column {error.colno}: {error.msg}") from None
 
 
 def _is_unicode(record: Any) -> bool:

@@ -60,6 +60,10 @@ class TableError(ValueError):
     """A file, column, row or option that cannot be used; the message says why and what to do."""
 
 
+class NotDecoded(TableError):
+    """A file that is not text in the given encoding."""
+
+
 @dataclass(frozen=True, eq=False)
 class TableFile:
     """The rows of a file, with the file's name and hash."""
@@ -248,7 +252,7 @@ def decode(path: Path, content: bytes, encoding: str) -> str:
             with gzip.open(io.BytesIO(content)) as stream:
                 content = stream.read(most + 1)
         except (OSError, EOFError, zlib.error) as error:
-            raise TableError(f"{path} is not a complete gzip file: {error}") from None
+            raise NotDecoded(f"{path} is not a complete gzip file: {error}") from None
         if len(content) > most:
             raise TableError(
                 f"{path} expands to more than {most / 2**20:,.0f} MiB, far more than tables do: if you trust it, "
@@ -265,13 +269,13 @@ def decode(path: Path, content: bytes, encoding: str) -> str:
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             likely = "utf-16"
         elif b"\0" in content:
-            raise TableError(
+            raise NotDecoded(
                 f"{path} is not text: it has null bytes, as binary files do. If it is text in another encoding, name "
                 f"it with {option('encoding', 'NAME')}"
             ) from None
         elif re.search(rb"[\x80-\x9f]", content):  # € and quotation marks of Windows, nothing in latin-1
             likely = "cp1252"
-        raise TableError(
+        raise NotDecoded(
             f"{path} is not {encoding.removesuffix('-sig')} text (byte 0x{content[error.start]:02x} at position "
             f"{error.start}): try {option('encoding', likely)}, or the encoding it was saved in"
         ) from None

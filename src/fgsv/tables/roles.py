@@ -52,6 +52,11 @@ class Roles:
         """The columns whose cells are names, and are read as they are written."""
         return [*self.group, *([self.unit] if self.unit else [])]
 
+    def check_not_provider(self, column: str, role: str) -> None:
+        """Raise an error if a column with another role is a provider column, too."""
+        if column in self.group:
+            raise TableError(f"column {column!r} is both the provider and the {role}: choose another for one of them")
+
     def of_file(self, file: TableFile) -> Roles:
         """Return the roles in a file whose rows are their file's, if no provider column is named."""
         return self if self.group or file.by_file is None else replace(self, group=[file.by_file])

@@ -197,8 +197,8 @@ def load(model: Any, tokenizer: Any, dtype: str, device: torch.device) -> tuple[
             tokenizer = _fetched(transformers.AutoTokenizer.from_pretrained, str(tokenizer or model))
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"cannot load the language model {str(model)!r}: {error}\n"
-            "expected a folder, or a name on the hub, with a causal language model of transformers and its tokenizer"
+            f"cannot load the language model {str(model)!r}: {error}. "
+            "Expected a folder, or a name on the hub, with a causal language model of transformers and its tokenizer"
         ) from error
     if info.get("missing_keys"):
         raise ValueError(
