@@ -255,6 +255,22 @@ def test_an_output_that_cannot_be_paid_is_named():
             refused(valuation_of(values, outputs=outputs))
 
 
+def test_nothing_is_paid_for_an_output_with_an_amount_of_zero():
+    """Not even if it is worth nothing; the others are paid as if it were not there."""
+    rng = np.random.default_rng(0)
+    values, deviations = rng.random((4, 3)), 0.01 * rng.normal(size=(5, 4, 3))
+    deviations -= deviations.mean(axis=1, keepdims=True)
+    values[:, 1] *= -1
+    whole = valuation_of(values, deviations=deviations, outputs=("a", "b", "c"))
+    without = valuation_of(values[:, [0, 2]], deviations=deviations[:, :, [0, 2]], outputs=("a", "c"))
+    for policy in ({}, {"clip": True, "cap": 120}):
+        paid = payout.split(whole, {"a": 100, "b": 0, "c": 200}, **policy)
+        other = payout.split(without, [100, 200], **policy)
+        assert (paid.payments, paid.low, paid.high) == (other.payments, other.low, other.high)
+        assert paid.by_output == {"a": 100, "b": 0, "c": 200}
+        assert payout.differences(paid, whole) == []
+
+
 def test_several_outputs_are_paid_from_their_own_amounts():
     values = np.array([[1.0, 3.0], [1.0, 1.0]])
     deviations = np.zeros((1, 2, 2))

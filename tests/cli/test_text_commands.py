@@ -200,6 +200,21 @@ def test_one_output_without_anything_to_share_is_named(fgsv_command, tmp_path):
     )
     assert code == 2
     assert "output press" in errors
+    assert "or pay 0 for this output" in errors
+    domains = [
+        "--output-by",
+        "domain",
+        "--payout",
+        "1,2,0",
+        "--pay-anyway",
+        "--budget",
+        100,
+        "--out",
+        tmp_path / "out",
+    ]
+    code, printed, errors = fgsv_command("value", path, *OPTIONS, *domains, "--json")
+    assert code == 0, errors
+    assert sum(Decimal(row["payout"]) for row in json.loads(printed)["payout"]["payments"]) == 3
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
@@ -43,9 +43,9 @@ class Terms:
         """The options of `split` that say how values become payments."""
         return {"clip": self.clip, "floor": self.floor, "cap": self.cap}
 
-    def check(self, n_groups: int, outputs: Sequence[str] | None = None) -> None:
-        """Raise an error if the terms cannot be met, whatever the values."""
-        terms(self.amount, self.currency, n_groups=n_groups, outputs=outputs, **self.policy)
+    def check(self, n_groups: int, outputs: Sequence[str] | None = None) -> list[Decimal]:
+        """Return the amount for each output, or raise an error if the terms cannot be met, whatever the values."""
+        return terms(self.amount, self.currency, n_groups=n_groups, outputs=outputs, **self.policy)[1]
 
     def split(self, valuation: Valuation, confidence: float = 0.95, test_noise: float | None = None) -> Payout:
         """Split the amount by a valuation, or raise `PayoutRefused`."""
@@ -204,10 +204,10 @@ def split(
 
     `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the
     smallest one, and is required for a code that no currency has). A game with several outputs takes an amount for
-    each: in their order, or by name. `clip`, `floor` and `cap` are described at `Policy`; with any of them the
-    result says "not faithful". Intervals contain each payment with the given confidence. They cover the Monte Carlo
-    error and, if every coalition was trained with its own seed, the error of training seeds, but not the choice of
-    test rows.
+    each: in their order, or by name; 0 leaves one out. `clip`, `floor` and `cap` are described at `Policy`; with any
+    of them the result says "not faithful". Intervals contain each payment with the given confidence. They cover the
+    Monte Carlo error and, if every coalition was trained with its own seed, the error of training seeds, but not the
+    choice of test rows.
 
     Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
     U(N) - U(0) is no larger than `test_noise`, its half-width due to the choice of test rows; `pay_anyway` pays.
@@ -224,16 +224,17 @@ def split(
         cap=cap,
     )
     whole = sum(amounts, Decimal(0))
-    scale, notes = _scale(valuation)
-    ideal = apply(policy, _columns(valuation), amounts, scale)
+    paid_for, parts = _with_an_amount(valuation, amounts)
+    scale, notes = _scale(paid_for)
+    ideal = apply(policy, _columns(paid_for), parts, scale)
     payments = round_to(ideal, whole, smallest)
-    half = _half_widths(policy, valuation, amounts, scale, confidence)
+    half = _half_widths(policy, paid_for, parts, scale, confidence)
     low, high = _bounds(policy, [float(part) for part in ideal], payments, half, smallest)
     if not policy.is_faithful:
         notes.append("not faithful: under this policy a provider can gain by splitting; the audit says how much")
     elif valuation.grouped:
         notes.append("not faithful: these are Group Shapley Values, which splitting a provider changes")
-    against = objections(valuation, payments, (half[0] + half[1]) / 2, currency, test_noise, confidence)
+    against = objections(paid_for, payments, (half[0] + half[1]) / 2, currency, test_noise, confidence)
     if against and not pay_anyway:
         raise PayoutRefused(whole, currency, against)
     # `differences` compares these notes with those in saved files, so rewording one is a change of format
@@ -289,7 +290,8 @@ def payments_of(
     valuation: Valuation, unit: Decimal, amounts: Sequence[Decimal], policy: Policy
 ) -> tuple[Decimal, ...]:
     """Return what `split` pays by terms that were read already, without intervals and objections."""
-    ideal = apply(policy, _columns(valuation), amounts, _scale(valuation)[0])
+    valuation, parts = _with_an_amount(valuation, amounts)
+    ideal = apply(policy, _columns(valuation), parts, _scale(valuation)[0])
     return round_to(ideal, sum(amounts, Decimal(0)), unit)
 
 
@@ -416,6 +418,22 @@ def _columns(valuation: Valuation) -> Floats:
     return valuation.values.reshape(len(valuation), -1)
 
 
+def _with_an_amount(valuation: Valuation, amounts: Sequence[Decimal]) -> tuple[Valuation, list[Decimal]]:
+    """Return the valuation of the outputs that something is paid for, and their amounts."""
+    if valuation.outputs is None or all(amounts):
+        return valuation, list(amounts)
+    places = [place for place, amount in enumerate(amounts) if amount]
+    outputs = tuple(valuation.outputs[place] for place in places)
+    names = ("values", "stderr", "total", "player_values", "deviations", "ends")
+    some_of = {name: part[..., places] for name in names if (part := getattr(valuation, name)) is not None}
+    noise = valuation.seed_noise
+    if noise is not None:
+        some_of["seed_noise"] = replace(
+            noise, own=noise.own[:, places], common=noise.common[:, places], total=noise.total[:, places]
+        )
+    return replace(valuation, outputs=outputs, **some_of), [amounts[place] for place in places]
+
+
 def _scale(valuation: Valuation) -> tuple[list[Fraction], list[str]]:
     """Return the divisor of each output's values: their own sum, which is U(N) - U(0) or close to it."""
     sums = [sum((Fraction(float(value)) for value in column), Fraction(0)) for column in _columns(valuation).T]
@@ -438,5 +456,5 @@ def _check_something_to_share(valuation: Valuation, totals: Floats) -> None:
     raise ValueError(
         f"the values sum to {totals.min():.6g}{named}, which is not positive: with all the data the model scores "
         "no better than with none, so there is nothing to share. Check the metric, the model and the value of the "
-        "empty set"
+        f"empty set{'' if valuation.outputs is None else ', or pay 0 there'}"
     )
