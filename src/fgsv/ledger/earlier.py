@@ -144,9 +144,10 @@ def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
     if not recent:
         raise _of_0_1_0(ledger)
     moved = min((differences(old, game) for old in recent), key=len)
-    raise WrongLedger(
-        f"nothing in {ledger.path} can be reused: {'; '.join(moved)}. Run without it, or undo the change"
-    )
+    remedy = "Run without it, or undo the change"
+    if "the preprocessing changed" in moved:
+        remedy += "; fgsv.open_table(..., start=LEDGER) opens a table with the preprocessing of an earlier run"
+    raise WrongLedger(f"nothing in {ledger.path} can be reused: {'; '.join(moved)}. {remedy}")
 
 
 def last_frame(path: str | Path) -> str | Mapping[str, str] | None:
