@@ -156,7 +156,7 @@ def ngram(**wrong):
 
 
 NAMED = [
-    (lambda: table(target=["y"]), "DataFrame has no column ['y'] (the target)"),
+    (lambda: table(target=["y"]), "expected the name of a column as target, got list"),
     (lambda: table(unit=["x"]), "expected the name of a column as unit, got list"),
     (lambda: table(encoding=3), "expected a text as encoding, got int"),
     (lambda: table(start=3), "start must be the path of an earlier ledger, or a list of paths, got 3"),

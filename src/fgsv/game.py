@@ -192,10 +192,13 @@ def _how_to_make_one(given: Any) -> str:
 
 
 def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
-    """Return a game's answer to a batch, unchecked."""
+    """Return a game's answer to a batch, unchecked; the columns of a data frame in the order of the outputs."""
     if game.evaluate_lists is not None:
         return game.evaluate_lists(coalitions)
-    return game.function(coalitions.masks())
+    answer: Any = game.function(coalitions.masks())
+    if game.outputs is not None and hasattr(answer, "columns") and set(game.outputs) == set(answer.columns):
+        return answer[list(game.outputs)]
+    return answer
 
 
 def shaped(answer: ArrayLike, m: int) -> Floats:

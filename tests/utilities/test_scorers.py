@@ -10,6 +10,7 @@ from sklearn.metrics import get_scorer, get_scorer_names, mean_squared_error
 from sklearn.tree import DecisionTreeClassifier
 
 import fgsv
+from fgsv.game import GameError
 
 OF_ONE_CLASS = {"f1", "precision", "recall", "jaccard", "average_precision", "neg_brier_score", "d2_brier_score"}
 """Scores of one class, the positive one."""
@@ -84,3 +85,16 @@ def test_a_metric_is_no_scorer():
 def test_a_score_that_does_not_exist_is_corrected():
     with pytest.raises(ValueError, match="did you mean accuracy"):
         fgsv.utility(LogisticRegression(), *make_data(2), "acuracy")
+
+
+def test_a_scorer_that_forgets_to_return_is_not_a_score_of_nan():
+    game = fgsv.utility(LogisticRegression(), *make_data(2), lambda model, X, y: None, empty=0.0)
+    with pytest.raises(GameError, match=r"scoring LogisticRegression failed on the coalition .*NoneType"):
+        fgsv.value(game, budget=60)
+
+
+def test_test_labels_that_no_training_row_has_are_named():
+    X, y, X_test, y_test = make_data(2)
+    written = np.where(y_test == "yes", "Yes", y_test)
+    with pytest.warns(UserWarning, match=rf"^{(y_test == 'yes').sum()} of 20 test rows have a class .*: Yes\. Are"):
+        fgsv.utility(LogisticRegression(), X, y, X_test, written)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ class OpenedData:
     dataset: Any
     source: Source
     folds: Folds | None
+    warnings: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
 
     @property
@@ -72,7 +73,10 @@ class OpenedData:
 
     def __repr__(self) -> str:
         n_groups, n_players = self.partition.n_groups, self.partition.n_players
-        return "\n".join([f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes])
+        warnings = (f"warning: {each}" for each in self.warnings)
+        return "\n".join(
+            [f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes, *warnings]
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,6 +174,7 @@ def open_table(
     expected = f"{option('start')} must be the path of an earlier ledger, or a list of paths"
     earlier = [start] if isinstance(start, (str, Path)) else as_list(start, expected)
     given["start"] = ledgers = [str(each) for each in earlier]
+    check_type(target, Hashable, f"the name of a column as {option('target')}", "its cells must be in the table")
     check_type(encoding, str, f"a text as {option('encoding')}")
     seed = whole_number("seed", seed, least=0)
     if ledgers and reference is not None:

@@ -55,8 +55,9 @@ class Output:
     def measure(self, predictions: Predictions) -> Floats:
         """Return the scores of m models: (m, 1), or (m, t) if each test point is an output."""
         if self.score is None:
-            scores = [self.scorer(model, self.X_test, self.truth) for model in predictions.estimators]
-            return np.array(scores, dtype=float).reshape(len(predictions.fitted), 1)
+            # one by one: an array of them would turn None into NaN
+            scores = [float(self.scorer(model, self.X_test, self.truth)) for model in predictions.estimators]
+            return np.array(scores).reshape(len(predictions.fitted), 1)
         predicted = getattr(predictions, self.score.need)
         if self.rows is not None:
             predicted = predicted[:, self.rows]
