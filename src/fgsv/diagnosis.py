@@ -20,6 +20,8 @@ from fgsv.valuation.settings import whole_number
 N_SIZES = 16
 N_RESAMPLES = 200
 EVALUATIONS_PER_DRAW = 6
+MOST_EVALUATIONS = 1_000_000
+"""All coalitions are drawn before the first evaluation, and their draws resampled in memory."""
 MOST_EXACT = 32
 """Up to this many groups, predicted gains are integrated exactly, at a cost of K^3; above it, they are sampled."""
 DRAWS_OF_GROUPS = 2048
@@ -147,6 +149,8 @@ def diagnose(
     if n_draws < 2:
         least = 2 * EVALUATIONS_PER_DRAW * len(sizes) + 2
         raise ValueError(f"diagnose needs a budget of at least {least} evaluations for {n} players, got {budget}")
+    if budget > MOST_EVALUATIONS:
+        raise ValueError(f"diagnose takes a budget of at most {MOST_EVALUATIONS:,} evaluations, got {budget:.4g}")
     rng = np.random.default_rng(seed)
     coalitions = Coalitions.concatenate(_draws(n, sizes, n_draws, rng))
     access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)

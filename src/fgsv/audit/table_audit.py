@@ -221,8 +221,9 @@ def warnings_of_test(table: Opened) -> list[str]:
     if not isinstance(dataset, Dataset):
         return warnings
     both = rows_in_both(dataset.features, dataset.target, dataset.test_features, dataset.test_target)
-    if both:
-        warnings.append(f"{both} of {len(dataset.test_target)} test rows are also training rows")
+    words = f"{both:,} of {len(dataset.test_target):,} test rows are also training rows"
+    if both and not any(each.startswith(words) for each in table.warnings):  # said when the table was opened
+        warnings.append(words)
     return warnings
 
 
