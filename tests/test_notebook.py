@@ -16,7 +16,7 @@ import pytest
 import fgsv
 from fgsv import planning
 from fgsv.audit import Audit, Section
-from fgsv.report import Result
+from fgsv.report import Result, compare_results
 from fgsv.running import first_cost, progress
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.stopping import MaxSeconds
@@ -37,7 +37,9 @@ def test_tables_escape_names(result):
     audit = Audit(gsv, pd.DataFrame({"group": [HOSTILE]}), (HOSTILE,), tables=(section,))
     plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
     made = Result(result, own_warnings=(HOSTILE,)).paid_by(fgsv.payout.Terms(100))
-    for shown in (result, audit, fgsv.payout.split(result, 100), plan, made):
+    compared = compare_results(made, made)
+    diagnosis = fgsv.diagnose(fgsv.games.SumOfUnanimity(20), [HOSTILE] * 20, budget=500)
+    for shown in (result, audit, fgsv.payout.split(result, 100), plan, made, compared, diagnosis):
         html = shown._repr_html_()
         assert "<table" in html
         assert "<script" not in html

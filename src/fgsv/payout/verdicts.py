@@ -14,7 +14,7 @@ from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, check_valuation, t_quantile
 from fgsv.valuation.units import unit_of
-from fgsv.words import as_number, level
+from fgsv.words import as_number, counted, level
 
 if TYPE_CHECKING:
     from fgsv.tables.folds import TestError
@@ -219,7 +219,7 @@ def rankings(valuation: Valuation) -> list[Ranking]:
 
 def pairs_in_words(pairs: Sequence[tuple[str, str]], most: int = SHOWN) -> str:
     """Name the first pairs, and count the others."""
-    more = f", and {len(pairs) - most:,} more pairs" if len(pairs) > most else ""
+    more = f", and {counted(len(pairs) - most, 'more pair')}" if len(pairs) > most else ""
     return "; ".join(f"{upper} and {lower}" for upper, lower in pairs[:most]) + more
 
 
