@@ -143,3 +143,9 @@ def test_test_texts_that_are_training_texts_are_counted():
         assert [each.partition(":")[0] for each in warnings] == expected
     answers = frame.assign(question="which words?")
     assert fgsv.open_text(frame, text="body", group="by", test=answers, prompt="question").warnings == ()
+
+
+def test_test_rows_with_one_target_are_named():
+    frame = table()
+    (warning,) = opened(frame[:150], test=frame[150:].assign(y=1)).warnings
+    assert warning == "all test rows have the same target, 1: a constant predicts it, so no data can do better"

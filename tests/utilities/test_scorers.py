@@ -83,8 +83,9 @@ def test_a_metric_is_no_scorer():
 
 
 def test_a_score_that_does_not_exist_is_corrected():
-    with pytest.raises(ValueError, match="did you mean accuracy"):
-        fgsv.utility(LogisticRegression(), *make_data(2), "acuracy")
+    for typo, meant in {"acuracy": "accuracy", "Accuracy": "accuracy", "AUC": "roc_auc"}.items():
+        with pytest.raises(ValueError, match=rf"did you mean {meant}\?"):
+            fgsv.utility(LogisticRegression(), *make_data(2), typo)
 
 
 def test_a_scorer_that_forgets_to_return_is_not_a_score_of_nan():

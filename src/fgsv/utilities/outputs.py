@@ -124,7 +124,8 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
     scorer: Any = asked
     if score is None:
         if isinstance(asked, str) and asked not in get_scorer_names():
-            near = get_close_matches(asked, get_scorer_names(), n=1)
+            words, names = asked.lower(), get_scorer_names()
+            near = get_close_matches(words, names, n=1) or [name for name in SCORES if words in name]
             hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(
                 f"{asked!r} is not a score of scikit-learn; {hint}batched scores are {', '.join(SCORES)}"
