@@ -245,6 +245,7 @@ NAMED = [
         "n_neighbors must be a whole number, got 1.5",
     ),
     (lambda: utility(min_size="x"), "min_size must be a whole number, got 'x'"),
+    (lambda: utility(min_size=1_000), "min_size must be at most the number of rows, "),
     (
         lambda: utility(min_size=2, null=lambda *_: 3),
         "the null sampler must return rows and their labels, (X, y); got 3",

@@ -314,6 +314,10 @@ def _add_padding(
             )
         return X, y, n_rows
     min_size = whole_number("min_size", min_size, least=1)
+    if min_size > n_rows:
+        raise ValueError(
+            f"min_size must be at most the number of rows, {n_rows:,}, or all are padded; got {min_size:,}"
+        )
     if null is None or null == "shuffle":
         null = shuffled
     if not callable(null):
