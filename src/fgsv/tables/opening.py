@@ -150,7 +150,8 @@ def open_table(
 
     `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (from
     pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same columns. If
-    one of several files lacks the provider column, or none is named, the provider is the file's name.
+    one of several files lacks the provider column, or none is named, the provider is the file's name. The provider
+    and the unit may be in the index of a data frame; nothing else in it is used.
 
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas; a name that has
     commas goes in double quotes. Columns of `group`
