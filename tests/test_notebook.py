@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pytest
 import fgsv
 from fgsv import planning
 from fgsv.audit import Audit, Section
+from fgsv.report import Result, compare_results
 from fgsv.running import first_cost, progress
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.stopping import MaxSeconds
@@ -34,12 +36,29 @@ def test_tables_escape_names(result):
     section = Section(HOSTILE, (HOSTILE,), ("group",), ((HOSTILE,),))
     audit = Audit(gsv, pd.DataFrame({"group": [HOSTILE]}), (HOSTILE,), tables=(section,))
     plan = fgsv.plan(fgsv.games.SumOfUnanimity(20), pilot=100)
-    for shown in (result, audit, fgsv.payout.split(result, 100), plan):
+    made = Result(result, own_warnings=(HOSTILE,)).paid_by(fgsv.payout.Terms(100))
+    compared = compare_results(made, made)
+    diagnosis = fgsv.diagnose(fgsv.games.SumOfUnanimity(20), [HOSTILE] * 20, budget=500)
+    for shown in (result, audit, fgsv.payout.split(result, 100), plan, made, compared, diagnosis):
         html = shown._repr_html_()
         assert "<table" in html
         assert "<script" not in html
     assert HOSTILE.replace("<", "&lt;")[:10] in result._repr_html_()
     assert "U(N) - U(0)" in result._repr_html_()
+
+
+def test_a_result_says_what_was_paid_and_what_went_wrong(result):
+    wide = fgsv.value(fgsv.games.SumOfUnanimity(64), [i % 4 for i in range(64)], budget=16, seed=0)
+    warned = Result(result, own_warnings=(HOSTILE,), errors=(OSError("the disk is full"),))
+    paid, refused = (warned.paid_by(fgsv.payout.Terms(100)), Result(wide).paid_by(fgsv.payout.Terms(100)))
+    for text, escaped in ((repr(paid), HOSTILE), (paid._repr_html_(), escape(HOSTILE))):
+        assert "verdict: settled" in text
+        assert "failed: the disk is full" in text
+        assert f"warning: {escaped}" in text
+        assert "100.00 EUR, linear" in text
+        assert "refused" not in text
+    for text in (repr(refused), refused._repr_html_()):
+        assert "refused: 100.00 EUR was not split: " in text
 
 
 def test_audits_and_settlements_print_as_tables(result):

@@ -49,8 +49,11 @@ def test_a_point_can_be_owned_half_and_half(random_game):
         (np.array([[1, 0], [np.nan, 1], [np.nan, 0]]), "missing shares in 2 rows, the first is row 1"),
         (np.array([[1.5, -0.5], [1, 0], [0, 1]]), "between 0 and 1"),
         (np.full((3, 3), 1 / 3, dtype=np.float32), "that of player 0 sums to 1.00000003"),
-        (np.array([["a"], ["b"], ["c"]]), "must contain numbers: .*; if these are labels, give one column"),
-        (pd.DataFrame({"clinic": ["a", "b", "c"]}), "if these are labels, give one column"),
+        (
+            np.array([["a"], ["b"], ["c"]]),
+            "must contain numbers: .*; if these are labels, give a list, or one column",
+        ),
+        (pd.DataFrame({"clinic": ["a", "b", "c"]}), r"if these are labels, .* such as table\[\"clinic\"\]"),
         ([[0, 1], [2]], "give a mapping from names to lists"),
         ([[0, 1], [2, 3]], "between 0 and 1; if these are lists of players, give a mapping from names to lists"),
         (pd.DataFrame([[1, 0], [0, 1], [0, 1]], columns=["a", "a"]), "two columns named 'a'"),

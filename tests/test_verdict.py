@@ -163,6 +163,10 @@ def test_several_outputs_are_judged_together():
     deviations[0] = [[0, 0.5], [0, -0.5]]
     outputs = valuation_of([[2.0, 1.2], [1.0, 1.0]], deviations=deviations, outputs=("red", "blue"))
     assert verdict(outputs).between == (("0", "1"),)
+    deviations[0] = [[0.9, 0.5], [-0.9, -0.5]]
+    both = valuation_of([[2.0, 1.2], [1.0, 1.0]], deviations=deviations, outputs=("red", "blue"))
+    assert verdict(both).between == (("0", "1"),)  # named once
+    assert verdict(both).detail.count("0 and 1") == 1
 
 
 def test_verdicts_and_refusals_are_documents():

@@ -156,7 +156,7 @@ def ngram(**wrong):
 
 
 NAMED = [
-    (lambda: table(target=["y"]), "DataFrame has no column ['y'] (the target)"),
+    (lambda: table(target=["y"]), "expected the name of a column as target, got list"),
     (lambda: table(unit=["x"]), "expected the name of a column as unit, got list"),
     (lambda: table(encoding=3), "expected a text as encoding, got int"),
     (lambda: table(start=3), "start must be the path of an earlier ledger, or a list of paths, got 3"),
@@ -252,6 +252,7 @@ NAMED = [
         "n_neighbors must be a whole number, got 1.5",
     ),
     (lambda: utility(min_size="x"), "min_size must be a whole number, got 'x'"),
+    (lambda: utility(min_size=1_000), "min_size must be at most the number of rows, "),
     (
         lambda: utility(min_size=2, null=lambda *_: 3),
         "the null sampler must return rows and their labels, (X, y); got 3",

@@ -15,11 +15,15 @@ from fgsv.ledger import Ledger, Purpose
 from fgsv.running.preparation import access_to, read_players
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
+from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import whole_number
 
 N_SIZES = 16
 N_RESAMPLES = 200
 EVALUATIONS_PER_DRAW = 6
+PREDICTED = "predicted gain of a group that splits in two under GSV"
+MOST_EVALUATIONS = 1_000_000
+"""All coalitions are drawn before the first evaluation, and their draws resampled in memory."""
 MOST_EXACT = 32
 """Up to this many groups, predicted gains are integrated exactly, at a cost of K^3; above it, they are sampled."""
 DRAWS_OF_GROUPS = 2048
@@ -79,25 +83,29 @@ class Diagnosis:
         return self.by_size.copy()
 
     def __repr__(self) -> str:
-        def number(value: float) -> str:
-            return f"{value:.4g}"
+        by_size, gains = (
+            frame.to_string(index=False, float_format=lambda number: f"{number:.4g}")
+            for frame in (self.by_size, self.split_gains)
+        )
+        return "\n".join([by_size, "", f"{PREDICTED}:", gains, "", *self._footnotes])
 
-        gains = self.split_gains.to_string(index=False, float_format=number)
-        lines = [
-            self.by_size.to_string(index=False, float_format=number),
-            "",
-            "predicted gain of a group that splits in two under GSV:",
-            gains,
-            "",
+    def _repr_html_(self) -> str:
+        """Return the tables for a notebook."""
+        return html_of(self.by_size, [PREDICTED]) + html_of(self.split_gains, self._footnotes)
+
+    @property
+    def _footnotes(self) -> list[str]:
+        """The lines below the tables."""
+        extreme = self.second_order_extreme
+        return [
             f"deletion differences change as s^{self.deletion.exponent:.2f} (± {self.deletion.stderr:.2f})",
             f"second-order differences change as s^{self.second_order.exponent:.2f} "
-            f"(± {self.second_order.stderr:.2f}), their 99th percentile as "
-            f"s^{self.second_order_extreme.exponent:.2f} (± {self.second_order_extreme.stderr:.2f})",
+            f"(± {self.second_order.stderr:.2f}), their 99th percentile as s^{extreme.exponent:.2f} "
+            f"(± {extreme.stderr:.2f})",
             f"second-order differences fall faster than s^-1.5, as Algorithm 1 assumes: {self.assumption_met}",
             f"{self.n_evaluations} evaluations, seed {self.seed}",
             *([] if self.failures is None else [str(self.failures)]),
         ]
-        return "\n".join(lines)
 
     def plot(self, path: Any = None) -> Any:
         """Draw mean utility, deletion and second-order differences by size; save them if a path is given."""
@@ -147,6 +155,8 @@ def diagnose(
     if n_draws < 2:
         least = 2 * EVALUATIONS_PER_DRAW * len(sizes) + 2
         raise ValueError(f"diagnose needs a budget of at least {least} evaluations for {n} players, got {budget}")
+    if budget > MOST_EVALUATIONS:
+        raise ValueError(f"diagnose takes a budget of at most {MOST_EVALUATIONS:,} evaluations, got {budget:.4g}")
     rng = np.random.default_rng(seed)
     coalitions = Coalitions.concatenate(_draws(n, sizes, n_draws, rng))
     access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)

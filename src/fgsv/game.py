@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,13 +159,9 @@ _STATED = tuple(each.name for each in fields(Game) if each.name not in ("functio
 def as_game(game: Any, n_players: int | None = None) -> Game:
     """Return `game` as a `Game`; `n_players` is needed for a plain callable."""
     if not callable(game):
-        hint = ""
-        if hasattr(game, "fit"):
-            hint = "; make a game from a model with fgsv.utility(model, X, y, X_test, y_test)"
-        elif hasattr(game, "game") and hasattr(game, "partition"):
-            hint = "; give its game and its groups: fgsv.value(data.game, data.partition)"
         raise TypeError(
-            f"game must be callable, from an (m, n) boolean array to m numbers; got {type(game).__name__}{hint}"
+            "game must be callable, from an (m, n) boolean array to m numbers; got "
+            f"{type(game).__name__}{_how_to_make_one(game)}"
         )
     own = getattr(game, "n_players", None)
     if own is None and n_players is None:
@@ -183,11 +180,25 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
     return Game(game, n, **said)
 
 
+def _how_to_make_one(given: Any) -> str:
+    """Return how to make a game of something that is none, in words; empty if nobody knows."""
+    if hasattr(given, "fit"):
+        return "; make a game from a model with fgsv.utility(model, X, y, X_test, y_test)"
+    if hasattr(given, "game") and hasattr(given, "partition"):
+        return "; give its game and its groups: fgsv.value(data.game, data.partition)"
+    if hasattr(given, "columns") or isinstance(given, (str, Path)):
+        return '; make a game from a table with fgsv.open_table(path_or_frame, target="...", group="...")'
+    return ""
+
+
 def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
-    """Return a game's answer to a batch, unchecked."""
+    """Return a game's answer to a batch, unchecked; the columns of a data frame in the order of the outputs."""
     if game.evaluate_lists is not None:
         return game.evaluate_lists(coalitions)
-    return game.function(coalitions.masks())
+    answer: Any = game.function(coalitions.masks())
+    if game.outputs is not None and hasattr(answer, "columns") and set(game.outputs) == set(answer.columns):
+        return answer[list(game.outputs)]
+    return answer
 
 
 def shaped(answer: ArrayLike, m: int) -> Floats:

@@ -126,6 +126,7 @@ class Partition:
         return np.flatnonzero(self.codes == group)
 
 
+_LABELS = 'these are labels, give a list, or one column, such as table["clinic"]'
 _LISTS = "these are lists of players, give a mapping from names to lists"
 
 
@@ -138,7 +139,7 @@ def _as_matrix(groups: Any) -> Floats | None:
     try:
         return np.asarray(groups, dtype=float)
     except (TypeError, ValueError) as error:
-        meant = "these are labels, give one column" if hasattr(groups, "shape") else _LISTS
+        meant = _LABELS if hasattr(groups, "shape") else _LISTS
         raise ValueError(f"an ownership matrix must contain numbers: {error}; if {meant}") from None
 
 

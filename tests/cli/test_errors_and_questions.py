@@ -60,7 +60,8 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
     code, text, notes = fgsv_command("sensitivity", tmp_path / "o" / "valuation.json")
     assert code == 0
     assert "area: land" in text
-    assert all(words in text for words in ("moved", "within noise", "best rank"))
+    assert all(words in text for words in ("moved", "within noise", "best rank", "worst rank"))
+    assert "_" not in text.partition("over all questions")[2].splitlines()[2]  # the header
     assert "False" not in text
     assert "of the variance over questions is due to choice" in notes
 

@@ -199,7 +199,7 @@ def test_everybody_failing_under_a_policy_leaves_a_result(fgsv_command, train, t
     model = ["--model", f"{tmp_path / 'own.py'}:Model", "--on-error", counted_as, "--test", train]
     model += ["--out", tmp_path / "o"]
     code, text, notes = fgsv_command("value", train, *OPTIONS, *model)
-    assert (code, "north" in text, "1 evaluations failed" in notes) == (0, True, True), notes
+    assert (code, "north" in text, "1 evaluation failed and counts as" in notes) == (0, True, True), notes
     assert names(tmp_path / "o") == FILES
     code, text, notes = fgsv_command("value", train, *OPTIONS, *model, "--force", "--payout", "100", "--pay-anyway")
     assert code == (2 if counted_as == "0" else 0), notes  # there may be nothing to share, said before the run

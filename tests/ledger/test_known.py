@@ -157,6 +157,20 @@ def test_what_changed_is_named(tmp_path):
             fgsv.value(game, budget=60, start=tmp_path / "march.db")
 
 
+def test_a_table_opened_without_its_ledger_is_told_how_to_open_it(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(80, 2)), columns=["a", "b"]).assign(provider=["north", "south"] * 40)
+    rows["y"] = rows["a"] + 0.1 * rows["b"]
+    columns = {"group": "provider", "target": "y", "test": rows[60:]}
+    march = fgsv.open_table(rows[:50], **columns)
+    fgsv.value(march.game, march.partition, budget=60, ledger=tmp_path / "march.db")
+    april = fgsv.open_table(rows[:60], **columns)
+    with pytest.raises(WrongLedger, match=r"the preprocessing changed; .*; fgsv.open_table\(..., start=LEDGER\)"):
+        fgsv.value(april.game, april.partition, budget=60, start=tmp_path / "march.db")
+    kept = fgsv.open_table(rows[:60], **columns, start=tmp_path / "march.db")
+    assert fgsv.value(kept.game, kept.partition, budget=60, start=tmp_path / "march.db").n_known > 0
+
+
 def test_bad_starts(tmp_path):
     run(tmp_path / "march.db", "abcdef")
     with pytest.raises(WrongLedger, match="frame was 'roots', now 'squares'"):

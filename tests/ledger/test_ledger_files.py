@@ -136,6 +136,16 @@ def test_a_second_driver_is_refused_and_readers_are_not(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["run.db"]
 
 
+def test_a_run_that_begins_beside_a_reader_says_what_to_close_and_a_forgotten_reader_is_closed(tmp_path):
+    path = tmp_path / "run.db"
+    value(path)
+    reader = Ledger(path, read_only=True)
+    with pytest.raises(LedgerError, match="it is open for reading, here or in another program: close it there"):
+        value(path)
+    del reader
+    value(path)
+
+
 def test_a_missing_folder_or_file_is_said_so(tmp_path):
     with pytest.raises(LedgerError, match="does not exist"):
         value(tmp_path / "nowhere" / "run.db")

@@ -32,7 +32,8 @@ def check(result, kind, row_by_row, budget=BUDGET):
     np.testing.assert_array_equal(result.stderr, oracle.stderr)
     assert result.info["failures"]["kinds"] == {kind: count}
     assert result.info["failures"]["coalitions"] == count
-    assert f"{count} evaluations failed and count as -1.5: {count} {kind}" in repr(result)
+    words = "1 evaluation failed and counts" if count == 1 else f"{count} evaluations failed and count"
+    assert f"{words} as -1.5: {count} {kind}" in repr(result)
 
 
 HARMLESS = [

@@ -5,6 +5,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
@@ -194,6 +195,12 @@ def test_the_number_of_players_must_be_known():
         fgsv.value("game")
     with pytest.raises(TypeError, match=r"got LinearRegression; make a game from a model with fgsv.utility"):
         fgsv.value(LinearRegression(), ["a"])
+    rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["north", "south"] * 20})
+    for table in (rows, "rows.csv"):
+        with pytest.raises(TypeError, match=r"make a game from a table with fgsv.open_table\("):
+            fgsv.value(table, "provider")
+    with pytest.raises(TypeError, match=r"got Table; .*fgsv.value\(table.game, table.partition\)"):
+        fgsv.value(fgsv.open_table(rows, target="y", group="provider"))
 
 
 @pytest.mark.parametrize(("typo", "meant"), [("budgt", "budget"), ("njobs", "n_jobs"), ("surogate", "surrogate")])

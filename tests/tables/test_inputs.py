@@ -245,6 +245,56 @@ def test_the_index_and_the_decimals_of_parquet_files_are_columns_and_numbers(tmp
     assert read_all(tmp_path / "b.parquet").frame.index.tolist() == list(range(6))
 
 
+def test_durations_are_numbers_of_days(tmp_path):
+    hours = [36.0, None, 6.0, 12.0]
+    stay = pd.to_timedelta(hours, unit="h")
+    frame = pd.DataFrame({"stay": stay, "object": pd.Series(stay.to_pytimedelta(), dtype=object), "x": [1, 2, 3, 4]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    for found in (read_all(frame).frame, read_all(tmp_path / "a.parquet").frame):
+        for name in ("stay", "object"):
+            np.testing.assert_allclose(found[name], np.array(hours, dtype=float) / 24)
+
+
+def test_providers_and_units_may_be_the_index_of_a_data_frame():
+    frame = small().assign(patient=np.arange(60) // 2 * 3 % 90)
+    options = {"group": "provider", "target": "y", "unit": "patient", "shared_units": "split"}
+    expected = fgsv.open_table(frame, **options)
+    for index in (["provider", "patient"], ["patient"]):
+        assert fgsv.open_table(frame.set_index(index), **options).game.fingerprint == expected.game.fingerprint
+    kept = fgsv.open_table(frame.set_index("patient", drop=False), **options)
+    assert kept.game.fingerprint == expected.game.fingerprint
+    assert fgsv.open_table(small().set_index("age"), group="provider", target="y").source.features == ("x", "kind")
+
+
+def test_formulas_without_results_are_refused_and_empty_results_are_not(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["provider", "x", "twice"], ["a", 1, "=B2*2"], ["b", 2, "=B3*2"]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(TableError, match=r"a\.xlsx has a formula that was never calculated, in cell C2: open"):
+        read_all(tmp_path / "a.xlsx")
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as old, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as new:
+        for name in old.namelist():  # as a spreadsheet program saves a number and an empty text
+            content = old.read(name).replace(b"<f>B2*2</f><v></v>", b"<f>B2*2</f><v>2</v>")
+            content = content.replace(b"<f>B2*2</f><v />", b"<f>B2*2</f><v>2</v>")
+            new.writestr(name, content.replace(b'<c r="C3">', b'<c r="C3" t="str">'))
+    np.testing.assert_array_equal(read_all(tmp_path / "b.xlsx").frame["twice"], [2, np.nan])
+
+
+def test_cells_are_no_name_of_a_target():
+    with pytest.raises(
+        TypeError, match=r"expected the name of a column as target, got Series: its cells must be in the table"
+    ):
+        fgsv.open_table(small().drop(columns="y"), group="provider", target=small()["y"])
+
+
+def test_a_table_prints_its_warnings():
+    table = fgsv.open_table(small().assign(number=range(60)), group="provider", target="y")
+    assert table.warnings
+    assert all(f"warning: {each}" in str(table) for each in table.warnings)
+
+
 def test_true_and_false_are_joined_with_their_like_and_not_with_numbers():
     flags = pd.DataFrame({"provider": ["a", "b"], "flag": [True, False]})
     joined = read_all([flags, flags.assign(flag=[None, True])], group=["provider"]).frame

@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 import fgsv
+from fgsv.audit.table_audit import warnings_of_test
 from fgsv.report import Result, make_result
 
 
@@ -103,10 +104,10 @@ def test_test_rows_that_are_training_rows_are_counted():
     frame, others = (table(seed=seed).assign(word=["a", "b"] * 100) for seed in (0, 1))
     for n_again in (200, 30, 5, 0):
         test = pd.concat([frame.head(n_again), others.tail(200 - n_again)])[list(reversed(frame.columns))]
-        warnings = opened(frame, test=test).warnings
-        assert [f"{n_again} of 200 test rows are also training rows" in each for each in warnings] == [True] * (
-            n_again >= 10
-        )
+        shown = opened(frame, test=test)
+        words = f"{n_again} of 200 test rows are also training rows"
+        assert [words in each for each in shown.warnings] == [True] * (n_again >= 10)
+        assert (words in warnings_of_test(shown)) == (n_again == 5)  # the audit says it where opening did not
     marked = pd.concat([frame.assign(split="train"), frame.head(50).assign(split="test", provider="")])
     (warning,) = opened(marked, test_by="split", group_missing="?").warnings
     assert "50 of 50 test rows are also training rows" in warning
@@ -142,3 +143,9 @@ def test_test_texts_that_are_training_texts_are_counted():
         assert [each.partition(":")[0] for each in warnings] == expected
     answers = frame.assign(question="which words?")
     assert fgsv.open_text(frame, text="body", group="by", test=answers, prompt="question").warnings == ()
+
+
+def test_test_rows_with_one_target_are_named():
+    frame = table()
+    (warning,) = opened(frame[:150], test=frame[150:].assign(y=1)).warnings
+    assert warning == "all test rows have the same target, 1: a constant predicts it, so no data can do better"

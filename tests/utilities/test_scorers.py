@@ -4,12 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, get_scorer_names, mean_squared_error
 from sklearn.tree import DecisionTreeClassifier
 
 import fgsv
+from fgsv.game import CoalitionError, GameError
 
 OF_ONE_CLASS = {"f1", "precision", "recall", "jaccard", "average_precision", "neg_brier_score", "d2_brier_score"}
 """Scores of one class, the positive one."""
@@ -82,5 +84,42 @@ def test_a_metric_is_no_scorer():
 
 
 def test_a_score_that_does_not_exist_is_corrected():
-    with pytest.raises(ValueError, match="did you mean accuracy"):
-        fgsv.utility(LogisticRegression(), *make_data(2), "acuracy")
+    for typo, meant in {"acuracy": "accuracy", "Accuracy": "accuracy", "AUC": "roc_auc"}.items():
+        with pytest.raises(ValueError, match=rf"did you mean {meant}\?"):
+            fgsv.utility(LogisticRegression(), *make_data(2), typo)
+
+
+def test_a_scorer_that_forgets_to_return_is_not_a_score_of_nan():
+    game = fgsv.utility(LogisticRegression(), *make_data(2), lambda model, X, y: None, empty=0.0)
+    with pytest.raises(GameError, match=r"scoring LogisticRegression failed on the coalition .*NoneType"):
+        fgsv.value(game, budget=60)
+
+
+def test_test_labels_that_no_training_row_has_are_named():
+    X, y, X_test, y_test = make_data(2)
+    written = np.where(y_test == "yes", "Yes", y_test)
+    with pytest.warns(UserWarning, match=rf"^{(y_test == 'yes').sum()} of 20 test rows have a class .*: Yes\. Are"):
+        fgsv.utility(LogisticRegression(), X, y, X_test, written)
+
+
+class Shifted(ClassifierMixin, BaseEstimator):
+    """A classifier that returns something else than the classes it was given."""
+
+    def __init__(self, by=0.0):
+        self.by = by
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return (X[:, 0] > 0) * 2 + self.by
+
+
+@pytest.mark.parametrize("by", [-1, 0.7, 1])
+def test_a_prediction_that_is_no_class_is_not_taken_for_its_neighbour(by):
+    X = make_data(0)[0]
+    y = np.where(X[:, 0] > 0, 2, 0)
+    assert fgsv.utility(Shifted(0), X, y, X, y)(np.ones((1, 40), bool)) == 1.0
+    with pytest.raises(CoalitionError, match=rf"it predicts ({by}|{2 + by}), which is no class of y"):
+        fgsv.utility(Shifted(by), X, y, X, y)(np.ones((1, 40), bool))

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from fgsv.audit.auditing import DEFAULT_BUDGET, Audit, audit_through, counted, least_budget
-from fgsv.audit.copies import Copies, find_copies, rows_in_both
+from fgsv.audit.copies import Copies, find_copies
 from fgsv.audit.passages import Passages, find_passages
 from fgsv.audit.policies import policy_gains
 from fgsv.audit.sections import Section
@@ -27,7 +27,6 @@ from fgsv.running.game_access import GameAccess
 from fgsv.running.run import value
 from fgsv.running.views import by_precedence, weighted
 from fgsv.tables.corpus import Corpus, Opened, check_opened
-from fgsv.tables.dataset import Dataset
 from fgsv.valuation import Valuation, check_valuation
 from fgsv.valuation.settings import whole_number
 from fgsv.words import option
@@ -217,11 +216,6 @@ def warnings_of_test(table: Opened) -> list[str]:
                 f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows, which favours data like its "
                 "own. Test rows from no provider, or from all alike, are fairer"
             )
-    if not isinstance(dataset, Dataset):
-        return warnings
-    both = rows_in_both(dataset.features, dataset.target, dataset.test_features, dataset.test_target)
-    if both:
-        warnings.append(f"{both} of {len(dataset.test_target)} test rows are also training rows")
     return warnings
 
 

@@ -77,7 +77,7 @@ def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, st
     own = {name: f"{name.removesuffix('_low')}, from ... to" for name in names if name.endswith("_low")}
     own |= {name: f"± share, {name.removeprefix(OF_OUTPUT)}" for name in names if name.startswith(OF_OUTPUT)}
     shown_as = own | HEADERS | dict(headers or {})
-    header = [printable(shown_as.get(name, name)) for name in names]
+    header = [printable(shown_as.get(name, name.replace("_", " "))) for name in names]
     rows = [[_cell(name, row) for name in names] for row in frame.to_dict("records")]
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -186,7 +186,7 @@ def sensitivity(
     shown = _in_words(found.shares.drop(columns=["difference_low", "difference_high"]))
     title = f"shares by question, at {level(confidence)} confidence, and the difference from the first"
     console.show(shown, title, {"clear": "moved"})
-    console.show(found.groups, "over all questions", {"best_rank": "best rank", "worst_rank": "worst rank"})
+    console.show(found.groups, "over all questions")
     console.say_all(found.facts)
 
 

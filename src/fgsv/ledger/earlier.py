@@ -77,10 +77,12 @@ def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
     recent = [old for number, old in games if promises[number] is Promise.CODE]
     if not recent:
         raise _of_0_1_0(ledger)
-    moved = min((differences(old, game) for old in recent), key=len)
-    raise WrongLedger(
-        f"nothing in {ledger.path} can be reused: {'; '.join(moved)}. Run without it, or undo the change"
-    )
+    closest = min(recent, key=lambda old: len(differences(old, game)))
+    moved, remedy = differences(closest, game), "Run without it, or undo the change"
+    before, now = (each.frame if isinstance(each.frame, Mapping) else {} for each in (closest, game))
+    if before.get("preprocessing") != now.get("preprocessing"):
+        remedy += "; fgsv.open_table(..., start=LEDGER) opens a table with the preprocessing of an earlier run"
+    raise WrongLedger(f"nothing in {ledger.path} can be reused: {'; '.join(moved)}. {remedy}")
 
 
 def last_frame(path: str | Path) -> str | Mapping[str, str] | None:

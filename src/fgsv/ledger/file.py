@@ -28,6 +28,7 @@ SYNC_SECONDS = 1.0
 
 BEGINNING = -1
 """The round before the first, where the table of laws holds what a run began with: known batches, providers."""
+IN_USE = "another run is using it. Give this run its own ledger and merge the two later"
 
 
 class LedgerError(RuntimeError):
@@ -52,8 +53,8 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
-        self.path = as_path(path, "a ledger")
         self.read_only = read_only
+        self.path = as_path(path, "a ledger")
         self._rows: dict[int, Rows] = {}
         self._games: dict[int, tuple[Any, ...]] = {}
         self._lock = RLock()
@@ -104,7 +105,8 @@ class Ledger:
             )
         self.check()
         if not self.read_only:
-            self._begin_log()
+            with self._explained("open", busy="it is open for reading, here or in another program: close it there"):
+                self._begin_log()
 
     def _begin_log(self) -> None:
         """Begin a write-ahead log, so that not every commit waits for the disk."""
@@ -139,6 +141,10 @@ class Ledger:
                 self._db.execute("PRAGMA journal_mode = DELETE")  # one plain file, unless a reader has it open
         self._db.close()
 
+    def __del__(self) -> None:
+        if self.read_only and hasattr(self, "_db"):  # SQLite's connection is in a cycle, and would keep its lock
+            self._db.close()
+
     def __enter__(self) -> Ledger:
         return self
 
@@ -146,14 +152,14 @@ class Ledger:
         self.close()
 
     @contextmanager
-    def _explained(self, doing: str) -> Iterator[None]:
+    def _explained(self, doing: str, busy: str = IN_USE) -> Iterator[None]:
         """Turn SQLite's errors into ones that say what happened and what to do."""
         try:
             yield
         except (sqlite3.Error, UnicodeError) as error:  # the latter if SQLite quotes a damaged schema
             is_none = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB
             kind = WrongLedger if is_none else LedgerError
-            raise kind(f"cannot {doing} the ledger {self.path}: {_reason(error)}") from error
+            raise kind(f"cannot {doing} the ledger {self.path}: {_reason(error, busy)}") from error
 
     def _commit(self) -> None:
         """Commit, and take the writer's lock again at once: the driver keeps the file until it closes it."""
@@ -475,11 +481,11 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, busy: str) -> str:
     """Explain an SQLite error: what happened, and what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return "another run is using it. Give this run its own ledger and merge the two later"
+        return busy
     if code == sqlite3.SQLITE_FULL:
         return "the disk is full. All earlier evaluations are in the file: free some space and run the command again"
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):

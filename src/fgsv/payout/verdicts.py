@@ -14,7 +14,7 @@ from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, check_valuation, t_quantile
 from fgsv.valuation.units import unit_of
-from fgsv.words import as_number, level
+from fgsv.words import as_number, counted, level
 
 if TYPE_CHECKING:
     from fgsv.tables.folds import TestError
@@ -110,7 +110,7 @@ def verdict(
     if valuation.exact and not lasting.causes:
         return Verdict(Decision.SETTLED, "every share is exact", half_width=0.0)
     pairs = list(_undecided_pairs(valuation, confidence, lasting))
-    hopeless = tuple((upper, lower) for upper, lower, factor in pairs if not np.isfinite(factor))
+    hopeless = tuple(dict.fromkeys((upper, lower) for upper, lower, factor in pairs if not np.isfinite(factor)))
     if stays >= WIDEST or hopeless:
         detail = lasting.in_words(stays if stays >= WIDEST else None, hopeless, confidence)
         return Verdict(Decision.UNRESOLVABLE, detail, hopeless, widest)
@@ -121,7 +121,7 @@ def verdict(
             half_width=widest,
         )
     reducible = np.maximum(half_widths**2 - lasting.half_width**2, 0.0) / (WIDEST**2 - lasting.half_width**2)
-    between = tuple((upper, lower) for upper, lower, _ in pairs)
+    between = tuple(dict.fromkeys((upper, lower) for upper, lower, _ in pairs))  # once, also if by several outputs
     words, needed = [], {}
     if widest > WIDEST:
         words.append(f"the widest share is known only to within {widest:.2%} at {level(confidence)} confidence")
@@ -219,7 +219,7 @@ def rankings(valuation: Valuation) -> list[Ranking]:
 
 def pairs_in_words(pairs: Sequence[tuple[str, str]], most: int = SHOWN) -> str:
     """Name the first pairs, and count the others."""
-    more = f", and {len(pairs) - most:,} more pairs" if len(pairs) > most else ""
+    more = f", and {counted(len(pairs) - most, 'more pair')}" if len(pairs) > most else ""
     return "; ".join(f"{upper} and {lower}" for upper, lower in pairs[:most]) + more
 
 

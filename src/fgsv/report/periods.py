@@ -12,6 +12,7 @@ from fgsv.payout import Settlement, settle
 from fgsv.report.documents import records
 from fgsv.report.result import Result, check_result, notes_on
 from fgsv.valuation.comparison import compare, regrouped, renamed
+from fgsv.valuation.notebook import html_lines, html_of
 from fgsv.words import option, some
 
 
@@ -34,9 +35,22 @@ class Comparison:
 
     def __repr__(self) -> str:
         table = self.frame.to_string(index=False, float_format=lambda number: f"{number:.4g}")
-        notes = [*self.facts, *(f"warning: {warning}" for warning in self.warnings)]
         settled = [] if self.settlement is None else ["", f"{self.settled_as}:", str(self.settlement)]
-        return "\n".join([table, *notes, *settled])
+        return "\n".join([table, *self._footnotes, *settled])
+
+    def _repr_html_(self) -> str:
+        """Return the tables for a notebook."""
+        table = html_of(self.frame, self._footnotes)
+        return (
+            table
+            if self.settlement is None
+            else table + html_lines([self.settled_as]) + self.settlement._repr_html_()
+        )
+
+    @property
+    def _footnotes(self) -> list[str]:
+        """The lines below the first table."""
+        return [*self.facts, *(f"warning: {warning}" for warning in self.warnings)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""

@@ -17,7 +17,7 @@ from fgsv.tables.folds import TestError
 from fgsv.types import Floats, Ints
 from fgsv.valuation import check_confidence, t_quantile
 from fgsv.valuation.notebook import html_of
-from fgsv.words import as_list, option, some
+from fgsv.words import as_list, counted, option, some
 
 RESAMPLES = 2000
 MOST_GROUPS = 1000
@@ -257,7 +257,7 @@ def _facts(
     for question, upper, lower in reversals[:SHOWN]:
         yield f"{upper} is clearly before {lower} by {questions[0]}, and clearly behind by {question}"
     if len(reversals) > SHOWN:
-        yield f"{len(reversals) - SHOWN:,} more pairs clearly change their order"
+        yield f"clearly change their order: {counted(len(reversals) - SHOWN, 'more pair')}"
 
 
 def _nothing_to_share(questions: Sequence[str]) -> list[str]:

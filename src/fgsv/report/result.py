@@ -19,6 +19,7 @@ from fgsv.report.sealing import Sealed
 from fgsv.tables.folds import TestError
 from fgsv.tables.source import Source
 from fgsv.valuation import Reason, Valuation, check_valuation, file
+from fgsv.valuation.notebook import html_lines
 from fgsv.words import check_type
 
 PARTS: dict[str, Any] = {
@@ -155,7 +156,20 @@ class Result:
         }
 
     def __repr__(self) -> str:
-        return f"{self.valuation!r}\nverdict: {self.verdict}"
+        paid = [] if self.payout is None else [f"\n{self.payout!r}"]
+        return "\n".join([repr(self.valuation), *self._footnotes, *paid])
+
+    def _repr_html_(self) -> str:
+        """Return the tables of values and payments for a notebook, and what to know about them."""
+        paid = "" if self.payout is None else self.payout._repr_html_()
+        return self.valuation._repr_html_() + html_lines(self._footnotes) + paid
+
+    @property
+    def _footnotes(self) -> list[str]:
+        """The verdict, why a payout was refused, what failed, and the warnings."""
+        refused = [] if self.unpaid is None else [f"refused: {self.unpaid}"]
+        failed = [f"failed: {error}" for error in self.errors]
+        return [f"verdict: {self.verdict}", *refused, *failed, *(f"warning: {each}" for each in self.warnings)]
 
     def to_document(self) -> dict[str, Any]:
         """Return the contents of valuation.json."""

@@ -75,7 +75,7 @@ def read_excel(path: Path, content: bytes, names: Sequence[str]) -> tuple[pd.Dat
     """Return the rows of the first sheet, and a note if there are more."""
     if content.startswith(OLD_EXCEL):
         raise TableError(f"{path} is an old Excel file (.xls): save it as .xlsx or CSV")
-    optional("openpyxl", "Excel files", extra="excel")
+    openpyxl = optional("openpyxl", "Excel files", extra="excel")
     try:
         with pd.ExcelFile(io.BytesIO(content), engine="openpyxl") as book:
             sheets = [str(name) for name in book.sheet_names]
@@ -88,9 +88,34 @@ def read_excel(path: Path, content: bytes, names: Sequence[str]) -> tuple[pd.Dat
     except Exception as error:
         raise TableError(f"{path} is not an Excel file that can be read: {error}") from None
     check_names(path, [str(name) for name in header.to_numpy().ravel() if pd.notna(name)])  # pandas renames them
+    if frame.isna().to_numpy().any() and _has_formulas(content):
+        books = (
+            openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=only) for only in (False, True)
+        )
+        _check_formulas(path, *(book[sheets[0]] for book in books))
     frame.columns = frame.columns.astype(str)
     notes = [f"read sheet {sheets[0]!r} of {path.name}, not {', '.join(sheets[1:])}"] if len(sheets) > 1 else []
     return with_text(frame, names), notes
+
+
+def _has_formulas(content: bytes) -> bool:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        sheets = (archive.read(name) for name in archive.namelist() if name.startswith("xl/worksheets/"))
+        return any(b"<f>" in each or b"<f " in each for each in sheets)
+
+
+def _check_formulas(path: Path, formulas: Any, results: Any) -> None:
+    """Raise an error for a formula that no program has calculated: its cell would count as missing.
+
+    A formula whose result is an empty text has a result.
+    """
+    for written, calculated in zip(formulas.iter_rows(), results.iter_rows(), strict=True):
+        for formula, result in zip(written, calculated, strict=True):
+            if formula.data_type == "f" and result.data_type == "n" and result.value is None:
+                raise TableError(
+                    f"{path} has a formula that was never calculated, in cell {formula.coordinate}: open the file in "
+                    "a spreadsheet program and save it there"
+                )
 
 
 def members(path: Path, content: bytes) -> list[tuple[Path, bytes]] | None:

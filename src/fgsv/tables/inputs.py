@@ -57,7 +57,7 @@ def _is_table(given: Any) -> bool:
 
 
 def _from_frame(given: Any, text: Sequence[str]) -> TableFile:
-    """Return a data frame as a table, with a hash of its content."""
+    """Return a data frame as a table, with a hash of its content; of its index, only names of providers and units."""
     name = type(given).__name__
     frame = given if isinstance(given, pd.DataFrame) else None
     if frame is None and hasattr(given, "to_pandas"):
@@ -71,7 +71,8 @@ def _from_frame(given: Any, text: Sequence[str]) -> TableFile:
         elif hasattr(given, "keys"):
             hint = f": choose one of {', '.join(map(str, given.keys()))}"
         raise TableError(f"expected a path, a data frame, or a list of these, got {name}{hint}")
-    frame = frame.reset_index(drop=True)
+    named = [each for each in frame.index.names if each in text and each not in frame.columns]
+    frame = (frame.reset_index(level=named) if named else frame).reset_index(drop=True)
     frame.columns = frame.columns.map(str)
     if frame.columns.has_duplicates:
         repeated = frame.columns[frame.columns.duplicated()][0]

@@ -67,7 +67,14 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
 
 
 def warnings_of_test_rows(dataset: Dataset) -> list[str]:
-    """Return a warning if test rows are also training rows, unless most rows equal another anyway."""
+    """Return a warning if all test rows have one target, and if they are also training rows.
+
+    The latter unless most rows equal another anyway.
+    """
+    targets = np.unique(dataset.test_target).tolist()
+    if len(targets) == 1:
+        only = shown(targets[0])
+        return [f"all test rows have the same target, {only}: a constant predicts it, so no data can do better"]
     if dataset.test_hashes is not None:  # chosen by content: equal rows are on the same side
         return []
     tested = contents_with_target(dataset.test_features[dataset.features.columns], dataset.test_target)

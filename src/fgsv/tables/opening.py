@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ class OpenedData:
     dataset: Any
     source: Source
     folds: Folds | None
+    warnings: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
 
     @property
@@ -72,7 +73,10 @@ class OpenedData:
 
     def __repr__(self) -> str:
         n_groups, n_players = self.partition.n_groups, self.partition.n_players
-        return "\n".join([f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes])
+        warnings = (f"warning: {each}" for each in self.warnings)
+        return "\n".join(
+            [f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes, *warnings]
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,7 +150,8 @@ def open_table(
 
     `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (from
     pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same columns. If
-    one of several files lacks the provider column, or none is named, the provider is the file's name.
+    one of several files lacks the provider column, or none is named, the provider is the file's name. The provider
+    and the unit may be in the index of a data frame; nothing else in it is used.
 
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas; a name that has
     commas goes in double quotes. Columns of `group`
@@ -170,6 +175,7 @@ def open_table(
     expected = f"{option('start')} must be the path of an earlier ledger, or a list of paths"
     earlier = [start] if isinstance(start, (str, Path)) else as_list(start, expected)
     given["start"] = ledgers = [str(each) for each in earlier]
+    check_type(target, Hashable, f"the name of a column as {option('target')}", "its cells must be in the table")
     check_type(encoding, str, f"a text as {option('encoding')}")
     seed = whole_number("seed", seed, least=0)
     if ledgers and reference is not None:

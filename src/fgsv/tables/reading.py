@@ -51,6 +51,7 @@ MOSTLY_NUMBERS = 0.8
 FIRST_CELLS = 1_000
 NUMBERS = {"decimal", "integer", "floating", "mixed-integer-float"}
 """What pandas infers of objects that are all numbers."""
+DURATIONS = {"timedelta", "timedelta64"}
 TITLE = "if the first line is not the header but a title, delete it"
 UNNAMED = re.compile(r"Unnamed: \d+")
 """What pandas calls a column without a name."""
@@ -354,11 +355,14 @@ def _whole(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _with_numbers(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
-    """Return a frame with numbers in place of objects that are numbers: decimals, and integers beyond 64 bits."""
+    """Return a frame with numbers in place of decimals, integers beyond 64 bits, and durations, in days."""
     numbers = {}
-    for name in frame.columns:
+    for name in frame.columns.difference(list(text), sort=False):
         column = frame[name]
-        if column.dtype == object and name not in text and pd.api.types.infer_dtype(column) in NUMBERS:
+        kind = pd.api.types.infer_dtype(column)
+        if kind in DURATIONS:
+            numbers[name] = pd.to_timedelta(column) / pd.Timedelta(days=1)
+        elif column.dtype == object and kind in NUMBERS:
             column = column.infer_objects()  # integers that fit stay integers
             with suppress(OverflowError):  # hundreds of digits are text
                 numbers[name] = (

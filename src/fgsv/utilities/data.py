@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +118,7 @@ def read(
         for column, name in ((y, "y"), (y_test, "y_test")):
             check_labels(column, name, kind.name)
         classes = classes_of(y, y_test)
+        _warn_of_new_classes(y, y_test)
     else:
         y, y_test = _read_numbers(y, "y"), _read_numbers(y_test, "y_test")
     X, y, n_rows = _add_padding(X, y, min_size, null, seed)
@@ -125,6 +127,17 @@ def read(
             raise ValueError("the null sampler returned labels that are not classes of y")
         y, y_test = np.searchsorted(classes, y), np.searchsorted(classes, y_test)
     return Data(X, y, X_test, y_test, classes, n_rows)
+
+
+def _warn_of_new_classes(y: NDArray[Any], y_test: NDArray[Any]) -> None:
+    """Warn of test labels that no model can predict: they may be written in another way than those of y."""
+    new = ~np.isin(y_test, y)
+    if new.any():
+        warnings.warn(
+            f"{new.sum():,} of {len(new):,} test rows have a class that no training row has: "
+            f"{some(np.unique(y_test[new]).tolist(), most=5)}. Are the labels of y and y_test written alike?",
+            stacklevel=4,
+        )
 
 
 def check_labels(y: NDArray[Any], name: str, model: str) -> None:
@@ -301,6 +314,10 @@ def _add_padding(
             )
         return X, y, n_rows
     min_size = whole_number("min_size", min_size, least=1)
+    if min_size > n_rows:
+        raise ValueError(
+            f"min_size must be at most the number of rows, {n_rows:,}, or all are padded; got {min_size:,}"
+        )
     if null is None or null == "shuffle":
         null = shuffled
     if not callable(null):

@@ -76,8 +76,13 @@ class OneByOne:
         return np.asarray(model.predict(self.data.X_test), dtype=float).reshape(1, -1)
 
     def _labels(self, model: Any) -> Ints:
-        assert self.data.classes is not None
-        codes: Ints = np.searchsorted(self.data.classes, model.predict(self.data.X_test))
+        classes = self.data.classes
+        assert classes is not None
+        predicted = np.asarray(model.predict(self.data.X_test))
+        codes: Ints = np.searchsorted(classes, predicted)
+        unknown = classes[np.minimum(codes, len(classes) - 1)] != predicted
+        if unknown.any():
+            raise ValueError(f"it predicts {predicted[unknown].tolist()[0]!r}, which is no class of y or y_test")
         return codes[None]
 
     def _probabilities(self, model: Any) -> Floats:

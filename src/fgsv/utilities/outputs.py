@@ -55,8 +55,9 @@ class Output:
     def measure(self, predictions: Predictions) -> Floats:
         """Return the scores of m models: (m, 1), or (m, t) if each test point is an output."""
         if self.score is None:
-            scores = [self.scorer(model, self.X_test, self.truth) for model in predictions.estimators]
-            return np.array(scores, dtype=float).reshape(len(predictions.fitted), 1)
+            # one by one: an array of them would turn None into NaN
+            scores = [float(self.scorer(model, self.X_test, self.truth)) for model in predictions.estimators]
+            return np.array(scores).reshape(len(predictions.fitted), 1)
         predicted = getattr(predictions, self.score.need)
         if self.rows is not None:
             predicted = predicted[:, self.rows]
@@ -123,7 +124,8 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
     scorer: Any = asked
     if score is None:
         if isinstance(asked, str) and asked not in get_scorer_names():
-            near = get_close_matches(asked, get_scorer_names(), n=1)
+            words, names = asked.lower(), get_scorer_names()
+            near = get_close_matches(words, names, n=1) or [name for name in SCORES if words in name]
             hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(
                 f"{asked!r} is not a score of scikit-learn; {hint}batched scores are {', '.join(SCORES)}"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fgsv.types import Floats
 from fgsv.valuation.learned import Learned
+from fgsv.words import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,4 +57,5 @@ class Failures:
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
-        return f"{self.coalitions:,} evaluations failed and count as {self.counted_as:g}: {kinds}"
+        verb = "counts" if self.coalitions == 1 else "count"
+        return f"{counted(self.coalitions, 'evaluation')} failed and {verb} as {self.counted_as:g}: {kinds}"

@@ -22,4 +22,9 @@ def html_of(frame: pd.DataFrame, lines: Iterable[str] = ()) -> str:
     table = frame.to_html(
         index=False, escape=True, border=0, max_rows=MOST_ROWS, float_format=lambda number: f"{number:.6g}"
     )
-    return "".join([table, *(f"<p>{escape(line)}</p>" for line in lines)])
+    return table + html_lines(lines)
+
+
+def html_lines(lines: Iterable[str]) -> str:
+    """Return lines of text as HTML."""
+    return "".join(f"<p>{escape(line)}</p>" for line in lines)
