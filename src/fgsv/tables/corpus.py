@@ -11,15 +11,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fgsv.packages import versions
 from fgsv.tables.documents import EVERYTHING, Documents, TestText, prepare_texts
 from fgsv.tables.folders import PROVIDER, read_folder
 from fgsv.tables.folds import FOLDS, Folds
 from fgsv.tables.inputs import read_all
 from fgsv.tables.leaks import warnings_of_test_texts
-from fgsv.tables.opening import OpenedData, Table, short_hash
+from fgsv.tables.opening import OpenedData, Table
 from fgsv.tables.players import warnings_of_names
-from fgsv.tables.reading import TableError, TableFile, listed_names
+from fgsv.tables.reading import TableError, TableFile
 from fgsv.tables.roles import Roles, SharedUnits
 from fgsv.tables.source import Source
 from fgsv.types import Floats, Masks
@@ -141,18 +140,7 @@ def open_text(
             check_type(given[name], str, f"a text as {option(name)}")
     check_type(training or {}, Mapping, f"a mapping from names to settings as {option('training')}")
     make, words, score = _model(model, dict(training or {}))
-    roles = Roles(
-        group=listed_names(group),
-        regroup=listed_names(regroup),
-        unit=unit,
-        registered=registered,
-        ignore=listed_names(ignore),
-        test_by=test_by,
-        test_fraction=test_fraction,
-        split_seed=split_seed,
-        group_missing=group_missing,
-        shared_units=shared_units,
-    )
+    roles = Roles.of(given)
     kept = [*roles.as_written, *(name for name in (text, output_by, prompt) if name)]
     read = partial(_read, roles=roles, text=kept, encoding=encoding)
     file, tested = read(path), None if test is None else read(test)
@@ -171,22 +159,18 @@ def open_text(
     game = build(dataset.players())
     folds = Folds({}, np.zeros(0), _weights(game)) if test_error else None
     columns = {"group": roles.group, "text": text, "unit": unit, "output": output_by, "ignored": roles.ignore}
-    source = Source(
-        file=file.name,
-        sha256=file.sha256,
-        test_file=None if tested is None else tested.name,
-        test_sha256=None if tested is None else tested.sha256,
+    source = Source.of(
+        file,
+        tested,
+        game,
         rows=len(dataset.texts),
         test_rows=len(dataset.test_texts),
         columns=columns | ({} if registered is None else {"registered": registered}),
         task="text",
         model=words,
         metric=score,
-        game=game.fingerprint,
         notes=(*dataset.notes, *_described(dataset, game, words, score)),
-        versions=versions(),
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
-        frame={name: short_hash(part) for name, part in game.frame.items()},
         split_seed=dataset.split_seed,
     )
     warnings = (*warnings_of_test_texts(dataset), *dataset.warnings, *warnings_of_names(dataset.partition.names))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
-from fgsv.packages import versions
 from fgsv.partition import Partition
 from fgsv.tables.carried_over import CarriedOver
 from fgsv.tables.dataset import Dataset, Task, prepare
@@ -182,18 +180,7 @@ def open_table(
         raise TableError(f"the preprocessing comes from {option('start')} or {option('reference')}: give only one")
     if test is not None and test_by is not None:
         raise TableError(f"give the test rows with {option('test')} or {option('test_by')}, not both")
-    roles = Roles(
-        group=listed_names(group),
-        regroup=listed_names(regroup),
-        unit=unit,
-        registered=registered,
-        ignore=listed_names(ignore),
-        test_by=test_by,
-        test_fraction=test_fraction,
-        split_seed=split_seed,
-        group_missing=group_missing,
-        shared_units=shared_units,
-    )
+    roles = Roles.of(given)
     read = partial(read_all, group=roles.group, ignore=roles.ignore, text=roles.as_written, encoding=encoding)
     carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
     file, tested = read(path), None if test is None else read(test)
@@ -212,24 +199,22 @@ def open_table(
     metrics = listed_names(metric or ("" if carried is None else carried.metric))
     scores = Scores.of(dataset, learner, metrics, listed_names(also_metric), seed if test_error else None)
     fitted, how = _fitted(dataset, carried, reference, encoding)
-    inputs = inputs_of(dataset, fitted, learner, scores, empty=empty, refit=refit_preprocessing, seed=seed)
-    inputs = replace(inputs, training_seeds=training_seeds)
+    worth = scores.worth_of_nothing(empty)
+    inputs = _inputs(dataset, fitted, learner, scores, worth, refit_preprocessing, seed, training_seeds)
     game = inputs.game()
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
     columns = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
-    source = Source(
-        file=file.name,
-        sha256=file.sha256,
-        test_file=None if tested is None else tested.name,
-        test_sha256=None if tested is None else tested.sha256,
+    source = Source.of(
+        file,
+        tested,
+        game,
         rows=len(dataset.features),
         test_rows=len(dataset.test_features),
         columns=columns | ({} if registered is None else {"registered": registered}),
         task=dataset.task,
         model=repr(game.model),
         metric=",".join(scores.metrics),
-        game=game.fingerprint,
         notes=(
             *dataset.notes,
             *scores.notes,
@@ -237,10 +222,8 @@ def open_table(
             f"preprocessing is {'refitted for each coalition' if refit_preprocessing else how}",
             *scores.describe(game),
         ),
-        versions=versions(),
         features=fitted.columns.used,
         opened_with=given if named else None,
-        frame=None if game.frame is None else {name: short_hash(part) for name, part in game.frame.items()},
         split_seed=dataset.split_seed,
     )
     table = Table(game, dataset, inputs, source, scores.folds, _warnings(dataset, fitted), tuple(scores.also))
@@ -261,11 +244,6 @@ def _warnings(dataset: Dataset, fitted: Fitted) -> tuple[str, ...]:
         *warnings_of_names(dataset.partition.names),
         *warnings_of_names(classes, "class"),
     )
-
-
-def short_hash(part: str) -> str:
-    """Return the hash of a part of a frame that a result states."""
-    return hashlib.sha256(part.encode()).hexdigest()[:16]
 
 
 def _fitted(dataset: Dataset, carried: CarriedOver | None, reference: Any, encoding: str) -> tuple[Fitted, str]:
@@ -326,15 +304,15 @@ class Inputs:
         return game if game.frame is None else replace(game, frame={**game.frame, **self.carried_over})
 
 
-def inputs_of(
+def _inputs(
     dataset: Dataset,
     fitted: Fitted,
     learner: Any,
     scores: Scores,
-    *,
-    empty: float | Sequence[float] | None = None,
-    refit: bool = False,
-    seed: int = 0,
+    empty: Any,
+    refit: bool,
+    seed: int,
+    training_seeds: TrainingSeeds,
 ) -> Inputs:
     """Return the inputs of a data set's utility.
 
@@ -352,9 +330,10 @@ def inputs_of(
         X_test=dataset.test_features if refit else fitted.transform(dataset.test_features),
         y_test=dataset.test_target,
         scoring=scores.scoring,
-        empty=scores.worth_of_nothing(empty),
+        empty=empty,
         units=dataset.units,
         seed=seed,
         numbers=numbers,
         carried_over=carried.parts(),
+        training_seeds=training_seeds,
     )

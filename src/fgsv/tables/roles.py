@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
 
-from fgsv.tables.reading import TableError, TableFile
+from fgsv.tables.reading import TableError, TableFile, listed_names
 from fgsv.valuation.settings import whole_number
 from fgsv.words import check_type, option
 
@@ -38,6 +38,12 @@ class Roles:
     """The provider of rows without one; None: they are refused."""
     shared_units: SharedUnits | None = None
     """What happens to a unit with rows of several providers; None: it is refused."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Roles:
+        """Return the roles that arguments of `open_table` or `open_text` give."""
+        named = {each.name: given[each.name] for each in fields(cls)}
+        return cls(**named | {name: listed_names(given[name]) for name in ("group", "regroup", "ignore")})
 
     def __post_init__(self) -> None:
         for name in ("unit", "registered", "test_by"):

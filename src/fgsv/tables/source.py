@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
+from fgsv.packages import versions
+from fgsv.tables.reading import TableFile
 from fgsv.tables.test_rows import REMEDY
 
 DEFAULT_SPLIT_SEED = 0
@@ -42,6 +45,20 @@ class Source:
     split_seed: int | None = None
     """The split seed by which test rows were chosen; None if they were not chosen by it, and before 0.2.0."""
 
+    @classmethod
+    def of(cls, file: TableFile, tested: TableFile | None, game: Any, **said: Any) -> Source:
+        """Return what is `said` about a game, beside the game itself, its file, and that of its test rows if any."""
+        return cls(
+            file=file.name,
+            sha256=file.sha256,
+            test_file=None if tested is None else tested.name,
+            test_sha256=None if tested is None else tested.sha256,
+            game=game.fingerprint,
+            frame=None if game.frame is None else {name: _hash(part) for name, part in game.frame.items()},
+            versions=versions(),
+            **said,
+        )
+
     @property
     def warnings_of_payments(self) -> list[str]:
         """A warning for those who pay by this data: test rows that providers could choose by their content."""
@@ -63,3 +80,8 @@ class Source:
             raise ValueError(f"the settings lack the field {lacking[0]!r}")
         found = {each.name: document[each.name] for each in fields(cls) if each.name in document}
         return cls(**found | {"notes": tuple(found["notes"]), "features": tuple(found.get("features", ()))})
+
+
+def _hash(part: str) -> str:
+    """Return the hash of a part of a frame that a result states."""
+    return hashlib.sha256(part.encode()).hexdigest()[:16]
