@@ -84,12 +84,12 @@ def test_what_is_missing_is_reported_before_training(tmp_path, monkeypatch):
 
 
 def test_sources_are_read_with_their_licences():
-    numpy, rich = (sources._project(name, 6) for name in ("numpy", "rich"))
+    numpy, rich = (sources._project(name) for name in ("numpy", "rich"))
     assert "BSD" in numpy.licence
     assert rich.licence == "MIT License" or "MIT" in rich.licence
     assert len(numpy.texts) > 50
     assert not any("def test_" in text and "assert_equal" in text for text in rich.texts)
-    assert sources._project("not-there", 6) is None
+    assert sources._project("not-there") is None
     library = sources.standard_library()
     assert len(library) > 200
     assert any("class JSONDecoder" in text for text in library)

@@ -199,7 +199,7 @@ def test_the_number_of_players_must_be_known():
     for table in (rows, "rows.csv"):
         with pytest.raises(TypeError, match=r"make a game from a table with fgsv.open_table\("):
             fgsv.value(table, "provider")
-    with pytest.raises(TypeError, match=r"got Table; .*fgsv.value\(table.game, table.partition\)"):
+    with pytest.raises(TypeError, match=r"got Table; .*fgsv.value\(data.game, data.partition\)"):
         fgsv.value(fgsv.open_table(rows, target="y", group="provider"))
 
 

@@ -192,22 +192,7 @@ def described_run(
     if game.fingerprint is None:
         raise ValueError("this model's content cannot be hashed: give it as package.module:object")
     evaluator = Evaluator(game, on_error=worth_of_failure(table.game, on_error))
-    run = prepare(
-        evaluator,
-        table.partition,
-        method="covariance",
-        budget=budget,
-        max_seconds=None,
-        stderr=None,
-        precision=precision,
-        confidence=confidence,
-        stop=None,
-        seed=0,
-        semivalue="shapley",
-        cost=None,
-        proxy=None,
-        options={},
-    )
+    run = prepare(evaluator, table.partition, budget=budget, precision=precision, confidence=confidence)
     return {
         **of_source(table.source),
         "groups": {column: of_partition(each) for column, each in table.dataset.groupings.items()},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
 from inspect import signature
@@ -92,27 +92,27 @@ def prepare(
     access: GameAccess,
     partition: Partition,
     *,
-    method: str | Method,
-    budget: int | None,
-    max_seconds: float | None,
-    stderr: float | None,
-    precision: float | None,
-    confidence: float,
-    stop: Rule | Sequence[Rule] | None,
-    seed: int,
-    semivalue: str | Semivalue,
-    cost: Callable[[Ints], ArrayLike] | None,
-    proxy: Any,
-    options: dict[str, Any],
+    method: str | Method = "covariance",
+    budget: int | None = None,
+    max_seconds: float | None = None,
+    stderr: float | None = None,
+    precision: float | None = None,
+    confidence: float = 0.95,
+    stop: Rule | Sequence[Rule] | None = None,
+    seed: int = 0,
+    semivalue: str | Semivalue = "shapley",
+    cost: Callable[[Ints], ArrayLike] | None = None,
+    proxy: Any = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Run:
     """Return the run that the arguments of `fgsv.value` describe, or raise an error that says what is wrong."""
-    game, n = access.game, access.game.n_players
+    game, n, options = access.game, access.game.n_players, dict(options or {})
     if proxy is not None:
         name = method if isinstance(method, str) else method.name
         if name != "covariance":
             raise ValueError(f"proxy works only with the method 'covariance', not with {name!r}")
         check_proxy(proxy, n)
-        options = {**options, "proxy": proxy}
+        options["proxy"] = proxy
     check_precision(precision)
     asked = as_method(method, options, [*keywords(prepare), *keywords(Evaluator)])
     if isinstance(asked, Enumeration) and n > MOST_PLAYERS:
