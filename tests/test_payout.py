@@ -15,6 +15,7 @@ from fgsv import payout
 from fgsv.partition import Partition
 from fgsv.payout.policy import Policy, apply
 from fgsv.payout.refusal import Doubt, Objection
+from fgsv.report import Result
 from fgsv.valuation import End, Reason, Valuation
 
 values_lists = st.lists(st.floats(-1, 10).map(lambda x: round(x, 6)), min_size=1, max_size=12)
@@ -269,6 +270,8 @@ def test_nothing_is_paid_for_an_output_with_an_amount_of_zero():
         assert (paid.payments, paid.low, paid.high) == (other.payments, other.low, other.high)
         assert paid.by_output == {"a": 100, "b": 0, "c": 200}
         assert payout.differences(paid, whole) == []
+    terms = payout.Terms({"a": 100, "b": 0, "c": 200}, pay_anyway=True)
+    assert Result(whole).paid_by(terms).verdict == Result(without).verdict
 
 
 def test_several_outputs_are_paid_from_their_own_amounts():

@@ -156,7 +156,7 @@ def diagnose(
         least = 2 * EVALUATIONS_PER_DRAW * len(sizes) + 2
         raise ValueError(f"diagnose needs a budget of at least {least} evaluations for {n} players, got {budget}")
     if budget > MOST_EVALUATIONS:
-        raise ValueError(f"diagnose takes a budget of at most {MOST_EVALUATIONS:,} evaluations, got {budget:.4g}")
+        raise ValueError(f"diagnose takes a budget of at most {MOST_EVALUATIONS:,} evaluations, got {budget:,}")
     rng = np.random.default_rng(seed)
     coalitions = Coalitions.concatenate(_draws(n, sizes, n_draws, rng))
     access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)

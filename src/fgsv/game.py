@@ -120,7 +120,7 @@ class Game:
 
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions given by the rows of an (m, n) boolean array."""
-        return np.asarray(self.function(np.asarray(masks, dtype=bool)), dtype=float)
+        return np.asarray(_by_name(self.function(np.asarray(masks, dtype=bool)), self.outputs), dtype=float)
 
     def n_unfitted(self, coalitions: Coalitions, values: Floats) -> int:
         """Return how many of these coalitions a model cannot be fitted to; 0 for games that do not say."""
@@ -192,13 +192,20 @@ def _how_to_make_one(given: Any) -> str:
 
 
 def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
-    """Return a game's answer to a batch, unchecked; the columns of a data frame in the order of the outputs."""
+    """Return a game's answer to a batch, unchecked."""
     if game.evaluate_lists is not None:
         return game.evaluate_lists(coalitions)
-    answer: Any = game.function(coalitions.masks())
-    if game.outputs is not None and hasattr(answer, "columns") and set(game.outputs) == set(answer.columns):
-        return answer[list(game.outputs)]
-    return answer
+    return _by_name(game.function(coalitions.masks()), game.outputs)
+
+
+def _by_name(answer: Any, outputs: tuple[str, ...] | None) -> Any:
+    """Return a game's answer; the columns of a data frame that are named like outputs in the order of these."""
+    names = list(getattr(answer, "columns", ()))
+    if outputs is None or not all(isinstance(name, str) for name in names) or not {*names} & {*outputs}:
+        return answer
+    if sorted(names) != sorted(outputs):
+        raise GameError(f"the game returned columns {names}, but its outputs are {list(outputs)}")
+    return answer[list(outputs)]
 
 
 def shaped(answer: ArrayLike, m: int) -> Floats:

@@ -201,6 +201,19 @@ def test_an_audit_out_of_time_counts_what_it_used(monkeypatch):
     assert dict(found.spent)["the valuation without copies"] == 40
 
 
+def test_a_large_budget_is_not_spent_on_one_part(monkeypatch):
+    from fgsv import diagnosis
+    from fgsv.audit import table_audit
+
+    monkeypatch.setattr(diagnosis, "MOST_EVALUATIONS", 1000)
+    monkeypatch.setattr(table_audit, "MOST_EVALUATIONS", 1000)
+    table = fgsv.open_table(
+        market(2), group="provider", target="y", test_by="split", model="ridge", ignore=["patient", "when"]
+    )
+    found = audit_table(table, fgsv.exact(table.game, table.partition), AuditPlan.of(table, budget=20_000))
+    assert 500 < found.spent["prudence and stability"] <= 1000
+
+
 def test_texts_have_times_too():
     story = "once upon a time there was a miller who had three sons and a mill and a donkey and a cat"
     rows = [(story, "thief", 9), ("a tale of two cities", "thief", 1), (story, "b", 2), ("the sea is deep", "b", 3)]

@@ -53,6 +53,20 @@ def test_games_whose_closed_form_would_be_wrong_are_refused(make, words):
         make()
 
 
+def test_columns_of_a_data_frame_are_outputs_by_name():
+    def frame(*names):
+        return lambda masks: pd.DataFrame({name: masks @ [1.0, 2.0, 3.0] * (name == "b") for name in names})
+
+    masks = np.ones((1, 3), dtype=bool)
+    for names in (("a", "b"), ("b", "a")):
+        game = fgsv.Game(frame(*names), 3, outputs=("a", "b"))
+        np.testing.assert_array_equal(game(masks), [[0, 6]])
+        np.testing.assert_allclose(fgsv.exact(game).total, [0, 6])
+    with pytest.raises(fgsv.GameError, match=r"columns \['b', 'c'\], but its outputs are \['a', 'b'\]"):
+        fgsv.exact(fgsv.Game(frame("b", "c"), 3, outputs=("a", "b")))
+    np.testing.assert_array_equal(fgsv.Game(frame("x", "b"), 3, outputs=("p", "q"))(masks), [[0, 6]])  # by place
+
+
 @pytest.mark.parametrize("outputs", [np.array([0, 1]), pd.Index([0, 1]), [np.int64(0), np.int64(1)], ("0", "1")])
 def test_outputs_may_be_the_classes_of_a_classifier(outputs, tmp_path):
     game = fgsv.Game(lambda masks: np.c_[masks @ [1.0, 2.0, 3.0], masks.sum(axis=1)], 3, outputs=outputs)

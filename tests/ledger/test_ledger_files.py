@@ -140,10 +140,11 @@ def test_a_run_that_begins_beside_a_reader_says_what_to_close_and_a_forgotten_re
     path = tmp_path / "run.db"
     value(path)
     reader = Ledger(path, read_only=True)
-    with pytest.raises(LedgerError, match="it is open for reading, here or in another program: close it there"):
+    with pytest.raises(LedgerError, match="it is open, for reading or in another run: close it there"):
         value(path)
     del reader
     value(path)
+    Ledger.__new__(Ledger).__del__()  # one that was never opened
 
 
 def test_a_missing_folder_or_file_is_said_so(tmp_path):

@@ -1,5 +1,6 @@
 """The loop: what it evaluates, what it refuses, and that it repeats."""
 
+import inspect
 import re
 from functools import partial
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 import fgsv
 from fgsv.games import Airport, SumOfUnanimity
 from fgsv.running import loop
+from fgsv.running.preparation import prepare
 from fgsv.running.stop_bias import without_stop_bias
 
 
@@ -423,3 +425,11 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     result = fgsv.value(SumOfUnanimity(20), budget=np.int64(100), seed=np.int64(1), batch_size=np.int64(8))
     result.save(tmp_path / "run.json")
     assert fgsv.Valuation.load(tmp_path / "run.json").seed == 1
+
+
+def test_a_run_is_prepared_with_the_defaults_of_value():
+    """So a seal, which prepares one, describes the run that is made."""
+    prepared, given = (inspect.signature(each).parameters for each in (prepare, fgsv.value))
+    names = [name for name, each in prepared.items() if each.kind is each.KEYWORD_ONLY and name != "options"]
+    assert len(names) > 5
+    assert {name: prepared[name].default for name in names} == {name: given[name].default for name in names}

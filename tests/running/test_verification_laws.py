@@ -131,7 +131,11 @@ def test_laws_are_those_of_the_same_game_drawn_in_the_same_way(tmp_path):
 
 WORTH = np.random.default_rng(0).random(24)
 ROOTS = fgsv.Game(lambda masks: np.sqrt(masks @ WORTH) + masks[:, 0] * masks[:, 1], 24, fingerprint="roots")
-PROXIES = [lambda masks: np.sqrt(masks @ WORTH), lambda masks: masks @ WORTH**2]
+PROXIES = [
+    lambda masks: np.sqrt(masks @ WORTH),
+    lambda masks: masks @ WORTH**2,
+    lambda masks: np.sqrt(masks @ WORTH) * (1 + 1e-3 * masks[:, 0]),  # its laws are nearly those of the first
+]
 
 
 def two_runs(path, first, second):
@@ -144,8 +148,13 @@ def two_runs(path, first, second):
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [({}, {"proxy": PROXIES[0]}), ({"proxy": PROXIES[0]}, {}), ({"proxy": PROXIES[0]}, {"proxy": PROXIES[1]})],
-    ids=["no proxy before", "a proxy before", "another proxy before"],
+    [
+        ({}, {"proxy": PROXIES[0]}),
+        ({"proxy": PROXIES[0]}, {}),
+        ({"proxy": PROXIES[0]}, {"proxy": PROXIES[1]}),
+        ({"proxy": PROXIES[0]}, {"proxy": PROXIES[2]}),
+    ],
+    ids=["no proxy before", "a proxy before", "another proxy before", "one like it before"],
 )
 def test_a_run_with_another_proxy_draws_by_its_own_law(tmp_path, first, second):
     results = two_runs(tmp_path / "run.db", first, second)

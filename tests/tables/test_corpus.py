@@ -1,5 +1,6 @@
 """Texts become the same game from a file, a folder, a data frame or a dataset, and bad input is named."""
 
+import gzip
 import json
 import os
 import re
@@ -123,8 +124,12 @@ def test_files_in_several_encodings_are_counted_and_never_garbled_in_silence(tmp
         read_folder(texts)
     (note,) = read_folder(texts, encoding="latin-1").notes
     assert note.startswith("read as latin-1, but also valid utf-8: 1 file of texts, such as East/4.txt.")
-    kept = read_folder(texts, ignore=["5.txt", "6.txt", "7.txt"])
-    assert kept.notes[3:] == ()
+    (texts / "East" / "8.txt").write_bytes(gzip.compress("café oats".encode()))
+    assert "2 files of texts, such as East/4.txt" in read_folder(texts, encoding="latin-1").notes[0]
+    (texts / "East" / "8.txt").write_bytes("café oats".encode("utf-8-sig"))
+    for encoding in ("utf-8", "utf8", "UTF_8"):
+        kept = read_folder(texts, ignore=["5.txt", "6.txt", "7.txt"], encoding=encoding)
+        assert (kept.notes[3:], kept.frame["text"][5]) == ((), "café oats")
     assert kept.frame["text"][4] == "café rye"
     with pytest.raises(TableError, match=r"^unknown encoding 'latin-99': try utf-8 or latin-1$"):
         read_folder(texts, encoding="latin-99")

@@ -284,7 +284,8 @@ def test_formulas_without_results_are_refused_and_empty_results_are_not(tmp_path
 
 def test_cells_are_no_name_of_a_target():
     with pytest.raises(
-        TypeError, match=r"expected the name of a column as target, got Series: its cells must be in the table"
+        TypeError,
+        match=r"expected the name of a column as target, got Series: add it to the table",
     ):
         fgsv.open_table(small().drop(columns="y"), group="provider", target=small()["y"])
 

@@ -91,14 +91,23 @@ def test_a_score_that_does_not_exist_is_corrected():
 
 def test_a_scorer_that_forgets_to_return_is_not_a_score_of_nan():
     game = fgsv.utility(LogisticRegression(), *make_data(2), lambda model, X, y: None, empty=0.0)
-    with pytest.raises(GameError, match=r"scoring LogisticRegression failed on the coalition .*NoneType"):
+    with pytest.raises(
+        GameError, match=r"scoring LogisticRegression failed on .*returned None: does it lack a return"
+    ):
         fgsv.value(game, budget=60)
+
+
+def test_a_scorer_may_return_an_array_of_one_number():
+    data, masks = make_data(2), np.ones((1, 60), dtype=bool)
+    scorers = [lambda model, X, y: model.score(X, y), lambda model, X, y: np.array([model.score(X, y)])]
+    plain, array = (fgsv.utility(LogisticRegression(), *data, each, empty=0.0) for each in scorers)
+    assert array(masks[:, : plain.n_players]) == plain(masks[:, : plain.n_players])
 
 
 def test_test_labels_that_no_training_row_has_are_named():
     X, y, X_test, y_test = make_data(2)
     written = np.where(y_test == "yes", "Yes", y_test)
-    with pytest.warns(UserWarning, match=rf"^{(y_test == 'yes').sum()} of 20 test rows have a class .*: Yes\. Are"):
+    with pytest.warns(UserWarning, match=rf"^{(y_test == 'yes').sum()} of 20 test rows have a class .*: 'Yes'\. Are"):
         fgsv.utility(LogisticRegression(), X, y, X_test, written)
 
 

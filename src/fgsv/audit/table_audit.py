@@ -17,7 +17,7 @@ from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, Sample, sample_groups
 from fgsv.audit.splits import PARTS
 from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
-from fgsv.diagnosis import Diagnosis, diagnose
+from fgsv.diagnosis import MOST_EVALUATIONS, Diagnosis, diagnose
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition
 from fgsv.payout import Terms
@@ -27,6 +27,8 @@ from fgsv.running.game_access import GameAccess
 from fgsv.running.run import value
 from fgsv.running.views import by_precedence, weighted
 from fgsv.tables.corpus import Corpus, Opened, check_opened
+from fgsv.tables.dataset import Dataset
+from fgsv.tables.leaks import warnings_of_test_rows
 from fgsv.valuation import Valuation, check_valuation
 from fgsv.valuation.settings import whole_number
 from fgsv.words import option
@@ -166,7 +168,7 @@ def audit_table(
             sections += policy_sections(valuation, payout, plan.parts, seed)
         if table.game.n_players >= FEWEST_DIAGNOSED:
             with in_time("prudence and stability"), counted(spent, "prudence and stability", evaluator):
-                part = LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4
+                part = min(MOST_EVALUATIONS, LEAST_OF_DIAGNOSIS + max(0, left - plan.least) // 4)
                 found = diagnose(access, table.partition, budget=part, seed=seed)
                 sections.append(stability_section(found))
                 left -= found.n_evaluations
@@ -216,6 +218,8 @@ def warnings_of_test(table: Opened) -> list[str]:
                 f"{counts.index[0]} supplies {counts.iloc[0]:.0%} of the test rows, which favours data like its "
                 "own. Test rows from no provider, or from all alike, are fairer"
             )
+    if isinstance(dataset, Dataset):
+        warnings += warnings_of_test_rows(dataset)
     return warnings
 
 

@@ -53,8 +53,8 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
-        self.read_only = read_only
         self.path = as_path(path, "a ledger")
+        self.read_only = read_only
         self._rows: dict[int, Rows] = {}
         self._games: dict[int, tuple[Any, ...]] = {}
         self._lock = RLock()
@@ -105,7 +105,7 @@ class Ledger:
             )
         self.check()
         if not self.read_only:
-            with self._explained("open", busy="it is open for reading, here or in another program: close it there"):
+            with self._explained("open", busy="it is open, for reading or in another run: close it there"):
                 self._begin_log()
 
     def _begin_log(self) -> None:
@@ -142,7 +142,7 @@ class Ledger:
         self._db.close()
 
     def __del__(self) -> None:
-        if self.read_only and hasattr(self, "_db"):  # SQLite's connection is in a cycle, and would keep its lock
+        if getattr(self, "read_only", False) and hasattr(self, "_db"):  # in a cycle, it would keep its lock
             self._db.close()
 
     def __enter__(self) -> Ledger:

@@ -224,7 +224,7 @@ def split(
         cap=cap,
     )
     whole = sum(amounts, Decimal(0))
-    paid_for, parts = _with_an_amount(valuation, amounts)
+    paid_for, parts = paid_outputs(valuation, amounts)
     scale, notes = _scale(paid_for)
     ideal = apply(policy, _columns(paid_for), parts, scale)
     payments = round_to(ideal, whole, smallest)
@@ -290,7 +290,7 @@ def payments_of(
     valuation: Valuation, unit: Decimal, amounts: Sequence[Decimal], policy: Policy
 ) -> tuple[Decimal, ...]:
     """Return what `split` pays by terms that were read already, without intervals and objections."""
-    valuation, parts = _with_an_amount(valuation, amounts)
+    valuation, parts = paid_outputs(valuation, amounts)
     ideal = apply(policy, _columns(valuation), parts, _scale(valuation)[0])
     return round_to(ideal, sum(amounts, Decimal(0)), unit)
 
@@ -418,8 +418,8 @@ def _columns(valuation: Valuation) -> Floats:
     return valuation.values.reshape(len(valuation), -1)
 
 
-def _with_an_amount(valuation: Valuation, amounts: Sequence[Decimal]) -> tuple[Valuation, list[Decimal]]:
-    """Return the valuation of the outputs that something is paid for, and their amounts."""
+def paid_outputs(valuation: Valuation, amounts: Sequence[Decimal]) -> tuple[Valuation, list[Decimal]]:
+    """Return the valuation of the outputs that something is paid for, and their amounts; of all, if there is one."""
     if valuation.outputs is None or all(amounts):
         return valuation, list(amounts)
     places = [place for place, amount in enumerate(amounts) if amount]
@@ -456,5 +456,5 @@ def _check_something_to_share(valuation: Valuation, totals: Floats) -> None:
     raise ValueError(
         f"the values sum to {totals.min():.6g}{named}, which is not positive: with all the data the model scores "
         "no better than with none, so there is nothing to share. Check the metric, the model and the value of the "
-        f"empty set{'' if valuation.outputs is None else ', or pay 0 there'}"
+        f"empty set{'' if valuation.outputs is None else ', or leave these outputs out'}"
     )

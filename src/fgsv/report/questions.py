@@ -257,7 +257,7 @@ def _facts(
     for question, upper, lower in reversals[:SHOWN]:
         yield f"{upper} is clearly before {lower} by {questions[0]}, and clearly behind by {question}"
     if len(reversals) > SHOWN:
-        yield f"clearly change their order: {counted(len(reversals) - SHOWN, 'more pair')}"
+        yield f"and {counted(len(reversals) - SHOWN, 'more pair')}, whose order clearly changes"
 
 
 def _nothing_to_share(questions: Sequence[str]) -> list[str]:

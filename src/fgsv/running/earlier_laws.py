@@ -1,4 +1,4 @@
-"""Laws recorded by earlier runs: a run that draws as they did follows them, as far as they differ by rounding."""
+"""Laws recorded by earlier runs: a run follows them as long as they differ from its own only by rounding."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def laws_of_draws(ledger: Ledger, settings: Mapping[str, Any]) -> list[dict[int,
 def drawn_by(
     laws: Sequence[Mapping[str, Any]], draws: Draws, seed: int, round_number: int, *, may_differ: bool
 ) -> tuple[Mapping[str, Any], Draws]:
-    """Return the law of a round, and its draws: by one of these laws, if a processor that rounds differently made it.
+    """Return the law of a round, and its draws.
 
-    The laws may also be those of other draws, with another proxy or by an earlier version. Then the draws either
-    `may_differ` from those, or `OtherLaw` is raised.
+    A recorded law is followed if it differs from the round's own only by rounding, as on another processor. If none
+    does, the round's own is used if draws `may_differ` from those recorded; otherwise `OtherLaw` is raised.
     """
     own, follow = draws.law, draws.follow
     assert own is not None

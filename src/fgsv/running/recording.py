@@ -85,8 +85,10 @@ class Recorder:
         A run that is not recorded must draw what was.
         """
         laws = [self._given_laws] if self._source is None else laws_of_draws(self._source, self._settings)
-        recorded = [each[round_number] for each in laws if round_number in each]
         seed, is_new = self._settings["seed"], self._ledger is not None
+        if is_new and self._settings.get("proxy"):  # those of another proxy may resemble it
+            laws = []
+        recorded = [each[round_number] for each in laws if round_number in each]
         law, draws = drawn_by(recorded, draws, seed, round_number, may_differ=is_new)
         if self._ledger is not None and self._run is not None:
             self._ledger.add_law(self._run, round_number, law)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgsv.tables.reading import NotDecoded, TableError, TableFile, as_listed, decode
+from fgsv.tables.reading import NotDecoded, TableError, TableFile, as_listed, decode, is_utf8
 from fgsv.words import counted, option, some
 
 PROVIDER, FILE, TEXT = "provider", "file", "text"
@@ -50,9 +50,10 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
                 try:
                     text = decode(file, content, encoding)
                 except NotDecoded as error:
-                    refused.append(f"{error}; {_advice(file, name, encoding)}")
+                    is_text = b"\0" not in content
+                    refused.append(f"{error}; {_advice(file, name, encoding, is_text=is_text)}")
                     continue
-                doubtful += [_shown(name)] if _could_be_utf8(content, text) else []
+                doubtful += [] if is_utf8(encoding) or not _could_be_utf8(file, content, text) else [_shown(name)]
                 who, name = _shown(provider.name), _shown(file.relative_to(provider).as_posix())
                 digest.update(f"{who}\0{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
                 rows.append((who, name, text))
@@ -74,7 +75,7 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
         notes.append(f"followed {counted(len(linked), 'link')} of {where} to the folder of a provider: {names}")
     if doubtful:
         which = f"{counted(len(doubtful), 'file')} of {where}, such as {doubtful[0]}"
-        notes.append(f"read as {encoding}, but also valid utf-8: {which}. If it is utf-8, its letters are garbled")
+        notes.append(f"read as {encoding}, but also valid utf-8: {which}. Those that are utf-8 are garbled")
     frame = pd.DataFrame(rows, columns=[PROVIDER, FILE, TEXT], dtype=object)
     return TableFile(frame, where, digest.hexdigest(), tuple(notes), PROVIDER)
 
@@ -107,18 +108,16 @@ def _matches(name: str, pattern: str) -> bool:
     return name == pattern or fnmatchcase(name, pattern)
 
 
-def _could_be_utf8(content: bytes, text: str) -> bool:
+def _could_be_utf8(file: Path, content: bytes, text: str) -> bool:
     """Say whether a file that was read as this text would be another one in UTF-8, which is rarely so by chance."""
     try:
-        return not content.isascii() and content.decode("utf-8-sig") != text
-    except UnicodeDecodeError:
+        return not text.isascii() and decode(file, content, "utf-8") != text
+    except NotDecoded:
         return False
 
 
-def _advice(file: Path, name: str, encoding: str) -> str:
+def _advice(file: Path, name: str, encoding: str, is_text: bool) -> str:
     """Return what to do with a file that is not text in this encoding, where others are."""
     alike = f", or all files like it with {option('ignore', f'*{file.suffix}')}" if file.suffix else ""
-    return (
-        f"leave it out with {option('ignore', as_listed([name]))}{alike}. All files are read in one encoding: if the "
-        f"others are {encoding}, save this one as {encoding}"
-    )
+    save = f". All files are read in one encoding: if the others are {encoding}, save this one as {encoding}"
+    return f"leave it out with {option('ignore', as_listed([name]))}{alike}{save if is_text else ''}"

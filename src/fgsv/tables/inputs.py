@@ -57,7 +57,7 @@ def _is_table(given: Any) -> bool:
 
 
 def _from_frame(given: Any, text: Sequence[str]) -> TableFile:
-    """Return a data frame as a table, with a hash of its content; of its index, only names of providers and units."""
+    """Return a data frame as a table, with a hash of its content; levels of its index may be columns of `text`."""
     name = type(given).__name__
     frame = given if isinstance(given, pd.DataFrame) else None
     if frame is None and hasattr(given, "to_pandas"):
@@ -72,6 +72,8 @@ def _from_frame(given: Any, text: Sequence[str]) -> TableFile:
             hint = f": choose one of {', '.join(map(str, given.keys()))}"
         raise TableError(f"expected a path, a data frame, or a list of these, got {name}{hint}")
     named = [each for each in frame.index.names if each in text and each not in frame.columns]
+    if len(set(named)) < len(named):
+        raise TableError(f"{name} has two levels of its index named {named[0]!r}: rename one of them")
     frame = (frame.reset_index(level=named) if named else frame).reset_index(drop=True)
     frame.columns = frame.columns.map(str)
     if frame.columns.has_duplicates:

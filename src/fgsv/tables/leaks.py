@@ -67,10 +67,7 @@ def warnings_of_features(dataset: Dataset, columns: Columns) -> list[str]:
 
 
 def warnings_of_test_rows(dataset: Dataset) -> list[str]:
-    """Return a warning if all test rows have one target, and if they are also training rows.
-
-    The latter unless most rows equal another anyway.
-    """
+    """Return a warning if all test rows have one target, or else if many are also training rows."""
     targets = np.unique(dataset.test_target).tolist()
     if len(targets) == 1:
         only = shown(targets[0])

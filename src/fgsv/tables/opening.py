@@ -149,7 +149,7 @@ def open_table(
     `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (from
     pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same columns. If
     one of several files lacks the provider column, or none is named, the provider is the file's name. The provider
-    and the unit may be in the index of a data frame; nothing else in it is used.
+    and the unit may be levels of the index of a data frame; the rest of the index is dropped.
 
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas; a name that has
     commas goes in double quotes. Columns of `group`
@@ -173,7 +173,9 @@ def open_table(
     expected = f"{option('start')} must be the path of an earlier ledger, or a list of paths"
     earlier = [start] if isinstance(start, (str, Path)) else as_list(start, expected)
     given["start"] = ledgers = [str(each) for each in earlier]
-    check_type(target, Hashable, f"the name of a column as {option('target')}", "its cells must be in the table")
+    check_type(
+        target, Hashable, f"the name of a column as {option('target')}", "add it to the table, and give its name"
+    )
     check_type(encoding, str, f"a text as {option('encoding')}")
     seed = whole_number("seed", seed, least=0)
     if ledgers and reference is not None:

@@ -245,6 +245,11 @@ def _header(decoded: str) -> str:
     return header[0] if is_open else "".join(header)  # a quote that nothing closes is a character of a name
 
 
+def is_utf8(encoding: str) -> bool:
+    """Say whether this is a name of UTF-8."""
+    return codecs.lookup(encoding).name == "utf-8"
+
+
 def decode(path: Path, content: bytes, encoding: str) -> str:
     """Return the text of a file's content, which may be gzipped."""
     if content[:2] == b"\x1f\x8b":
@@ -259,9 +264,9 @@ def decode(path: Path, content: bytes, encoding: str) -> str:
                 f"{path} expands to more than {most / 2**20:,.0f} MiB, far more than tables do: if you trust it, "
                 "decompress it first (gunzip)"
             )
-    if encoding.lower().replace("_", "-") == "utf-8":
-        encoding = "utf-8-sig"  # the same, without the byte order mark that spreadsheets write
     try:
+        if is_utf8(encoding):
+            encoding = "utf-8-sig"  # the same, without the byte order mark that spreadsheets write
         return content.decode(encoding)
     except LookupError:
         raise TableError(f"unknown encoding {encoding!r}: try utf-8 or latin-1") from None
@@ -361,7 +366,8 @@ def _with_numbers(frame: pd.DataFrame, text: Sequence[str]) -> pd.DataFrame:
         column = frame[name]
         kind = pd.api.types.infer_dtype(column)
         if kind in DURATIONS:
-            numbers[name] = pd.to_timedelta(column) / pd.Timedelta(days=1)
+            with suppress(pd.errors.OutOfBoundsTimedelta):  # centuries stay what they are
+                numbers[name] = pd.to_timedelta(column) / pd.Timedelta(days=1)
         elif column.dtype == object and kind in NUMBERS:
             column = column.infer_objects()  # integers that fit stay integers
             with suppress(OverflowError):  # hundreds of digits are text

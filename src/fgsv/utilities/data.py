@@ -131,12 +131,13 @@ def read(
 
 def _warn_of_new_classes(y: NDArray[Any], y_test: NDArray[Any]) -> None:
     """Warn of test labels that no model can predict: they may be written in another way than those of y."""
-    new = ~np.isin(y_test, y)
+    new = ~np.isin(y_test, np.unique(y))  # of text, numpy compares each with each
     if new.any():
+        labels = some(map(repr, np.unique(y_test[new]).tolist()), most=5)
         warnings.warn(
-            f"{new.sum():,} of {len(new):,} test rows have a class that no training row has: "
-            f"{some(np.unique(y_test[new]).tolist(), most=5)}. Are the labels of y and y_test written alike?",
-            stacklevel=4,
+            f"{new.sum():,} of {len(new):,} test rows have a class that no training row has: {labels}. Are the "
+            "labels of y and y_test written alike?",
+            stacklevel=5,
         )
 
 

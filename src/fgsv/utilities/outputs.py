@@ -55,9 +55,10 @@ class Output:
     def measure(self, predictions: Predictions) -> Floats:
         """Return the scores of m models: (m, 1), or (m, t) if each test point is an output."""
         if self.score is None:
-            # one by one: an array of them would turn None into NaN
-            scores = [float(self.scorer(model, self.X_test, self.truth)) for model in predictions.estimators]
-            return np.array(scores).reshape(len(predictions.fitted), 1)
+            scores = [self.scorer(model, self.X_test, self.truth) for model in predictions.estimators]
+            if any(score is None for score in scores):
+                raise TypeError(f"the scorer {self.name} returned None: does it lack a return?")
+            return np.array(scores, dtype=float).reshape(len(predictions.fitted), 1)
         predicted = getattr(predictions, self.score.need)
         if self.rows is not None:
             predicted = predicted[:, self.rows]
@@ -125,7 +126,8 @@ def _read_output(kind: Kind, data: Data, name: str, asked: Any, each_point: bool
     if score is None:
         if isinstance(asked, str) and asked not in get_scorer_names():
             words, names = asked.lower(), get_scorer_names()
-            near = get_close_matches(words, names, n=1) or [name for name in SCORES if words in name]
+            within = [name for name in SCORES if words in name and len(words) > 2]  # "auc"
+            near = get_close_matches(words, names, n=1) or within
             hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(
                 f"{asked!r} is not a score of scikit-learn; {hint}batched scores are {', '.join(SCORES)}"
