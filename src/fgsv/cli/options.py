@@ -283,7 +283,8 @@ NEEDS = {
 
 def was_given(context: typer.Context, name: str) -> bool:
     """Return whether a parameter was set by the user, also to its default."""
-    return str(context.get_parameter_source(name)) != "ParameterSource.DEFAULT"
+    source = context.get_parameter_source(name)
+    return source is None or source.name != "DEFAULT"
 
 
 def check_needs(context: typer.Context) -> None:
