@@ -199,7 +199,7 @@ def ask(game: Game, coalitions: Coalitions) -> ArrayLike:
 
 
 def _by_name(answer: Any, outputs: tuple[str, ...] | None) -> Any:
-    """Return a game's answer; the columns of a data frame that are named like outputs in the order of these."""
+    """Return a game's answer; columns of a data frame that are named like the outputs are put in their order."""
     names = list(getattr(answer, "columns", ()))
     if outputs is None or not all(isinstance(name, str) for name in names) or not {*names} & {*outputs}:
         return answer

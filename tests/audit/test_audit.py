@@ -17,7 +17,9 @@ from fgsv.audit import (
     policy_gains,
     rows_in_both,
     shell_companies,
+    table_audit,
 )
+from fgsv.payout import Terms
 
 LABELS = [0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3]
 
@@ -297,3 +299,11 @@ def test_numbers_are_equal_however_a_file_writes_them():
     assert rows_in_both(whole, [0, 1, 0], whole.assign(target="d"), [0, 1, 0]) == 0
     zeros = pd.DataFrame({"x": [0.0, 1.0]})
     assert rows_in_both(zeros, [0, 1], -zeros.iloc[:1], [0]) == 1
+
+
+def test_random_splits_under_a_policy_have_the_seed_of_the_audit(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(table_audit, "policy_gains", lambda *_, seed, **__: seeds.append(seed) or pd.DataFrame())
+    result = fgsv.value(lambda masks: masks @ np.array([10.0, -4, 6]), ["a", "a", "b"])
+    table_audit.policy_sections(result, Terms(100, clip=True), (2,), seed=7)
+    assert seeds == [7]

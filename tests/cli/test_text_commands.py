@@ -202,14 +202,7 @@ def test_one_output_without_anything_to_share_is_named(fgsv_command, tmp_path):
     assert "output press" in errors
     assert "or pay 0 for this output" in errors
     domains = [
-        "--output-by",
-        "domain",
-        "--payout",
-        "1,2,0",
-        "--pay-anyway",
-        "--budget",
-        100,
-        "--out",
+        *["--output-by", "domain", "--payout", "1,2,0", "--pay-anyway", "--budget", "100", "--out"],
         tmp_path / "out",
     ]
     code, printed, errors = fgsv_command("value", path, *OPTIONS, *domains, "--json")

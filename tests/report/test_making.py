@@ -270,3 +270,12 @@ def test_a_run_without_shares_has_its_report_without_the_comparison(table, tmp_p
     found = make_result(opened(tmp_path / "t.csv", empty=2.0), budget=100, before=before, out=tmp_path / "o")
     assert (found.errors, [path.name for path in found.files][-1]) == ((), "report.html")
     assert any("no comparison with the earlier result" in each for each in found.warnings)
+
+
+def test_what_a_result_states_is_recorded_for_its_own_run(table, tmp_path):
+    """Not for the group values of its audit, which are a valuation too."""
+    make_result(table, budget=200, audit=True, ledger=tmp_path / "run.db")
+    with Ledger(tmp_path / "run.db", read_only=True) as ledger:
+        runs = [run for run, _ in ledger.statements()]
+        assert len(set(runs)) == 2
+        assert runs[0] == runs[-1] == ledger.runs()[0]["id"]

@@ -142,8 +142,8 @@ class Ledger:
         self._db.close()
 
     def __del__(self) -> None:
-        if getattr(self, "read_only", False) and hasattr(self, "_db"):  # in a cycle, it would keep its lock
-            self._db.close()
+        if getattr(self, "read_only", False) and hasattr(self, "_db"):
+            self._db.close()  # which is in a cycle of its own, and keeps its lock until that is collected
 
     def __enter__(self) -> Ledger:
         return self

@@ -419,7 +419,7 @@ def _columns(valuation: Valuation) -> Floats:
 
 
 def paid_outputs(valuation: Valuation, amounts: Sequence[Decimal]) -> tuple[Valuation, list[Decimal]]:
-    """Return the valuation of the outputs that something is paid for, and their amounts; of all, if there is one."""
+    """Return the valuation of the outputs that something is paid for, and their amounts."""
     if valuation.outputs is None or all(amounts):
         return valuation, list(amounts)
     places = [place for place, amount in enumerate(amounts) if amount]

@@ -82,14 +82,13 @@ class Recorder:
     def drawn(self, draws: Draws, round_number: int) -> Draws:
         """Record the law of the draws from a round on; return these, or those of the law that was recorded before.
 
-        A run that is not recorded must draw what was.
+        Only a run that is recorded may draw by another law than those before.
         """
         laws = [self._given_laws] if self._source is None else laws_of_draws(self._source, self._settings)
-        seed, is_new = self._settings["seed"], self._ledger is not None
-        if is_new and self._settings.get("proxy"):  # those of another proxy may resemble it
+        if self.is_open and self._settings.get("proxy"):  # a law of another proxy may resemble this one's
             laws = []
-        recorded = [each[round_number] for each in laws if round_number in each]
-        law, draws = drawn_by(recorded, draws, seed, round_number, may_differ=is_new)
+        before = [each[round_number] for each in laws if round_number in each]
+        law, draws = drawn_by(before, draws, self._settings["seed"], round_number, may_differ=self.is_open)
         if self._ledger is not None and self._run is not None:
             self._ledger.add_law(self._run, round_number, law)
         return draws

@@ -131,7 +131,7 @@ def read(
 
 def _warn_of_new_classes(y: NDArray[Any], y_test: NDArray[Any]) -> None:
     """Warn of test labels that no model can predict: they may be written in another way than those of y."""
-    new = ~np.isin(y_test, np.unique(y))  # of text, numpy compares each with each
+    new = ~np.isin(y_test, np.unique(y))  # unique first: of text, numpy compares each with each
     if new.any():
         labels = some(map(repr, np.unique(y_test[new]).tolist()), most=5)
         warnings.warn(
