@@ -134,7 +134,7 @@ ROOTS = fgsv.Game(lambda masks: np.sqrt(masks @ WORTH) + masks[:, 0] * masks[:, 
 PROXIES = [
     lambda masks: np.sqrt(masks @ WORTH),
     lambda masks: masks @ WORTH**2,
-    lambda masks: np.sqrt(masks @ WORTH) * (1 + 1e-3 * masks[:, 0]),  # its laws are nearly those of the first
+    lambda masks: np.sqrt(masks @ WORTH) * (1 + 1e-5 * masks[:, 0]),  # its laws are nearly those of the first
 ]
 
 
