@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from shortened import shorten_fits
 
 import fgsv
-from fgsv.estimators.covariance import beginning, newcomers, opening
+from fgsv.estimators.covariance import beginning, newcomers
 from fgsv.estimators.covariance.clusters import Clusters
 from fgsv.estimators.covariance.correction import COUPLING, Fold, correct
 from fgsv.estimators.covariance.design import Cells, Law, Sampler
@@ -114,8 +115,7 @@ def small(monkeypatch):
     """Cells of few coalitions have bases and partners too, and fits are quick."""
     monkeypatch.setattr(newcomers, "RARE", 0.2)
     monkeypatch.setattr(beginning, "PLENTY", 20)
-    monkeypatch.setattr(opening, "STEPS", (2, 2))
-    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
+    shorten_fits(monkeypatch)
 
 
 UTILITIES = np.random.default_rng(0).exponential(size=2**12)

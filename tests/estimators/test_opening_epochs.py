@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from shortened import shorten_fits
 
 import fgsv
 from fgsv.estimators.covariance import opening
@@ -34,11 +35,10 @@ def vote(masks):
 @pytest.fixture
 def quick(monkeypatch):
     """Short fits and epochs: nothing but the precision depends on them."""
-    monkeypatch.setattr(opening, "STEPS", (2, 2))
-    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
+    shorten_fits(monkeypatch)
     monkeypatch.setattr(opening, "EPOCHS", (32, 64, 256))
     monkeypatch.setattr(opening, "HAND_OVER", ((128, 1024),))
-    monkeypatch.setattr(opening, "FOLDS", ((np.inf, 4),))
+    monkeypatch.setattr(opening, "FOLDS_OF_FEW", 4)
 
 
 def test_the_weight_of_an_epoch_by_hand():

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from shortened import shorten_fits
 
 import fgsv
-from fgsv.estimators.covariance import beginning, opening
+from fgsv.estimators.covariance import beginning
 from fgsv.estimators.covariance.beginning import Beginning, _resembling, _used
 from fgsv.estimators.covariance.design import Cells, divided
 from fgsv.estimators.covariance.prediction import predict
@@ -30,8 +31,7 @@ def market(players):
 def small(monkeypatch):
     """Cells of few coalitions have partners too, and fits are quick."""
     monkeypatch.setattr(beginning, "PLENTY", 20)
-    monkeypatch.setattr(opening, "STEPS", (2, 2))
-    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
+    shorten_fits(monkeypatch)
 
 
 def test_a_partner_is_uniform_in_its_cell_and_has_most_of_a_draw():

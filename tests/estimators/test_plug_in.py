@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from shortened import shorten_fits
 
 import fgsv
 from fgsv.estimators.covariance import Covariance, choice, opening
@@ -29,9 +30,9 @@ GAME = fgsv.Game(
 @pytest.fixture
 def quick(monkeypatch):
     """Short fits: nothing but the precision depends on them."""
-    for steps in ("STEPS", "STEPS_AGAIN", "STEPS_PREDICTED"):
-        monkeypatch.setattr(opening, steps, (2, 2))
-    monkeypatch.setattr(opening, "STEPS_CHOOSING", 2)
+    shorten_fits(monkeypatch)
+    for steps in ("STEPS_PREDICTED", "STEPS_CHOOSING"):
+        monkeypatch.setattr(opening, steps, 2)
 
 
 def opened(n, budget, seed=0, look=False):

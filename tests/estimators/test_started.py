@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from shortened import shorten_fits
 
 import fgsv
-from fgsv.estimators.covariance import beginning, opening
+from fgsv.estimators.covariance import beginning
 from fgsv.estimators.covariance.beginning import Beginning
 from fgsv.estimators.covariance.design import Cells, Sampler, divided
 from fgsv.ledger import known
@@ -29,8 +30,7 @@ MARCH, APRIL = market(range(N)), market(range(1, N))
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(opening, "STEPS", (2, 2))
-    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
+    shorten_fits(monkeypatch)
 
 
 def test_draws_of_an_earlier_run_count_where_it_had_everybody(tmp_path):

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from shortened import shorten_fits
 
 import fgsv
 from fgsv.estimators.covariance import opening, process
@@ -92,8 +93,7 @@ def test_a_start_from_a_run_with_other_players(tmp_path, before, now):
 def test_unbiased_with_ranks_that_mean_nothing(monkeypatch):
     """Heavy-tailed utilities without structure, two epochs."""
     monkeypatch.setattr(process, "_CONVINCING", -np.inf)
-    monkeypatch.setattr(opening, "STEPS", (2, 2))
-    monkeypatch.setattr(opening, "STEPS_AGAIN", (2, 2))
+    shorten_fits(monkeypatch)
     monkeypatch.setattr(opening, "EPOCHS", (16, 32, 64, 128))
     n, n_runs = 5, 25
     utilities = np.random.default_rng(0).exponential(size=2**n) ** 2

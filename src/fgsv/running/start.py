@@ -11,7 +11,7 @@ import numpy as np
 
 from fgsv.coalitions import Coalitions
 from fgsv.estimators import Covariance
-from fgsv.estimators.covariance.opening import MANY_PLAYERS
+from fgsv.estimators.covariance.process import MANY_PLAYERS
 from fgsv.estimators.known import Known
 from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, WrongLedger, known

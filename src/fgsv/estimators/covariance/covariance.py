@@ -10,7 +10,8 @@ import numpy as np
 from fgsv.estimators.baselines.sampling import check_count
 from fgsv.estimators.covariance.epochs import N_STREAMS, PARTS
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
-from fgsv.estimators.covariance.opening import LEAST, MANY_PLAYERS, Opening, hand_over
+from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
+from fgsv.estimators.covariance.process import MANY_PLAYERS
 from fgsv.estimators.covariance.proxy import Proxy, check_proxy, closed_form_of, value_proxy
 from fgsv.estimators.method import Problem
 from fgsv.partition import Partition

@@ -19,7 +19,7 @@ from fgsv.estimators.covariance.newcomers import Bases, may_be_bases
 from fgsv.estimators.covariance.opening_epoch import EpochEstimate, OpeningEpoch, epoch_weight, milestone
 from fgsv.estimators.covariance.partners import Partners
 from fgsv.estimators.covariance.prediction import predict, uncertainty
-from fgsv.estimators.covariance.process import Process
+from fgsv.estimators.covariance.process import MANY_PLAYERS, Process
 from fgsv.estimators.covariance.proxy import Proxy, beyond, coefficients
 from fgsv.estimators.covariance.sample import Sample, widened
 from fgsv.estimators.covariance.sums import check_finite
@@ -46,22 +46,24 @@ STEEP = 8.0
 models learn. Small coalitions then need most of the draws."""
 FIRST_COUNTS = 0.5
 """Weight of the first epoch, relative to what its sizes and counts say: it has the least to learn from."""
-FOLDS = (256, 4), (np.inf, 2)
-"""Up to so many coalitions, the groups of draws that are each corrected by a process fitted to the others."""
+FEW_COALITIONS = 256, 128
+"""Up to so many coalitions are few; with many players."""
+FOLDS, FOLDS_OF_FEW = 2, 4
+"""Groups of draws that are each corrected by a process fitted to the others; those of few coalitions."""
 EXPLORE = 0.1
 """Fraction of the draws whose sizes do not depend on earlier values."""
 PER_ROUND = 32
 """Draws in a round, at least; later an eighth of the evaluations so far."""
-MANY_PLAYERS = 64
-"""Beyond, fits take fewer coalitions and steps: every player has a parameter."""
-MOST_FITTED = 512, 128
-"""Limit on the coalitions that the parameters are fitted to; with many players."""
-STEPS = 25, 12
-"""Limit on the steps of a fit from the default parameters; with many players."""
-STEPS_AGAIN = 40, 6
-"""Limit on those from the parameters of the epoch before; with many players."""
-STEPS_PREDICTED = 40, 12
-"""Limit on those of a fit to everything, uncorrected; with many players, or half as many if nothing was known."""
+MOST_FITTED = 512
+"""Limit on the coalitions that the parameters are fitted to."""
+STEPS = 25
+"""Limit on the steps of a fit from the default parameters."""
+STEPS_AGAIN = 40
+"""Limit on those from the parameters of the epoch before."""
+STEPS_CAUTIOUS = 12
+"""Limit on those of any fit to few coalitions with many players: more would follow chance."""
+STEPS_PREDICTED = 40
+"""Limit on those of a fit to everything, uncorrected."""
 STEPS_CHOOSING = 10
 """Limit on those of the same while coalitions are chosen, from the parameters of the round before."""
 AT_ONCE = 128
@@ -411,7 +413,7 @@ class Opening:
         every = sample.everything
         if count == epoch.first and len(self.epochs) > 1:
             return [epoch.process]
-        n_folds = next(folds for most, folds in FOLDS if len(every) <= most)
+        n_folds = FOLDS_OF_FEW if self._are_few(every) else FOLDS
         return [
             self._fitted(epoch.process, np.delete(every, fold, axis=0), np.delete(values, fold, axis=0))
             for fold in sample.folds(n_folds)
@@ -457,16 +459,20 @@ class Opening:
 
     def _fitted(self, start: Process, masks: Masks, values: Floats, steps: int | None = None) -> Process:
         """Return the process of this epoch or the one before, fitted to these utilities."""
-        many = self._n > MANY_PLAYERS
-        steps = steps or (STEPS if len(self.epochs) == 1 else STEPS_AGAIN)[many]
-        return start.fitted(masks, values, steps, MOST_FITTED[many])
+        steps = steps or (STEPS if len(self.epochs) == 1 else STEPS_AGAIN)
+        if self._n > MANY_PLAYERS and self._are_few(masks):
+            steps = STEPS_CAUTIOUS
+        return start.fitted(masks, values, steps, MOST_FITTED)
+
+    def _are_few(self, masks: Masks) -> bool:
+        """Say whether coalitions are few, for so many players."""
+        return len(masks) <= FEW_COALITIONS[self._n > MANY_PLAYERS]
 
     def _fitted_to_all(self) -> Process:
         """Return the process fitted to everything so far."""
         if self._latest is None:
-            epoch, many = self.epochs[-1], MANY_PLAYERS // (1 if self._started else 2)
-            again = self._choosing and len(self.epochs) > 1
-            steps = STEPS_CHOOSING if again else STEPS_PREDICTED[self._n > many]
+            epoch, again = self.epochs[-1], self._choosing and len(self.epochs) > 1
+            steps = STEPS_CHOOSING if again else STEPS_PREDICTED
             start = self._before or epoch.process
             self._latest = self._fitted(start, self._taught(), self._beyond(epoch.beta), steps)
         return self._latest

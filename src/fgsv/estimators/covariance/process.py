@@ -28,7 +28,10 @@ _MEAN = (0.0, 0.7, -1.0, -1.0, 0.0, -6.0, 0.0, 1.0)
 _DEVIATION = (2.0, 0.7, 3.0, 3.0, 0.5, 2.0, 1.0, 2.0)
 _BOUNDS = ((-12, 5), (-1, 3), (-14, 5), (-14, 5), (-1.5, 1.5), (-14, 1), (-8, 1), (-12, 5))
 _KNOT_DEVIATION = 0.3
-_PLAYER_DEVIATION = 0.7
+_PLAYER_DEVIATION = 0.7, 1.2
+"""That of players' weights; with many players, of whom some mostly change next to nothing."""
+MANY_PLAYERS = 64
+"""Beyond, players are many."""
 _CONVINCING = 3.0
 """What the logarithm of the likelihood must gain when ranks are added."""
 
@@ -434,4 +437,5 @@ def _prior_mean(n: int) -> Floats:
 
 @lru_cache(maxsize=8)
 def _prior_deviation(n: int) -> Floats:
-    return np.concatenate([_DEVIATION, np.full(_KNOTS, _KNOT_DEVIATION), np.full(n, _PLAYER_DEVIATION)])
+    of_players = np.full(n, _PLAYER_DEVIATION[n > MANY_PLAYERS])
+    return np.concatenate([_DEVIATION, np.full(_KNOTS, _KNOT_DEVIATION), of_players])
