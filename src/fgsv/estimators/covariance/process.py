@@ -269,53 +269,48 @@ class Process:
     def _add_product(self, values: Floats, masks: Masks, there: Masks, loads: Floats, log_weights: Floats) -> None:
         """Add the values of the product, from coalitions of the players who are `there` (n,); loads (n + 1, m, q).
 
-        For prod_j (b_j + a_j z), with a_j the factor of a player inside and b_j that of one outside, the coefficient
-        of z^k over C(n, k) is the mean e_k over coalitions of size k. Without player i the means Q_k satisfy
-        e_k = (1 - k/n) b_i Q_k + (k/n) a_i Q_(k-1): solved for the larger term, upwards from k = 0 and downwards from
-        n - 1, this is stable. Here n counts those who are there; all others are outside.
+        With a_j the factor of a player inside and b_j that of one outside, the coefficient c_k of z^k in
+        prod_j (b_j + a_j z) is the sum over coalitions of size k. Without player i the sums Q_k satisfy
+        c_k = b_i Q_k + a_i Q_(k-1): solved for the larger term, upwards from k = 0 and downwards from n - 1, this is
+        stable. Here n counts those who are there; all others are outside.
         """
         n, m, scale = int(there.sum()), len(masks), np.exp(self.log_scale)
-        far = np.exp(-self.rates)
+        far, weights = np.exp(-self.rates), np.exp(log_weights)
         outside = np.where(masks, far, 1.0)
         others = np.exp(self.parameters[_PRODUCT]) * scale[masks.sum(axis=1)] * outside[:, ~there].prod(axis=1)
         loads = loads * scale[:, None, None] * others[:, None]
         used = np.asarray(loads.any(axis=(1, 2)))
         inside, outside = np.where(masks, 1.0, far)[:, there], outside[:, there]
-        means = np.zeros((n + 1, m))
-        means[0] = 1
-        for j in range(n):
-            above = np.arange(1, j + 2)[:, None]
-            stay, join = (j + 1 - above) * outside[:, j], above * inside[:, j]
-            means[1 : j + 2] = (stay * means[1 : j + 2] + join * means[: j + 1]) / (j + 1)
-            means[0] *= outside[:, j]
+        sums = np.zeros((n + 1, m))  # c_k
+        sums[0] = 1
+        for j, (a, b) in enumerate(zip(inside.T.copy(), outside.T.copy(), strict=True)):
+            joined = sums[: j + 1] * a
+            sums[: j + 1] *= b
+            sums[1 : j + 2] += joined
         if n < self.n:
-            sizes = np.arange(n + 1)
-            missed = np.exp(log_weights[sizes] + log_choose(n, sizes))  # p(k) C(n, k)
-            values[~there] -= np.einsum("k,km,kmq->q", missed, means, loads[: n + 1])
-        joined = np.exp(log_weights[:n] + log_choose(n - 1, np.arange(n)))  # p(k) C(n - 1, k)
+            values[~there] -= np.einsum("k,km,kmq->q", weights[: n + 1], sums, loads[: n + 1])
         found = np.zeros((n, values.shape[1]))
         ratio, inverse = inside / outside, outside / inside
         with_it, without = np.zeros_like(ratio), np.zeros_like(ratio)  # Q_k a_i and Q_k b_i
 
         def add(k: int) -> None:
             if used[k + 1]:
-                found[:] += joined[k] * (with_it.T @ loads[k + 1])
+                found[:] += weights[k] * (with_it.T @ loads[k + 1])
             if used[k]:
-                found[:] -= joined[k] * (without.T @ loads[k])
+                found[:] -= weights[k] * (without.T @ loads[k])
 
         # upwards while (k/n) a_i < (1 - k/n) b_i, downwards from n - 1 to there
         turn = np.ceil(n / (ratio + 1)).astype(np.int64)
         first, last = int(turn.min()), int(turn.max())
         for k in range(last):
-            np.multiply(with_it, -k / (n - k), out=without)
-            without += n / (n - k) * means[k][:, None]
+            np.subtract(sums[k][:, None], with_it, out=without)
             if k >= first:
                 without[k >= turn] = 0.0
             np.multiply(without, ratio, out=with_it)
             add(k)
+        without[:] = 0.0
         for k in range(n - 1, first - 1, -1):
-            np.multiply(without, (k + 1 - n) / (k + 1), out=with_it)
-            with_it += n / (k + 1) * means[k + 1][:, None]
+            np.subtract(sums[k + 1][:, None], without, out=with_it)
             if k < last:
                 with_it[k < turn] = 0.0
             np.multiply(with_it, inverse, out=without)
