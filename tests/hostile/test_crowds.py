@@ -10,6 +10,7 @@ import fgsv
 from fgsv.audit.shells import MOST_MEASURED, least_budget
 from fgsv.cli import console
 from fgsv.partition import Partition
+from fgsv.tables.reading import TableError, check_names
 from fgsv.valuation.comparison import regrouped
 
 
@@ -67,6 +68,15 @@ def test_twenty_thousand_providers_who_merge_in_pairs_are_compared_at_once():
     holders = regrouped(before, before.regroup([f"p{i // 4}" for i in range(n)]))
     assert time.monotonic() - start < 5
     assert (len(holders), holders["0"], holders["19999"]) == (n // 2, ("p0",), ("p9999",))
+
+
+def test_the_names_of_fifty_thousand_columns_are_compared_at_once():
+    names = [f"gene {i}" for i in range(50_000)]
+    start = time.monotonic()
+    check_names("wide.csv", names)
+    with pytest.raises(TableError, match="two columns named 'gene 49999'"):
+        check_names("wide.csv", [*names, names[-1]])
+    assert time.monotonic() - start < 5
 
 
 def test_a_long_table_is_printed_whole_and_at_once(capsys):
