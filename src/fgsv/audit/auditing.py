@@ -202,7 +202,7 @@ def audit_through(
     warnings = close_calls(valuation, confidence)
     shells = Shells.nothing()
     missing = "everybody"
-    mark = evaluator.mark()
+    mark = evaluator.failures.mark()
     with suppress(OutOfTime):
         with counted(spent, "group values", evaluator):
             _check_same_game(access, valuation)
@@ -222,7 +222,7 @@ def audit_through(
         missing = ", ".join(shells.not_measured)
     if missing:
         warnings.append(f"time ran out before the splits of {missing} were measured: allow more time to measure them")
-    if failures := evaluator.failures_since(mark):
+    if failures := evaluator.failures.since(mark):
         warnings.append(f"in the audit {failures}")
     return Audit(frame, shells.table, tuple(warnings), spent, sample=shells.sample)
 
