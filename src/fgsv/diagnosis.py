@@ -165,7 +165,7 @@ def diagnose(
         ends = access.ends()
         if not 0 <= output < ends.shape[1]:
             raise ValueError(f"output must be a position from 0 to {ends.shape[1] - 1}, got {output}")
-        mark = access.evaluator.mark()
+        mark = access.evaluator.failures.mark()
         values = access(coalitions)[:, output]
         failures = access.evaluator.failures_of_run(mark)
         record.end = End(Reason.EXHAUSTED)

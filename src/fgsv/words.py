@@ -7,11 +7,14 @@ import os
 import re
 import shlex
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import nan
-from typing import Any, SupportsFloat
+from typing import Any, SupportsFloat, TypeVar
+
+T = TypeVar("T")
 
 NOT_PRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -128,6 +131,18 @@ def counted(count: int, noun: str) -> str:
     ('1 file', '1,200 files')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def numbered(items: Iterable[T]) -> Iterator[tuple[T, int]]:
+    """Yield each item with the number of equal ones before it.
+
+    >>> list(numbered(["a", "b", "a"]))
+    [('a', 0), ('b', 0), ('a', 1)]
+    """
+    seen: Counter[T] = Counter()
+    for item in items:
+        yield item, seen[item]
+        seen[item] += 1
 
 
 def as_number(given: object) -> float:

@@ -10,6 +10,8 @@ import fgsv
 from fgsv.audit.shells import MOST_MEASURED, least_budget
 from fgsv.cli import console
 from fgsv.partition import Partition
+from fgsv.tables.reading import TableError, check_names
+from fgsv.valuation.comparison import regrouped
 
 
 def one_row_each(path, n, rows=1):
@@ -56,6 +58,25 @@ def test_the_least_budget_of_many_providers_is_found_at_once():
     start = time.monotonic()
     assert least_budget(np.arange(200_000) // 2) == 2 + MOST_MEASURED * (least_budget([0, 0]) - 2)
     assert time.monotonic() - start < 10
+
+
+def test_twenty_thousand_providers_who_merge_in_pairs_are_compared_at_once():
+    n = 40_000
+    game = fgsv.Game(lambda masks: masks.sum(axis=1) / n, n, frame="rows", players=range(n))
+    before = fgsv.value(game, np.arange(n) // 2, budget=34)
+    start = time.monotonic()
+    holders = regrouped(before, before.regroup([f"p{i // 4}" for i in range(n)]))
+    assert time.monotonic() - start < 5
+    assert (len(holders), holders["0"], holders["19999"]) == (n // 2, ("p0",), ("p9999",))
+
+
+def test_the_names_of_fifty_thousand_columns_are_compared_at_once():
+    names = [f"gene {i}" for i in range(50_000)]
+    start = time.monotonic()
+    check_names("wide.csv", names)
+    with pytest.raises(TableError, match="two columns named 'gene 49999'"):
+        check_names("wide.csv", [*names, names[-1]])
+    assert time.monotonic() - start < 5
 
 
 def test_a_long_table_is_printed_whole_and_at_once(capsys):

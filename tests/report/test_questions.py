@@ -162,3 +162,17 @@ def test_a_slice_in_which_all_data_is_worth_nothing_has_no_shares():
     assert len(found.shares) == 2
     assert any("no shares" in fact for fact in found.facts)
     assert found.by_choice is None
+
+
+def test_two_providers_with_one_name_are_not_taken_for_one():
+    alike = Result(fgsv.exact(fgsv.games.Airport([1, 2, 3]), [1, "1", 2]))
+    with pytest.raises(ValueError, match="two groups are both called '1'"):
+        sensitivity(alike)
+
+
+def test_the_errors_of_two_runs_are_independent():
+    runs = [Result(fgsv.value(fgsv.games.SumOfUnanimity(30), list("aabbbc") * 5, budget=100, seed=i)) for i in (0, 1)]
+    found = sensitivity(*runs).shares
+    first, second = (found["share_high"] - found["share"]).to_numpy().reshape(2, 3)
+    of_difference = (found["difference_high"] - found["difference"]).to_numpy()[3:]
+    np.testing.assert_allclose(of_difference, np.hypot(first, second))

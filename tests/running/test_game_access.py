@@ -162,7 +162,7 @@ def test_a_run_counts_its_own_failures_on_an_evaluator_that_is_used_again():
     game = Watched(fails=lambda masks: masks.sum(axis=1) == 5)
     with Evaluator(fgsv.game.as_game(game), on_error=0.0) as evaluator:
         first, second = (fgsv.value(evaluator, GROUPS, budget=200, seed=seed) for seed in (1, 2))
-        all_of_them = evaluator.failures_since(Mark())
+        all_of_them = evaluator.failures.since(Mark())
     alone = fgsv.value(game, GROUPS, budget=200, seed=2, on_error=0.0)
     assert second.failures.coalitions == alone.failures.coalitions
     assert first.failures.coalitions + second.failures.coalitions == all_of_them.coalitions

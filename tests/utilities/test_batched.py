@@ -15,7 +15,7 @@ import fgsv
 from fgsv.coalitions import Coalitions
 from fgsv.utilities import row_sets
 from fgsv.utilities.batched import neighbours
-from fgsv.utilities.data import Kind, read
+from fgsv.utilities.data import Given, Kind, read
 from fgsv.utilities.one_by_one import OneByOne
 
 REGRESSION = ["neg_mean_squared_error", "neg_mean_absolute_error", "r2"]
@@ -41,8 +41,7 @@ def all_sizes(n, rng, repeats=1):
 def one_at_a_time(model, data, scoring, **settings):
     """Return the same utility, with one scikit-learn fit per coalition."""
     game = fgsv.utility(model, *data, scoring, **settings)
-    padding = (settings.get("min_size"), settings.get("null"), settings.get("seed", 0))
-    return replace(game, learner=OneByOne(model, read(Kind.of(model), *data, *padding)))
+    return replace(game, learner=OneByOne(model, read(Kind.of(model), Given(*data, scoring, **settings))))
 
 
 def scaled(model, **settings):

@@ -74,12 +74,12 @@ class Audit:
 
     def __repr__(self) -> str:
         parts = [[_text_of(self.gsv), self.spent_in_words], [_text_of(self.attacks_in_words), *self._warned]]
-        parts += [[each.title, *each.words, _text_of(_frame_of(each))] for each in self.tables]
+        parts += [[each.title, *each.words, _text_of(each.to_frame())] for each in self.tables]
         return "\n\n".join("\n".join(filter(None, part)) for part in parts if any(part))
 
     def _repr_html_(self) -> str:
         """Return the tables for a notebook."""
-        sections = [html_of(_frame_of(each), [each.title, *each.words]) for each in self.tables]
+        sections = [html_of(each.to_frame(), [each.title, *each.words]) for each in self.tables]
         tables = [html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks_in_words, self._warned)]
         return "".join([*tables, *sections])
 
@@ -112,10 +112,6 @@ class Audit:
             tuple(map(Section.from_dict, document["tables"])),
             None if document.get("sample") is None else Sample(**document["sample"]),
         )
-
-
-def _frame_of(section: Section) -> pd.DataFrame:
-    return pd.DataFrame(list(section.rows), columns=list(section.columns))
 
 
 def _text_of(frame: pd.DataFrame) -> str:
@@ -202,7 +198,7 @@ def audit_through(
     warnings = close_calls(valuation, confidence)
     shells = Shells.nothing()
     missing = "everybody"
-    mark = evaluator.mark()
+    mark = evaluator.failures.mark()
     with suppress(OutOfTime):
         with counted(spent, "group values", evaluator):
             _check_same_game(access, valuation)
@@ -222,7 +218,7 @@ def audit_through(
         missing = ", ".join(shells.not_measured)
     if missing:
         warnings.append(f"time ran out before the splits of {missing} were measured: allow more time to measure them")
-    if failures := evaluator.failures_since(mark):
+    if failures := evaluator.failures.since(mark):
         warnings.append(f"in the audit {failures}")
     return Audit(frame, shells.table, tuple(warnings), spent, sample=shells.sample)
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import pandas as pd
+
 
 @dataclass(frozen=True)
 class Section:
@@ -19,6 +21,10 @@ class Section:
     """Whether it is about the method rather than the providers: reports put it into the appendix."""
     shows_players: bool = False
     """Whether its rows show single players, which a report for competitors leaves out."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table."""
+        return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""

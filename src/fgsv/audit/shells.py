@@ -133,7 +133,7 @@ def measure_shells(
     total = everybody - nobody
     if not total > 0:
         raise ValueError(f"gains are parts of U(N) - U(0), which must be positive; it is {total:.6g}")
-    mark = access.evaluator.mark()
+    mark = access.evaluator.failures.mark()
     settings = {"method": "shell companies", "budget": budget, "seed": seed, "fingerprint": access.game.fingerprint}
     with access.evaluator.recorded(settings, Purpose.AUDIT) as record:
         market = _Market(access, partition, np.random.default_rng([seed, 1]))
@@ -141,7 +141,7 @@ def measure_shells(
         record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
     n_divisible = int((partition.sizes > 1).sum())
     sample = Sample(len(chosen), n_divisible) if len(chosen) < n_divisible else None
-    return replace(found, failures=access.evaluator.failures_since(mark), sample=sample)
+    return replace(found, failures=access.evaluator.failures.since(mark), sample=sample)
 
 
 def sample_groups(partition: Partition, most: int, seed: int) -> Ints:

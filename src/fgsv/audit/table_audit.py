@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,20 +126,7 @@ def audit_table(
     """
     check_opened(table)
     check_valuation(valuation)
-    if evaluator is None:
-        with Evaluator(as_game(table.game)) as opened:
-            return audit_table(
-                table,
-                valuation,
-                plan,
-                evaluator=opened,
-                payout=payout,
-                max_seconds=max_seconds,
-                confidence=confidence,
-                seed=seed,
-            )
     plan = plan or AuditPlan.of(table)
-    access = weighted(evaluator, table.weights)
     spent: dict[str, int] = {}
     out_of_time: list[str] = []
     sections = [copies_section(table, plan.copies)]
@@ -156,7 +143,9 @@ def audit_table(
         except OutOfTime:
             out_of_time.append(part)
 
-    with evaluator.within(max_seconds):
+    opened = Evaluator(as_game(table.game)) if evaluator is None else nullcontext(evaluator)
+    with opened as evaluator, evaluator.within(max_seconds):
+        access = weighted(evaluator, table.weights)
         if plan.copies.n_copies:
             with in_time("the valuation without copies"):
                 part = plan.of_remedy(valuation)

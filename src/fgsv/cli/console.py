@@ -198,7 +198,7 @@ def show_audit(audit: Audit) -> None:
     for section in audit.tables:
         say_all(section.words)
         if section.rows:
-            show(pd.DataFrame(list(section.rows), columns=list(section.columns)), section.title)
+            show(section.to_frame(), section.title)
 
 
 @contextmanager

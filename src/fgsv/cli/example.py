@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
 from fgsv.cli.sections import App
-from fgsv.files import writable_folder
+from fgsv.files import read_json, writable_folder
 
 app = App(help="Run a complete valuation that needs no data from you.", no_args_is_help=True)
 
@@ -48,4 +46,4 @@ def code(
             seed=seed,
         )
     if as_json:
-        print_json(json.loads((out / "shares.json").read_text(encoding="utf-8")))
+        print_json(read_json(out / "shares.json"))

@@ -237,8 +237,7 @@ def forget(
         from fgsv.report import Result, withdrawn_players
 
         with results_only():
-            given = data[0] if len(data) == 1 else data
-            players += withdrawn_players(Result.load(result), ledger, given, rows, test=test)
+            players += withdrawn_players(Result.load(result), ledger, data, rows, test=test)
     found = erase(ledger, players, providers=provider or (), keep=keep)
     if as_json:
         print_json(asdict(found))

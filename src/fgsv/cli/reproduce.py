@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ import typer
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, prose_aside
 from fgsv.cli.sections import App
-from fgsv.files import writable_folder
+from fgsv.files import read_json, writable_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +112,7 @@ def copyright(  # shadows the builtin, because typer names the command after it
                 seed=seed,
             )
     if as_json:
-        print_json(json.loads((out / "shares.json").read_text(encoding="utf-8")))
+        print_json(read_json(out / "shares.json"))
 
 
 def _run(name: str, out: Path, as_json: bool, experiment: Callable[[], pd.DataFrame], shown: str) -> None:
@@ -125,8 +124,7 @@ def _run(name: str, out: Path, as_json: bool, experiment: Callable[[], pd.DataFr
         table = experiment()
     files = [f"{out / name}.{suffix}" for suffix in ("csv", "json", "png")]
     if as_json:
-        record = json.loads(Path(files[1]).read_text(encoding="utf-8"))
-        print_json(record | {"table": records(table), "files": files})
+        print_json(read_json(files[1]) | {"table": records(table), "files": files})
         return
     typer.echo(table.query(shown).to_string(index=False))
     typer.echo(f"wrote {files[0]}, {files[1]} and {files[2]}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -47,7 +48,6 @@ def report(
 
     from fgsv.cli import console
     from fgsv.files import write_whole
-    from fgsv.payout import Terms
     from fgsv.report import Result, check_file, render
 
     option.check_needs(context)
@@ -57,10 +57,7 @@ def report(
     if before is not None:
         result = replace(result, before=Result.load(before))
     if payout:
-        terms = Terms(amounts(payout), currency or _currency_of(result), clip, floor, cap, pay_anyway)
-        result = result.paid_by(terms)
-        if result.errors:
-            raise result.errors[-1]
+        result = _paid(result, payout, currency, clip, floor, cap, pay_anyway)
     write_whole(page, render(result, aggregate_only=aggregate_only))
     if as_json:
         print_json({"report": str(page)})
@@ -122,17 +119,13 @@ def payout(
     from dataclasses import replace
 
     from fgsv.cli import console
-    from fgsv.payout import Terms
     from fgsv.report import Result, check_file, write_payout
     from fgsv.report.documents import document_of
 
     if out is not None:
         check_file(out, force=force, kinds=(".csv", ".json"))
     result = replace(Result.load(saved), confidence=confidence)
-    terms = Terms(amounts(amount or ()), currency or _currency_of(result), clip, floor, cap, pay_anyway)
-    result = result.paid_by(terms)
-    if result.errors:
-        raise result.errors[-1]
+    result = _paid(result, amount or (), currency, clip, floor, cap, pay_anyway)
     paid = result.payout
     if as_json:
         print_json(document_of(result)["unpaid"] if paid is None else paid.to_dict())
@@ -151,9 +144,18 @@ def _in_words(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(clear=frame["clear"].map({True: "yes", False: "within noise"}).fillna(""))
 
 
-def _currency_of(result: Result) -> str:
-    """Return the currency in which a result was paid, or the default one."""
-    return "EUR" if result.payout is None else result.payout.currency
+def _paid(result: Result, amount: Sequence[str], currency: str | None, *policy: Any) -> Result:
+    """Return a result with an amount split by it, or with the refusal; `policy` are the terms after the currency.
+
+    Without a currency, it is that of the saved payout.
+    """
+    from fgsv.payout import Terms
+
+    earlier = "EUR" if result.payout is None else result.payout.currency
+    paid = result.paid_by(Terms(amounts(amount), currency or earlier, *policy))
+    if paid.errors:
+        raise paid.errors[-1]
+    return paid
 
 
 def sensitivity(
@@ -222,8 +224,7 @@ def verify(
     if found.on_trust:
         words.append(f"taken on trust, because the ledger has no record of it: {', '.join(found.on_trust)}")
     if data:
-        given = data[0] if len(data) == 1 else data
-        again = verify_data(result, ledger, given, test=test, sample=sample, tolerance=tolerance)
+        again = verify_data(result, ledger, data, test=test, sample=sample, tolerance=tolerance)
         found += again
         words += [] if again else [f"{again.n_evaluated} batches evaluated again from the data: same"]
     report_differences(words, found, as_json)

@@ -144,12 +144,11 @@ def check(
     """
     from fgsv.report import Proof, check_proof
 
-    given = None if not file else file[0] if len(file) == 1 else file
     with results_only(), _cannot_tell():
         found = check_proof(
             Proof.load(proof),
             valuation,
-            given,
+            file or None,
             test=test,
             commitment=commitment,
             public=public,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.files import write_whole
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
-from fgsv.running.stopping import Progress
+from fgsv.running.stopping import Progress, Rule
 from fgsv.running.views import by_groups
 from fgsv.types import Floats, Masks
 from fgsv.words import option
@@ -100,6 +101,44 @@ class Workspace:
         np.savez(part, key=key, values=values)
         part.replace(path)
         return values
+
+
+@contextmanager
+def torch_threads(count: int | None) -> Iterator[None]:
+    """Let torch use so many threads in the block; None for as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def four_scenarios(
+    workspace: Workspace,
+    game: Any,
+    wholes: list[str],
+    parts: list[str],
+    scale: Any,
+    *,
+    what: str,
+    seed: int,
+    max_seconds: float | None,
+    spared: int = 0,
+) -> dict[str, fgsv.Valuation]:
+    """Return the valuations behind SRS and FSRS, of whole providers and of the parts that they split into.
+
+    FSRS of both comes from one run over the players, which are called `what`; `scale` has its `budget`, `round_size`
+    and `stderr`. See `exact_group_values` for SRS and `ShareErrors` for when the run stops.
+    """
+    srs_whole, srs_split = exact_group_values(workspace, game, parts, wholes)
+    workspace.say(f"sampling coalitions of {what}, for FSRS")
+    errors, room = ShareErrors(workspace, scale.stderr, parts, spared), RoomForAnotherRound(workspace, max_seconds)
+    stop: list[Rule] = [errors, room]
+    kept = {"round_size": scale.round_size, "ledger": workspace.folder / "ledger.db"}
+    faithful = fgsv.value(game, wholes, budget=scale.budget, seed=seed, stop=stop, **kept)
+    split = faithful.regroup(parts)
+    return {"srs_whole": srs_whole, "srs_split": srs_split, "fsrs_whole": faithful, "fsrs_split": split}
 
 
 def exact_group_values(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Purpose
 from fgsv.ledger.schema import Promise
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import check_type
+from fgsv.words import check_type, numbered
 
 MOST_BYTES = 2**31
 """Limit on the bits of all known coalitions."""
@@ -132,16 +132,8 @@ def _short(frame: Any) -> str:
 
 def match(old: bytes, new: bytes) -> Ints:
     """Return, for each player of an old game, its column in the new one, or -1 if it has left; 16 bytes a player."""
-    columns = {each: column for column, each in enumerate(_numbered(new))}
-    return np.array([columns.get(each, -1) for each in _numbered(old)], dtype=np.int64)
-
-
-def _numbered(digests: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the digest of each player with the number of equal ones before it."""
-    seen: Counter[bytes] = Counter()
-    for digest in each_digest(digests):
-        yield digest, seen[digest]
-        seen[digest] += 1
+    columns = {each: column for column, each in enumerate(numbered(each_digest(new)))}
+    return np.array([columns.get(each, -1) for each in numbered(each_digest(old))], dtype=np.int64)
 
 
 @dataclass
@@ -227,13 +219,13 @@ class _Found:
 
     def _players(self, old: Game) -> list[_Player]:
         theirs = old.player_digests()
-        return [(b"", place) for place in range(old.n_players)] if theirs is None else list(_numbered(theirs))
+        return list(numbered([b""] * old.n_players if theirs is None else each_digest(theirs)))
 
     def _columns(self, old: Game) -> Ints:
         theirs = old.player_digests()
         if theirs is None or self._digests is None:  # the same game, by name
             return np.arange(old.n_players)
-        present = [each for each, _ in _numbered(theirs) if any(each)]  # zeros are players that were forgotten
+        present = [each for each in each_digest(theirs) if any(each)]  # zeros are players that were forgotten
         equal = len(present) - len(set(present))
         if equal:
             words = f"{equal} players have the same content as another; all count, and are matched in order"

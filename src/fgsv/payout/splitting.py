@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
@@ -18,6 +18,7 @@ from fgsv.running.differences import Difference
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_confidence, check_valuation, t_quantile
 from fgsv.valuation.notebook import html_of
+from fgsv.valuation.valuation import some_outputs
 from fgsv.words import check_type, some
 
 N_SCENARIOS = 2000
@@ -423,15 +424,7 @@ def paid_outputs(valuation: Valuation, amounts: Sequence[Decimal]) -> tuple[Valu
     if valuation.outputs is None or all(amounts):
         return valuation, list(amounts)
     places = [place for place, amount in enumerate(amounts) if amount]
-    outputs = tuple(valuation.outputs[place] for place in places)
-    names = ("values", "stderr", "total", "player_values", "deviations", "ends")
-    some_of = {name: part[..., places] for name in names if (part := getattr(valuation, name)) is not None}
-    noise = valuation.seed_noise
-    if noise is not None:
-        some_of["seed_noise"] = replace(
-            noise, own=noise.own[:, places], common=noise.common[:, places], total=noise.total[:, places]
-        )
-    return replace(valuation, outputs=outputs, **some_of), [amounts[place] for place in places]
+    return some_outputs(valuation, places), [amounts[place] for place in places]
 
 
 def _scale(valuation: Valuation) -> tuple[list[Fraction], list[str]]:

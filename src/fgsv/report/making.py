@@ -315,7 +315,7 @@ def _with_scores_without(making: _Making, result: Result) -> Result:
     table, evaluator = making.table, making.evaluator
     if table.partition.n_groups > MOST_GROUPS or result.interrupted:
         return result
-    mark = evaluator.mark()
+    mark = evaluator.failures.mark()
     try:
         if not table.partition.is_disjoint:
             raise GameError("some players belong to several providers")
@@ -327,7 +327,7 @@ def _with_scores_without(making: _Making, result: Result) -> Result:
     except (GameError, OutOfTime) as error:
         warning = str(error)
     else:
-        failures = evaluator.failures_since(mark)
+        failures = evaluator.failures.since(mark)
         noted = () if failures is None else (f"for the scores without each provider {failures}",)
         return replace(result, without=scores, own_warnings=(*result.own_warnings, *noted))
     warning = f"the scores without each provider are missing: {warning}"

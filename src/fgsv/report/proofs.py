@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.files import as_path, read_json, write_whole
+from fgsv.files import write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
 from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result
-from fgsv.report.sealing import Sealed, why_unreadable
+from fgsv.report.sealing import Sealed, load_as
 from fgsv.running.earlier_laws import laws_of_draws
 from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeated
 from fgsv.types import Floats
@@ -121,24 +120,20 @@ class Proof:
     @classmethod
     def load(cls, path: str | Path) -> Proof:
         """Read a proof; the error for another file says so."""
-        try:
-            document = read_json(as_path(path, "a proof"))
-            if document["schema"] != SCHEMA:
-                raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
-            values, laws = document["values"], document["laws"]
-            return cls(
-                str(document["commitment"]),
-                str(document["root"]),
-                str(document["random"]),
-                tuple(map(Picked.from_dict, document["records"])),
-                dict(document["statement"]),
-                None if values is None else file.read_array(values),
-                None if laws is None else {int(number): dict(law) for number, law in laws.items()},
-            )
-        except FileNotFoundError:
-            raise FileNotFoundError(f"there is no proof at {path}") from None
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, zlib.error) as error:
-            raise ValueError(f"{path} is not a proof: {why_unreadable(error)}") from None
+        return load_as(cls._from_dict, path, "proof", SCHEMA)
+
+    @classmethod
+    def _from_dict(cls, document: Mapping[str, Any]) -> Proof:
+        values, laws = document["values"], document["laws"]
+        return cls(
+            str(document["commitment"]),
+            str(document["root"]),
+            str(document["random"]),
+            tuple(map(Picked.from_dict, document["records"])),
+            dict(document["statement"]),
+            None if values is None else file.read_array(values),
+            None if laws is None else {int(number): dict(law) for number, law in laws.items()},
+        )
 
 
 def challenge(

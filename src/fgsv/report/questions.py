@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import block_diag
 
+from fgsv.partition import by_text
 from fgsv.report.answers import Answers
 from fgsv.report.documents import records
 from fgsv.report.result import Result, check_result
@@ -124,8 +124,7 @@ def sensitivity(
 
 def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
     """Return the answers of several runs as one; the errors of two runs are independent."""
-    first = results[0].valuation
-    names = [str(name) for name in first.names]
+    names = [str(name) for name in results[0].valuation.names]
     parts = []
     for number, each in enumerate(results):
         valuation = each.valuation
@@ -135,25 +134,26 @@ def _all_answers(results: Sequence[Result], labels: Sequence[str]) -> Answers:
             if _is_of_texts(each):
                 instead = f"output: run without {option('output_by')}"
             raise ValueError(f"sensitivity needs results with one {instead}")
-        own = [str(name) for name in valuation.names]
-        if set(own) != set(names):
-            odd = sorted(set(own) ^ set(names))[0]
+        places = by_text(valuation.names, range(len(valuation)))
+        if places.keys() != set(names):
+            odd = min(places.keys() ^ set(names))
             raise ValueError(f"the results have different providers: {odd!r} is in only one of them")
         metric = "the score" if each.source is None else each.source.metric
         found = each.answers or Answers.of_one(valuation, metric)
-        order = [own.index(name) for name in names]
+        order = [places[name] for name in names]
         label = "" if number == 0 else f" ({labels[number - 1] if labels else number + 1})"
         questions = tuple(f"{question}{label}" for question in found.questions)
         parts.append(
             Answers(questions, found.totals, found.shares[:, order], found.covariances[order], found.freedom)
         )
-    return Answers(
-        tuple(question for part in parts for question in part.questions),
-        np.concatenate([part.totals for part in parts]),
-        np.concatenate([part.shares for part in parts]),
-        np.stack([block_diag(*(part.covariances[group] for part in parts)) for group in range(len(names))]),
-        min(part.freedom for part in parts),
-    )
+    questions = tuple(question for part in parts for question in part.questions)
+    covariances, start = np.zeros((len(names), len(questions), len(questions))), 0
+    for part in parts:
+        end = start + len(part.questions)
+        covariances[:, start:end, start:end] = part.covariances
+        start = end
+    totals, shares = (np.concatenate([getattr(part, each) for part in parts]) for each in ("totals", "shares"))
+    return Answers(questions, totals, shares, covariances, min(part.freedom for part in parts))
 
 
 def _is_of_texts(result: Result) -> bool:

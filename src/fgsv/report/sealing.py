@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from fgsv.tables.corpus import Opened, check_opened
 from fgsv.tables.source import Source
 from fgsv.valuation import RunSettings
 from fgsv.words import check_type, option
+
+T = TypeVar("T")
 
 SCHEMA = 1
 SALT_BYTES = 32
@@ -88,15 +91,7 @@ class Seal:
     @classmethod
     def load(cls, path: str | Path) -> Seal:
         """Read a seal; the error for another file, or a seal that was altered, says so."""
-        try:
-            document = read_json(as_path(path, "a seal"))
-            if document["schema"] != SCHEMA:
-                raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {SCHEMA}")
-            return cls.from_dict(document)
-        except FileNotFoundError:
-            raise FileNotFoundError(f"there is no seal at {path}") from None
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"{path} is not a seal: {why_unreadable(error)}") from None
+        return load_as(cls.from_dict, path, "seal", SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -141,11 +136,19 @@ def _is_hash(part: Any) -> bool:
     return isinstance(part, str) and len(part) == 64 and set(part) <= set("0123456789abcdef")
 
 
-def why_unreadable(error: Exception) -> str:
-    """Return in words why a file is not what it should be."""
-    if isinstance(error, KeyError):
-        return f"it has no field {error}"
-    return f"{error if type(error) is ValueError else repr(error)!s:.200}"
+def load_as(read: Callable[[Mapping[str, Any]], T], path: str | Path, what: str, schema: int) -> T:
+    """Read a JSON file of a schema; the error for another file says that it is not `what` it should be, and why."""
+    try:
+        document = read_json(as_path(path, f"a {what}"))
+        if document["schema"] != schema:
+            raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {schema}")
+        return read(document)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no {what} at {path}") from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, zlib.error) as error:
+        why = str(error) if type(error) is ValueError else repr(error)
+        why = f"it has no field {error}" if isinstance(error, KeyError) else why
+        raise ValueError(f"{path} is not a {what}: {why:.200}") from None
 
 
 def canonical(document: Any) -> bytes:

@@ -69,7 +69,7 @@ class Evaluator:
         """Evaluations requested, whether or not the ledger had them; without those known at the beginning."""
         self._checked = False
         self._raises = failure_value(on_error) is None
-        self._failures = FailureCounter(game, failure_value(on_error))
+        self.failures = FailureCounter(game, failure_value(on_error))
         self._failures_of_ends: Failures | None = None
         self.beginning = KnownBefore(game, start, ledger)
         self.known = self.beginning.known
@@ -149,7 +149,7 @@ class Evaluator:
         except BaseException:
             self.n_asked += self.calls.n_done - done_before
             raise
-        values = np.concatenate([self._failures.values(outcome) for outcome in outcomes])
+        values = np.concatenate([self.failures.values(outcome) for outcome in outcomes])
         self.n_asked += m
         if self.watch is not None:
             self.watch(m)
@@ -170,9 +170,9 @@ class Evaluator:
 
     @cached_property
     def _ends(self) -> Floats:
-        mark = self.mark()
+        mark = self.failures.mark()
         ends = self(Coalitions.ends(self.game.n_players))
-        self._failures_of_ends = self.failures_since(mark)
+        self._failures_of_ends = self.failures.since(mark)
         return ends
 
     def recorded_groups(self, partition: Partition) -> Partition:
@@ -184,15 +184,7 @@ class Evaluator:
         n = self.game.n_players
         return Evaluator(as_game(game, n), batch_size=default_batch_size(n), n_jobs=1)
 
-    def mark(self) -> Mark:
-        """Return where the count of failures stands now."""
-        return self._failures.mark()
-
-    def failures_since(self, mark: Mark) -> Failures | None:
-        """Return what has failed since a mark; None if nothing has."""
-        return self._failures.since(mark)
-
     def failures_of_run(self, mark: Mark) -> Failures | None:
         """Return what failed in a run that began at a mark: U(0) and U(N), evaluated before, are part of it."""
-        of_ends, since = self._failures_of_ends, self._failures.since(mark)
+        of_ends, since = self._failures_of_ends, self.failures.since(mark)
         return since if of_ends is None else of_ends + since

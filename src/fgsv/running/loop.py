@@ -124,7 +124,7 @@ def rounds(run: Run, evaluate: GameAccess, *, every: bool = True) -> Iterator[Va
     start = time.monotonic()
     settings, evaluator = run.settings, evaluate.evaluator
     evaluator.recorder.beginning(evaluator.beginning.content(evaluate.recorded_groups(run.partition)))
-    ends, mark, free = evaluate.ends(), evaluator.mark(), evaluator.beginning.counter()
+    ends, mark, free = evaluate.ends(), evaluator.failures.mark(), evaluator.beginning.counter()
     for check in (rule.check for rule in run.rules if hasattr(rule, "check")):
         check(ends[1] - ends[0])
     with one_thread():

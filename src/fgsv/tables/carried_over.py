@@ -94,11 +94,12 @@ def find_rows(rows: pd.DataFrame, hashes: Sequence[str]) -> Ints:
 
 def check_features(names: Sequence[Any], carried: CarriedOver) -> list[str]:
     """Return notes on feature columns that are new, and raise an error if one of the earlier run is missing."""
-    missing = [name for name in carried.features if name not in names]
+    here, before = set(names), set(carried.features)
+    missing = [name for name in carried.features if name not in here]
     if missing:
         raise TableError(
             f"column {missing[0]!r} is no feature here, but was one of the run to start from: nothing can be reused "
             "without it"
         )
-    new = [str(name) for name in names if name not in carried.features]
+    new = [str(name) for name in names if name not in before]
     return [f"not used, because the run to start from did not have it: {', '.join(new)}"] if new else []

@@ -147,7 +147,7 @@ def _choice(rows: Rows, text: str, output_by: str | None) -> Choice:
     def problem(is_test: Masks) -> str | None:
         if not is_test.any() or is_test.all():
             return "there are no test documents" if not is_test.any() else "all documents are test documents"
-        lost = [] if domains is None else [each for each in domains.unique() if each not in set(domains[is_test])]
+        lost = [] if domains is None else domains[~domains.isin(domains[is_test])].tolist()
         if lost:
             return f"there are no test documents of domain {lost[0]!r}"
         return without_training_rows(rows.labels, is_test)

@@ -33,7 +33,7 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
     if not providers:
         raise TableError(f"{path} has no subfolders: expected one for each provider, with its documents")
     beside = sum(each.is_file() and not each.name.startswith(".") for each in path.iterdir())
-    skipped, matched = [each for each in folders if each not in providers], dict.fromkeys(ignore, 0)
+    skipped, matched = [each for each in folders if each.name.startswith(".")], dict.fromkeys(ignore, 0)
     rows, digest = [], hashlib.sha256()
     refused, doubtful = list[str](), list[str]()
     for provider in providers:

@@ -7,7 +7,7 @@ these outputs is the score on all test rows, so the game is the same; how much t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from sklearn.model_selection import KFold
 from fgsv.types import Floats, Ints
 from fgsv.utilities.scores import SCORES
 from fgsv.valuation import Valuation, t_quantile
+from fgsv.valuation.valuation import some_outputs
 
 FOLDS = 10
 PARTS = 40
@@ -135,15 +136,6 @@ def half_width_of_total(totals: Floats, weights: Floats, confidence: float = 0.9
     return jackknife_half_width((parts.sum() - parts) / (weights.sum() - weights), confidence)
 
 
-def _first_outputs(valuation: Valuation, count: int) -> Valuation:
-    """Return the valuation of the first outputs."""
-    parts = {name: getattr(valuation, name) for name in ("values", "stderr", "total", "player_values", "ends")}
-    cut: dict[str, Any] = {name: None if part is None else part[..., :count] for name, part in parts.items()}
-    deviations = None if valuation.deviations is None else valuation.deviations[..., :count]
-    outputs = None if valuation.outputs is None else valuation.outputs[:count]
-    return replace(valuation, **cut, deviations=deviations, outputs=outputs, seed_noise=None)
-
-
 @dataclass(frozen=True)
 class TestError:
     """How far off the shares may be due to the choice of test rows, beside their Monte Carlo error."""
@@ -192,7 +184,7 @@ class TestError:
 def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0.95) -> TestError:
     """Return both errors of each share, from a valuation whose first outputs are the folds."""
     weights = folds.weights
-    valuation = _first_outputs(valuation, len(weights))
+    valuation = some_outputs(valuation, slice(len(weights)))
     single = valuation.combined(weights)
     rows: list[dict[str, Any]] = []
     quantile = float(t_quantile(confidence, len(weights) - 1))

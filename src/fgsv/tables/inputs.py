@@ -12,7 +12,7 @@ import pandas as pd
 
 from fgsv.tables import formats
 from fgsv.tables.reading import TableError, TableFile, as_listed, content_of, parse, with_text
-from fgsv.words import option, some
+from fgsv.words import numbered, option, some
 
 FILE = "file"
 """The column with the file that each row is from, if there is no provider column."""
@@ -126,10 +126,8 @@ def _joined(
 def _labels(parts: Iterable[TableFile]) -> list[str]:
     """Return a name for each file, without suffixes; those of equal names are numbered."""
     stems = [part.name.partition(".")[0] or part.name for part in parts]
-    return [
-        stem if stems.count(stem) == 1 else f"{stem} ({stems[: number + 1].count(stem)})"
-        for number, stem in enumerate(stems)
-    ]
+    counts = Counter(stems)
+    return [stem if counts[stem] == 1 else f"{stem} ({before + 1})" for stem, before in numbered(stems)]
 
 
 def _has_numbers(column: pd.Series[Any]) -> bool:

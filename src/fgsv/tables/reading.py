@@ -12,6 +12,7 @@ import shlex
 import sys
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -217,7 +218,7 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
 
 def check_names(path: Path, names: Sequence[str]) -> None:
     """Raise an error if two columns have the same name."""
-    repeated = next((name for name in names if names.count(name) > 1), None)
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
         raise TableError(f"{path} has two columns named {repeated!r}: rename one of them")
 

@@ -6,8 +6,7 @@ grouping: rows that come or go, new names of providers and the seed of a run mov
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -19,7 +18,7 @@ from scipy.stats import binom
 
 from fgsv.tables.reading import TableError
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import as_number, option
+from fgsv.words import as_number, numbered, option
 
 REMEDY = "choose a large split seed that providers did not know when they delivered, or bring a file of test rows"
 TEST_MARKS = {"test": True, "true": True, "1": True, "1.0": True, "yes": True} | {
@@ -131,7 +130,8 @@ def chosen(
     else:
         contents = contents_of(rows)
         if len(set(contents)) < len(contents) / 2:
-            contents, how = _numbered(contents), f"{how} and, as most rows equal another, of their order"
+            contents = [content + b"\0" + str(before).encode() for content, before in numbered(contents)]
+            how = f"{how} and, as most rows equal another, of their order"
             hashed = what
 
     def choice(of_seed: int) -> Masks:
@@ -187,16 +187,6 @@ def _numbers(column: pd.Series[Any]) -> Floats:
             return np.full(len(column), np.nan)
         column = column.astype(object)
     return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-
-
-def _numbered(contents: Iterable[bytes]) -> list[bytes]:
-    """Return contents with the number of equal ones that come before each."""
-    seen: Counter[bytes] = Counter()
-    numbered = []
-    for content in contents:
-        numbered.append(content + b"\0" + str(seen[content]).encode())
-        seen[content] += 1
-    return numbered
 
 
 def _uniform(contents: Sequence[bytes], seed: int) -> Floats:

@@ -48,6 +48,23 @@ class Kind:
 
 
 @dataclass(frozen=True, eq=False)
+class Given:
+    """The arguments of `fgsv.utility` besides the model, as users give them; other utilities take them too."""
+
+    X: Any
+    y: Any
+    X_test: Any
+    y_test: Any
+    scoring: Any = None
+    units: Any = None
+    empty: Any = None
+    min_size: int | None = None
+    null: str | NullSampler | None = None
+    per_test_point: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class Data:
     """Training rows, padding rows after them, and test rows.
 
@@ -86,19 +103,10 @@ class Data:
         return np.asarray(self.X, dtype=float), np.asarray(self.X_test, dtype=float)
 
 
-def read(
-    kind: Kind,
-    X: Any,
-    y: Any,
-    X_test: Any,
-    y_test: Any,
-    min_size: int | None,
-    null: str | NullSampler | None,
-    seed: int,
-) -> Data:
-    """Read the arguments of `fgsv.utility` and add the padding; raise an error for data no model can be fitted to."""
-    X, X_test = _read_table(kind, X, "X"), _read_table(kind, X_test, "X_test")
-    y, y_test = read_column(y, "y"), read_column(y_test, "y_test")
+def read(kind: Kind, given: Given) -> Data:
+    """Read the rows and add the padding; raise an error for data no model can be fitted to."""
+    X, X_test = _read_table(kind, given.X, "X"), _read_table(kind, given.X_test, "X_test")
+    y, y_test = read_column(given.y, "y"), read_column(given.y_test, "y_test")
     for table, column, name in ((X, y, ""), (X_test, y_test, "_test")):
         if table.shape[0] != len(column):
             raise ValueError(
@@ -121,7 +129,7 @@ def read(
         _warn_of_new_classes(y, y_test)
     else:
         y, y_test = _read_numbers(y, "y"), _read_numbers(y_test, "y_test")
-    X, y, n_rows = _add_padding(X, y, min_size, null, seed)
+    X, y, n_rows = _add_padding(X, y, given.min_size, given.null, given.seed)
     if classes is not None:
         if not np.isin(y, classes).all():
             raise ValueError("the null sampler returned labels that are not classes of y")

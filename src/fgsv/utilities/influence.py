@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from fgsv.types import Floats, Ints
 from fgsv.utilities.batched import linear, logistic
-from fgsv.utilities.data import Data, Kind, NullSampler
+from fgsv.utilities.data import Data, Given, Kind, NullSampler
 from fgsv.utilities.outputs import Output, check_batched
 from fgsv.utilities.row_sets import RowSets
 from fgsv.utilities.scores import Need, Predictions
@@ -107,8 +107,8 @@ def influence(
     for each listed row. The values are not those of the model: use it as a proxy, close for large coalitions and
     rough for small ones.
     """
-    given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
-    return build(Kind.of(model), _expansion, *given)
+    given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
+    return build(Kind.of(model), _expansion, model, given)
 
 
 def _expansion(model: Any, data: Data, scored: Sequence[Output], seed: int) -> tuple[Learner, str, Any]:

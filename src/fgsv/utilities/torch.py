@@ -16,7 +16,7 @@ from fgsv.game import GameError
 from fgsv.packages import how_to_install
 from fgsv.types import Floats, Masks
 from fgsv.utilities.batched.logistic import softmax
-from fgsv.utilities.data import Data, Kind, NullSampler
+from fgsv.utilities.data import Data, Given, Kind, NullSampler
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.outputs import Output, check_batched
 from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
@@ -311,8 +311,8 @@ def torch_utility(
             content = [repr(start), weights, _loss_content(chosen_loss), optimizer, n_steps, batch_size, own_seed]
             return learner, "", content
 
-        given = (start, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
-        replicates.append(build(kind, choose, *given))
+        given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
+        replicates.append(build(kind, choose, start, given))
     return TorchUtility(tuple(replicates))
 
 

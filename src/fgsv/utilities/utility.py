@@ -21,7 +21,7 @@ from fgsv.game import CoalitionError
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.batched.scaling import SCALERS, scaling_of
-from fgsv.utilities.data import Data, Kind, NullSampler, read
+from fgsv.utilities.data import Data, Given, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint, row_digests
 from fgsv.utilities.one_by_one import OneByOne, is_random, seed_parameters, with_seed
 from fgsv.utilities.outputs import Output, read_scoring
@@ -291,34 +291,24 @@ def utility(
     trains some coalitions again, and its intervals hold for the expected score over seeds.
     """
     fresh = check_training_seeds(training_seeds)
-    given = (model, X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
-    return build(Kind.of(model), _fresh_learner if fresh else _learner, *given)
+    given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
+    return build(Kind.of(model), _fresh_learner if fresh else _learner, model, given)
 
 
 def build(
     kind: Kind,
     choose: Callable[[Any, Data, Sequence[Output], int], tuple[Learner, str, Any]],
     model: Any,
-    X: Any,
-    y: Any,
-    X_test: Any,
-    y_test: Any,
-    scoring: Any,
-    units: Any,
-    empty: Any,
-    min_size: int | None,
-    null: str | NullSampler | None,
-    per_test_point: bool,
-    seed: int,
+    given: Given,
 ) -> Utility:
     """Read the arguments of `utility`, let `choose` pick the learner, and return the game.
 
     `choose` returns the learner, the reason why it is not a batched twin (or ""), and the content to fingerprint.
     """
-    data = read(kind, X, y, X_test, y_test, min_size, null, seed)
-    players = Units.of(units, data.n_rows)
-    scored, outputs = read_scoring(kind, data, scoring, per_test_point, empty)
-    learner, reason, content = choose(model, data, scored, seed)
+    data, min_size = read(kind, given), given.min_size
+    players = Units.of(given.units, data.n_rows)
+    scored, outputs = read_scoring(kind, data, given.scoring, given.per_test_point, given.empty)
+    learner, reason, content = choose(model, data, scored, given.seed)
     frame = {
         "model": fingerprint(learner.name, content, getattr(learner, "own_code", None)),
         "score": fingerprint([[output.name, output.scorer, output.rows, output.each_point] for output in scored]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -79,12 +80,10 @@ def regrouped(first: Valuation, second: Valuation) -> dict[str, tuple[str, ...]]
     partitions = (first.partition, second.partition)
     if not _have_same_players(first, second) or not all(each.is_disjoint for each in partitions):
         return {}
-    before, now = (np.array([*map(str, each.names)], dtype=object) for each in partitions)
-    same = renamed(first, second)
-    holders = {
-        name: tuple(now[np.unique(partitions[1].codes[before[partitions[0].codes] == name])]) for name in before
-    }
-    return {name: found for name, found in holders.items() if name not in same and found not in ((), (name,))}
+    same, holders = renamed(first, second), defaultdict[str, list[str]](list)
+    for before, now in sorted({*zip(*(each.codes.tolist() for each in partitions), strict=True)}):
+        holders[str(first.names[before])].append(str(second.names[now]))
+    return {name: tuple(now) for name, now in holders.items() if name not in same and now != [name]}
 
 
 def _have_same_players(first: Valuation, second: Valuation) -> bool:

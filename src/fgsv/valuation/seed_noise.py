@@ -44,6 +44,10 @@ class SeedNoise:
         parts = {name: (getattr(self, name) @ weights)[:, None] for name in ("own", "common", "total")}
         return replace(self, **parts)
 
+    def of_outputs(self, places: slice | list[int]) -> SeedNoise:
+        """Return the noise of the outputs at these places."""
+        return replace(self, **{name: getattr(self, name)[:, places] for name in ("own", "common", "total")})
+
     def variances(self, partition: Partition, shares: Floats | None = None) -> tuple[Floats, Floats]:
         """Return (K, q) variances of the groups' values: from single players, and from U(0) and U(N).
 

@@ -429,6 +429,15 @@ def check_valuation(given: object) -> None:
     check_type(given, Valuation, "a valuation", "fgsv.load(path) opens a saved one")
 
 
+def some_outputs(valuation: Valuation, places: slice | list[int]) -> Valuation:
+    """Return the valuation of the outputs at these places."""
+    names = ("values", "stderr", "total", "player_values", "deviations", "ends")
+    parts = {name: part[..., places] for name in names if (part := getattr(valuation, name)) is not None}
+    noise = None if valuation.seed_noise is None else valuation.seed_noise.of_outputs(places)
+    outputs = tuple(np.array(valuation.outputs, dtype=object)[places])
+    return replace(valuation, outputs=outputs, seed_noise=noise, **parts)
+
+
 def positive_total(total: Floats, outputs: Sequence[str] | None = None) -> Floats:
     """Return U(N) - U(0), or raise an error if there is nothing to share."""
     if not np.all(total > 0):

@@ -24,12 +24,11 @@ try:
 except ImportError as error:
     raise ImportError(f"{error}: {how_to_install('language', 'plots')}") from error
 
-import fgsv
 from fgsv.experiments.code.base_model import BaseModel, train_model, train_tokenizer
 from fgsv.experiments.code.report import write_report
 from fgsv.experiments.code.sources import Project, installed_projects, standard_library
 from fgsv.experiments.royalties import Royalties
-from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, check_size, exact_group_values
+from fgsv.experiments.workspace import Workspace, check_size, four_scenarios, torch_threads
 from fgsv.utilities.language.network import fine_tuned
 
 SPARE_TOKENS = 8
@@ -120,9 +119,7 @@ def run(
     workspace = Workspace.of(out, device, precision, quiet)
     library: Any = transformers
     library.utils.logging.disable_progress_bar()  # its bars last milliseconds and clutter the progress lines
-    threads = torch.get_num_threads()
-    torch.set_num_threads(scale.threads or threads)
-    try:
+    with torch_threads(scale.threads):
         model = base_model(workspace, scale.model)
         tokenizer = transformers.AutoTokenizer.from_pretrained(model)
         documents, owners, tests = texts_of(projects, tokenizer, scale, seed)
@@ -142,30 +139,9 @@ def run(
         utility: Any = game.function
         for line in utility.describe().splitlines():
             workspace.say(line)
-        parts = _parts(owners, scale)
-        whole, split = exact_group_values(workspace, game, parts, owners)
-        workspace.say("sampling coalitions of pieces, for FSRS")
-        valuation = fgsv.value(
-            game,
-            owners,
-            budget=scale.budget,
-            seed=seed,
-            round_size=scale.round_size,
-            ledger=workspace.folder / "ledger.db",
-            stop=[
-                ShareErrors(workspace, scale.stderr, parts, spared=1),
-                RoomForAnotherRound(workspace, max_seconds),
-            ],
-        )
-        results = {
-            "srs_whole": whole,
-            "srs_split": split,
-            "fsrs_whole": valuation,
-            "fsrs_split": valuation.regroup(parts),
-        }
+        options: dict[str, Any] = {"what": "pieces", "seed": seed, "max_seconds": max_seconds, "spared": 1}
+        results = four_scenarios(workspace, game, owners, _parts(owners, scale), scale, **options)
         return write_report(workspace, asdict(scale), projects, utility.describe(), results)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def base_model(workspace: Workspace, sizes: BaseModel) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +24,13 @@ try:
 except ImportError as error:
     raise ImportError(f"{error}: {how_to_install('diffusion', 'plots')}") from error
 
-import fgsv
 from fgsv.experiments.copyright.drawn_logos import draw_logos
 from fgsv.experiments.copyright.logos import VALUED, Logos, prompt, read_flickr_logos
 from fgsv.experiments.copyright.report import write_contact_sheet, write_report
 from fgsv.experiments.copyright.scale import FULL, SMALL, Scale
 from fgsv.experiments.copyright.small_model import build_model, train_autoencoder, train_denoiser
 from fgsv.experiments.royalties import Royalties
-from fgsv.experiments.workspace import RoomForAnotherRound, ShareErrors, Workspace, check_size, exact_group_values
+from fgsv.experiments.workspace import Workspace, check_size, four_scenarios, torch_threads
 from fgsv.types import Floats
 from fgsv.utilities.adapters.layers import adapt, merge
 from fgsv.utilities.diffusion.game import TARGETS, DiffusionGame, Settings, TrainingData, fine_tune
@@ -75,24 +75,13 @@ def run(
     workspace = Workspace.of(out, device, precision, quiet)
     for library in (diffusers, transformers):
         library.utils.logging.disable_progress_bar()  # theirs last milliseconds and clutter the progress lines
-    threads = torch.get_num_threads()
-    torch.set_num_threads(scale.threads or threads)
-    try:
+    with torch_threads(scale.threads):
         base, logos = base_model(workspace, scale, model, images, annotation)
         players = logos.only(VALUED, scale.per_brand)
         game = _game(workspace, scale, base, players, adapters_at_once)
-        parts = _parts(players, scale)
-        whole, split = exact_group_values(workspace, game, parts, list(players.brands))
-        valuation = _faithful(workspace, scale, game, list(players.brands), parts, max_seconds)
-        results = {
-            "srs_whole": whole,
-            "srs_split": split,
-            "fsrs_whole": valuation,
-            "fsrs_split": valuation.regroup(parts),
-        }
+        options: dict[str, Any] = {"what": "images", "seed": seed, "max_seconds": max_seconds}
+        results = four_scenarios(workspace, game, list(players.brands), _parts(players, scale), scale, **options)
         return write_report(workspace, scale, game, results)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def base_model(
@@ -192,24 +181,3 @@ def _game(
     game = DiffusionGame(*arguments, generated, scale.settings, adapters_at_once=adapters_at_once)
     workspace.say(f"{game.room.adapters} adapters and {game.room.trajectories} trajectories at once")
     return game
-
-
-def _faithful(
-    workspace: Workspace,
-    scale: Scale,
-    game: DiffusionGame,
-    brands: list[str],
-    parts: list[str],
-    max_seconds: float | None,
-) -> fgsv.Valuation:
-    """Value the images until the standard error of every share, of whole and of split brands, is small enough."""
-    workspace.say("sampling coalitions of images, for FSRS")
-    return fgsv.value(
-        game,
-        brands,
-        budget=scale.budget,
-        seed=scale.settings.seed,
-        round_size=scale.round_size,
-        ledger=workspace.folder / "ledger.db",
-        stop=[ShareErrors(workspace, scale.stderr, parts), RoomForAnotherRound(workspace, max_seconds)],
-    )
