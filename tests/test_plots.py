@@ -84,8 +84,17 @@ def test_attack():
 def test_many_groups_and_outputs():
     many = fgsv.value(lambda masks: np.stack([masks.sum(1), masks[:, 0]], 1), list(range(60)), budget=200)
     ax = many.plot()
-    assert "first 40 of 60" in ax.get_title(loc="left")
+    assert "the 40 of 60 groups furthest from zero" in ax.get_title(loc="left")
     assert ax.get_legend() is not None
+
+
+def test_of_many_groups_the_largest_are_drawn_in_their_own_order():
+    worth = np.where(np.arange(60) % 3 == 2, -5.0 - np.arange(60), 0.01)
+    ax = fgsv.value(lambda masks: masks @ worth, list(range(60)), budget=200, seed=0).plot()
+    drawn = [int(label.get_text()) for label in ax.get_yticklabels()]
+    assert drawn == sorted(drawn)
+    assert set(range(2, 60, 3)) <= set(drawn)
+    assert len(drawn) == 40
 
 
 def test_prudence():

@@ -155,7 +155,9 @@ def _unresolvable(valuation: Valuation, confidence: float, test_noise: float | N
     flat = "A flat fee is the honest answer"
     if not np.all(valuation.total > 0):
         which = _for_output(valuation, int(np.argmin(valuation.total)))
-        return f"with all the data the model scores no better than with none{which}: there is nothing to share. {flat}"
+        return (
+            f"with all the data the model scores no better than with none{which}: there is nothing to share. {flat}"
+        )
     if within_noise(valuation, test_noise):
         return f"{noise_in_words(valuation, test_noise)}. {flat}"
     low = valuation.share_interval(confidence)[..., 0].reshape(valuation.partition.n_groups, -1)
