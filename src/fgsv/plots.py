@@ -134,8 +134,9 @@ def stability(diagnosis: Diagnosis, path: str | Path | None = None) -> Figure:
         for column, colour, label in columns:
             shown = table[table[column] > 0]
             panel.plot(shown["size"], shown[column], "o", markersize=4, color=colour, label=label)
-        line = slope.scale * slope.sizes**slope.exponent
-        panel.plot(slope.sizes, line, color=BLUE, linewidth=1, label=f"size^{slope.exponent:.2f}")
+        if np.isfinite(slope.exponent):  # otherwise too few sizes have differences
+            line = slope.scale * slope.sizes**slope.exponent
+            panel.plot(slope.sizes, line, color=BLUE, linewidth=1, label=f"size^{slope.exponent:.2f}")
         scale = "log" if (table[f"{name}_99"] > 0).any() else "linear"  # nothing differs in a constant game
         panel.set(title=f"{name.replace('_', '-')} differences", yscale=scale)
     for panel in panels:
