@@ -84,11 +84,30 @@ def test_attack():
 def test_many_groups_and_outputs():
     many = fgsv.value(lambda masks: np.stack([masks.sum(1), masks[:, 0]], 1), list(range(60)), budget=200)
     ax = many.plot()
-    assert "first 40 of 60" in ax.get_title(loc="left")
+    assert "the 40 of 60 groups furthest from zero" in ax.get_title(loc="left")
     assert ax.get_legend() is not None
+
+
+def test_of_many_groups_the_largest_are_drawn_in_their_own_order():
+    worth = np.where(np.arange(60) % 3 == 2, -5.0 - np.arange(60), 0.01)
+    ax = fgsv.value(lambda masks: masks @ worth, list(range(60)), budget=200, seed=0).plot()
+    drawn = [int(label.get_text()) for label in ax.get_yticklabels()]
+    assert drawn == sorted(drawn)
+    assert set(range(2, 60, 3)) <= set(drawn)
+    assert len(drawn) == 40
 
 
 def test_prudence():
     diagnosis = fgsv.diagnose(lambda masks: np.sqrt(masks.sum(axis=1)), list(range(30)), budget=600)
     ax = fgsv.plots.prudence(diagnosis)
     np.testing.assert_allclose(ax.lines[0].get_ydata(), diagnosis.by_size["smoothed"])
+
+
+def test_differences_at_too_few_sizes_have_no_slope():
+    diagnosis = fgsv.diagnose(lambda masks: masks.sum(axis=1) + 0.0, list(range(24)), budget=600)
+    assert np.isnan(diagnosis.second_order.exponent)
+    texts = [
+        text.get_text() for panel in fgsv.plots.stability(diagnosis).axes for text in panel.get_legend().get_texts()
+    ]
+    assert "size^-0.00" in texts or "size^0.00" in texts
+    assert not any("nan" in text for text in texts)

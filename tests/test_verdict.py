@@ -176,3 +176,14 @@ def test_verdicts_and_refusals_are_documents():
         split(with_error([8, 1, 1], 0.3), 100, test_noise=20.0)
     for again in (PayoutRefused.from_dict(error.value.to_dict()), pickle.loads(pickle.dumps(error.value))):
         assert (str(again), again.objections) == (str(error.value), error.value.objections)
+
+
+def test_a_verdict_names_the_output_that_it_is_about():
+    outputs = ("news", "novels")
+    worth = verdict(valuation_of([[2.0, 3.0], [1.0, -1.0]], outputs=outputs))
+    assert worth.decision is Decision.UNRESOLVABLE
+    assert str(worth).startswith("unresolvable: 0 is worth more than all the data together for novels, because")
+    nothing = verdict(valuation_of([[2.0, 1.0], [1.0, -1.0]], outputs=outputs))
+    assert "no better than with none for novels: there is nothing to share" in str(nothing)
+    with pytest.raises(ValueError, match="it is -2 for the output 'novels'"):
+        fgsv.plan(fgsv.Game(lambda masks: masks.sum(axis=1)[:, None] * [1, -1], 2, outputs=outputs))

@@ -291,7 +291,7 @@ def plan(
     with opened:
         watch, enough = _Stopwatch(access), PILOT_STARTED if access.known else pilot
         for valuation in iterate(access, partition, budget=pilot, confidence=confidence, seed=seed, **options):
-            positive_total(valuation.total)  # without shares, there is nothing to plan
+            positive_total(valuation.total, valuation.outputs)  # without shares, there is nothing to plan
             watch.look(valuation)
             if (watch.seconds if valuation.n_evaluations >= enough else watch.evaluating) >= PILOT_SECONDS:
                 break

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 SERIES = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9")
 MOST_GROUPS = 40
+"""Groups that a plot shows: those whose values are furthest from zero."""
 
 
 def values(valuation: Valuation, ax: Axes | None = None, *, confidence: float = 0.95) -> Axes:
@@ -133,8 +134,9 @@ def stability(diagnosis: Diagnosis, path: str | Path | None = None) -> Figure:
         for column, colour, label in columns:
             shown = table[table[column] > 0]
             panel.plot(shown["size"], shown[column], "o", markersize=4, color=colour, label=label)
-        line = slope.scale * slope.sizes**slope.exponent
-        panel.plot(slope.sizes, line, color=BLUE, linewidth=1, label=f"size^{slope.exponent:.2f}")
+        if np.isfinite(slope.exponent):  # otherwise too few sizes have differences
+            line = slope.scale * slope.sizes**slope.exponent
+            panel.plot(slope.sizes, line, color=BLUE, linewidth=1, label=f"size^{slope.exponent:.2f}")
         scale = "log" if (table[f"{name}_99"] > 0).any() else "linear"  # nothing differs in a constant game
         panel.set(title=f"{name.replace('_', '-')} differences", yscale=scale)
     for panel in panels:
@@ -163,23 +165,25 @@ def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any) -> None:
     names = [str(name) for name in valuation.names]
     columns = np.asarray(centres).reshape(len(names), -1)
     reaches = np.nan_to_num(np.asarray(reach).reshape(columns.shape))
-    shown = min(len(names), MOST_GROUPS)
+    largest = np.argsort(-np.abs(columns).max(axis=1), kind="stable")[:MOST_GROUPS]
+    shown = np.sort(largest)  # in their own order
     outputs = valuation.outputs or ("",)
     for number, output in enumerate(outputs):
-        places = np.arange(shown) + (number - (len(outputs) - 1) / 2) * 0.6 / len(outputs)
-        colours = [SERIES[number % len(SERIES)]] * shown
+        places = np.arange(len(shown)) + (number - (len(outputs) - 1) / 2) * 0.6 / len(outputs)
+        colours = [SERIES[number % len(SERIES)]] * len(shown)
         if len(outputs) == 1:
-            colours = [ORANGE if value < 0 else BLUE for value in columns[:shown, number]]
-        centre, half = columns[:shown, number], reaches[:shown, number]
+            colours = [ORANGE if value < 0 else BLUE for value in columns[shown, number]]
+        centre, half = columns[shown, number], reaches[shown, number]
         ax.hlines(places, centre - half, centre + half, colors=colours, linewidth=2)
         ax.scatter(centre, places, c=colours, zorder=3, label=output or None)
     ax.axvline(0, color=GREY, linewidth=1)
-    _label_rows(ax, names[:shown])
+    _label_rows(ax, [names[group] for group in shown])
     if len(outputs) > 1:
         for text in ax.legend(frameon=False).get_texts():
             text.set_parse_math(False)
-    if shown < len(names):
-        ax.set_title(f"the first {shown} of {len(names)} groups", loc="left", fontsize="small")
+    if len(shown) < len(names):
+        title = f"the {len(shown)} of {len(names):,} groups furthest from zero"
+        ax.set_title(title, loc="left", fontsize="small")
 
 
 def _label_rows(ax: Axes, names: list[str]) -> None:

@@ -41,6 +41,15 @@ def test_money_that_cannot_be_split_is_refused_before_the_run(fgsv_command, trai
     assert (code, words in notes) == (2, True), notes
 
 
+def test_the_amount_and_the_policy_are_stated_beside_the_payments(fgsv_command, train):
+    options = ["--budget", 100, "--payout", 1000, "--cap", 900, "--clip", "--pay-anyway"]
+    code, _, notes = fgsv_command("value", train, *COLUMNS, *options)
+    assert code == 0
+    assert "paid: 1,000.00 EUR, negative values count as zero, at most 900.00 each (not faithful)" in " ".join(
+        notes.split()
+    )
+
+
 def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(fgsv_command, train, tmp_path):
     pytest.importorskip("altair")
     out = tmp_path / "out"

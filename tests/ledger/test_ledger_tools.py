@@ -76,6 +76,16 @@ def test_a_grouped_game_and_several_outputs_are_derived_again(tmp_path):
     assert verify(regrouped, tmp_path / "run.db") == []
 
 
+def test_commands_write_large_counts_with_commas(tmp_path):
+    named = fgsv.Game(game(), 12, fingerprint="twelve", frame="sizes", players=[f"p{k}" for k in range(12)])
+    fgsv.value(named, [0, 1] * 6, budget=1_500, ledger=tmp_path / "run.db").save(tmp_path / "valuation.json")
+    _, output = run("verify", tmp_path / "valuation.json", "--ledger", tmp_path / "run.db")
+    assert output.startswith("same: 2 values from 1,500 recorded evaluations\n")
+    code, output = run("ledger", "forget", tmp_path / "run.db", "--player", "p3")
+    assert code == 0
+    assert " evaluations of 1 player erased from " in output
+
+
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
     """Return the file of a valuation that is derived from its ledger, which is beside it."""

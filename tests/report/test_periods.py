@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import fgsv
 from fgsv.payout import settle
 from fgsv.payout import split as split_money
-from fgsv.report import Result, compare_results, render
+from fgsv.report import Result, compare_results, make_result, render
 
 
 def result(weights, **options):
@@ -226,3 +226,19 @@ def test_names_of_others_do_no_harm_in_the_comparison():
     page = render(replace(evil, before=result({"<img src=x>": 2, "ben": 1})))
     assert "<script>alert(1)" not in page
     assert "<img src=x>" not in page
+
+
+def test_test_rows_that_only_the_preprocessing_changed_are_not_called_different():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"x": rng.normal(size=90), "provider": ["a", "b", "c"] * 30})
+    rows["y"] = (rows["x"] + 0.3 * rng.normal(size=90) > 0).astype(int)
+    options = {"group": "provider", "target": "y"}
+
+    def made(train, test):
+        return make_result(fgsv.open_table(train, test=test, **options), budget=60)
+
+    first, later = made(rows[:50], rows[70:]), made(rows[:60], rows[70:])
+    (warning,) = (each for each in compare_results(first, later).warnings if "different games" in each)
+    assert warning.endswith("which differ in preprocessing")
+    (warning,) = (each for each in compare_results(first, made(rows[:60], rows[75:])).warnings if "games" in each)
+    assert "test rows" in warning

@@ -152,6 +152,17 @@ def test_charts_are_valid_specifications():
     altair.Chart.from_dict(convergence_chart([[10, 0.2], [100, 0.05]]))
 
 
+def test_a_chart_of_many_outputs_shows_all_shares_of_the_groups_in_it():
+    """A dot that is missing would read as no share at all."""
+    worth = np.stack([np.arange(1.0, 31), np.full(30, 9.0), np.arange(30.0, 0, -1)], axis=1)
+    game = fgsv.Game(lambda masks: masks @ worth, 30, outputs=("u", "v", "w"))
+    result = fgsv.value(game, [f"g{k}" for k in range(30)], budget=300, seed=0)
+    (rows,) = (each for each in share_chart(result.to_frame())["datasets"].values() if "share" in each[0])
+    counts = pd.DataFrame(rows).groupby("group")["output"].count()
+    assert (len(counts), set(counts)) == (20, {3})
+    assert "shows the 20 providers whose shares are furthest from zero" in words_of(render(Result(result)))
+
+
 def test_the_script_of_the_charts_is_made_once_wherever_it_can_be_kept(tmp_path, monkeypatch):
     made = []
 

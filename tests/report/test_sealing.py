@@ -100,13 +100,14 @@ OTHER_RUNS = {
     "another row": (
         {},
         {"frame": rows().assign(a=lambda f: f["a"].where(f.index != 3, 0.1))},
-        "players was sealed as another hash: the training rows or documents changed",
+        "players was sealed as another hash: the training rows or documents, or their order, changed",
     ),
     "providers of two rows exchanged": (
         {},
         {"frame": rows().assign(provider=lambda f: f["provider"].iloc[[*range(8), 9, 8, *range(10, 60)]].to_numpy())},
-        "groups.provider.sha256 was sealed as another hash: the providers of rows or documents changed",
+        "groups.provider.sha256 was sealed as another hash: the providers of rows or documents, or the order",
     ),
+    "rows in another order": ({}, {"frame": rows()[::-1].reset_index(drop=True)}, "or the order of these, changed"),
     "another provider": ({}, {"frame": rows().replace({"provider": {"west": "west inc"}})}, "groups.provider"),
 }
 

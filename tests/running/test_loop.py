@@ -87,12 +87,12 @@ def test_a_rule_may_answer_with_true_or_false(kind):
     assert result.end == End(Reason.TARGET, "the rule forty is met")
 
 
-@pytest.mark.parametrize("answer", [0, 1, 0.5])
-def test_a_rule_that_answers_with_a_number_is_an_error(answer):
+@pytest.mark.parametrize("answer", [0, 1, 0.5, "", " "])
+def test_a_rule_that_answers_with_a_number_or_without_a_word_is_an_error(answer):
     def looked(progress):
         return answer
 
-    with pytest.raises(TypeError, match=f"the rule looked must return text or True .* got {answer}"):
+    with pytest.raises(TypeError, match=f"the rule looked must return text or True .* got {answer!r}"):
         fgsv.value(SumOfUnanimity(20), stop=looked, budget=100)
 
 

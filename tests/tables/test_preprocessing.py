@@ -135,6 +135,66 @@ def test_the_day_and_the_month_are_told_apart_by_the_column(written, expected):
 
 
 @pytest.mark.parametrize(
+    ("written", "tested", "words"),
+    [
+        (["13/02/2024", "02/13/2024"], [], r"month/day/year, but has '13/02/2024' in the rows, which is day/month/y"),
+        (
+            ["2024-02-13", "02.03.2024"],
+            ["01/02/2024", "13/02/2024"],
+            r"month/day/year, but has '13/02/2024' in the r",
+        ),
+        (
+            ["13/02/2024", "01/02/2024"],
+            ["01/02/2024", "02/13/2024"],
+            r"day/month/year, but has '02/13/2024' in the r",
+        ),
+    ],
+)
+def test_a_date_that_has_the_day_where_others_have_the_month_is_refused(written, tested, words):
+    """01/02/2024 beside it would be another day."""
+    columns = recognise_columns(pd.DataFrame({"seen": written}))
+    with pytest.raises(TableError, match=f"column 'seen' is read as {words}"):
+        columns.check(pd.DataFrame({"seen": tested or written}, index=[0, 0]), "rows")
+
+
+def test_categories_that_are_written_in_several_ways_are_named():
+    rows = pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40) % 2, "provider": ["a", "b"] * 20})
+    rows = rows.assign(city=["Köln", "Ulm"] * 20)
+    tested = rows.assign(x=rows["x"] + 0.5)
+    options = {"target": "y", "group": "provider", "ignore": ["x"]}
+    assert not any("category" in each for each in fgsv.open_table(rows, test=tested, **options).warnings)
+    decomposed = tested.assign(city=["Ko\u0308ln", "Ulm"] * 20)
+    warnings = fgsv.open_table(rows, test=decomposed, **options).warnings
+    assert r"these names may be one category of column 'city': 'K\xf6ln' and 'Ko\u0308ln'; if so, write them" in str(
+        "".join(warnings)
+    )
+    both = rows.assign(city=["Ulm", "ULM"] * 20)
+    warnings = "".join(fgsv.open_table(both, test=tested, **options).warnings)
+    assert "these names may be one category of column 'city': 'ULM' and 'Ulm'" in warnings
+
+
+def test_categories_that_the_preprocessing_was_not_fitted_to_are_named(tmp_path):
+    rows = pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40) % 2, "provider": ["a", "b"] * 20})
+    rows = rows.assign(city=["Köln", "Ulm"] * 20)
+    tested = rows.assign(x=rows["x"] + 0.5)
+    options = {"target": "y", "group": "provider", "test": tested}
+    first = fgsv.open_table(rows, **options)
+    fgsv.value(first.game, first.partition, budget=50, ledger=tmp_path / "first.db")
+    later = rows.assign(city=["Köln", "Ulm", "Bonn", "Ulm"] * 10)
+    (warning,) = (
+        each for each in fgsv.open_table(later, **options, start=tmp_path / "first.db").warnings if "fitted" in each
+    )
+    assert warning == (
+        "column 'city' has categories that the preprocessing was not fitted to, in 10 of 40 training rows: 'Bonn'; "
+        "a model sees none of the known categories there"
+    )
+    assert not any("fitted" in each for each in fgsv.open_table(later, **options).warnings)
+    assert not any(
+        "fitted" in each for each in fgsv.open_table(rows, **options, start=tmp_path / "first.db").warnings
+    )
+
+
+@pytest.mark.parametrize(
     ("name", "cells", "words"),
     [
         ("age", ["1,5"] * 4, r"'age' must have numbers, but has '1,5' in the test rows.*ignore=\"age\""),

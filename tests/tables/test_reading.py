@@ -87,6 +87,29 @@ def test_bad_files(tmp_path, content, words):
         read(path)
 
 
+def test_an_encoding_that_does_not_suit_the_file_is_not_advised_again(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("provider,y\nŁódź,1\n", encoding="utf-8")
+    with pytest.raises(TableError, match=r"a\.csv is utf-8 text, not cp1252: save all files in one encoding"):
+        read(path, encoding="cp1252")
+    path.write_bytes("provider,y\nŁódź,1\n".encode("cp1250") + b"\x81,1\n")
+    with pytest.raises(TableError, match=r"is not cp1252 text .*: name the encoding it was saved in$"):
+        read(path, encoding="cp1252")
+
+
+def test_a_table_in_utf8_that_is_read_in_another_encoding_is_called_garbled(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("provider,y\nKöln,1\n", encoding="utf-8")
+    assert read(path, encoding="latin-1").notes == (
+        "read as latin-1, but also valid utf-8: a.csv. If it is utf-8, it is garbled",
+    )
+    assert not read(path).notes
+    path.write_text("provider,y\nKöln,1\n", encoding="latin-1")
+    assert not read(path, encoding="latin-1").notes
+    path.write_text("provider,y\nUlm,1\n", encoding="utf-8")
+    assert not read(path, encoding="latin-1").notes
+
+
 def test_files_that_are_not_there(tmp_path):
     (tmp_path / "train.csv").write_text("a\n1\n")
     with pytest.raises(TableError, match=r"did you mean .*train\.csv"):

@@ -134,7 +134,7 @@ def show_result(result: Result) -> None:
         frame = result.table() if each is valuation else table_of(each, None, result.confidence)
         show(frame, headers={"group": column})
     if payout is not None and valuation.outputs is not None:  # a payment is for all outputs: it has no place above
-        show(payout.to_frame(), payout.describe(), {"group": next(iter(result.groupings))})
+        show_payout(payout, next(iter(result.groupings)))
     say(f"verdict: {result.verdict}")
     if result.without is not None and (valuation.values < 0).any():
         say(NEGATIVE)
@@ -152,6 +152,8 @@ def show_result(result: Result) -> None:
     if valuation.about_unfitted is not None:
         say(valuation.about_unfitted)
     if payout is not None:
+        if valuation.outputs is None:  # otherwise the table of payments says it
+            say(f"paid: {payout.describe()}")
         say_payout(payout)
 
 
@@ -162,6 +164,11 @@ def code_of_payout(unpaid: PayoutRefused | None, *, quiet: bool = False) -> int:
     if not quiet:
         say(f"refused: {unpaid}")
     return EXIT_REFUSED
+
+
+def show_payout(payout: Payout, group: str = "group") -> None:
+    """Print the table of payments; with a floor or a cap, a part of the amount is not the share of the value."""
+    show(payout.to_frame(), payout.describe(), {"group": group, "share": "share of the amount"})
 
 
 def say_payout(payout: Payout) -> None:

@@ -13,7 +13,7 @@ from fgsv.cli import options as option
 from fgsv.cli.documents import echo, print_json, results_only
 from fgsv.cli.opening import opens_data
 from fgsv.cli.sections import App
-from fgsv.words import some
+from fgsv.words import counted, some
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
@@ -242,7 +242,8 @@ def forget(
     if as_json:
         print_json(asdict(found))
     else:
-        echo(f"{found.evaluations} evaluations of {found.players} players erased from {ledger}")
+        what = f"{counted(found.evaluations, 'evaluation')} of {counted(found.players, 'player')}"
+        echo(f"{what} erased from {ledger}")
         if found.unknown:
             few = some(map(repr, found.unknown), most=3)
             echo(f"warning: {ledger} has no player {few}: misspelt, or forgotten before")

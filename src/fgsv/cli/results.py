@@ -130,7 +130,7 @@ def payout(
     if as_json:
         print_json(document_of(result)["unpaid"] if paid is None else paid.to_dict())
     elif paid is not None:
-        console.show(paid.to_frame(), paid.describe())
+        console.show_payout(paid)
         console.say_payout(paid)
         if result.source is not None:
             console.say_all(f"warning: {each}" for each in result.source.warnings_of_payments)
@@ -219,7 +219,7 @@ def verify(
     option.check_needs(context)
     result, found = verify_result(valuation, ledger)
     stated = result.valuation
-    same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations} recorded evaluations"
+    same = f"same: {stated.partition.n_groups} values from {stated.n_evaluations:,} recorded evaluations"
     words = [*([] if found else [same]), *found.notes]
     if found.on_trust:
         words.append(f"taken on trust, because the ledger has no record of it: {', '.join(found.on_trust)}")

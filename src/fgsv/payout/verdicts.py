@@ -154,17 +154,26 @@ def _unresolvable(valuation: Valuation, confidence: float, test_noise: float | N
     """Return why no number of evaluations can settle the shares; None if some number can."""
     flat = "A flat fee is the honest answer"
     if not np.all(valuation.total > 0):
-        return f"with all the data the model scores no better than with none: there is nothing to share. {flat}"
+        which = _for_output(valuation, int(np.argmin(valuation.total)))
+        return (
+            f"with all the data the model scores no better than with none{which}: there is nothing to share. {flat}"
+        )
     if within_noise(valuation, test_noise):
         return f"{noise_in_words(valuation, test_noise)}. {flat}"
-    low = valuation.share_interval(confidence)[..., 0].reshape(valuation.partition.n_groups, -1).max(axis=1)
+    low = valuation.share_interval(confidence)[..., 0].reshape(valuation.partition.n_groups, -1)
     if linear and np.any(low > 1):
-        largest = int(low.argmax())
+        largest, output = map(int, np.unravel_index(low.argmax(), low.shape))
+        which = _for_output(valuation, output)
         return (
-            f"{valuation.names[largest]} is worth more than all the data together, because other data lowers the "
-            f"score: others would have to pay for its share of at least {low[largest]:.0%}. {flat}"
+            f"{valuation.names[largest]} is worth more than all the data together{which}, because other data lowers "
+            f"the score: others would have to pay for its share of at least {low[largest, output]:.0%}. {flat}"
         )
     return None
+
+
+def _for_output(valuation: Valuation, output: int) -> str:
+    """Name one of several outputs; empty if there is only one."""
+    return "" if valuation.outputs is None else f" for {valuation.outputs[output]}"
 
 
 def _undecided_pairs(valuation: Valuation, confidence: float, lasting: Lasting) -> Iterator[tuple[str, str, float]]:

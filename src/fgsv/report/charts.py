@@ -9,8 +9,18 @@ import pandas as pd
 from fgsv.packages import optional
 from fgsv.plots import BLUE, GREY, ORANGE, SERIES
 
-MOST_GROUPS = 60
+MOST_ROWS = 60
+"""Shares that a chart shows: a row for each output of a group."""
 STEP = 22
+
+
+def most_groups(n_outputs: int) -> int:
+    """Return how many groups a chart of shares shows, each with all its outputs.
+
+    >>> most_groups(1), most_groups(3)
+    (60, 20)
+    """
+    return max(1, MOST_ROWS // n_outputs)
 
 
 def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
@@ -18,8 +28,8 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
     alt = _altair()
     frame = frame.rename(columns={"share_low": "low", "share_high": "high"})
     outputs = list(dict.fromkeys(frame["output"])) if "output" in frame else []
-    if len(frame) > MOST_GROUPS:
-        frame = frame.loc[frame["share"].abs().nlargest(MOST_GROUPS).index]
+    furthest = frame["share"].abs().groupby(frame["group"], sort=False).max()
+    frame = frame[frame["group"].isin(furthest.nlargest(most_groups(max(1, len(outputs)))).index)]
     frame = frame.drop(columns=["points", "value", "stderr"]).astype(object)
     values = frame.where(frame.notna(), None).to_dict("records")  # JSON has no NaN; a null draws no interval
     data = alt.InlineData(values=values) if name is None else alt.InlineData(values=values, name=name)
@@ -65,7 +75,7 @@ def convergence_chart(history: list[list[float]]) -> dict[str, Any]:
 def gains_chart(attacks: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what each group gains under GSV by each way of splitting; under FGSV every gain is zero."""
     alt = _altair()
-    chosen = list(dict.fromkeys(row["group"] for row in attacks))[:MOST_GROUPS]
+    chosen = list(dict.fromkeys(row["group"] for row in attacks))[:MOST_ROWS]
     rows = [row | {"split": f"{row['way']}, {row['parts']}"} for row in attacks if row["group"] in chosen]
     y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))
     ways, splits = (list(dict.fromkeys(row[name] for row in rows)) for name in ("way", "split"))

@@ -21,7 +21,7 @@ from fgsv.audit import Audit
 from fgsv.files import write_whole
 from fgsv.packages import optional
 from fgsv.payout import Payout
-from fgsv.report.charts import MOST_GROUPS, convergence_chart, gains_chart, share_chart
+from fgsv.report.charts import convergence_chart, gains_chart, most_groups, share_chart
 from fgsv.report.panel import Panel, panel_of
 from fgsv.report.periods import compare_results
 from fgsv.report.questions import sensitivity
@@ -72,6 +72,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
     valuation, source = result.valuation, result.source
     confidence = result.confidence if confidence is None else confidence
     has_shares = bool(np.all(valuation.total > 0))
+    drawn = most_groups(len(valuation.outputs or ("",)))
     panel = None
     if has_shares:
         panel = panel_of(valuation, confidence, aggregate_only=aggregate_only, payout=result.payout)
@@ -89,7 +90,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "group_name": next(iter(result.groupings)),
         "has_shares": has_shares,
         "about_shares": valuation.about_shares,
-        "not_all_drawn": MOST_GROUPS if valuation.partition.n_groups > MOST_GROUPS else None,
+        "not_all_drawn": drawn if valuation.partition.n_groups > drawn else None,
         "rows": rows,
         "any_negative": any(row["negative"] for row in rows),
         "with_scores": result.without is not None,

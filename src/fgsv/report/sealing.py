@@ -35,7 +35,10 @@ SEED_BYTES = 4
 """Seeds below 2^32, which every library takes."""
 _NOT_SEALED = ("seed", "rules", "proxy", "version")
 """Settings of a run that a seal leaves out: the seed is drawn later, and the others are stated elsewhere."""
-_HASHED = {"players": "training rows or documents", "groups": "providers of rows or documents"}
+_HASHED = {
+    "players": "training rows or documents, or their order,",
+    "groups": "providers of rows or documents, or the order of these,",
+}
 """What the hashes in a seal are of, where their names do not say it."""
 _OF_SOURCE = ("columns", "task", "metric", "model", "features", "rows", "test_rows")
 

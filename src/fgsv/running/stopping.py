@@ -72,7 +72,7 @@ def _words(rule: Rule, answer: object) -> str | None:
     name = getattr(rule, "__name__", type(rule).__name__)
     if isinstance(answer, bool | np.bool_):
         return f"the rule {name} is met"
-    if not isinstance(answer, str):
+    if not isinstance(answer, str) or not answer.strip():  # an empty reason may mean either
         raise TypeError(f"the rule {name} must return text or True to stop, None or False to go on; got {answer!r}")
     return answer
 

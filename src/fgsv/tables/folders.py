@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from fgsv.tables.reading import NotDecoded, TableError, TableFile, as_listed, decode, is_utf8
+from fgsv.tables.reading import NotDecoded, TableError, TableFile, as_listed, could_be_utf8, decode, is_utf8
 from fgsv.words import counted, option, some
 
 PROVIDER, FILE, TEXT = "provider", "file", "text"
@@ -53,7 +53,7 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
                     is_text = b"\0" not in content
                     refused.append(f"{error}; {_advice(file, name, encoding, is_text=is_text)}")
                     continue
-                doubtful += [] if is_utf8(encoding) or not _could_be_utf8(file, content, text) else [_shown(name)]
+                doubtful += [] if is_utf8(encoding) or not could_be_utf8(file, content, text) else [_shown(name)]
                 who, name = _shown(provider.name), _shown(file.relative_to(provider).as_posix())
                 digest.update(f"{who}\0{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
                 rows.append((who, name, text))
@@ -106,14 +106,6 @@ def _matches(name: str, pattern: str) -> bool:
     """
     name = name if "/" in pattern else name.rpartition("/")[2]
     return name == pattern or fnmatchcase(name, pattern)
-
-
-def _could_be_utf8(file: Path, content: bytes, text: str) -> bool:
-    """Say whether a file that was read as this text would be another one in UTF-8, which is rarely so by chance."""
-    try:
-        return not text.isascii() and decode(file, content, "utf-8") != text
-    except NotDecoded:
-        return False
 
 
 def _advice(file: Path, name: str, encoding: str, is_text: bool) -> str:

@@ -21,7 +21,7 @@ from fgsv.tables.inputs import read_all
 from fgsv.tables.leaks import warnings_of_features, warnings_of_test_rows
 from fgsv.tables.models import model_of, task_of
 from fgsv.tables.players import warnings_of_names
-from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer
+from fgsv.tables.preprocessing import Fitted, recognise_columns, transformer, warnings_of_categories
 from fgsv.tables.reading import TableError, listed_names
 from fgsv.tables.roles import Roles, SharedUnits
 from fgsv.tables.scores import Scores
@@ -241,6 +241,7 @@ def _warnings(dataset: Dataset, fitted: Fitted) -> tuple[str, ...]:
     classes = pd.unique(dataset.target) if dataset.task == "classification" else ()
     return (
         *warnings_of_features(dataset, fitted.columns),
+        *warnings_of_categories(fitted, dataset.features, dataset.test_features),
         *warnings_of_test_rows(dataset),
         *dataset.warnings,
         *warnings_of_names(dataset.partition.names),

@@ -123,16 +123,27 @@ def labels_of(table: TableFile, name: str, group_missing: str | None) -> NDArray
 
 
 def warnings_of_names(names: Iterable[Any], kind: str = "provider") -> list[str]:
-    """Return a warning that lists names that differ only in capitals, spaces or how accents are encoded.
+    r"""Return a warning that lists names that differ only in capitals, spaces or how accents are encoded.
 
     >>> warnings_of_names(["Elm GmbH", "Ash", "ELM  GmbH"])
     ["these names may be one provider: 'Elm GmbH' and 'ELM  GmbH'; if so, write them alike"]
+
+    Names that look the same are written with the numbers of their characters:
+
+    >>> warnings_of_names(["Andr\u00e9", "Andre\u0301"])
+    ["these names may be one provider: 'Andr\\xe9' and 'Andre\\u0301'; if so, write them alike"]
     """
     alike: dict[str, list[str]] = {}
     for name in map(str, names):
         alike.setdefault(" ".join(unicodedata.normalize("NFKC", name).casefold().split()), []).append(name)
-    found = [" and ".join(map(repr, each)) for each in alike.values() if len(each) > 1]
+    found = [" and ".join(map(_told_apart(each), each)) for each in alike.values() if len(each) > 1]
     return [f"these names may be one {kind}: {'; '.join(found[:5])}; if so, write them alike"] if found else []
+
+
+def _told_apart(names: Sequence[str]) -> Callable[[str], str]:
+    """Return how to write these names so that readers can tell them apart."""
+    looks = {unicodedata.normalize("NFKC", name) for name in names}
+    return repr if len(looks) == len(names) else ascii
 
 
 def bands_of(column: pd.Series[Any]) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fgsv.tables.players import shown
+from fgsv.tables.players import shown, warnings_of_names
 from fgsv.tables.reading import TableError, as_listed
 from fgsv.types import Floats
 from fgsv.words import option, some
@@ -71,6 +71,8 @@ class Columns:
 
     def check(self, frame: pd.DataFrame, rows: str) -> None:
         """Raise an error if a column of numbers or dates is something else in a frame, which has the `rows`."""
+        for name in self.dates:
+            self._check_order(frame[name], rows)
         kinds = ((ToFloats(), self.numbers, "numbers"), (ToDays(self.day_first), self.dates, "dates"))
         for kind, names, what in kinds:
             for name in names:
@@ -83,6 +85,20 @@ class Columns:
                         f"column {name!r} must have {what}, but has {cell} in the {rows}: use the same kind in all "
                         f"files, or leave it out with {option('ignore', as_listed([name]))}"
                     )
+
+    def _check_order(self, column: pd.Series[Any], rows: str) -> None:
+        """Raise an error if a date has the day where the others of its column have the month."""
+        column, day_first = column.reset_index(drop=True), column.name in self.day_first
+        parts = _parts_with_slashes(column)
+        month, day = (parts[1], parts[0]) if day_first else (parts[0], parts[1])
+        wrong = parts.index[(month > 12) & (day <= 12)]
+        if len(wrong):
+            order, other = ("day/month/year", "month/day/year") if day_first else ("month/day/year", "day/month/year")
+            raise TableError(
+                f"column {column.name!r} is read as {order}, but has {shown(column[wrong[0]])} in the {rows}, which "
+                f"is {other}: write its dates as year-month-day in all files, or leave it out with "
+                f"{option('ignore', as_listed([str(column.name)]))}"
+            )
 
 
 def recognise_columns(frame: pd.DataFrame) -> Columns:
@@ -128,10 +144,15 @@ def _kind(column: pd.Series[Any]) -> str:
 
 def _is_day_first(column: pd.Series[Any]) -> bool:
     """Say whether dates with slashes have the day first: some must, as no month is above 12, and none the month."""
-    if pd.api.types.is_datetime64_any_dtype(column):
-        return False
-    parts = column.drop_duplicates().astype("string").str.extract(SLASHES).dropna().astype(int)
+    parts = _parts_with_slashes(column)
     return bool((parts[0] > 12).any() and not (parts[1] > 12).any())
+
+
+def _parts_with_slashes(column: pd.Series[Any]) -> pd.DataFrame:
+    """Return the three numbers of each distinct date that is written with slashes."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        column = column[:0]
+    return column.drop_duplicates().astype("string").str.extract(SLASHES).dropna().astype(int)
 
 
 @dataclass(frozen=True)
@@ -191,6 +212,28 @@ class Fitted:
         words = tuple(map(tuple, document["words"]))
         medians, means, scales = (tuple(document[name]) for name in ("medians", "means", "scales"))
         return cls(columns, medians, means, scales, words, tuple(document["shared"]))
+
+
+def warnings_of_categories(fitted: Fitted, features: pd.DataFrame, test_features: pd.DataFrame) -> list[str]:
+    """Return warnings of categories written in several ways, and of training rows whose categories are not known.
+
+    A model sees a category that the preprocessing was not fitted to as none of the known ones. Rare ones that share
+    a column are not told apart in any case.
+    """
+    warnings = []
+    for name, words, shared in zip(fitted.columns.categories, fitted.words, fitted.shared, strict=True):
+        cells = _words(features[name])
+        distinct = dict.fromkeys([*words, *pd.unique(cells), *pd.unique(_words(test_features[name]))])
+        warnings += warnings_of_names(distinct, f"category of column {name!r}")
+        new = [] if shared else [word for word in pd.unique(cells) if word not in words]
+        if new:
+            rows = f"{int(np.isin(cells, new).sum()):,} of {len(cells):,} training rows"
+            names = some([repr(word) for word in new], MOST_NAMES)
+            warnings.append(
+                f"column {name!r} has categories that the preprocessing was not fitted to, in {rows}: {names}; a "
+                "model sees none of the known categories there"
+            )
+    return warnings
 
 
 def _numeric(frame: pd.DataFrame, columns: Columns) -> list[Floats]:

@@ -116,6 +116,8 @@ def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str
             frame = formats.read_json(path, decoded, text)
         else:
             frame, notes = _read_text(path, decoded, text)
+        if not is_utf8(encoding) and could_be_utf8(path, content, decoded):
+            notes.append(f"read as {encoding}, but also valid utf-8: {path.name}. If it is utf-8, it is garbled")
     empty = frame.isna().all(axis=1)
     if empty.all():
         raise TableError(f"{path} has a header but no rows")
@@ -273,6 +275,8 @@ def decode(path: Path, content: bytes, encoding: str) -> str:
         raise TableError(f"unknown encoding {encoding!r}: try utf-8 or latin-1") from None
     except UnicodeDecodeError as error:
         likely = "latin-1"
+        if not is_utf8(encoding) and _is_utf8_text(content):
+            raise NotDecoded(f"{path} is utf-8 text, not {encoding}: save all files in one encoding") from None
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             likely = "utf-16"
         elif b"\0" in content:
@@ -282,10 +286,28 @@ def decode(path: Path, content: bytes, encoding: str) -> str:
             ) from None
         elif re.search(rb"[\x80-\x9f]", content):  # € and quotation marks of Windows, nothing in latin-1
             likely = "cp1252"
+        other = codecs.lookup(likely) != codecs.lookup(encoding)
+        advice = f"try {option('encoding', likely)}, or the encoding it was saved in"
         raise NotDecoded(
             f"{path} is not {encoding.removesuffix('-sig')} text (byte 0x{content[error.start]:02x} at position "
-            f"{error.start}): try {option('encoding', likely)}, or the encoding it was saved in"
+            f"{error.start}): {advice if other else 'name the encoding it was saved in'}"
         ) from None
+
+
+def _is_utf8_text(content: bytes) -> bool:
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in content
+
+
+def could_be_utf8(path: Path, content: bytes, decoded: str) -> bool:
+    """Say whether a file that was read as this text would be another one in UTF-8, which is rarely so by chance."""
+    try:
+        return not decoded.isascii() and decode(path, content, "utf-8") != decoded
+    except NotDecoded:
+        return False
 
 
 def _columns_with_decimal_commas(frame: pd.DataFrame, text: Sequence[str]) -> list[str]:
