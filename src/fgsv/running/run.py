@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 from fgsv.estimators import Enumeration, Method
 from fgsv.ledger import Ledger, Purpose
 from fgsv.running.closed_form import by_closed_form
-from fgsv.running.evaluator import Evaluator
 from fgsv.running.loop import rounds
-from fgsv.running.preparation import MOST_PLAYERS, access_to, is_open, keywords, prepare, read_players
+from fgsv.running.preparation import MOST_PLAYERS, access_to, is_open, prepare, read_players
 from fgsv.running.progress import is_shown, watched
 from fgsv.running.signatures import same_arguments
 from fgsv.running.start import Start
@@ -57,10 +56,25 @@ def _start(
     **options: Any,
 ) -> Iterator[Rounds]:
     """Check the arguments, open the evaluator, and yield what runs the rounds; the ledger records the end."""
-    given = locals()  # each to the function that takes an argument of this name
     read, partition = read_players(game, groups)
-    access, opened = access_to(game, read, **{name: given[name] for name in keywords(Evaluator)})
-    run = prepare(access, partition, **{name: given[name] for name in keywords(prepare)})
+    how = {"batch_size": batch_size, "n_jobs": n_jobs, "on_error": on_error, "timeout": timeout}
+    access, opened = access_to(game, read, ledger=ledger, start=start, **how)
+    run = prepare(
+        access,
+        partition,
+        method=method,
+        budget=budget,
+        max_seconds=max_seconds,
+        stderr=stderr,
+        precision=precision,
+        confidence=confidence,
+        stop=stop,
+        seed=seed,
+        semivalue=semivalue,
+        cost=cost,
+        proxy=proxy,
+        options=options,
+    )
     purpose = Purpose.ENUMERATION if isinstance(run.method, Enumeration) else Purpose.DRAWS
     shown = is_shown(False if progress is None and is_open(game) else progress)  # an open evaluator's run is a part
     bar = watched(run, shown, access.evaluator)
