@@ -135,8 +135,15 @@ def four_scenarios(
     workspace.say(f"sampling coalitions of {what}, for FSRS")
     errors, room = ShareErrors(workspace, scale.stderr, parts, spared), RoomForAnotherRound(workspace, max_seconds)
     stop: list[Rule] = [errors, room]
-    kept = {"round_size": scale.round_size, "ledger": workspace.folder / "ledger.db"}
-    faithful = fgsv.value(game, wholes, budget=scale.budget, seed=seed, stop=stop, **kept)
+    faithful = fgsv.value(
+        game,
+        wholes,
+        budget=scale.budget,
+        seed=seed,
+        round_size=scale.round_size,
+        ledger=workspace.folder / "ledger.db",
+        stop=stop,
+    )
     split = faithful.regroup(parts)
     return {"srs_whole": srs_whole, "srs_split": srs_split, "fsrs_whole": faithful, "fsrs_split": split}
 

@@ -29,9 +29,9 @@ _DEVIATION = (2.0, 0.7, 3.0, 3.0, 0.5, 2.0, 1.0, 2.0)
 _BOUNDS = ((-12, 5), (-1, 3), (-14, 5), (-14, 5), (-1.5, 1.5), (-14, 1), (-8, 1), (-12, 5))
 _KNOT_DEVIATION = 0.3
 _PLAYER_DEVIATION = 0.7, 1.2
-"""That of players' weights; with many players, of whom some mostly change next to nothing."""
+"""That of players' weights; of many players', some of whom usually change next to nothing."""
 MANY_PLAYERS = 64
-"""Beyond, players are many."""
+"""More players than this are many."""
 _CONVINCING = 3.0
 """What the logarithm of the likelihood must gain when ranks are added."""
 
@@ -272,7 +272,8 @@ class Process:
         With a_j the factor of a player inside and b_j that of one outside, the coefficient c_k of z^k in
         prod_j (b_j + a_j z) is the sum over coalitions of size k. Without player i the sums Q_k satisfy
         c_k = b_i Q_k + a_i Q_(k-1): solved for the larger term, upwards from k = 0 and downwards from n - 1, this is
-        stable. Here n counts those who are there; all others are outside.
+        stable. Here n counts those who are there; all others are outside. No sum exceeds C(n, n/2), which floats hold
+        up to a thousand players.
         """
         n, m, scale = int(there.sum()), len(masks), np.exp(self.log_scale)
         far, weights = np.exp(-self.rates), np.exp(log_weights)

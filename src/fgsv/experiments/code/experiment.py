@@ -139,8 +139,10 @@ def run(
         utility: Any = game.function
         for line in utility.describe().splitlines():
             workspace.say(line)
-        options: dict[str, Any] = {"what": "pieces", "seed": seed, "max_seconds": max_seconds, "spared": 1}
-        results = four_scenarios(workspace, game, owners, _parts(owners, scale), scale, **options)
+        parts = _parts(owners, scale)
+        results = four_scenarios(
+            workspace, game, owners, parts, scale, what="pieces", seed=seed, max_seconds=max_seconds, spared=1
+        )
         return write_report(workspace, asdict(scale), projects, utility.describe(), results)
 
 

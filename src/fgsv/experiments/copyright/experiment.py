@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -79,8 +78,10 @@ def run(
         base, logos = base_model(workspace, scale, model, images, annotation)
         players = logos.only(VALUED, scale.per_brand)
         game = _game(workspace, scale, base, players, adapters_at_once)
-        options: dict[str, Any] = {"what": "images", "seed": seed, "max_seconds": max_seconds}
-        results = four_scenarios(workspace, game, list(players.brands), _parts(players, scale), scale, **options)
+        brands, parts = list(players.brands), _parts(players, scale)
+        results = four_scenarios(
+            workspace, game, brands, parts, scale, what="images", seed=seed, max_seconds=max_seconds
+        )
         return write_report(workspace, scale, game, results)
 
 
