@@ -201,7 +201,7 @@ def _freedom(terms: Floats) -> float:
 def _bundled(terms: Floats) -> Floats:
     """Return few rows with the same sums of squares: exactly if there are few players, else on average."""
     rows, n, q = terms.shape
-    if rows <= max(n, MOST_REPLICATES) and rows <= MOST_REPLICATES:
+    if rows <= MOST_REPLICATES:
         return terms
     if n <= MOST_REPLICATES:
         return np.stack([np.linalg.qr(terms[:, :, output], mode="r") for output in range(q)], axis=2)
