@@ -68,15 +68,16 @@ def reference() -> str:
 
     from fgsv.cli import app
 
-    return "\n".join(_sections(typer.main.get_command(app), "fgsv"))
+    return "\n".join(_sections(typer.main.get_command(app), "fgsv", set()))
 
 
-def _sections(command: Any, name: str) -> Iterator[str]:
+def _sections(command: Any, name: str, of_value: set[str]) -> Iterator[str]:
+    """Yield the Markdown of a command and those below it; `of_value` collects the rows of `fgsv value`."""
     from fgsv.cli.sections import in_sections
 
     subcommands = getattr(command, "commands", {})
     for sub in subcommands.values():
-        yield from _sections(sub, f"{name} {sub.name}")
+        yield from _sections(sub, f"{name} {sub.name}", of_value)
     if subcommands:
         return
     words, _, example = inspect.cleandoc(command.help or "").partition("Example:")
@@ -87,23 +88,36 @@ def _sections(command: Any, name: str) -> Iterator[str]:
         parameter for parameter in command.params if parameter.param_type_name == "argument" and not parameter.hidden
     ]
     sections = in_sections(command.params)
-    for number, (title, parameters) in enumerate(sections.items()):
-        rows = [_row(parameter) for parameter in ([] if number else arguments) + parameters]
-        if len(sections) > 1:
+    titles = [title for title in sections if len(sections) > 1]
+    sections[next(iter(sections))][:0] = arguments
+    if titles and of_value:
+        same = {title: [each for each in sections[title] if _row(each) in of_value] for title in titles}
+        names = [f"- {title}: {', '.join(map(_names, each))}" for title, each in same.items() if each]
+        yield "\n".join(["Options as for [`fgsv value`](#fgsv-value):", "", *names, ""])
+        others = [each for title in titles for each in sections[title] if each not in same[title]]
+        sections, titles = ({"": others} if others else {}), []
+    for title, parameters in sections.items():
+        rows = [_row(parameter) for parameter in parameters]
+        if titles:
             yield f"**{title}**\n"
         yield "\n".join(["| option | meaning | default |", "|---|---|---|", *rows, ""])
+        if name == "fgsv value":
+            of_value.update(rows)
+
+
+def _names(parameter: Any) -> str:
+    if parameter.opts[0][0] != "-":
+        return f"`{parameter.name}`"
+    return ", ".join(f"`{name}`" for name in parameter.opts)
 
 
 def _row(parameter: Any) -> str:
-    names = (
-        ", ".join(f"`{name}`" for name in parameter.opts) if parameter.opts[0][0] == "-" else f"`{parameter.name}`"
-    )
     default = "required" if parameter.required else parameter.default
     if isinstance(default, (list, tuple)):
         default = ",".join(map(str, default))
     nothing = default is None or default is False or default in ("", ())  # a default of 0 is shown
     shown = "" if nothing or callable(default) else f"`{default}`"
-    return f"| {names} | {(parameter.help or '').replace('|', ' or ')} | {shown} |"
+    return f"| {_names(parameter)} | {(parameter.help or '').replace('|', ' or ')} | {shown} |"
 
 
 if __name__ == "__main__":
