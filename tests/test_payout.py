@@ -270,8 +270,8 @@ def test_nothing_is_paid_for_an_output_with_an_amount_of_zero():
         assert (paid.payments, paid.low, paid.high) == (other.payments, other.low, other.high)
         assert paid.by_output == {"a": 100, "b": 0, "c": 200}
         assert payout.differences(paid, whole) == []
-    terms = payout.Terms({"a": 100, "b": 0, "c": 200}, pay_anyway=True)
-    assert Result(whole).paid_by(terms).verdict == Result(without).verdict
+    terms, other = (payout.Terms(each, pay_anyway=True) for each in ({"a": 100, "b": 0, "c": 200}, [100, 200]))
+    assert Result(whole).paid_by(terms).verdict == Result(without).paid_by(other).verdict
 
 
 def test_several_outputs_are_paid_from_their_own_amounts():

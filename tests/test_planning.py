@@ -88,6 +88,16 @@ def test_a_plan_is_not_as_wide_as_the_few_draws_it_rests_on():
     assert few == many
 
 
+def test_a_plan_expects_the_evaluations_that_show_what_is_rare():
+    game, groups = fgsv.games.SumOfUnanimity(64), np.arange(64) % 4
+    found = fgsv.plan(game, groups, pilot=512)
+    precision = found.half_width  # errors are small enough already
+    taken = fgsv.value(game, groups, precision=precision).n_evaluations
+    assert 512 < 3 / precision <= found.evaluations_for(precision) <= taken < 1.25 * found.evaluations_for(precision)
+    assert replace(found, n_known=200).evaluations_for(precision) == found.evaluations_for(precision) - 200
+    assert fgsv.plan(game, ["all"] * 64, pilot=100).evaluations_for(precision) == 100
+
+
 def test_a_plan_knows_what_a_longer_run_takes_only_once():
     found = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
     plan = Plan.of(found, seconds=18.0, first=(20, 10.0))  # 0.1 seconds for each of the last 80, 8 before the first

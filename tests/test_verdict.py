@@ -187,3 +187,23 @@ def test_a_verdict_names_the_output_that_it_is_about():
     assert "no better than with none for novels: there is nothing to share" in str(nothing)
     with pytest.raises(ValueError, match="it is -2 for the output 'novels'"):
         fgsv.plan(fgsv.Game(lambda masks: masks.sum(axis=1)[:, None] * [1, -1], 2, outputs=outputs))
+
+
+def test_with_a_payout_the_verdict_is_about_the_shares_of_the_amount():
+    """What one output alone would leave open does not matter where the sum that is paid is known."""
+    deviations = np.zeros((1, 2, 2))
+    deviations[0] = [[0.001, 0.2], [-0.001, -0.2]]
+    valued = valuation_of([[2.0, 3.0], [1.0, -1.0]], deviations=deviations, outputs=("news", "novels"))
+    assert verdict(valued).decision is Decision.UNRESOLVABLE  # novels alone: 150% for the first
+    paid = Result(valued).paid_by(Terms([900, 100]))
+    assert paid.payout.objections == ()
+    assert paid.verdict.decision is Decision.SETTLED
+    # 900/3 * 0.001 + 100/2 * 0.2 of 1000, as in the interval of the payment
+    assert paid.verdict.half_width == pytest.approx(QUANTILE * 0.0103)
+    assert float(paid.payout.high[0]) == pytest.approx(750 + 1000 * paid.verdict.half_width, abs=0.02)
+    for amounts in ([100, 900], [0, 100]):  # more than all, also of the sum
+        assert Result(valued).paid_by(Terms(amounts)).unpaid is not None
+        insisted = Result(valued).paid_by(Terms(amounts, pay_anyway=True))
+        assert insisted.verdict.decision is not Decision.SETTLED
+    alone = replace(valued, player_values=None)
+    assert Result(alone).paid_by(Terms([900, 100])).verdict == verdict(alone)

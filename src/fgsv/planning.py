@@ -21,6 +21,7 @@ from fgsv.running.game_access import GameAccess
 from fgsv.running.preparation import DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
 from fgsv.running.start import Start, in_words
+from fgsv.running.targets import RULE_OF_THREE
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
 from fgsv.valuation.notebook import html_of
@@ -122,14 +123,16 @@ class Plan:
     def evaluations_for(self, precision: float) -> int:
         """Return the expected evaluations for a half-width of `precision`.
 
-        A run that samples half of all coalitions without meeting its target goes on to evaluate all of them.
+        However small the errors of a run are, it takes 3 / `precision` evaluations, to see what is rare. One that
+        samples half of all coalitions without meeting its target goes on to evaluate all of them.
         """
         check_precision(precision)
         if not math.isfinite(self.half_width):
             raise ValueError("the method of this plan does not estimate its errors: use the default method")
         n, known = self.n_evaluations, self.n_known
         product = n * (n + known) * (self.half_width / precision) ** 4  # b (b + known) for the b to find
-        needed = max(n, math.ceil((math.sqrt(known**2 + 4 * product) - known) / 2))
+        fewest = 2 + math.ceil(RULE_OF_THREE / precision) - known if self.half_width else 0
+        needed = max(n, fewest, math.ceil((math.sqrt(known**2 + 4 * product) - known) / 2))
         return needed if self.exact or needed <= self.exact_after / 2 else int(self.exact_after)
 
     def seconds_for(self, budget: int) -> float:

@@ -5,6 +5,8 @@ import json
 import pytest
 from cli_cases import COLUMNS, providers
 
+from fgsv.report import Result, Seal
+
 BUDGET = ["--budget", 120]
 
 
@@ -97,6 +99,18 @@ def test_a_missing_file_is_refused_before_the_data_is_opened(fgsv_command, tmp_p
     code, _, notes = fgsv_command("value", tmp_path / "no.csv", *COLUMNS, option, tmp_path / "nope.json")
     assert code == 2
     assert words in notes
+
+
+def test_the_seal_and_the_earlier_result_are_read_once(fgsv_command, sealed, train, monkeypatch):
+    folder, _ = sealed
+    loaded = []
+    for kind in (Result, Seal):
+        load = kind.load
+        monkeypatch.setattr(kind, "load", lambda path, load=load: loaded.append(path) or load(path))
+    saved = ["--seal", folder / "seal.json", "--before", folder / "result"]
+    options = ["--public", "1.0854", "--ledger", folder / "run.db"]
+    assert fgsv_command("value", train, *COLUMNS, *BUDGET, *saved, *options)[0] == 0
+    assert loaded == [folder / "seal.json", folder / "result"]
 
 
 def test_a_seal_warns_that_providers_know_the_split_seed(fgsv_command, train, tmp_path):

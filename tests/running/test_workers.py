@@ -149,6 +149,12 @@ def test_a_game_that_cannot_be_sent_says_what_to_do():
         fgsv.value(Stubborn(), budget=100, n_jobs=2)
 
 
+def test_a_back_end_is_given_to_joblib():
+    for method in ("covariance", "permutation"):
+        with pytest.raises(TypeError, match=r"with joblib\.parallel_config\(backend='dask'\): \.\.\."):
+            fgsv.value(fgsv.games.Airport([1, 2, 3]), method=method, budget=50, backend="dask")
+
+
 def test_dask(alone, tmp_path):
     distributed = pytest.importorskip("distributed")
     game = Fetched(tmp_path)

@@ -1,6 +1,6 @@
 """Texts as tokens, and what a language model's game refuses before it trains."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -95,16 +95,18 @@ def test_models_that_are_not_causal_are_refused(tmp_path):
     refused("lacks weights of a causal language model, such as cls", model=tmp_path)
 
 
-def test_settings_are_checked():
-    refused("context must be from 2 to 64 tokens, got 65", context=65)
-    refused("epochs and steps exclude each other", epochs=2, steps=3)
-    refused("steps must be at least 1", steps=0)
-    refused("rank must be at least 1", rank=0)
-    refused("training_seeds must be at least 1, got 'fresh'", training_seeds="fresh")
-    refused("per must be 'token' or 'byte'", per="word")
-    refused("dtype must be float32 or bfloat16", dtype="float16")
-    refused("learning_rate must be positive", learning_rate=0)
-    refused("schedule must be constant or linear", schedule="cosine")
-    refused("adapters_at_once must be at least 1", adapters_at_once=0)
+def test_settings_are_checked_before_the_model_is_loaded():
+    refused("context must be from 2 to 64 tokens, got 65", context=65)  # 64 is the model's own
+    no_model = partial(refused, model=3)
+    no_model("context must be at least 2 tokens, got 1", context=1)
+    no_model("epochs and steps exclude each other", epochs=2, steps=3)
+    no_model("steps must be at least 1", steps=0)
+    no_model("rank must be at least 1", rank=0)
+    no_model("training_seeds must be at least 1, got 'fresh'", training_seeds="fresh")
+    no_model("per must be 'token' or 'byte'", per="word")
+    no_model("dtype must be float32 or bfloat16", dtype="float16")
+    no_model("learning_rate must be positive", learning_rate=0)
+    no_model("schedule must be constant or linear", schedule="cosine")
+    no_model("adapters_at_once must be at least 1", adapters_at_once=0)
     if not torch.cuda.is_available():
-        refused("finds no CUDA GPU here; use device='cpu'", device="cuda")
+        no_model("finds no CUDA GPU here; use device='cpu'", device="cuda")

@@ -159,6 +159,34 @@ def test_a_file_that_cannot_be_saved_is_named_as_it_was_given(tmp_path):
         found.save(tmp_path / "none" / "x.json")
 
 
+def test_a_group_by_its_name_is_its_row_of_the_arrays(result):
+    game = fgsv.Game(lambda masks: masks[:, :2] * [1.0, 3.0], 4, outputs=("x", "y"))
+    for found in (result, fgsv.value(game, ["a", "b", "b", "c"], budget=16)):
+        for k, name in enumerate(found):
+            row = found[name]
+            assert (row.name, row.points) == (name, found.partition.sizes[k])
+            np.testing.assert_array_equal(row.value, found.values[k])
+            np.testing.assert_array_equal(row.stderr, found.stderr[k])
+            np.testing.assert_array_equal(row.interval, found.interval()[k])
+            np.testing.assert_array_equal(row.share, found.shares()[k])
+            np.testing.assert_array_equal(row.share_interval, found.share_interval()[k])
+    assert fgsv.exact(fgsv.Game(lambda masks: -masks.sum(axis=1), 2))[0].share is None
+    for unknown in ("nobody", ["a"]):
+        with pytest.raises(KeyError, match=r"there is no group .*: the groups are 'a', 'b'"):
+            result[unknown]
+    result["a"].interval[:] = 0  # a copy
+    assert result["a"].interval[0] != 0
+
+
+def test_a_loop_over_names_computes_intervals_once(result, monkeypatch):
+    regrouped = result.regroup(range(24))
+    calls, quantile = [], fgsv.valuation.valuation.t_quantile
+    counting = lambda *given: calls.append(given) or quantile(*given)  # noqa: E731
+    monkeypatch.setattr(fgsv.valuation.valuation, "t_quantile", counting)
+    assert sum(regrouped[name].value for name in regrouped) == pytest.approx(result.total)
+    assert len(calls) == 2  # once for the values and once for the shares, not for every name
+
+
 def test_only_valuations_are_compared():
     with pytest.raises(TypeError, match=r"got str: fgsv.load\(path\) opens"):
         fgsv.compare(fgsv.exact(fgsv.games.Airport([1, 2])), "valuation.json")

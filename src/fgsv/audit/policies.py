@@ -34,7 +34,8 @@ def policy_gains(
     apart`, which puts the players of negative value into a shell company of their own. Under the linear policy gains
     are only rounding; under clipping, floors and caps they are not. Gains are based on the estimated values of the
     players. `groups` are the positions of the groups that split (default: all). A split for which the policy cannot
-    be met (floors that exceed the amount) is left out.
+    be met (floors that exceed the amount) is left out. Every split moves everybody's payment, so the time for all
+    groups grows with the square of their number, to minutes for 400; an audit takes a sample of 24.
     """
     check_valuation(valuation)
     values = valuation.player_values

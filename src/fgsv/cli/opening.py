@@ -107,16 +107,18 @@ def open_data(
     )
 
 
-def _check_saved(options: dict[str, Any]) -> None:
-    """Raise an error about the seal or the earlier result of a command, before its data is opened."""
+def _saved(options: dict[str, Any]) -> dict[str, Any]:
+    """Load the seal and the earlier result of a command: an error about them comes before its data is opened."""
+    found: dict[str, Any] = {}
     if options.get("seal") is not None:
         from fgsv.report import Seal
 
-        Seal.load(options["seal"])
+        found["seal"] = Seal.load(options["seal"])
     if options.get("before") is not None:
         from fgsv.report import Result
 
-        Result.load(options["before"])
+        found["before"] = Result.load(options["before"])
+    return found
 
 
 def opens_data(function: Callable[..., None]) -> Callable[..., None]:
@@ -129,7 +131,7 @@ def opens_data(function: Callable[..., None]) -> Callable[..., None]:
         if "context" in options:
             option.check_needs(options["context"])
         with results_only():
-            _check_saved(options)
+            options |= _saved(options)
             table = open_data(**{name: options[name] for name in shared})
         function(table, **{name: options[name] for name in own if name != "table"})
 

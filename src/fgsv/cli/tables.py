@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -13,10 +13,15 @@ from fgsv.cli.parsers import amounts
 from fgsv.words import level
 
 if TYPE_CHECKING:
+    from fgsv.report import Result, Seal
     from fgsv.tables.corpus import Corpus
     from fgsv.tables.opening import Table
+
+    Before: TypeAlias = Result | None
+    SealFile: TypeAlias = Seal | None
 else:
     Corpus = Table = Any  # imported only when a command runs
+    Before, SealFile = option.Before, option.SealFile  # paths, which `opens_data` loads
 
 
 @opens_data
@@ -43,8 +48,8 @@ def value(
     audit_budget: option.AuditBudget = None,
     parts: option.Parts = option.PARTS,
     aggregate_only: option.AggregateOnly = False,
-    before: option.Before = None,
-    seal: option.SealFile = None,
+    before: Before = None,
+    seal: SealFile = None,
     public: option.Public = None,
     out: option.Out = None,
     force: option.Force = False,
@@ -60,7 +65,7 @@ def value(
     from fgsv.cli import console
     from fgsv.payout import Terms
     from fgsv.planning import Limits
-    from fgsv.report import Result, Seal, make_result
+    from fgsv.report import make_result
     from fgsv.report.documents import document_of
 
     limits = Limits(budget, precision, max_time)
@@ -89,9 +94,9 @@ def value(
             force=force,
             aggregate_only=aggregate_only,
             watcher=watcher,
-            before=None if before is None else Result.load(before),
+            before=before,
             command=context.find_root().obj,
-            seal=None if seal is None else Seal.load(seal),
+            seal=seal,
             public=public,
         )
     if as_json:

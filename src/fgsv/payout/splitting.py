@@ -427,6 +427,17 @@ def paid_outputs(valuation: Valuation, amounts: Sequence[Decimal]) -> tuple[Valu
     return some_outputs(valuation, places), [amounts[place] for place in places]
 
 
+def paid_shares(valuation: Valuation, amounts: Sequence[Decimal]) -> Valuation:
+    """Return the valuation whose shares are the parts of the whole amount: an output counts by what it is paid.
+
+    A method that values one group at a time has no sums of outputs: its outputs stay apart.
+    """
+    paid_for, parts = paid_outputs(valuation, amounts)
+    if paid_for.outputs is None or paid_for.player_values is None:
+        return paid_for
+    return paid_for.combined(np.array([float(part) for part in parts]) / paid_for.total)
+
+
 def _scale(valuation: Valuation) -> tuple[list[Fraction], list[str]]:
     """Return the divisor of each output's values: their own sum, which is U(N) - U(0) or close to it."""
     sums = [sum((Fraction(float(value)) for value in column), Fraction(0)) for column in _columns(valuation).T]

@@ -370,6 +370,8 @@ def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
 
 def _recorded(result: Result, evaluator: Evaluator) -> Result:
     """Record in the ledger what the result states for each grouping; return it, with the error if that fails."""
+    if not evaluator.recorder.is_open:
+        return result
     try:
         for stated in (result, *result.of_others().values()):
             evaluator.recorder.state(stated.to_document())

@@ -12,7 +12,7 @@ import pandas as pd
 from fgsv.audit import Audit, close_calls
 from fgsv.audit.sections import Section
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
-from fgsv.payout.splitting import paid_outputs
+from fgsv.payout.splitting import paid_shares
 from fgsv.planning import HistoryPoint
 from fgsv.report.answers import Answers
 from fgsv.report.scores_without import ScoresWithout
@@ -89,10 +89,10 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the shares are settled, undecided or unresolvable; with a payout, those of outputs paid for."""
+        """Whether the shares are settled, undecided or unresolvable; with a payout, the shares of the amount."""
         linear, valuation = True, self.valuation
         if self.payout is not None:
-            linear, valuation = self.payout.policy.is_faithful, paid_outputs(valuation, self.payout.amounts)[0]
+            linear, valuation = self.payout.policy.is_faithful, paid_shares(valuation, self.payout.amounts)
         return verdict(
             valuation,
             confidence=self.confidence,

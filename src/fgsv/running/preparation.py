@@ -114,6 +114,8 @@ def prepare(
         check_proxy(proxy, n)
         options["proxy"] = proxy
     check_precision(precision)
+    if "backend" in options:
+        raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
     asked = as_method(method, options, [*keywords(prepare), *keywords(Evaluator)])
     if isinstance(asked, Enumeration) and n > MOST_PLAYERS:
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -364,20 +365,23 @@ class Valuation:
 
     def __getitem__(self, name: Hashable) -> GroupValue:
         """Return the value, error and share of one group, by its name."""
+        positions, half_widths, share_half_widths = self._by_name
         try:
-            k = self.names.index(name)
-        except ValueError:
+            k = positions[name]
+        except (KeyError, TypeError):
             raise KeyError(f"there is no group {name!r}: the groups are {some(map(repr, self.names))}") from None
-        shared = bool(np.all(self.total > 0))
-        return GroupValue(
-            name,
-            float(self.partition.sizes[k]),
-            self.values[k],
-            self.stderr[k],
-            self.interval()[k],
-            self.shares()[k] if shared else None,
-            self.share_interval()[k] if shared else None,
-        )
+        value, share, share_interval = self.values[k], None, None
+        if share_half_widths is not None:
+            share = value / self.total
+            share_interval = bounds(share, share_half_widths[k])
+        size, interval = float(self.partition.sizes[k]), bounds(value, half_widths[k])
+        return GroupValue(name, size, value, self.stderr[k], interval, share, share_interval)
+
+    @cached_property
+    def _by_name(self) -> tuple[dict[Hashable, int], Floats, Floats | None]:
+        """Positions by name, and half-widths of values and shares: computed once for a loop over all names."""
+        positions = {name: k for k, name in enumerate(self.names)}
+        return positions, self.half_width(), self.share_half_width() if np.all(self.total > 0) else None
 
     def to_dict(self, confidence: float = 0.95) -> dict[str, Any]:
         """Return the table of groups and how it was made, as plain numbers and text; `save` keeps everything."""

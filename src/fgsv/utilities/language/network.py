@@ -6,7 +6,7 @@ import copy
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -78,6 +78,8 @@ class Settings:
             number = getattr(self, name)
             if number is not None and not (isinstance(number, int | float | np.number) and number >= 1):
                 raise ValueError(f"{name} must be at least 1, got {number!r}")
+        if self.context < 2:
+            raise ValueError(f"context must be at least 2 tokens, got {self.context}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
         if self.schedule not in ("constant", "linear"):
@@ -362,23 +364,23 @@ def fine_tuned(
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if where.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {str(where)!r} was requested, but torch finds no CUDA GPU here; use device='cpu'")
+    epochs = 3 if epochs is None and steps is None else epochs
+    limit = CONTEXT if context is None else context
+    settings = Settings(  # before the model is loaded, which takes longest
+        rank, alpha, (), learning_rate, schedule, epochs, steps, batch, limit, training_seeds, per, dtype, seed
+    )
+    check_asked(adapters_at_once)
     loaded, tokenizer = load(model, tokenizer, dtype, where)
     most = getattr(loaded.config, "max_position_embeddings", None) or getattr(loaded.config, "n_positions", None)
     context = min(CONTEXT, most or CONTEXT) if context is None else context
-    if context < 2 or (most is not None and context > most):
-        raise ValueError(
-            f"context must be from 2 to {most or 'the length that the model takes'} tokens, got {context}"
-        )
+    if most is not None and context > most:
+        raise ValueError(f"context must be from 2 to {most} tokens, got {context}")
     targets = targets.split("+") if isinstance(targets, str) else targets
     found = tuple(targets) if targets is not None else projections(loaded)
     head = next((name for name, module in loaded.named_modules() if module is loaded.get_output_embeddings()), "")
     if any(head == target or head.endswith("." + target) for target in found):
         raise ValueError(f"the output head {head!r} cannot be adapted: name other layers as targets")
-    epochs = 3 if epochs is None and steps is None else epochs
-    settings = Settings(
-        rank, alpha, found, learning_rate, schedule, epochs, steps, batch, context, training_seeds, per, dtype, seed
-    )
-    check_asked(adapters_at_once)
+    settings = replace(settings, targets=found, context=context)
     reader = Reader(tokenizer, loaded.get_input_embeddings().weight.shape[0])
     sequences = sequences_of_documents(reader, players, context)
     frame = {
