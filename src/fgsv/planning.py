@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 PILOT_SECONDS = 20.0
 PILOT_STARTED = 66
 """Evaluations in the pilot of a run that starts from known ones; more if there is time."""
+TIME_OF_AUDIT = 0.5
+"""Fraction of the time limit reserved for the audit."""
 MOST = 10**12
 """Evaluations that no run will have."""
 BUDGETS_STARTED = (100, 200, 500)
@@ -237,6 +239,10 @@ class Limits:
         if self.max_seconds is not None:
             positive_number("max_seconds", self.max_seconds)
         check_precision(self.precision)
+
+    def beside_audit(self) -> Limits:
+        """Return the limits of a run that shares its time with an audit."""
+        return self if self.max_seconds is None else replace(self, max_seconds=(1 - TIME_OF_AUDIT) * self.max_seconds)
 
 
 def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
