@@ -180,7 +180,7 @@ def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
     spent = {}
     with Evaluator(as_game(table.game)) as access:
         section = table_audit.remedy_section(table, access, valuation, plan.copies, 2**11, 0.95, 0, spent)
-    assert section.columns == ("group", "share as it is", "first holder keeps", "holders co-own")
+    assert section.columns == ("group", "share as it is", "first provider keeps", "providers co-own")
     assert any("Time ran out" in words for words in section.words)
     assert spent["the valuation by precedence"] == 0
     assert spent["the valuation without copies"] > 0

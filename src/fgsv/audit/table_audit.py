@@ -284,8 +284,8 @@ def remedy_section(
         return Section("Two remedies", (nothing,))
     columns = {
         "share as it is": valuation,
-        "first holder keeps": remedied,
-        "holders co-own": remedied.regroup(copies.remedy("share", units)),
+        "first provider keeps": remedied,
+        "providers co-own": remedied.regroup(copies.remedy("share", units)),
     }
     words = [
         f"Each recognised copy is left out. The {what} then belongs either to the provider that "
@@ -303,7 +303,7 @@ def remedy_section(
             )
         except OutOfTime:
             words.append("Time ran out before the valuation by precedence: allow more time to see it.")
-    failures = [each.failures for name, each in columns.items() if name in ("first holder keeps", "precedence")]
+    failures = [each.failures for name, each in columns.items() if name in ("first provider keeps", "precedence")]
     words += [f"{each}." for each in failures if each is not None]
     if units is not None:
         words.append(
