@@ -38,7 +38,8 @@ def test_a_point_can_be_owned_half_and_half(random_game):
     [
         ([], "empty"),
         ({}, "empty"),
-        (["a", "b"], "2 players, but the game has 3"),
+        (["a", "b"], "2 players, but the game has 3$"),
+        ("provider", "8 players, but the game has 3; a text has a label in each letter: give a list of labels"),
         (["a", None, "b"], "groups has 1 missing label, the first in row 1"),
         (["a", float("nan"), "b"], "1 missing label,"),
         ({"a": [0, 1], "b": [1, 2]}, "player 1; for shared ownership pass"),

@@ -274,6 +274,18 @@ def test_nothing_is_paid_for_an_output_with_an_amount_of_zero():
     assert Result(whole).paid_by(terms).verdict == Result(without).paid_by(other).verdict
 
 
+def test_a_changed_payment_is_told_by_what_was_changed():
+    result = fgsv.exact(fgsv.games.Airport([1, 2, 4]), ["a", "b", "c"])
+    paid = payout.split(result, 70)
+    due = paid.payments
+    changed = replace(paid, payments=(due[1], due[0], due[2]))
+    stated = [
+        f"payment of 'a', payout: stated {due[1]}, derived {due[0]}",
+        f"payment of 'b', payout: stated {due[0]}, derived {due[1]}",
+    ]
+    assert [str(each) for each in payout.differences(changed, result)] == stated
+
+
 def test_several_outputs_are_paid_from_their_own_amounts():
     values = np.array([[1.0, 3.0], [1.0, 1.0]])
     deviations = np.zeros((1, 2, 2))

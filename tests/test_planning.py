@@ -9,6 +9,7 @@ import pytest
 
 import fgsv
 from fgsv.cli.console import describe
+from fgsv.estimators.covariance.opening import hand_over
 from fgsv.game import as_game
 from fgsv.planning import PILOT_STARTED, Limits, Plan, plan_table, value_with_plan
 from fgsv.running.evaluator import Evaluator
@@ -116,7 +117,19 @@ def test_learning_from_known_evaluations_takes_less_for_each_of_many():
     assert (started.fixed_seconds, started.learning_seconds) == pytest.approx((2, 7))
     assert started.seconds_for(800) == pytest.approx(24)
     assert started.expected(Limits(max_seconds=24.0)) == 800
-    assert Plan.of(found, seconds=10.0, first=(50, 6.0), evaluating=1.0).seconds_for(800) == pytest.approx(66)
+
+
+def test_learning_takes_less_for_each_evaluation_after_the_opening():
+    """1 second to evaluate and 9 to learn: from twice as many as the opening takes, or from a quarter of these."""
+    found = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
+    end = hand_over(64)
+    after = Plan.of(replace(found, n_evaluations=2 * end), seconds=10.0, evaluating=1.0)
+    assert after.seconds_for(16 * end) == pytest.approx(8 + 9 * 2)
+    within = Plan.of(replace(found, n_evaluations=end // 4), seconds=10.0, evaluating=1.0)
+    assert within.seconds_for(end // 2) == pytest.approx(20)
+    assert within.seconds_for(8 * end) == pytest.approx(32 + 9 * 4 * 2)
+    quick = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100, opening=False)
+    assert Plan.of(replace(quick, n_evaluations=2 * end), seconds=10.0, evaluating=1.0).seconds_for(4 * end) == 20
 
 
 def test_a_plan_of_all_coalitions_expects_no_more_than_these():

@@ -88,6 +88,14 @@ def test_many_groups_and_outputs():
     assert ax.get_legend() is not None
 
 
+def test_no_legend_covers_an_interval():
+    """Its dots would look like values."""
+    game = fgsv.Game(lambda masks: masks @ np.array([[1.0, 9.0], [1.0, 1.0], [1.0, 1.0]]), 3, outputs=["one", "two"])
+    ax = fgsv.exact(game).plot()
+    ax.figure.canvas.draw()
+    assert ax.get_legend().get_window_extent().y0 >= ax.get_window_extent().y1
+
+
 def test_of_many_groups_the_largest_are_drawn_in_their_own_order():
     worth = np.where(np.arange(60) % 3 == 2, -5.0 - np.arange(60), 0.01)
     ax = fgsv.value(lambda masks: masks @ worth, list(range(60)), budget=200, seed=0).plot()

@@ -94,6 +94,13 @@ def test_a_total_within_the_noise_of_the_test_rows_is_not_shared(noise, decision
     assert (objection.doubt, objection.evaluations, objection.groups) == (Doubt.WITHIN_NOISE, None, ())
 
 
+def test_a_second_objection_begins_a_sentence():
+    with pytest.raises(PayoutRefused) as error:
+        split(with_error([4, 3, 2, 1], 5.0), 100, test_noise=20.0)
+    assert len(error.value.objections) == 2
+    assert ". Also, all the data together" in str(error.value)
+
+
 def test_a_result_knows_the_noise_of_its_test_rows():
     valuation = with_error([6, 3, 1], 0.02)
     for total, decision in ((None, "settled"), (9.0, "settled"), (11.0, "unresolvable")):

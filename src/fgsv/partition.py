@@ -60,7 +60,8 @@ class Partition:
         else:
             partition = _from_labels(groups)
         if n_players is not None and partition.n_players != n_players:
-            raise ValueError(f"groups describes {partition.n_players} players, but the game has {n_players}")
+            letters = "; a text has a label in each letter: give a list of labels" if isinstance(groups, str) else ""
+            raise ValueError(f"groups describes {partition.n_players} players, but the game has {n_players}{letters}")
         return partition
 
     @property

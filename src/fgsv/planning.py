@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 PILOT_SECONDS = 20.0
 PILOT_STARTED = 66
 """Evaluations in the pilot of a run that starts from known ones; more if there is time."""
+TIME_OF_AUDIT = 0.5
+"""Fraction of the time limit reserved for the audit."""
 MOST = 10**12
 """Evaluations that no run will have."""
 BUDGETS_STARTED = (100, 200, 500)
@@ -47,7 +49,8 @@ class Plan:
     The half-width of a share falls with the square root of the evaluations; the default method usually does better,
     because it learns as it goes. Known evaluations count where they still apply, and elsewhere only new ones do; a
     run that starts from some is expected to lie half way between. Seconds are measured on this machine; those of
-    learning from known evaluations are taken to grow with the cube root of the new ones.
+    learning are taken to grow with the evaluations until the opening of the default method ends, and from there, or
+    if it began with known evaluations, with the cube root of the new ones.
     """
 
     n_players: int
@@ -71,6 +74,8 @@ class Plan:
     """Evaluations after which the values are exact, because every coalition is evaluated; infinite if never."""
     learning_seconds: float = 0.0
     """Seconds of the pilot, besides the fixed ones, to learn from what was known and what was new."""
+    opening: int = 0
+    """Evaluations that the opening takes, in which learning costs most; 0 without one, or if some were known."""
 
     @classmethod
     def of(
@@ -84,7 +89,7 @@ class Plan:
         """Return the plan extrapolated from the first part of a run, which took `seconds`.
 
         `first` are the evaluations and seconds of its first round; comparing later rounds with it shows which costs
-        are fixed. `evaluating` are the seconds that evaluations took: if some were known, the rest is learning. The
+        are fixed. `evaluating` are the seconds that evaluations took: with an opening, the rest is learning. The
         intervals of a pilot are also wide because its errors rest on few draws, which is not so in a longer run.
         """
         bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
@@ -92,6 +97,7 @@ class Plan:
         later = valuation.n_evaluations - first[0]
         each = (seconds - first[1]) / later if later > 0 else seconds
         fixed = max(0.0, seconds - each * valuation.n_evaluations)
+        opening = _opening(valuation)
         return cls(
             valuation.partition.n_players,
             valuation.partition.n_groups,
@@ -103,7 +109,8 @@ class Plan:
             dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
             valuation.n_known,
             fixed_seconds=fixed,
-            learning_seconds=max(0.0, seconds - fixed - evaluating) if _learns_from_known(valuation) else 0.0,
+            learning_seconds=0.0 if opening is None else max(0.0, seconds - fixed - evaluating),
+            opening=opening or 0,
             exact_after=_exact_after(valuation),
         )
 
@@ -137,9 +144,15 @@ class Plan:
 
     def seconds_for(self, budget: int) -> float:
         """Return the expected seconds for this many evaluations."""
-        times = min(_evaluations(budget), self.exact_after) / max(self.n_evaluations, 1)
+        n, n_then = max(self.n_evaluations, 1), min(_evaluations(budget), self.exact_after)
         others = self.seconds - self.fixed_seconds - self.learning_seconds
-        return self.fixed_seconds + self.learning_seconds * times ** (1 / 3) + others * times
+        learning = self.learning_seconds * self._learning(n_then) / self._learning(n)
+        return self.fixed_seconds + learning + others * n_then / n
+
+    def _learning(self, n: float) -> float:
+        """Return what learning from n evaluations costs, up to a factor."""
+        within = min(n, max(self.opening, 1))
+        return within * (n / within) ** (1 / 3)
 
     def _evaluations_within(self, seconds: float) -> int:
         """Return the largest number of evaluations that take at most so long: two at least, U(0) and U(N)."""
@@ -200,9 +213,15 @@ def _exact_after(valuation: Valuation) -> float:
     return 2**n if enumerates else math.inf
 
 
-def _learns_from_known(valuation: Valuation) -> bool:
+def _opening(valuation: Valuation) -> int | None:
+    """Return how many evaluations the opening of a run takes; 0 if it learned from known ones, None without one."""
     settings = valuation.settings
-    return valuation.n_known > 0 and settings is not None and bool(settings.options.get("opening"))
+    if settings is None or not settings.options.get("opening"):
+        return None
+    if valuation.n_known > 0:
+        return 0
+    surrogate = bool(settings.options.get("surrogate"))
+    return Covariance(surrogate=surrogate).opens_with(valuation.partition.n_players) or None
 
 
 def _evaluations(budget: int) -> int:
@@ -223,6 +242,10 @@ class Limits:
         if self.max_seconds is not None:
             positive_number("max_seconds", self.max_seconds)
         check_precision(self.precision)
+
+    def beside_audit(self) -> Limits:
+        """Return the limits of a run that shares its time with an audit."""
+        return self if self.max_seconds is None else replace(self, max_seconds=(1 - TIME_OF_AUDIT) * self.max_seconds)
 
 
 def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:

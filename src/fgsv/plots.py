@@ -179,7 +179,9 @@ def _dots(ax: Axes, valuation: Valuation, centres: Any, reach: Any) -> None:
     ax.axvline(0, color=GREY, linewidth=1)
     _label_rows(ax, [names[group] for group in shown])
     if len(outputs) > 1:
-        for text in ax.legend(frameon=False).get_texts():
+        # above the axes: among the intervals, its dots would look like values
+        legend = ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(outputs))
+        for text in legend.get_texts():
             text.set_parse_math(False)
     if len(shown) < len(names):
         title = f"the {len(shown)} of {len(names):,} groups furthest from zero"

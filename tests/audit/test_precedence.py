@@ -1,6 +1,8 @@
 """Who came first: registration times decide it, and a copy counts only beside its original."""
 
 import json
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -178,7 +180,7 @@ def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
     spent = {}
     with Evaluator(as_game(table.game)) as access:
         section = table_audit.remedy_section(table, access, valuation, plan.copies, 2**11, 0.95, 0, spent)
-    assert section.columns == ("group", "share as it is", "first holder keeps", "holders co-own")
+    assert section.columns == ("group", "share as it is", "first provider keeps", "providers co-own")
     assert any("Time ran out" in words for words in section.words)
     assert spent["the valuation by precedence"] == 0
     assert spent["the valuation without copies"] > 0
@@ -188,7 +190,7 @@ def test_an_audit_out_of_time_counts_what_it_used(monkeypatch):
     from fgsv.audit import table_audit
     from fgsv.running.calls import OutOfTime
 
-    def interrupted(game, groups, *, budget, seed):
+    def interrupted(game, groups, *, budget, max_seconds, seed):
         fgsv.value(game, groups, budget=40, seed=seed)
         raise OutOfTime("no time")
 
@@ -199,6 +201,45 @@ def test_an_audit_out_of_time_counts_what_it_used(monkeypatch):
     monkeypatch.setattr(table_audit, "value", interrupted)
     found = audit_table(table, valuation, AuditPlan.of(table))
     assert dict(found.spent)["the valuation without copies"] == 40
+
+
+@pytest.mark.parametrize(("limit", "least", "most"), [(None, None, None), (1000, 400, 500)])
+def test_the_valuation_without_copies_leaves_half_of_the_time_to_the_rest(monkeypatch, limit, least, most):
+    from fgsv.audit import table_audit
+
+    given = []
+
+    def timed(game, groups, *, budget, max_seconds, seed):
+        given.append(max_seconds)
+        return fgsv.value(game, groups, budget=budget, max_seconds=max_seconds, seed=seed)
+
+    table = fgsv.open_table(
+        market(2), group="provider", target="y", test_by="split", model="ridge", ignore="patient", registered="when"
+    )
+    monkeypatch.setattr(table_audit, "value", timed)
+    found = audit_table(table, fgsv.exact(table.game, table.partition), AuditPlan.of(table), max_seconds=limit)
+    assert len(given) == 2  # without copies, and by precedence
+    assert all(seconds is None if limit is None else least < seconds <= most for seconds in given)
+    assert any("three remedies" in each.title for each in found.tables)
+
+
+def test_the_valuations_of_remedies_are_expected_to_learn_as_the_run_did(monkeypatch):
+    from fgsv.planning import Watcher
+    from fgsv.report import make_result, making
+
+    class Watch(Watcher):
+        def audit_begins(self, n_evaluations, seconds):
+            self.seconds = seconds
+
+    def expected(frame):
+        clock, watch = count(0, 1000), Watch()  # 1000 seconds pass between two looks at the clock
+        monkeypatch.setattr(making, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        table = fgsv.open_table(frame, group="provider", target="y", test_by="split", ignore=["patient", "when"])
+        make_result(table, audit=True, watcher=watch, without=False)
+        return watch.seconds
+
+    assert expected(market(2)) > 1000
+    assert expected(market(2).query("provider != 'thief'")) < 100
 
 
 def test_a_large_budget_is_not_spent_on_one_part(monkeypatch):

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from fgsv.cli import console
+
 
 def test_a_second_audit_with_the_ledger_trains_nothing(fgsv_command, audited, learning, tmp_path):
     command = [*audited, "--ledger", tmp_path / "run.db", "--json"]
@@ -46,7 +48,8 @@ def test_a_number_for_failures_holds_in_the_audit(fgsv_command, audited, learnin
     assert any("in the audit" in warning and "count as -0.5" in warning for warning in document["warnings"])
 
 
-def test_a_time_limit_holds_for_the_audit(fgsv_command, audited, learning):
+def test_a_time_limit_holds_for_the_audit(fgsv_command, audited, learning, monkeypatch):
+    monkeypatch.setattr(console, "describe", lambda plan, limits: f"plan within {limits.max_seconds:g} s")
     learning.order(sleep=0.02)
     start = time.monotonic()
     code, text, notes = fgsv_command(*audited, "--max-time", "3s")
@@ -54,5 +57,6 @@ def test_a_time_limit_holds_for_the_audit(fgsv_command, audited, learning):
     assert (code, "north" in text) == (0, True), notes
     assert seconds < 30
     assert learning.fits < 300  # an audit without the limit takes more
+    assert "plan within 1.5 s" in notes.splitlines()  # the audit gets the other half
     [warning] = [line for line in notes.splitlines() if "time ran out before the splits of" in line]
     assert warning.startswith("warning: ")

@@ -32,7 +32,7 @@ from fgsv.report import Result
             "with --test or --test-by, not both",
         ),
         (["value", "TRAIN", *COLUMNS, "--payout", "10,000.00"], "10, 000.00. An amount has no commas"),
-        (["payout", "TRAIN", "--amount", "1"], "not a saved valuation"),
+        (["payout", "TRAIN", "--amount", "1"], "; expected a valuation.json or its folder"),
         (["payout", "march", "--amount", "1"], "no saved valuation at march: expected"),
         (["value", "TRAIN", *COLUMNS, "--before", "march"], "no saved valuation at march: expected"),
         (["value", "TRAIN", *COLUMNS, "--jobs", "0"], "--jobs must be a number of workers"),

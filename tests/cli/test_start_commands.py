@@ -190,6 +190,20 @@ def test_forget_those_who_are_not_there_any_more(fgsv_command, march):
     assert (code, "evaluations of forgotten players, which were erased" in text + notes) == (1, True)
 
 
+def test_forget_says_that_the_preprocessing_stays(fgsv_command, march):
+    """A category that only the withdrawn provider had can still be read."""
+    frame = pd.read_csv(march / "march.csv")
+    frame.loc[frame["provider"] == "west", "kind"] = "known by name"
+    frame.to_csv(march / "named.csv", index=False)
+    named = ["value", march / "named.csv", *COLUMNS, "--test", march / "test.csv", "--budget", 50]
+    assert fgsv_command(*named, "--ledger", march / "named.db")[0] == 0
+    forget = ["ledger", "forget", march / "named.db", "--provider"]
+    assert "warning: the preprocessing stays" in fgsv_command(*forget, "west")[1]
+    assert b"known by name" in (march / "named.db").read_bytes()
+    assert "preprocessing" not in fgsv_command(*forget, "west")[1]  # nothing was erased now
+    assert json.loads(fgsv_command(*forget, "east", "--json")[1])["preprocessing"]
+
+
 def test_forget_withdrawn_rows(fgsv_command, march):
     """The units that hold any of them, also where the file says numbers in another way."""
     rows = pd.read_csv(march / "march.csv")

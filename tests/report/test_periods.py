@@ -213,6 +213,11 @@ def test_the_report_shows_the_period_before():
     assert 'id="before"' not in render(APRIL)
 
 
+def test_warnings_of_a_result_do_not_stand_below_its_comparison():
+    page = render(replace(paid(APRIL, 100), before=paid(MARCH, 100), own_warnings=("read as text: a",)))
+    assert page.index('id="payout"') < page.index("read as text: a") < page.index('id="before"')
+
+
 def test_a_share_that_did_not_move_has_no_sign():
     before, now = (
         fgsv.exact(fgsv.Game(lambda masks, w=w: masks @ w, 2), ["a", "b"]) for w in ([1, 1], [1, 1 + 1e-6])

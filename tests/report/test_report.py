@@ -51,6 +51,13 @@ def test_large_scores_are_written_without_powers_of_ten():
     assert "e+0" not in words
 
 
+def test_what_could_end_a_run_is_said_in_words():
+    game, limits = fgsv.games.Airport([1, 2, 3, 4, 5, 6]), {"budget": 40, "max_seconds": 90, "precision": 0.2}
+    words = words_of(render(fgsv.value(game, **limits, stderr=0.5)))
+    end = "90 seconds; every standard error at most 0.5; every share within 0.2 at 95% confidence"
+    assert f"stopping rules 40 evaluations; {end}" in words
+
+
 def test_a_level_of_confidence_is_not_rounded():
     result = fgsv.value(fgsv.games.Airport([1, 2, 3, 4, 5, 6]), budget=40)
     paid = fgsv.payout.split(result, 10, confidence=0.999, pay_anyway=True)

@@ -122,7 +122,8 @@ def audit_table(
     Never uses more evaluations than the plan's budget; the default is 4000 (or the minimum it needs), plus as many as
     the valuation took if there are copies, twice that if registration times are known. `evaluator` is the open
     evaluator of the valuation, with its ledger, its workers and all evaluations so far; without it the table's game
-    is evaluated in this process. No evaluation begins after `max_seconds`, and a warning names what is missing.
+    is evaluated in this process. No evaluation begins after `max_seconds`, and a warning names what is missing; the
+    valuation without copies ends after half of the time.
     """
     check_opened(table)
     check_valuation(valuation)
@@ -276,14 +277,15 @@ def remedy_section(
     units, what = table.dataset.units, _called(table)
     other = access.evaluator.beside(as_game(table.game_of(copies.kept)))
     with other, counted(spent, "the valuation without copies", other):
-        remedied = value(weighted(other, table.weights), copies.remedy("first", units), budget=budget, seed=seed)
+        kept, players = copies.remedy("first", units), weighted(other, table.weights)
+        remedied = value(players, kept, budget=budget, max_seconds=_half_of_time_left(other), seed=seed)
     if not remedied.total > 0:
         nothing = "Without the copies the model scores no better than with no data: there is nothing to share."
         return Section("Two remedies", (nothing,))
     columns = {
         "share as it is": valuation,
-        "first holder keeps": remedied,
-        "holders co-own": remedied.regroup(copies.remedy("share", units)),
+        "first provider keeps": remedied,
+        "providers co-own": remedied.regroup(copies.remedy("share", units)),
     }
     words = [
         f"Each recognised copy is left out. The {what} then belongs either to the provider that "
@@ -301,7 +303,7 @@ def remedy_section(
             )
         except OutOfTime:
             words.append("Time ran out before the valuation by precedence: allow more time to see it.")
-    failures = [each.failures for name, each in columns.items() if name in ("first holder keeps", "precedence")]
+    failures = [each.failures for name, each in columns.items() if name in ("first provider keeps", "precedence")]
     words += [f"{each}." for each in failures if each is not None]
     if units is not None:
         words.append(
@@ -329,7 +331,13 @@ def _with_precedence(
     game = table.game if units is None else table.game_of_single_rows()
     with access.evaluator.beside(as_game(game)) as rows, counted(spent, "the valuation by precedence", rows):
         preceded = by_precedence(weighted(rows, table.weights), order)
-        return value(preceded, table.partition, budget=budget, seed=seed)
+        return value(preceded, table.partition, budget=budget, max_seconds=_half_of_time_left(rows), seed=seed)
+
+
+def _half_of_time_left(evaluator: Evaluator) -> float | None:
+    """Return half of the time that is left, for the rest of the audit needs some; None if it is not limited."""
+    left = evaluator.seconds_left
+    return None if left is None else max(left / 2, 1e-3)  # if none is left, the first call says so
 
 
 def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], seed: int) -> list[Section]:

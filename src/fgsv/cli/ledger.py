@@ -223,8 +223,9 @@ def forget(
 ) -> None:
     """Erase the evaluations that used withdrawn players.
 
-    Also erases the data that identifies these players. If only some rows were withdrawn, give them with --rows. Or
-    value the table without them (--start), and keep the new ledger's players.
+    Also erases the data that identifies these players, except in the preprocessing, whose categories and medians
+    stay. If only some rows were withdrawn, give them with --rows. Or value the table without them (--start), and keep
+    the new ledger's players.
 
     Example: fgsv ledger forget march.db --provider "Clinic Birch"
     """
@@ -247,6 +248,11 @@ def forget(
         if found.unknown:
             few = some(map(repr, found.unknown), most=3)
             echo(f"warning: {ledger} has no player {few}: misspelt, or forgotten before")
+        if found.preprocessing:
+            echo(
+                f"warning: the preprocessing stays in {ledger}: medians, means and categories of all rows it was "
+                "fitted to, with theirs among them unless --reference named others"
+            )
 
 
 def report_differences(same: list[str], differences: list[Any], as_json: bool) -> None:

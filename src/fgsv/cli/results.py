@@ -188,7 +188,8 @@ def sensitivity(
     shown = _in_words(found.shares.drop(columns=["difference_low", "difference_high"]))
     title = f"shares by question, at {level(confidence)} confidence, and the difference from the first"
     console.show(shown, title, {"clear": "moved"})
-    console.show(found.groups, "over all questions")
+    if found.shares["question"].nunique() > 1 or "test_low" in found.groups:
+        console.show(found.groups, "over all questions")
     console.say_all(found.facts)
 
 

@@ -68,12 +68,13 @@ def value(
     from fgsv.report import make_result
     from fgsv.report.documents import document_of
 
+    audit = audit or context.info_name == "audit"
     limits = Limits(budget, precision, max_time)
     if seal is not None and option.was_given(context, "seed"):
         raise typer.BadParameter("--seed cannot be used with --seal, which determines the seed")
     if not as_json:
         console.say_all(table.notes)
-    with results_only(), console.watching(limits, quiet=as_json) as watcher:
+    with results_only(), console.watching(limits.beside_audit() if audit else limits, quiet=as_json) as watcher:
         result = make_result(
             table,
             budget=budget,
@@ -87,7 +88,7 @@ def value(
             on_error=on_error,
             payout=Terms(amounts(payout), currency, clip, floor, cap, pay_anyway) if payout else None,
             without=not no_without,
-            audit=audit or context.info_name == "audit",
+            audit=audit,
             audit_budget=audit_budget,
             parts=[int(number) for number in parts],
             out=out,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,8 @@ class Forgotten:
     evaluations: int
     unknown: tuple[str, ...] = ()
     """Those of `players` that no game of the ledger has: misspelt, or forgotten before."""
+    preprocessing: bool = False
+    """Whether the file still states preprocessing, which may have been fitted to rows of these players, too."""
 
 
 def forget(
@@ -47,7 +49,8 @@ def forget(
 
     The values and the players' digests are overwritten, so that nobody can recognise the players; then the file is
     rewritten, without the traces that SQLite keeps of deleted records. The positions of players in coalitions stay,
-    so that the other draws of a run keep theirs. A result that needs an erased value can no longer be verified.
+    so that the other draws of a run keep theirs. So does the preprocessing of a table: without it, no evaluation
+    could be used again. A result that needs an erased value can no longer be verified.
     """
     players = as_texts(players, option("players"), "names")
     providers = as_texts(providers, option("providers"), "names")
@@ -63,7 +66,7 @@ def forget(
     kept = None if keep is None else _players_of_last_run(keep)
     players_met: set[bytes] = set()
     players_gone: set[bytes] = set()
-    n_evaluations = 0
+    n_evaluations, preprocessing = 0, False
     with Ledger(path) as ledger:
         for number, game in ledger.games():
             digests = game.player_digests()
@@ -78,11 +81,12 @@ def forget(
             erased = list(_erased(ledger, number, game, gone))
             players_gone |= {digest for left, digest in zip(gone, each, strict=True) if left}
             n_evaluations += sum(count for _, count in erased)
+            preprocessing |= isinstance(game.frame, Mapping) and "preprocessing" in game.frame
             nobody = b"".join(bytes(16) if left else digest for left, digest in zip(gone, each, strict=True))
             ledger.replace(replace(game, players=nobody), number, [batch for batch, _ in erased])
     _rewrite(path)
     unknown = [name for name, digest in named.items() if digest not in players_met]
-    return Forgotten(len(players_gone), n_evaluations, tuple(unknown))
+    return Forgotten(len(players_gone), n_evaluations, tuple(unknown), preprocessing)
 
 
 def has_forgotten(game: Game) -> bool:

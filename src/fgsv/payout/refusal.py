@@ -69,7 +69,7 @@ class PayoutRefused(ValueError):
 
     def __init__(self, amount: Decimal, currency: str, objections: Sequence[Objection]) -> None:
         self.amount, self.currency, self.objections = amount, currency, tuple(objections)
-        reasons = ". ".join(map(str, objections))
+        reasons = ". Also, ".join(map(str, objections))
         super().__init__(
             f"{amount:,} {currency} was not split: {reasons}. To pay anyway, use {option('pay_anyway', True)}"
         )

@@ -312,8 +312,11 @@ def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
     for row in stated["payments"]:  # 0.1.0 rounded bounds beyond what the policy allows, and wrote 1E+2 for 100.00
         for name in ("low", "high"):
             row[name] = str(payout.policy.within(whole_units(Decimal(row[name]), payout.unit)))
-    pairs = zip(stated["payments"], derived["payments"], strict=True)
-    return [*found, *(Difference(f"payment of {due['group']!r}", paid, due) for paid, due in pairs if paid != due)]
+    for paid, due in zip(stated["payments"], derived["payments"], strict=True):
+        names = [name for name in {**due, **paid} if paid.get(name) != due.get(name)]
+        where = f"payment of {due['group']!r}"
+        found += [Difference(f"{where}, {name}", paid.get(name), due.get(name)) for name in names]
+    return found
 
 
 def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
+from fgsv.audit.table_audit import n_valuations
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
@@ -40,9 +41,6 @@ from fgsv.types import Floats
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
 from fgsv.words import check_type, now, option
-
-TIME_OF_AUDIT = 0.5
-"""Fraction of the time limit reserved for the audit."""
 
 
 def make_result(
@@ -246,13 +244,10 @@ def _gain(game: Any, evaluator: Evaluator) -> Floats:
 
 def _run(making: _Making, game: GameAccess) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
     """Return the valuation of the table's game, and its history."""
-    limits = making.limits
-    if limits.max_seconds is not None and making.plan is not None:
-        limits = replace(limits, max_seconds=(1 - TIME_OF_AUDIT) * limits.max_seconds)
     return value_with_plan(
         game,
         making.table.partition,
-        limits,
+        making.limits if making.plan is None else making.limits.beside_audit(),
         making.watcher,
         confidence=making.confidence,
         shown_as=making.table.on_all_test_rows,
@@ -339,7 +334,9 @@ def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
     if result.interrupted:
         return result
     left, most, calls = making.seconds_left(), plan.most(result.valuation), making.evaluator.calls
-    expected = most * calls.seconds / (making.evaluator.n_workers * max(1, calls.n_done))  # the run learned, too
+    evaluating = calls.seconds / making.evaluator.n_workers
+    learning = max(0.0, time.monotonic() - making.started - evaluating)  # again in each valuation of a remedy
+    expected = most * evaluating / max(1, calls.n_done) + n_valuations(plan.copies) * learning
     making.watcher.audit_begins(most, expected if left is None else min(expected, left))
     making.evaluator.watch = making.watcher.audited
     try:

@@ -29,7 +29,7 @@ from fgsv.report.result import Result, as_result, table_of
 from fgsv.report.scores_without import ScoresWithout
 from fgsv.tables.source import Source
 from fgsv.types import Floats
-from fgsv.valuation import Valuation
+from fgsv.valuation import RunSettings, Valuation
 from fgsv.words import level, now, significant, some
 
 TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
@@ -440,8 +440,7 @@ def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:
 
 def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]:
     """Return what someone else needs to reproduce the numbers."""
-    settings = valuation.settings
-    limits = [] if settings is None else [f"{settings.budget:,} evaluations", *settings.rules]
+    limits = [] if valuation.settings is None else _limits(valuation.settings)
     facts = [
         ("method", f"{valuation.method}, {valuation.n_evaluations:,} evaluations"),
         *([("known before", f"{valuation.n_known:,} evaluations of earlier runs")] if valuation.n_known else []),
@@ -460,6 +459,18 @@ def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]
     facts.append(("fingerprint of the groups", valuation.partition.fingerprint))
     packages = {"fgsv": fgsv.__version__} if source is None else source.versions
     return [*facts, ("versions", ", ".join(f"{name} {number}" for name, number in packages.items()))]
+
+
+def _limits(settings: RunSettings) -> list[str]:
+    """Return what could end a run, in words."""
+    found = [f"{settings.budget:,} evaluations"]
+    if settings.max_seconds is not None:
+        found.append(f"{settings.max_seconds:g} seconds")
+    if settings.stderr is not None:
+        found.append(f"every standard error at most {settings.stderr:g}")
+    if settings.precision is not None:
+        found.append(f"every share within {settings.precision:g} at {level(settings.confidence)} confidence")
+    return found
 
 
 def _seal_facts(result: Result) -> list[tuple[str, str]]:

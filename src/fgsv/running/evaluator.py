@@ -134,6 +134,11 @@ class Evaluator:
         finally:
             self.deadline = None
 
+    @property
+    def seconds_left(self) -> float | None:
+        """The time until no more calls begin; None if it is not limited."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
         return self.beginning.answer(coalitions, self._unknown)

@@ -103,7 +103,9 @@ def read(path: str | Path) -> dict[str, Any]:
         ) from None
     except (ValueError, TypeError, KeyError) as error:
         words = str(error) if isinstance(error, ValueError) else "it has no schema"
-        raise ValueError(f"{path} is not a saved valuation: {words}") from None
+        raise ValueError(
+            f"{path} is not a saved valuation: {words}; expected a valuation.json or its folder"
+        ) from None
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
     return dict(document)
