@@ -17,7 +17,7 @@ from fgsv.words import counted, some
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
-LedgerFile = Annotated[Path, typer.Argument(help="Ledger file", show_default=False)]
+LedgerFile = Annotated[Path, typer.Argument(help="Ledger file")]
 GameName = Annotated[
     str | None, typer.Option(help="Game as package.module:object or file.py:object, to re-evaluate a sample")
 ]
@@ -113,8 +113,7 @@ def merge(
     into: Annotated[Path, typer.Argument(help="Ledger to add to; created if it does not exist")],
     sources: Annotated[list[Path], typer.Argument(help="Ledgers to add")],
     trust_old: Annotated[
-        bool,
-        typer.Option("--trust-old", help="Let new runs use evaluations of 0.1.0: the code has not changed"),
+        bool, typer.Option("--trust-old", help="Let new runs use evaluations of 0.1.0: the code has not changed")
     ] = False,
     as_json: option.Json = False,
 ) -> None:
@@ -141,7 +140,7 @@ def merge(
 @app.command()
 def export(
     ledger: LedgerFile,
-    out: Annotated[Path, typer.Argument(help="File to write, .csv or .parquet", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="File to write, .csv or .parquet")],
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
@@ -197,27 +196,18 @@ def forget(
         typer.Option(help="Id of a withdrawn player, or its digest (32 hexadecimal digits); repeatable"),
     ] = None,
     provider: Annotated[
-        list[str] | None,
-        typer.Option(help="Name of a provider all of whose players are withdrawn; repeatable"),
+        list[str] | None, typer.Option(help="Name of a provider all of whose players are withdrawn; repeatable")
     ] = None,
     keep: Annotated[
-        Path | None,
-        typer.Option(help="A ledger: forget all players except those of its last run", show_default=False),
+        Path | None, typer.Option(help="A ledger: forget all players except those of its last run")
     ] = None,
     rows: Annotated[
-        Path | None,
-        typer.Option(help="A table of withdrawn rows: forget the players that hold any of them", show_default=False),
+        Path | None, typer.Option(help="A table of withdrawn rows: forget the players that hold any of them")
     ] = None,
-    result: Annotated[
-        Path | None, typer.Option(help="With --rows: the valuation.json of a run", show_default=False)
-    ] = None,
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(help="With --rows: the table of that run; repeatable", show_default=False),
-    ] = None,
+    result: Annotated[Path | None, typer.Option(help="With --rows: the valuation.json of a run")] = None,
+    data: Annotated[list[Path] | None, typer.Option(help="With --rows: the table of that run; repeatable")] = None,
     test: Annotated[
-        Path | None,
-        typer.Option(help="With --rows: the run's file of test rows, if there was one", show_default=False),
+        Path | None, typer.Option(help="With --rows: the run's file of test rows, if there was one")
     ] = None,
     as_json: option.Json = False,
 ) -> None:
