@@ -240,8 +240,7 @@ def _gain(game: Any, evaluator: Evaluator) -> Floats:
     """Return (q,) U(N) - U(0) of another game, with the same ledger."""
     with evaluator.beside(as_game(game), n_jobs=1) as beside:
         nobody, everybody = beside.ends()
-    gain: Floats = everybody - nobody
-    return gain
+    return everybody - nobody
 
 
 def _run(making: _Making, game: GameAccess) -> tuple[Valuation, tuple[HistoryPoint, ...]]:

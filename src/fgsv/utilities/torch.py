@@ -110,8 +110,7 @@ class Copies:
                 vmap(lambda own, rows=rows: functional_call(self.tester, own, (rows,)))(parameters).double().cpu()
                 for rows in self.X_test.tensor_split(cuts)
             ]
-        predicted: Floats = torch.cat(blocks, dim=1).numpy()
-        return predicted
+        return torch.cat(blocks, dim=1).numpy()
 
     def _seeds(self, sets: RowSets) -> list[int]:
         """Return a seed for each set, or one for all of them."""

@@ -141,8 +141,7 @@ def denoising_losses(
     dtype = torch.promote_types(predicted.dtype, torch.float32)
     errors = (predicted.to(dtype) - target.to(dtype)).square().flatten(1).mean(dim=1)
     counted = valid.to(dtype)
-    losses: torch.Tensor = (errors.view(valid.shape) * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
-    return losses
+    return (errors.view(valid.shape) * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
 
 
 class DiffusionGame:
@@ -251,8 +250,7 @@ class DiffusionGame:
         weights = self.adapters(masks)
         at_once = max(1, self.room.trajectories // len(self._noise.start))
         scores = [self._score(weights[i : i + at_once]) for i in range(0, len(weights), at_once)]
-        values: Floats = torch.cat(scores).cpu().numpy()
-        return values
+        return torch.cat(scores).cpu().numpy()
 
     def _score(self, weights: torch.Tensor) -> torch.Tensor:
         means = self._trajectories(weights, self._noise, self.settings.trajectories)

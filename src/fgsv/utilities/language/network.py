@@ -290,8 +290,7 @@ class FineTuned:
         tokens, counted = (each[:, :length].to(device) for each in (self.tests.tokens[rows], counted))
         with self.adapted.using(weights):
             found = self.network.log_likelihood(tokens.repeat(count, 1)).view(count, *tokens.shape)
-        sums: Floats = (found * counted).sum(dim=2).double().cpu().numpy()
-        return sums
+        return (found * counted).sum(dim=2).double().cpu().numpy()
 
     def _train_some(self, count: int) -> None:
         """Take a training step of `count` adapters, to measure its memory."""
