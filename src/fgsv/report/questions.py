@@ -198,7 +198,7 @@ def _error_of_spread(covariances: Floats) -> Floats:
     n = covariances.shape[1]
     if n < 2:
         return np.zeros(len(covariances))
-    return np.asarray((np.einsum("gqq->g", covariances) - covariances.sum(axis=(1, 2)) / n) / (n - 1))
+    return (np.einsum("gqq->g", covariances) - covariances.sum(axis=(1, 2)) / n) / (n - 1)
 
 
 def _reversals(

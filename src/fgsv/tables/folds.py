@@ -66,13 +66,13 @@ def folds_of(metric: str, y_test: NDArray[Any], *, seed: int = 0) -> Folds:
 def _constant_scores(metric: str, y: NDArray[Any]) -> Floats:
     """Return the score at each test row of the constant prediction, as `fgsv.utility` scores it without a model."""
     if metric == "neg_mean_squared_error":
-        return np.asarray(-((y - y.mean()) ** 2))
+        return -((y - y.mean()) ** 2)
     if metric == "neg_mean_absolute_error":
-        return np.asarray(-np.abs(y - y.mean()))
+        return -np.abs(y - y.mean())
     _, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
     if metric == "accuracy":
         return np.asarray(inverse == counts.argmax(), dtype=float)
-    return np.asarray(np.log(counts[inverse] / len(y)))
+    return np.log(counts[inverse] / len(y))
 
 
 def share_errors(valuation: Valuation, weights: Floats) -> Floats:
@@ -85,7 +85,7 @@ def share_errors(valuation: Valuation, weights: Floats) -> Floats:
     total = float(valuation.total @ weights)
     shares = valuation.values @ weights / total
     residuals = (valuation.values - shares[:, None] * valuation.total) * weights * len(weights)
-    return np.asarray(sem(residuals, axis=1) / total)
+    return sem(residuals, axis=1) / total
 
 
 def lasting_errors(valuation: Valuation, weights: Floats) -> Floats:
@@ -101,7 +101,7 @@ def lasting_errors(valuation: Valuation, weights: Floats) -> Floats:
 def _about_their_mean(parts: Floats) -> Floats:
     """Return what F parts add to a sum, scaled so that the sum of their squares is the variance of the sum."""
     n_folds = len(parts)
-    return np.asarray((parts - parts.mean(axis=0)) * np.sqrt(n_folds / (n_folds - 1)))
+    return (parts - parts.mean(axis=0)) * np.sqrt(n_folds / (n_folds - 1))
 
 
 def without_each_fold(metric: Any, n_test: int, *, seed: int = 0) -> dict[str, tuple[Any, Ints]]:

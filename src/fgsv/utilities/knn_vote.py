@@ -163,7 +163,7 @@ def _vote_values(votes: Floats, k: int) -> Floats:
     """Return the Shapley values of rows in order of distance, for U = (sum of the first k votes) / k."""
     rank = np.arange(1, len(votes) + 1)
     steps = (votes - np.append(votes[1:], 0)) * np.minimum(k, rank) / (rank * k)
-    return np.asarray(np.cumsum(steps[::-1])[::-1])
+    return np.cumsum(steps[::-1])[::-1]
 
 
 def _squared_values(y: Floats, truth: float, k: int) -> Floats:
@@ -182,7 +182,7 @@ def _squared_values(y: Floats, truth: float, k: int) -> Floats:
     late_sum = np.append(np.cumsum(late[::-1])[::-1], [0, 0])[2:]
     others = _pair_chances(rank, k) * before_sum + late_sum
     steps = -(y - after) / k * (((y + after) / k - 2 * truth) * chance + 2 * others / k)
-    return np.asarray(np.cumsum(steps[::-1])[::-1])
+    return np.cumsum(steps[::-1])[::-1]
 
 
 def _pair_chances(rank: Ints, k: int) -> Floats:
@@ -192,4 +192,4 @@ def _pair_chances(rank: Ints, k: int) -> Floats:
     M = min(k, i) - 1.
     """
     places = np.minimum(k, rank) - 1
-    return np.asarray(places * (places + 1) / np.maximum(2 * rank * (rank - 1), 1))
+    return places * (places + 1) / np.maximum(2 * rank * (rank - 1), 1)

@@ -224,7 +224,7 @@ def _constant_score(output: Output, data: Data) -> Floats:
     if output.score is None:
         return _constant_scored(output, data)
     whole = replace(output, rows=None)  # the truth is that of the slice already, and so are the predictions
-    return np.asarray(whole.measure(_constant_predictions(output.truth, data.n_classes))[0])
+    return whole.measure(_constant_predictions(output.truth, data.n_classes))[0]
 
 
 def _constant_scored(output: Output, data: Data) -> Floats:

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError
 from fgsv.packages import how_to_install
 from fgsv.types import Floats, Masks
-from fgsv.utilities.batched.logistic import softmax
 from fgsv.utilities.data import Data, Given, Kind, NullSampler
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.outputs import Output, check_batched
@@ -98,7 +98,7 @@ class Copies:
         return Predictions(
             fitted,
             labels=predicted.argmax(axis=2),
-            probabilities=softmax(predicted),
+            probabilities=softmax(predicted, axis=2),
             ranks=predicted[:, :, 1] - predicted[:, :, 0] if "ranks" in needs else None,
         )
 
