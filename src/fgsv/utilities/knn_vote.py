@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,9 @@ class KNNVote:
     n_neighbors: int = 5
     regression: bool = False
 
+    batch_size: ClassVar[int] = 2048
+    """Number of coalitions that are best evaluated in one call."""
+
     def __post_init__(self) -> None:
         tables = {"X": _as_floats(self.X, "X"), "X_test": _as_floats(self.X_test, "X_test")}
         columns = {"y": read_column(self.y, "y"), "y_test": read_column(self.y_test, "y_test")}
@@ -76,11 +79,6 @@ class KNNVote:
     def n_players(self) -> int:
         """Number of players: the rows of X."""
         return len(self.X)
-
-    @property
-    def batch_size(self) -> int:
-        """Number of coalitions that are best evaluated in one call."""
-        return 2048
 
     @cached_property
     def fingerprint(self) -> str | None:

@@ -204,20 +204,19 @@ def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Ou
         if unknown or len(empty) < len(scored):
             raise ValueError(f"empty must have a number for each of {', '.join(output.name for output in scored)}")
         empty = [empty[output.name] for output in scored]
-    if empty is not None:
-        unsaid = np.array([each is None for each in empty]) if isinstance(empty, Sequence) else np.array([False])
-        try:
-            numbers = np.broadcast_to(np.asarray(empty, dtype=float), (sum(sizes),))
-        except (TypeError, ValueError):
-            raise ValueError(f"empty must be one number, or one for each of the {sum(sizes)} outputs") from None
-        if not (np.isfinite(numbers) | unsaid).all():
-            raise ValueError(f"empty must be finite, got {empty!r}")
-        cuts = np.split(numbers, np.cumsum(sizes)[:-1])
-        return tuple(
-            replace(output, default=cut if np.isfinite(cut).all() else _constant_score(output, data))
-            for output, cut in zip(scored, cuts, strict=True)
-        )
-    return tuple(replace(output, default=_constant_score(output, data)) for output in scored)
+    empty = [None] * sum(sizes) if empty is None else empty
+    unsaid = np.array([each is None for each in empty]) if isinstance(empty, Sequence) else np.array([False])
+    try:
+        numbers = np.broadcast_to(np.asarray(empty, dtype=float), (sum(sizes),))  # NaN for None
+    except (TypeError, ValueError):
+        raise ValueError(f"empty must be one number, or one for each of the {sum(sizes)} outputs") from None
+    if not (np.isfinite(numbers) | unsaid).all():
+        raise ValueError(f"empty must be finite, got {empty!r}")
+    cuts = np.split(numbers, np.cumsum(sizes)[:-1])
+    return tuple(
+        replace(output, default=cut if np.isfinite(cut).all() else _constant_score(output, data))
+        for output, cut in zip(scored, cuts, strict=True)
+    )
 
 
 def _constant_score(output: Output, data: Data) -> Floats:

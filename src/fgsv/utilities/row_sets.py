@@ -59,14 +59,10 @@ class RowSets:
         """Return the same sets, all as lists of the rows in them; large sets cost their full size."""
         if not self.inverted.any():
             return self
-        large = np.flatnonzero(self.inverted)
-        left = self.take(large)
-        inside = np.ones((len(large), self.n_rows), dtype=bool)
-        inside[np.repeat(np.arange(len(large)), left.n_listed), left.listed] = False
         starts = _starts(self.sizes)
         listed = np.empty(starts[-1], dtype=np.int64)
         is_large = np.repeat(self.inverted, self.sizes)
-        listed[is_large] = np.nonzero(inside)[1]
+        listed[is_large] = np.nonzero(self.take(self.inverted).inside(self.n_rows))[1]
         listed[~is_large] = self.take(~self.inverted).listed
         return RowSets(self.n_rows, listed, starts, np.zeros(len(self), dtype=bool))
 

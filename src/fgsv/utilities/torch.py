@@ -264,12 +264,8 @@ def torch_utility(
     The other arguments are those of `fgsv.utility`. The same seed gives the same bits on one type of CPU and for
     one batch; another batch shape changes last bits, which training may amplify and replicates average out.
     """
-    for name, number in {
-        "n_steps": n_steps,
-        "batch_size": batch_size,
-        "n_replicates": n_replicates,
-        "n_copies": n_copies,
-    }.items():
+    counts = {"n_steps": n_steps, "batch_size": batch_size, "n_replicates": n_replicates, "n_copies": n_copies}
+    for name, number in counts.items():
         if number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
     if not callable(optimizer):

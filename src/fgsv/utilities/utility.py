@@ -102,7 +102,7 @@ class Utility:
             )
         n, starts = self.data.n_rows, self.units.starts
         units = None if starts is None or self.units.rows is None else np.split(self.units.rows, starts[1:-1])
-        return row_digests(self.data.X[:n], self.data.labels[:n], units)
+        return row_digests(self.data.X[:n], self.data.labels_of(slice(n)), units)
 
     @property
     def n_players(self) -> int:

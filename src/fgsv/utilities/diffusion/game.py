@@ -153,6 +153,9 @@ class DiffusionGame:
     coalitions are trained at once; default: as many as fit into the free memory of the GPU.
     """
 
+    batch_size = 512
+    """Number of coalitions to evaluate in one call; it does not depend on the machine's memory."""
+
     def __init__(
         self,
         model: DiffusionModel,
@@ -186,11 +189,6 @@ class DiffusionGame:
         """How many adapters are trained and how many trajectories are drawn at once."""
         most = Room(MOST_ADAPTERS, MOST_TRAJECTORIES)
         return room_for(self._train_some, self._draw_some, self.adapted.device, self._asked, most)
-
-    @property
-    def batch_size(self) -> int:
-        """Number of coalitions to evaluate in one call; it does not depend on the machine's memory."""
-        return 512
 
     @cached_property
     def fingerprint(self) -> str:

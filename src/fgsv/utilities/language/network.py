@@ -157,7 +157,6 @@ class FineTuned:
     @cached_property
     def adapters_at_once(self) -> int:
         """Number of adapters trained at once."""
-        check_asked(self._asked)
         if self.adapted.device.type == "cuda":
             most = MOST_COMPILED if self.compiles and self._asked is None else MOST_ADAPTERS
             count = fit_on_gpu("adapters", self._train_some, 1, self.adapted.device, self._asked, most)
