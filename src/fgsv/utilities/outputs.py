@@ -223,7 +223,7 @@ def _constant_score(output: Output, data: Data) -> Floats:
     if output.score is None:
         return _constant_scored(output, data)
     whole = replace(output, rows=None)  # the truth is that of the slice already, and so are the predictions
-    return whole.measure(_constant_predictions(output.truth, data.n_classes))[0]
+    return whole.measure(constant_predictions(output.truth, data.n_classes))[0]
 
 
 def _constant_scored(output: Output, data: Data) -> Floats:
@@ -249,7 +249,7 @@ def _constant_scored(output: Output, data: Data) -> Floats:
     return np.array([worth])
 
 
-def _constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:
+def constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:
     """Return the predictions of the best constant: the mean of the test labels, or their commonest class."""
     fitted = np.ones(1, dtype=bool)
     if not n_classes:
