@@ -14,7 +14,7 @@ from fgsv.types import Floats, Ints
 from fgsv.utilities.batched.neighbours import Neighbours, neighbours
 from fgsv.utilities.data import Data, check_labels, check_mask, classes_of, read_column
 from fgsv.utilities.fingerprint import fingerprint
-from fgsv.utilities.row_sets import Units, slices
+from fgsv.utilities.row_sets import Units, as_masks, slices
 from fgsv.valuation.settings import whole_number
 
 
@@ -102,10 +102,7 @@ class KNNVote:
 
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,)."""
-        masks = np.asarray(masks, dtype=bool)
-        if masks.ndim != 2 or masks.shape[1] != self.n_players:
-            raise ValueError(f"expected an (m, {self.n_players}) boolean array, got shape {masks.shape}")
-        return self.evaluate_lists(Coalitions.from_masks(masks))
+        return self.evaluate_lists(Coalitions.from_masks(as_masks(masks, self.n_players)))
 
     def evaluate_lists(self, coalitions: Coalitions) -> Floats:
         """Evaluate coalitions given as lists: (m,)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -118,7 +118,7 @@ class Logistic:
         if not self.standardised:
             return self.penalty
         counts = counted.sum(axis=1)[:, None]
-        squares = rows.squared(counted) / counts
+        squares = replace(rows, rows=rows.rows**2).sums(counted) / counts
         variances = squares - (rows.sums(counted) / counts) ** 2
         # a feature that does not vary has no weight, for any penalty; its variance is rounding error
         return self.penalty * np.where(variances > 1e-12 * squares, variances, 1.0)
@@ -237,10 +237,6 @@ class _Gathered:
         """(m, L) factors -> (m, d) sums of factor times x."""
         return (factors[:, None, :] @ self.rows)[:, 0]
 
-    def squared(self, factors: Floats) -> Floats:
-        """(m, L) factors -> (m, d) sums of factor times x^2."""
-        return (factors[:, None, :] @ self.rows**2)[:, 0]
-
     def products(self, factors: Floats) -> Floats:
         """(m, L) factors -> (m, d, d) sums of factor times x x'."""
         return self.rows.transpose(0, 2, 1) @ (self.rows * factors[:, :, None])
@@ -268,10 +264,6 @@ class _Shared:
     def sums(self, factors: Floats) -> Floats:
         """(m, n) factors -> (m, d) sums of factor times x."""
         return factors @ self.rows
-
-    def squared(self, factors: Floats) -> Floats:
-        """(m, n) factors -> (m, d) sums of factor times x^2."""
-        return factors @ self.rows**2
 
     def products(self, factors: Floats) -> Floats:
         """(m, n) factors -> (m, d, d) sums of factor times x x'."""

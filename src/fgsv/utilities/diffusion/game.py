@@ -18,6 +18,7 @@ from fgsv.utilities.adapters.training import AdamW, Course
 from fgsv.utilities.adapters.training import fine_tune as train_adapters
 from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample
 from fgsv.utilities.diffusion.model import DiffusionModel
+from fgsv.utilities.row_sets import as_masks
 
 TARGETS = ("to_q", "to_k", "to_v", "to_out.0")
 """The attention projections of a diffusers UNet, by the ends of their names."""
@@ -218,9 +219,7 @@ class DiffusionGame:
 
     def __call__(self, masks: ArrayLike) -> Floats:
         """Return (m, q) log-likelihoods of (m, n) coalitions."""
-        coalitions: Masks = np.asarray(masks, dtype=bool)
-        if coalitions.ndim != 2 or coalitions.shape[1] != self.n_players:
-            raise ValueError(f"expected (m, {self.n_players}) booleans, got shape {coalitions.shape}")
+        coalitions = as_masks(masks, self.n_players)
         values = np.empty((len(coalitions), len(self.outputs)))
         # sorted by size, so that coalitions trained at once take about equally many steps
         order = np.argsort(-coalitions.sum(axis=1), kind="stable")

@@ -34,6 +34,7 @@ from fgsv.utilities.language.model import (
 )
 from fgsv.utilities.language.texts import read_documents, read_tests
 from fgsv.utilities.language.tokens import Reader, Sequences, sequences_of_documents, sequences_of_tests
+from fgsv.utilities.row_sets import as_masks
 
 Domains = Mapping[str, Sequence[tuple[str, str]]]
 """Domain of test texts -> pairs of a prompt, which may be empty, and an answer."""
@@ -188,9 +189,7 @@ class FineTuned:
 
     def __call__(self, masks: Masks) -> Floats:
         """Return (m,) or (m, q) log-likelihoods of (m, n) coalitions."""
-        masks = np.asarray(masks, dtype=bool)
-        if masks.ndim != 2 or masks.shape[1] != self.n_players:
-            raise ValueError(f"expected (m, {self.n_players}) booleans, got shape {masks.shape}")
+        masks = as_masks(masks, self.n_players)
         values = np.zeros((len(masks), self.outputs))
         samples = masks[:, self.documents.owner]
         # sorted by size, so that coalitions trained at once take about equally many steps
