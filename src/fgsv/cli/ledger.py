@@ -11,7 +11,7 @@ import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import echo, print_json, results_only
-from fgsv.cli.opening import opens_data
+from fgsv.cli.opening import Opened, opens_data
 from fgsv.cli.sections import App
 from fgsv.words import counted, some
 
@@ -167,7 +167,7 @@ def _parts(frame: Any) -> dict[str, str]:
 
 @app.command()
 @opens_data
-def applies(table: Any, start: option.Start = None, as_json: option.Json = False) -> None:
+def applies(table: Opened, start: option.Start = None, as_json: option.Json = False) -> None:
     """Show how much of earlier ledgers applies to a table.
 
     Says which players are still there, and what is known.

@@ -15,10 +15,9 @@ from fgsv.cli.documents import results_only
 from fgsv.cli.parsers import numbers, settings
 
 if TYPE_CHECKING:
-    from fgsv.tables.corpus import Corpus
-    from fgsv.tables.opening import Table
+    from fgsv.tables.corpus import Opened as Opened
 else:
-    Corpus = Table = Any  # imported only when a command runs
+    Opened = Any  # imported only when a command runs
 
 
 def open_data(
@@ -53,7 +52,7 @@ def open_data(
     seed: option.Seed = 0,
     training_seeds: option.TrainingSeeds = "fixed",
     registered: option.Registered = None,
-) -> Table | Corpus:
+) -> Opened:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
     from fgsv.tables.folders import TEXT

@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import echo, print_json, results_only
-from fgsv.cli.opening import opens_data
-
-if TYPE_CHECKING:
-    from fgsv.tables.corpus import Corpus
-    from fgsv.tables.opening import Table
-else:
-    Corpus = Table = Any  # imported only when a command runs
+from fgsv.cli.opening import Opened, opens_data
 
 ProofFile = Annotated[Path, typer.Option(help="File for the proof, such as proof.json")]
 
 
 @opens_data
 def seal(
-    table: Table | Corpus,
+    table: Opened,
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="File for the seal, such as seal.json")],
     seed: option.NotSealedSeed = 0,

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, results_only
-from fgsv.cli.opening import opens_data
+from fgsv.cli.opening import Opened, opens_data
 from fgsv.cli.parsers import amounts
 from fgsv.words import level
-
-if TYPE_CHECKING:
-    from fgsv.tables.corpus import Corpus
-    from fgsv.tables.opening import Table
-else:
-    Corpus = Table = Any  # imported only when a command runs
 
 
 @opens_data
 def value(
-    table: Table | Corpus,
+    table: Opened,
     context: typer.Context,
     budget: option.Budget = None,
     precision: option.Precision = None,
@@ -111,7 +105,7 @@ def value(
 
 @opens_data
 def plan(
-    table: Table | Corpus,
+    table: Opened,
     pilot: Annotated[int, typer.Option(help="Evaluations in the pilot", min=100)] = 2048,
     budget: option.Budget = None,
     precision: option.Precision = None,
