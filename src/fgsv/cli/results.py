@@ -156,6 +156,13 @@ def _paid(result: Result, amount: Sequence[str], currency: str | None, *policy: 
     return paid
 
 
+def _label(saved: Path) -> str:
+    """Return the name of a saved result's folder, or that of a file with a name of its own."""
+    if saved.is_dir():
+        return saved.absolute().name
+    return saved.absolute().parent.name if saved.name == "valuation.json" else saved.stem
+
+
 def sensitivity(
     saved: option.Saved,
     others: Annotated[
@@ -175,7 +182,7 @@ def sensitivity(
     from fgsv.report import Result, sensitivity
 
     more = others or []
-    labels = [path.parent.name if path.name == "valuation.json" and path.parent.name else path.stem for path in more]
+    labels = [_label(path) for path in more]
     found = sensitivity(Result.load(saved), *map(Result.load, more), labels=labels, confidence=confidence)
     if as_json:
         print_json(found.to_dict())
