@@ -200,11 +200,11 @@ def _check_something_to_share(making: _Making) -> None:
     amounts = [None] * ends.shape[1] if payout is None else payout.check(table.partition.n_groups, table.outputs)
     for output, nobody, everybody, amount in zip(table.outputs or ("",), *ends, amounts, strict=True):
         if everybody - nobody <= least and amount != 0:
+            others = alternatives(output or table.source.metric, table.source.task).capitalize()
             raise ValueError(
                 f"{f'output {output}: ' if output else ''}with all the data the model scores {everybody:.4g}, with "
-                f"none {nobody:.4g}: there is nothing to share. "
-                f"{alternatives(table.source.metric, table.source.task).capitalize()}. Or check the model and the "
-                f"test rows, or value without {option('payout')} and {option('audit')}"
+                f"none {nobody:.4g}: there is nothing to share. {others}. Or check the model and the test rows, or "
+                f"value without {option('payout')} and {option('audit')}"
                 f"{', or pay 0 for this output' if output else ''}"
             )
 
