@@ -123,20 +123,18 @@ def content_of(path: Path) -> bytes:
     """Return the bytes of a file that may be a table; of the path -, those of stdin."""
     if str(path) == "-":
         content = sys.stdin.buffer.read()
-        if not content:
-            raise _empty(path)
-        return content
-    if path.is_dir():
+    elif path.is_dir():
         raise TableError(
             f"{path} is a directory: expected a CSV, TSV, JSON lines, Excel or Parquet file, or several; texts with "
             f"one folder for each provider are opened without {option('target')}"
         )
-    if not path.exists():
+    elif not path.exists():
         near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
         raise TableError(f"there is no file {path}" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
-    if path.is_char_device() or path.is_block_device():
+    elif path.is_char_device() or path.is_block_device():
         raise TableError(f"{path} is a device: expected a CSV, TSV or Parquet file")
-    content = path.read_bytes()
+    else:
+        content = path.read_bytes()
     if not content:
         raise _empty(path)
     for beginning, what in FOREIGN.items():
