@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import echo, print_json, results_only
-from fgsv.cli.opening import Opened, opens_data
+from fgsv.cli.opening import opens_data
 from fgsv.cli.sections import App
 from fgsv.words import counted, some
+
+if TYPE_CHECKING:
+    from fgsv.tables.corpus import Opened
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 

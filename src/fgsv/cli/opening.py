@@ -15,9 +15,11 @@ from fgsv.cli.documents import results_only
 from fgsv.cli.parsers import numbers, settings
 
 if TYPE_CHECKING:
-    from fgsv.tables.corpus import Opened as Opened
-else:
-    Opened = Any  # imported only when a command runs
+    from fgsv.tables.corpus import Corpus
+    from fgsv.tables.opening import Table
+
+NOT_LOADED = dict.fromkeys(("Table", "Corpus", "Opened"), Any)
+"""The types of opened data, which annotations name: they are imported only when a command runs."""
 
 
 def open_data(
@@ -52,7 +54,7 @@ def open_data(
     seed: option.Seed = 0,
     training_seeds: option.TrainingSeeds = "fixed",
     registered: option.Registered = None,
-) -> Opened:
+) -> Table | Corpus:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
     from fgsv.tables.folders import TEXT
@@ -120,8 +122,8 @@ def _check_saved(options: dict[str, Any]) -> None:
 
 def opens_data(function: Callable[..., None]) -> Callable[..., None]:
     """Turn a function of opened data into a command: its options follow those of `open_data`."""
-    own = inspect.signature(function, eval_str=True).parameters
-    shared = inspect.signature(open_data, eval_str=True).parameters
+    own = inspect.signature(function, locals=NOT_LOADED, eval_str=True).parameters
+    shared = inspect.signature(open_data, locals=NOT_LOADED, eval_str=True).parameters
 
     @wraps(function)
     def command(**options: Any) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import echo, print_json, results_only
-from fgsv.cli.opening import Opened, opens_data
+from fgsv.cli.opening import opens_data
+
+if TYPE_CHECKING:
+    from fgsv.tables.corpus import Opened
 
 ProofFile = Annotated[Path, typer.Option(help="File for the proof, such as proof.json")]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fgsv.cli import options as option
 from fgsv.cli.documents import print_json, results_only
-from fgsv.cli.opening import Opened, opens_data
+from fgsv.cli.opening import opens_data
 from fgsv.cli.parsers import amounts
 from fgsv.words import level
+
+if TYPE_CHECKING:
+    from fgsv.tables.corpus import Opened
 
 
 @opens_data
