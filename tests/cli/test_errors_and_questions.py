@@ -1,6 +1,7 @@
 """Commands that say where errors come from, and what depends on the question."""
 
 import json
+import shutil
 
 import pytest
 from cli_cases import COLUMNS, providers
@@ -64,6 +65,11 @@ def test_questions_are_declared_and_shown(fgsv_command, more, tmp_path):
     assert "_" not in text.partition("over all questions")[2].splitlines()[2]  # the header
     assert "False" not in text
     assert "of the variance over questions is due to choice" in notes
+    for name in ("o.1", "o.2"):
+        shutil.copytree(tmp_path / "o", tmp_path / name)
+    _, text, _ = fgsv_command("sensitivity", tmp_path / "o", tmp_path / "o.1", tmp_path / "o.2" / "valuation.json")
+    assert "accuracy (o.1)" in text
+    assert "accuracy (o.2)" in text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import os
 import pytest
 
 from fgsv.report import Result, check_folder
-from fgsv.tables.reading import TableError, read
+from fgsv.tables.inputs import read_all as read
+from fgsv.tables.reading import TableError
 
 OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 100]
 

@@ -11,7 +11,8 @@ import pytest
 
 import fgsv
 from fgsv.files import most_expanded
-from fgsv.tables.reading import TableError, read
+from fgsv.tables.inputs import read_all as read
+from fgsv.tables.reading import TableError
 
 
 def written(tmp_path, text, name="a.csv"):

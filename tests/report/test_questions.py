@@ -164,6 +164,25 @@ def test_a_slice_in_which_all_data_is_worth_nothing_has_no_shares():
     assert found.by_choice is None
 
 
+def test_a_result_without_shares_by_any_question_is_read_back(frame, tmp_path):
+    test = frame.assign(y=1 - frame["y"])  # all that is learned is wrong
+    made = make_result(opened(frame, test=test, also_metric="roc_auc"), budget=60, without=False)
+    assert (made.answers.totals < 0).all()
+    made.save(tmp_path / "valuation.json")
+    read = Result.load(tmp_path / "valuation.json")
+    assert read.to_document() == made.to_document()
+    with pytest.raises(ValueError, match="no shares by the first question"):
+        sensitivity(read)
+
+
+def test_where_one_of_several_metrics_has_nothing_to_share_another_one_is_proposed(frame):
+    table = opened(frame, test=frame.assign(y=1 - frame["y"]), metric="neg_log_loss,accuracy")
+    with pytest.raises(
+        ValueError, match=r"output neg_log_loss: .*: roc_auc .* or balanced_accuracy \(every class alike\)\. Or"
+    ):
+        make_result(table, budget=60, payout=Terms([1, 1]))
+
+
 def test_two_providers_with_one_name_are_not_taken_for_one():
     alike = Result(fgsv.exact(fgsv.games.Airport([1, 2, 3]), [1, "1", 2]))
     with pytest.raises(ValueError, match="two groups are both called '1'"):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import lzma
 import sys
 import zipfile
 from decimal import Decimal
@@ -63,6 +64,12 @@ def test_formats_read_the_same(tmp_path, name):
     found = read_all(tmp_path / name, text=["provider"]).frame
     pd.testing.assert_frame_equal(found, small(), check_dtype=False)
     assert found["provider"][0] == "007"
+
+
+def test_stdin_in_a_format_that_is_not_read_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lzma.compress(b"a,b\n1,2\n"))))
+    with pytest.raises(TableError, match="- is compressed with xz: decompress it first"):
+        read_all("-")
 
 
 def test_stdin_is_read_whatever_it_contains(monkeypatch):

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fgsv.tables.reading import TableError, TableFile, _header, read
+from fgsv.tables.inputs import read_all as read
+from fgsv.tables.reading import TableError, TableFile, _header
 
 
 def small(n=40, seed=0):

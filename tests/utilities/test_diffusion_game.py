@@ -98,7 +98,7 @@ def test_a_coalition_scores_the_same_in_any_batch(game):
     alone = np.concatenate([game(mask[None]) for mask in masks])
     np.testing.assert_allclose(together, alone, rtol=1e-4)
     assert np.unique(together[:, 0].round(6)).size == np.unique(masks, axis=0).shape[0]
-    with pytest.raises(ValueError, match=r"expected \(m, 5\) booleans"):
+    with pytest.raises(ValueError, match=r"expected an \(m, 5\) boolean array"):
         game(np.ones((2, 4)))
 
 

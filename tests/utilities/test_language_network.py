@@ -111,7 +111,7 @@ def test_a_coalition_is_worth_the_same_in_any_batch_and_beside_any_player(tiny_g
     assert together.shape == (9, 2)
     np.testing.assert_allclose(np.concatenate([tiny_game(mask[None]) for mask in masks]), together, rtol=1e-5)
     np.testing.assert_allclose(game(adapters_at_once=2)(masks), together, rtol=1e-5)
-    with pytest.raises(ValueError, match=r"expected \(m, 6\) booleans"):
+    with pytest.raises(ValueError, match=r"expected an \(m, 6\) boolean array"):
         tiny_game(np.ones((2, 4)))
     options = {"tokenizer": tokenizer(), "learning_rate": 3e-2, "context": 24, "rank": 2, "alpha": 4, "epochs": 2}
     other = language.fine_tuned(["one more", *reversed(tiny.TEXTS)], tiny.TESTS, model=tiny.llama(), **options)

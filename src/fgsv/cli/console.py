@@ -14,6 +14,7 @@ import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -31,26 +32,10 @@ from fgsv.words import duration, level, printable, significant
 HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without", "minutes": "time"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
 HEADERS |= {"monte_carlo": "± run", "training_seeds": "± training seeds", "test_rows": "± test rows"}
-SHARES = {
-    "monte_carlo",
-    "training_seeds",
-    "test_rows",
-    "lowest",
-    "highest",
-    "spread",
-    "choice",
-    "error",
-    "test",
-    "rank_kept",
-    "share",
-    "half_width",
-    "gsv_share",
-    "gsv_half_width",
-    "gain",
-    "share_a",
-    "share_b",
-    "difference",
-}
+SHARES = {"share", "share_a", "share_b", "gsv_share", "difference", "gain", "lowest", "highest", "rank_kept"}
+SHARES |= {"half_width", "gsv_half_width", "monte_carlo", "training_seeds", "test_rows", "test"}
+SHARES |= {"spread", "choice", "error"}
+"""Columns that are shown in percent."""
 OF_OUTPUT = "half_width_"
 """Begins the columns of a plan with several metrics."""
 COUNTS = {"points", "evaluations", "parts"}
@@ -209,43 +194,35 @@ def show_audit(audit: Audit) -> None:
 
 
 @contextmanager
-def watching(limits: Limits, *, quiet: bool) -> Iterator[Bar]:
-    """Show a progress bar while a table is valued, then print each warning of its models once."""
-    with Bar(limits, quiet) as bar, warnings.catch_warnings(record=True) as warned:
+def watching(limits: Limits, *, quiet: bool) -> Iterator[Watcher]:
+    """Show a progress bar while a table is valued, then print each warning of its models once; or do neither."""
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("default")
-        yield bar
-    if not quiet:
-        say_all(dict.fromkeys(f"warning: {str(each.message).splitlines()[0]}" for each in warned))
+        if quiet:
+            yield Watcher()
+            return
+        with bar_of_evaluations() as bar:
+            yield Bar(limits, bar)
+    say_all(dict.fromkeys(f"warning: {str(each.message).splitlines()[0]}" for each in warned))
 
 
 class Bar(Watcher):
-    """A watcher that prints the plan and shows a progress bar."""
+    """A watcher that prints the plan and moves a progress bar."""
 
-    def __init__(self, limits: Limits, quiet: bool) -> None:
-        self._limits, self._quiet = limits, quiet
-        self._bar = bar_of_evaluations(disable=quiet)
-        self._task = self._bar.add_task("pilot", total=limits.budget or PILOT)
-
-    def __enter__(self) -> Bar:
-        if not self._quiet:  # rich before 14.3 ends even a disabled bar with a new line
-            self._bar.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if not self._quiet:
-            self._bar.stop()
+    def __init__(self, limits: Limits, bar: Progress) -> None:
+        self._limits, self._bar = limits, bar
+        self._task = bar.add_task("pilot", total=limits.budget or PILOT)
 
     def measured(self, cost: FirstCost) -> None:
         """Print what the run starts from, and what it will cost where it takes a while."""
-        if not self._quiet and cost.start:
+        if cost.start:
             self._print(printable(cost.start))
-        if not self._quiet and cost.is_worth_saying:
+        if cost.is_worth_saying:
             self._print(str(cost))
 
     def planned(self, plan: Plan | None) -> None:
         """Print the plan."""
-        if not self._quiet:
-            self._print(describe(plan, self._limits))
+        self._print(describe(plan, self._limits))
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
         """Move the bar."""
@@ -255,8 +232,7 @@ class Bar(Watcher):
 
     def audit_begins(self, n_evaluations: int, seconds: float) -> None:
         """Print what the audit will cost, and restart the bar."""
-        if not self._quiet:
-            self._print(f"audit: at most {n_evaluations:,} more evaluations, about {duration(seconds)}")
+        self._print(f"audit: at most {n_evaluations:,} more evaluations, about {duration(seconds)}")
         self._bar.reset(self._task, description="audit", total=n_evaluations)
 
     def audited(self, n_evaluations: int) -> None:

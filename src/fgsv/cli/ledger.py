@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,9 +15,12 @@ from fgsv.cli.opening import opens_data
 from fgsv.cli.sections import App
 from fgsv.words import counted, some
 
+if TYPE_CHECKING:
+    from fgsv.tables.corpus import Opened
+
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 
-LedgerFile = Annotated[Path, typer.Argument(help="Ledger file", show_default=False)]
+LedgerFile = Annotated[Path, typer.Argument(help="Ledger file")]
 GameName = Annotated[
     str | None, typer.Option(help="Game as package.module:object or file.py:object, to re-evaluate a sample")
 ]
@@ -113,8 +116,7 @@ def merge(
     into: Annotated[Path, typer.Argument(help="Ledger to add to; created if it does not exist")],
     sources: Annotated[list[Path], typer.Argument(help="Ledgers to add")],
     trust_old: Annotated[
-        bool,
-        typer.Option("--trust-old", help="Let new runs use evaluations of 0.1.0: the code has not changed"),
+        bool, typer.Option("--trust-old", help="Let new runs use evaluations of 0.1.0: the code has not changed")
     ] = False,
     as_json: option.Json = False,
 ) -> None:
@@ -141,7 +143,7 @@ def merge(
 @app.command()
 def export(
     ledger: LedgerFile,
-    out: Annotated[Path, typer.Argument(help="File to write, .csv or .parquet", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="File to write, .csv or .parquet")],
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
@@ -168,7 +170,7 @@ def _parts(frame: Any) -> dict[str, str]:
 
 @app.command()
 @opens_data
-def applies(table: Any, start: option.Start = None, as_json: option.Json = False) -> None:
+def applies(table: Opened, start: option.Start = None, as_json: option.Json = False) -> None:
     """Show how much of earlier ledgers applies to a table.
 
     Says which players are still there, and what is known.
@@ -197,27 +199,18 @@ def forget(
         typer.Option(help="Id of a withdrawn player, or its digest (32 hexadecimal digits); repeatable"),
     ] = None,
     provider: Annotated[
-        list[str] | None,
-        typer.Option(help="Name of a provider all of whose players are withdrawn; repeatable"),
+        list[str] | None, typer.Option(help="Name of a provider all of whose players are withdrawn; repeatable")
     ] = None,
     keep: Annotated[
-        Path | None,
-        typer.Option(help="A ledger: forget all players except those of its last run", show_default=False),
+        Path | None, typer.Option(help="A ledger: forget all players except those of its last run")
     ] = None,
     rows: Annotated[
-        Path | None,
-        typer.Option(help="A table of withdrawn rows: forget the players that hold any of them", show_default=False),
+        Path | None, typer.Option(help="A table of withdrawn rows: forget the players that hold any of them")
     ] = None,
-    result: Annotated[
-        Path | None, typer.Option(help="With --rows: the valuation.json of a run", show_default=False)
-    ] = None,
-    data: Annotated[
-        list[Path] | None,
-        typer.Option(help="With --rows: the table of that run; repeatable", show_default=False),
-    ] = None,
+    result: Annotated[Path | None, typer.Option(help="With --rows: the valuation.json of a run")] = None,
+    data: Annotated[list[Path] | None, typer.Option(help="With --rows: the table of that run; repeatable")] = None,
     test: Annotated[
-        Path | None,
-        typer.Option(help="With --rows: the run's file of test rows, if there was one", show_default=False),
+        Path | None, typer.Option(help="With --rows: the run's file of test rows, if there was one")
     ] = None,
     as_json: option.Json = False,
 ) -> None:

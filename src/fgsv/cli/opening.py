@@ -17,8 +17,9 @@ from fgsv.cli.parsers import numbers, settings
 if TYPE_CHECKING:
     from fgsv.tables.corpus import Corpus
     from fgsv.tables.opening import Table
-else:
-    Corpus = Table = Any  # imported only when a command runs
+
+NOT_LOADED = dict.fromkeys(("Table", "Corpus", "Opened"), Any)
+"""The types of opened data, which annotations name: they are imported only when a command runs."""
 
 
 def open_data(
@@ -123,8 +124,8 @@ def _saved(options: dict[str, Any]) -> dict[str, Any]:
 
 def opens_data(function: Callable[..., None]) -> Callable[..., None]:
     """Turn a function of opened data into a command: its options follow those of `open_data`."""
-    own = inspect.signature(function, eval_str=True).parameters
-    shared = inspect.signature(open_data, eval_str=True).parameters
+    own = inspect.signature(function, locals=NOT_LOADED, eval_str=True).parameters
+    shared = inspect.signature(open_data, locals=NOT_LOADED, eval_str=True).parameters
 
     @wraps(function)
     def command(**options: Any) -> None:

@@ -14,7 +14,6 @@ Files = Annotated[
     typer.Argument(
         help="CSV, TSV, JSON lines, Excel or Parquet file or files, also gzipped or zipped; - for stdin. Or a folder "
         "of texts with one subfolder per provider",
-        show_default=False,
         metavar="FILE",
     ),
 ]
@@ -76,9 +75,7 @@ Model = Annotated[
 Metric = Annotated[
     list[str] | None,
     typer.Option(
-        help="scikit-learn scorer; several separated by commas (default: depends on the target)",
-        show_default=False,
-        metavar="NAMES",
+        help="scikit-learn scorer; several separated by commas (default: depends on the target)", metavar="NAMES"
     ),
 ]
 AlsoMetric = Annotated[
@@ -136,7 +133,6 @@ Reference = Annotated[
     str | None,
     typer.Option(
         help="File to fit the preprocessing to, or the word test for the test rows (default: the training rows)",
-        show_default=False,
         metavar="FILE",
     ),
 ]
@@ -145,7 +141,6 @@ Registered = Annotated[
     typer.Option(
         help="Column with the registration time of each row, a number or a date such as 2025-03-31, by which the "
         "audit decides which of two equal rows came first (default: the order of the file)",
-        show_default=False,
         metavar="COLUMN",
     ),
 ]
@@ -188,9 +183,7 @@ Currency = Annotated[str, typer.Option(help="Three-letter currency code", metava
 SameCurrency = Annotated[
     str | None,
     typer.Option(
-        help="Three-letter currency code (default: the saved payout's, or EUR if there is none)",
-        show_default=False,
-        metavar="CODE",
+        help="Three-letter currency code (default: the saved payout's, or EUR if there is none)", metavar="CODE"
     ),
 ]
 Clip = Annotated[
@@ -199,8 +192,7 @@ Clip = Annotated[
 Floor = Annotated[str | None, typer.Option(help="Smallest payment to each provider (not faithful)", metavar="AMOUNT")]
 Cap = Annotated[str | None, typer.Option(help="Largest payment to each provider (not faithful)", metavar="AMOUNT")]
 PayAnyway = Annotated[
-    bool,
-    typer.Option("--pay-anyway", help="Pay even if payments are uncertain or absurd (otherwise exit code 3)"),
+    bool, typer.Option("--pay-anyway", help="Pay even if payments are uncertain or absurd (otherwise exit code 3)")
 ]
 NoWithout = Annotated[
     bool,
@@ -213,8 +205,7 @@ AuditBudget = Annotated[
     int | None,
     typer.Option(
         help="Evaluations for the audit (default: 4,000, or more if it needs them, plus another valuation if copies "
-        "are found, two with --registered)",
-        show_default=False,
+        "are found, two with --registered)"
     ),
 ]
 PARTS = ["2,3,5"]
@@ -233,15 +224,11 @@ Out = Annotated[
     Path | None, typer.Option(help="Folder for valuation.json, valuation.csv and report.html", metavar="FOLDER")
 ]
 Before = Annotated[
-    Path | None,
-    typer.Option(help="valuation.json of the previous period, for comparison in the report", show_default=False),
+    Path | None, typer.Option(help="valuation.json of the previous period, for comparison in the report")
 ]
 Start = Annotated[
     list[Path] | None,
-    typer.Option(
-        help="Ledger of an earlier run, whose evaluations of players still present are reused; repeatable",
-        show_default=False,
-    ),
+    typer.Option(help="Ledger of an earlier run, whose evaluations of players still present are reused; repeatable"),
 ]
 SealFile = Annotated[
     Path | None, typer.Option("--seal", help="Seal of this run (from fgsv seal), which determines its seed")
@@ -269,7 +256,7 @@ LastRound = Annotated[
 SeedOfModel = Annotated[int, typer.Option(min=0, help="Random seed of the model and the sample")]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
-Saved = Annotated[Path, typer.Argument(help="A valuation.json or its folder", show_default=False)]
+Saved = Annotated[Path, typer.Argument(help="A valuation.json or its folder")]
 
 NEEDS = {
     "payout": ("currency", "clip", "floor", "cap", "pay_anyway"),

@@ -66,8 +66,7 @@ def copyright(  # shadows the builtin, because typer names the command after it
         Path | None, typer.Option(help="Compute the shares from the authors' published utilities (.npz)")
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(help="Stable Diffusion checkpoint, folder or name (default: train a small model)"),
+        str | None, typer.Option(help="Stable Diffusion checkpoint, folder or name (default: train a small model)")
     ] = None,
     images: Annotated[
         Path | None, typer.Option(help="Folder of FlickrLogos-27 (default: draw logos)", metavar="FOLDER")

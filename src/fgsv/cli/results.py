@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 def report(
     saved: option.Saved,
     context: typer.Context,
-    out: Annotated[
-        Path | None, typer.Option(help="Page to write (default: report.html next to the file)", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Page to write (default: report.html next to the file)")] = None,
     payout: option.Amount = None,
     currency: option.SameCurrency = None,
     clip: option.Clip = False,
@@ -68,7 +66,7 @@ def report(
 
 def compare(
     first: option.Saved,
-    second: Annotated[Path, typer.Argument(help="Another valuation.json or its folder", show_default=False)],
+    second: Annotated[Path, typer.Argument(help="Another valuation.json or its folder")],
     confidence: option.Confidence = 0.95,
     as_json: option.Json = False,
 ) -> None:
@@ -106,7 +104,7 @@ def payout(
     cap: option.Cap = None,
     pay_anyway: option.PayAnyway = False,
     confidence: option.Confidence = 0.95,
-    out: Annotated[Path | None, typer.Option(help="File for the payments: .csv or .json", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the payments: .csv or .json")] = None,
     force: option.ForceFile = False,
     as_json: option.Json = False,
 ) -> None:
@@ -158,13 +156,17 @@ def _paid(result: Result, amount: Sequence[str], currency: str | None, *policy: 
     return paid
 
 
+def _label(saved: Path) -> str:
+    """Return the name of a saved result's folder, or that of a file with a name of its own."""
+    if saved.is_dir():
+        return saved.absolute().name
+    return saved.absolute().parent.name if saved.name == "valuation.json" else saved.stem
+
+
 def sensitivity(
     saved: option.Saved,
     others: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="Further results, such as runs with other models, labelled by folder", show_default=False
-        ),
+        list[Path] | None, typer.Argument(help="Further results, such as runs with other models, labelled by folder")
     ] = None,
     confidence: option.Confidence = 0.95,
     as_json: option.Json = False,
@@ -180,7 +182,7 @@ def sensitivity(
     from fgsv.report import Result, sensitivity
 
     more = others or []
-    labels = [path.parent.name if path.name == "valuation.json" and path.parent.name else path.stem for path in more]
+    labels = [_label(path) for path in more]
     found = sensitivity(Result.load(saved), *map(Result.load, more), labels=labels, confidence=confidence)
     if as_json:
         print_json(found.to_dict())
@@ -196,12 +198,9 @@ def sensitivity(
 def verify(
     valuation: option.Saved,
     context: typer.Context,
-    ledger: Annotated[Path, typer.Option(help="Ledger of the run", show_default=False)],
+    ledger: Annotated[Path, typer.Option(help="Ledger of the run")],
     data: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="The table that was valued: also evaluate a sample of the ledger again", show_default=False
-        ),
+        list[Path] | None, typer.Option(help="The table that was valued: also evaluate a sample of the ledger again")
     ] = None,
     test: Annotated[Path | None, typer.Option(help="The file of test rows, if there was one")] = None,
     sample: Annotated[int, typer.Option(help="With --data: batches to evaluate again, drawn at random", min=1)] = 60,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,19 +14,16 @@ from fgsv.cli.documents import echo, print_json, results_only
 from fgsv.cli.opening import opens_data
 
 if TYPE_CHECKING:
-    from fgsv.tables.corpus import Corpus
-    from fgsv.tables.opening import Table
-else:
-    Corpus = Table = Any  # imported only when a command runs
+    from fgsv.tables.corpus import Opened
 
-ProofFile = Annotated[Path, typer.Option(help="File for the proof, such as proof.json", show_default=False)]
+ProofFile = Annotated[Path, typer.Option(help="File for the proof, such as proof.json")]
 
 
 @opens_data
 def seal(
-    table: Table | Corpus,
+    table: Opened,
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="File for the seal, such as seal.json", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File for the seal, such as seal.json")],
     seed: option.NotSealedSeed = 0,
     start: option.NotSealedStart = None,
     budget: option.Budget = None,
@@ -40,8 +37,7 @@ def seal(
     public_from: Annotated[
         str | None,
         typer.Option(
-            help="Which public value will give the seed, and how it is written: 'drand round 5000000, as hex'",
-            show_default=False,
+            help="Which public value will give the seed, and how it is written: 'drand round 5000000, as hex'"
         ),
     ] = None,
     force: option.ForceFile = False,
@@ -86,10 +82,8 @@ def seal(
 
 def challenge(
     valuation: option.Saved,
-    ledger: Annotated[Path, typer.Option(help="Ledger of the run", show_default=False)],
-    random: Annotated[
-        str, typer.Option(help="Random string from the verifier, who already has the result", show_default=False)
-    ],
+    ledger: Annotated[Path, typer.Option(help="Ledger of the run")],
+    random: Annotated[str, typer.Option(help="Random string from the verifier, who already has the result")],
     out: ProofFile,
     records: Annotated[int, typer.Option(help="Records to pick, besides U(0) and U(N)", min=1)] = 300,
     no_values: Annotated[
@@ -118,11 +112,10 @@ def challenge(
 
 
 def check(
-    proof: Annotated[Path, typer.Argument(help="A proof.json", show_default=False)],
+    proof: Annotated[Path, typer.Argument(help="A proof.json")],
     valuation: option.Saved,
     file: Annotated[
-        list[Path] | None,
-        typer.Argument(help="The table that was valued: evaluate the picked records again", show_default=False),
+        list[Path] | None, typer.Argument(help="The table that was valued: evaluate the picked records again")
     ] = None,
     test: Annotated[Path | None, typer.Option(help="The file of test rows, if there was one")] = None,
     commitment: Annotated[str | None, typer.Option(help="The commitment as it was published")] = None,

@@ -14,19 +14,17 @@ from fgsv.words import level
 
 if TYPE_CHECKING:
     from fgsv.report import Result, Seal
-    from fgsv.tables.corpus import Corpus
-    from fgsv.tables.opening import Table
+    from fgsv.tables.corpus import Opened
 
     Before: TypeAlias = Result | None
     SealFile: TypeAlias = Seal | None
 else:
-    Corpus = Table = Any  # imported only when a command runs
     Before, SealFile = option.Before, option.SealFile  # paths, which `opens_data` loads
 
 
 @opens_data
 def value(
-    table: Table | Corpus,
+    table: Opened,
     context: typer.Context,
     budget: option.Budget = None,
     precision: option.Precision = None,
@@ -117,7 +115,7 @@ def value(
 
 @opens_data
 def plan(
-    table: Table | Corpus,
+    table: Opened,
     pilot: Annotated[int, typer.Option(help="Evaluations in the pilot", min=100)] = 2048,
     budget: option.Budget = None,
     precision: option.Precision = None,

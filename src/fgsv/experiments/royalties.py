@@ -56,8 +56,7 @@ def shares_of(values: Floats, *, clip: bool = False) -> Floats:
     if clip:
         values = np.maximum(values, 0.0)
     total = values.sum(axis=-1, keepdims=True)
-    shares: Floats = np.divide(values, total, out=np.zeros_like(values), where=total > 0)
-    return shares
+    return np.divide(values, total, out=np.zeros_like(values), where=total > 0)
 
 
 def royalties(result: fgsv.Valuation, *, clip: bool = False) -> Royalties:

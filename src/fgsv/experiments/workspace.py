@@ -94,8 +94,7 @@ class Workspace:
             with np.load(path) as file:
                 if str(file["key"]) == key:
                     self.say(f"using {path}")
-                    found: Floats = file["values"]
-                    return found
+                    return file["values"]
         values = compute()
         part = path.with_name("part-" + name)  # savez appends .npz to any other ending
         np.savez(part, key=key, values=values)
@@ -169,8 +168,7 @@ def exact_group_values(
     values = workspace.find_or_compute("group_utilities.npz", str(grouped.fingerprint), evaluate)
 
     def lookup(masks: Masks) -> Floats:
-        found: Floats = values[masks @ (1 << bits)]
-        return found
+        return values[masks @ (1 << bits)]
 
     table = fgsv.Game(lookup, len(names), outputs=grouped.outputs)
     whole_of = dict(zip(parts, wholes, strict=True))

@@ -162,7 +162,7 @@ class Scenarios:
         """Return the (m, k) parts of (m, k, q) values, before floor and cap."""
         if self.policy.clip:
             values = np.maximum(values, 0)
-        return np.asarray((values / self.totals) @ self.amounts)
+        return (values / self.totals) @ self.amounts
 
     def bounded(self, parts: Floats, factors: Floats) -> Floats:
         """Return (m, k) parts within floor and cap, the positive ones scaled by their scenario's factor."""

@@ -329,7 +329,7 @@ def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
     # U(N) - U(0) is the same for every grouping; a sum over groups may differ in the last digit
     totals = valuation.total if valuation.efficient and not clip else values.sum(axis=0)
     _check_something_to_share(valuation, np.atleast_1d(totals))
-    return np.asarray(values / totals)
+    return values / totals
 
 
 def _bounds(
@@ -377,7 +377,7 @@ def _half_widths(
 
     def scenarios(rows: slice, groups: slice) -> Floats:
         off = np.einsum("sr,rkq->skq", normal[rows], deviations[:, groups])
-        return np.asarray(values[groups] + stretch[rows, None, None] * off)
+        return values[groups] + stretch[rows, None, None] * off
 
     everyone, always = slice(n_groups), slice(N_SCENARIOS)
     settled = [

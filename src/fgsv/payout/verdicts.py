@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,25 +55,14 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a document for JSON."""
-        return {
-            "decision": str(self.decision),
-            "detail": self.detail,
-            "between": [list(pair) for pair in self.between],
-            "half_width": self.half_width,
-            "evaluations": self.evaluations,
-        }
+        return asdict(self) | {"decision": str(self.decision), "between": [list(pair) for pair in self.between]}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Verdict:
         """Read what `to_dict` returned."""
         between = tuple((str(upper), str(lower)) for upper, lower in document["between"])
-        return cls(
-            Decision(document["decision"]),
-            str(document["detail"]),
-            between,
-            document["half_width"],
-            document["evaluations"],
-        )
+        decision, detail = Decision(document["decision"]), str(document["detail"])
+        return cls(decision, detail, between, document["half_width"], document["evaluations"])
 
 
 def verdict(

@@ -69,9 +69,10 @@ class Answers:
     def from_dict(cls, document: Mapping[str, Any]) -> Answers:
         """Read what `to_dict` returned."""
         questions, totals = tuple(map(str, document["questions"])), np.array(document["totals"], dtype=float)
-        width = max((len(row) for row in document["shares"] if row is not None), default=0)
-        shares = np.array([[np.nan] * width if row is None else row for row in document["shares"]], dtype=float)
         given, freedom = document["covariances"], document["freedom"]
+        rows = document["shares"] if given is None else [given]  # by no question need there be shares
+        width = max((len(row) for row in rows if row is not None), default=0)
+        shares = np.array([[np.nan] * width if row is None else row for row in document["shares"]], dtype=float)
         shape = width, len(questions), len(questions)
         covariances = np.full(shape, np.nan) if given is None else np.array(given, dtype=float)
         if covariances.shape != shape or shares.shape != (len(questions), width) or totals.shape != (len(questions),):

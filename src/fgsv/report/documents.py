@@ -28,8 +28,7 @@ def plain(document: Any) -> Any:
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table for JSON: null for missing cells, plain numbers for numpy's."""
-    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records", double_precision=15))
-    return rows
+    return json.loads(frame.to_json(orient="records", double_precision=15))
 
 
 def document_of(result: Result) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def largest_moves(influence: Floats, values: Floats, low: float, high: float) ->
     [0.8, 1.05, 1.15]
     """
     reach = np.abs(influence) * np.maximum(values - low, high - values)[:, None]
-    return np.asarray(np.cumsum(np.sort(reach, axis=0)[::-1], axis=0).max(axis=1))
+    return np.cumsum(np.sort(reach, axis=0)[::-1], axis=0).max(axis=1)
 
 
 def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> str:

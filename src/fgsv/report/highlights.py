@@ -29,8 +29,7 @@ def highlights(documents: Documents, valuation: Valuation) -> Section:
     columns = ("document", "provider", *by_output, "value", "± stderr", "begins with")
     words = (
         "Their values are less certain than the values of providers. A document with a negative value made the test "
-        "texts "
-        "less likely, averaged over all selections of the others."
+        "texts less likely, averaged over all selections of the others."
     )
     return Section("The documents that earned and cost most", (words,), columns, tuple(rows))
 

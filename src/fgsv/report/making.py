@@ -24,7 +24,7 @@ from fgsv.report.highlights import highlights
 from fgsv.report.periods import check_before
 from fgsv.report.result import Result
 from fgsv.report.scores_without import MOST_GROUPS, scores_without_each
-from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_of_terms
+from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_of
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
@@ -91,8 +91,11 @@ def make_result(
     if seal is not None:
         check_type(seal, Seal, "a seal", "fgsv.report.Seal.load(path) opens one")
         _check_sealed({"seed": seed, "start": start, "max_seconds": max_seconds}, ledger)
-        sealed = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
-        seed = _seed_of_seal(seal, public, sealed, payout)
+        found = described_run(table, budget=budget, precision=precision, confidence=confidence, on_error=on_error)
+        seed = seal.seed(public)
+        if payout is not None:
+            found["policy"] = policy_of(payout.clip, payout.floor, payout.cap, payout.currency)
+        check_seal(seal, {"versions": versions(), **found})
     elif public is not None:
         raise ValueError(f"{option('public')} needs the seal that it belongs to: give {option('seal')}, too")
     plan = AuditPlan.of(table, audit_budget, parts) if audit else None
@@ -109,7 +112,8 @@ def make_result(
         raw, history = _run(making, evaluator if seal is None else used.watch(evaluator))
         result = replace(_result(making, raw, before), history=history, noise=noise, command=command)
         if seal is not None:
-            result = replace(result, sealed=_sealed(seal, str(public), used))
+            root = Tree(used.leaves()).root.hex()
+            result = replace(result, sealed=Sealed(seal.commitment, seal, str(public), root, len(used)))
         if folder is not None:
             save_unfinished(folder, result)
         if payout is not None:
@@ -174,18 +178,6 @@ def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
         raise ValueError(f"a sealed run needs a ledger ({needed}): without it, no challenge can be answered")
 
 
-def _seed_of_seal(seal: Seal, public: str | None, run: Mapping[str, Any], payout: Terms | None) -> int:
-    """Return the seed of the run that was sealed; raise an error if this is another one."""
-    seed = seal.seed(public)
-    policy = {} if payout is None else {"policy": policy_of_terms(payout)}
-    check_seal(seal, {"versions": versions(), **run, **policy})
-    return seed
-
-
-def _sealed(seal: Seal, public: str, used: Records) -> Sealed:
-    return Sealed(seal.commitment, seal, public, Tree(used.leaves()).root.hex(), len(used))
-
-
 def _announce(making: _Making) -> None:
     """Tell the watcher what the run will cost, and what it starts from."""
     evaluator, table = making.evaluator, making.table
@@ -206,11 +198,11 @@ def _check_something_to_share(making: _Making) -> None:
     amounts = [None] * ends.shape[1] if payout is None else payout.check(table.partition.n_groups, table.outputs)
     for output, nobody, everybody, amount in zip(table.outputs or ("",), *ends, amounts, strict=True):
         if everybody - nobody <= least and amount != 0:
+            others = alternatives(output or table.source.metric, table.source.task).capitalize()
             raise ValueError(
                 f"{f'output {output}: ' if output else ''}with all the data the model scores {everybody:.4g}, with "
-                f"none {nobody:.4g}: there is nothing to share. "
-                f"{alternatives(table.source.metric, table.source.task).capitalize()}. Or check the model and the "
-                f"test rows, or value without {option('payout')} and {option('audit')}"
+                f"none {nobody:.4g}: there is nothing to share. {others}. Or check the model and the test rows, or "
+                f"value without {option('payout')} and {option('audit')}"
                 f"{', or pay 0 for this output' if output else ''}"
             )
 
@@ -238,8 +230,7 @@ def _gain(game: Any, evaluator: Evaluator) -> Floats:
     """Return (q,) U(N) - U(0) of another game, with the same ledger."""
     with evaluator.beside(as_game(game), n_jobs=1) as beside:
         nobody, everybody = beside.ends()
-    gain: Floats = everybody - nobody
-    return gain
+    return everybody - nobody
 
 
 def _run(making: _Making, game: GameAccess) -> tuple[Valuation, tuple[HistoryPoint, ...]]:

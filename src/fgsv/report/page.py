@@ -30,7 +30,7 @@ from fgsv.report.scores_without import ScoresWithout
 from fgsv.tables.source import Source
 from fgsv.types import Floats
 from fgsv.valuation import RunSettings, Valuation
-from fgsv.words import level, now, significant, some
+from fgsv.words import counted, level, now, significant, some
 
 TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}")
 """Characters that change the direction of the text after them, and their replacements."""
@@ -80,7 +80,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
     rows, payments = _rows(valuation, confidence, result.without), _payments(result.payout)
     return {
         "version": fgsv.__version__,
-        "title": title or f"What the data of {_providers(valuation)} is worth",
+        "title": title or f"What the data of {counted(len(valuation), 'provider')} is worth",
         "made": _made(result),
         "summary": _summary(valuation, source),
         "first_facts": _first_facts(result),
@@ -95,7 +95,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "any_negative": any(row["negative"] for row in rows),
         "with_scores": result.without is not None,
         "n_without": 0 if result.without is None else result.without.n_evaluations,
-        "everybody": _everybody(valuation),
+        "everybody": "" if valuation.ends is None else _by_output(valuation, valuation.ends[1]),
         "matrix": _matrix(valuation, confidence),
         "highlights": None if result.highlights is None or aggregate_only else result.highlights.to_dict(),
         "tested": _tested(source),
@@ -190,7 +190,7 @@ def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
 def _summary(valuation: Valuation, source: Source | None) -> str:
     is_text = source is not None and source.task == "text"
     players = f"{valuation.partition.n_players:,} {'documents' if is_text else 'points'}"
-    what = f"{_providers(valuation)} supplied {players}"
+    what = f"{counted(len(valuation), 'provider')} supplied {players}"
     how = ""
     if source is not None:
         what += f" ({source.file})"
@@ -202,10 +202,6 @@ def _summary(valuation: Valuation, source: Source | None) -> str:
         nobody, everybody = valuation.ends
         scores = f" (from {significant(nobody, 4)} with no data to {significant(everybody, 4)} with all of it)"
     return f"{what}.{how} Together their data is worth {totals}{scores}; this page shows each provider's part of it."
-
-
-def _providers(valuation: Valuation) -> str:
-    return "1 provider" if len(valuation) == 1 else f"{len(valuation):,} providers"
 
 
 def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
@@ -286,11 +282,6 @@ def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]
 
 def _sentence(fact: str) -> str:
     return f"{fact[0].upper()}{fact[1:]}."
-
-
-def _everybody(valuation: Valuation) -> str:
-    """Return the score of a model trained on everybody's data."""
-    return "" if valuation.ends is None else _by_output(valuation, valuation.ends[1])
 
 
 def _by_output(valuation: Valuation, scores: Floats) -> str:

@@ -41,11 +41,9 @@ class Comparison:
     def _repr_html_(self) -> str:
         """Return the tables for a notebook."""
         table = html_of(self.frame, self._footnotes)
-        return (
-            table
-            if self.settlement is None
-            else table + html_lines([self.settled_as]) + self.settlement._repr_html_()
-        )
+        if self.settlement is None:
+            return table
+        return table + html_lines([self.settled_as]) + self.settlement._repr_html_()
 
     @property
     def _footnotes(self) -> list[str]:

@@ -110,7 +110,10 @@ def sensitivity(
         by_choice = float(max(0.0, 1 - by_error.sum() / (spread**2).sum()))
     reversals = tuple(_reversals(names, questions, shares, quantile * errors))
     lost = [answers.questions[place] for place in np.flatnonzero(np.isnan(answers.shares[:, 0]))]
-    facts = [*_facts(groups, questions, shares, by_choice, reversals, _is_of_texts(result)), *_nothing_to_share(lost)]
+    facts = list(_facts(groups, questions, shares, by_choice, reversals, _is_of_texts(result)))
+    if lost:
+        why = "because all the data together scores no better than none"
+        facts.append(f"by {', '.join(lost)} there are no shares, {why}")
     if result.test_error is not None and result.test_error.by_fold is not None:
         resampled = _resampled(result.test_error, ranks[0], confidence, seed)
         groups = pd.concat([groups, resampled], axis=1)
@@ -198,7 +201,7 @@ def _error_of_spread(covariances: Floats) -> Floats:
     n = covariances.shape[1]
     if n < 2:
         return np.zeros(len(covariances))
-    return np.asarray((np.einsum("gqq->g", covariances) - covariances.sum(axis=(1, 2)) / n) / (n - 1))
+    return (np.einsum("gqq->g", covariances) - covariances.sum(axis=(1, 2)) / n) / (n - 1)
 
 
 def _reversals(
@@ -258,8 +261,3 @@ def _facts(
         yield f"{upper} is clearly before {lower} by {questions[0]}, and clearly behind by {question}"
     if len(reversals) > SHOWN:
         yield f"and {counted(len(reversals) - SHOWN, 'more pair')}, whose order clearly changes"
-
-
-def _nothing_to_share(questions: Sequence[str]) -> list[str]:
-    words = "there are no shares, because all the data together scores no better than none"
-    return [f"by {', '.join(questions)} {words}"] if questions else []

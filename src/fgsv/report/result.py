@@ -248,15 +248,9 @@ def notes_on(first: Result, second: Result) -> list[str]:
     settings = [each.valuation.settings for each in (first, second)]
     named = ["shapley" if each is None else each.semivalue for each in settings]
     warnings = [] if named[0] == named[1] else [f"the shares are by {named[0]} and by {named[1]} values"]
-    return warnings + _notes_on_games(first, second)
-
-
-def _notes_on_games(first: Result, second: Result) -> list[str]:
-    """Return a warning if two results come from games that differ in more than their players."""
-    settings = [each.valuation.settings for each in (first, second)]
     games = [None if each is None else each.fingerprint for each in settings]
     if None in games or games[0] == games[1]:
-        return []
+        return warnings
     sources = [vars(each.source) if each.source is not None else {} for each in (first, second)]
     frames = [dict(source.get("frame") or {}) for source in sources]
     if frames[0] and frames[1]:  # other players alone are no reason for a warning
@@ -264,10 +258,11 @@ def _notes_on_games(first: Result, second: Result) -> list[str]:
         files = {source.get("test_sha256") for source in sources}
         if "preprocessing" in moved and len(files) == 1 and None not in files:
             moved = [name for name in moved if name != "test rows"]  # they only look different to the model
-        return [f"these results come from different games, which differ in {', '.join(moved)}"] if moved else []
-    differing = [name for name in ("file", "model", "metric") if sources[0].get(name) != sources[1].get(name)]
-    words = ", ".join(differing) or "their data or test rows"
-    return [f"these results come from different games, which differ in {words}"]
+    else:
+        moved = [name for name in ("file", "model", "metric") if sources[0].get(name) != sources[1].get(name)]
+        moved = moved or ["their data or test rows"]
+    words = f"these results come from different games, which differ in {', '.join(moved)}"
+    return [*warnings, words] if moved else warnings
 
 
 def table_of(

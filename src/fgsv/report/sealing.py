@@ -17,7 +17,6 @@ from fgsv.files import as_path, read_json, write_whole
 from fgsv.game import Game, as_game
 from fgsv.packages import versions
 from fgsv.partition import Partition
-from fgsv.payout import Terms
 from fgsv.payout.money import Money, read_money, smallest_unit
 from fgsv.running.differences import Difference
 from fgsv.running.evaluator import Evaluator
@@ -236,11 +235,6 @@ def _of_game(game: Game) -> dict[str, Any]:
         "game": game.fingerprint,
         "outputs": _plain(game.outputs),
     }
-
-
-def policy_of_terms(terms: Terms) -> dict[str, Any]:
-    """Return what a seal holds about the policy of these terms."""
-    return policy_of(terms.clip, terms.floor, terms.cap, terms.currency)
 
 
 def policy_of(clip: bool, floor: Money | None, cap: Money | None, currency: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def is_shown(progress: bool | None) -> bool:
     return (watched or "ipykernel" in sys.modules) and "PYTEST_CURRENT_TEST" not in os.environ
 
 
-def bar_of_evaluations(*, disable: bool = False) -> rich_progress.Progress:
+def bar_of_evaluations() -> rich_progress.Progress:
     """Return a bar that shows evaluations done and expected; it is drawn on stderr and leaves nothing behind."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -54,7 +54,6 @@ def bar_of_evaluations(*, disable: bool = False) -> rich_progress.Progress:
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-        disable=disable,
     )
 
 

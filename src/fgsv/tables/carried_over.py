@@ -47,14 +47,6 @@ class CarriedOver:
         }
 
     @classmethod
-    def of_frame(cls, frame: Mapping[str, str]) -> CarriedOver:
-        """Read the parts of a frame."""
-        fitted, rows = json.loads(frame["preprocessing"]), json.loads(frame["choice of test rows"])
-        features = tuple(fitted.pop("features"))
-        test_rows = None if rows is None else tuple(rows["rows"])
-        return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows)
-
-    @classmethod
     def of_ledger(cls, path: str | Path) -> CarriedOver:
         """Return what to carry over from the last run of a ledger."""
         frame = last_frame(path)
@@ -63,7 +55,10 @@ class CarriedOver:
                 f"nothing in {path} can be reused: its last run did not value a table, or its model has no "
                 "fingerprint"
             )
-        return cls.of_frame(frame)
+        fitted, rows = json.loads(frame["preprocessing"]), json.loads(frame["choice of test rows"])
+        features = tuple(fitted.pop("features"))
+        test_rows = None if rows is None else tuple(rows["rows"])
+        return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows)
 
 
 def row_hashes(rows: pd.DataFrame) -> list[str]:
@@ -76,13 +71,8 @@ def find_rows(rows: pd.DataFrame, hashes: Sequence[str]) -> Ints:
     places: dict[str, list[int]] = defaultdict(list)
     for place, found in reversed(list(enumerate(row_hashes(rows)))):
         places[found].append(place)
-    missing = 0
-    indices = []
-    for each in hashes:
-        if places[each]:
-            indices.append(places[each].pop())
-        else:
-            missing += 1
+    indices = [places[each].pop() for each in hashes if places[each]]
+    missing = len(hashes) - len(indices)
     if missing:
         raise TableError(
             f"{missing} of the {len(hashes)} test rows of the earlier run are not in the table any more, or changed: "

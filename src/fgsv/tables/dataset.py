@@ -78,11 +78,7 @@ def prepare(
     what `recognise` infers from the target. `carried` is taken over from an earlier run: its features and, unless
     `test` or `test_by` name them, its test rows. `slices` names columns of the test rows to be scored separately.
     """
-    if not roles.group:
-        raise TableError(
-            f"no provider column: name it with {option('group', 'COLUMN')}, or give a file for each provider"
-        )
-    roles.check_not_provider(target, "target")
+    roles.check_provider(target, "target", "a file for each provider")
     table = _with_targets(table, target, target_missing)
     test = None if test is None else _with_targets(test, target, target_missing)
     rows = Rows.of(table, roles)

@@ -99,12 +99,7 @@ def prepare_texts(
     The test texts are the rows of `test`, or rows of the table as `roles` say. `output_by` names their domains,
     `prompt` what precedes each of them. Rows without words are refused, or dropped (`text_missing="drop"`).
     """
-    if not roles.group:
-        raise TableError(
-            f"no provider column: name it with {option('group', 'COLUMN')}, or give a folder with one subfolder per "
-            "provider"
-        )
-    roles.check_not_provider(text, "text")
+    roles.check_provider(text, "text", "a folder with one subfolder per provider")
     rows = Rows.of(_with_words(table, text, text_missing), roles)
     _check_none_lost(table, rows)
     table = rows.table

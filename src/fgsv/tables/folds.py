@@ -16,6 +16,7 @@ from scipy.stats import sem
 from sklearn.model_selection import KFold
 
 from fgsv.types import Floats, Ints
+from fgsv.utilities.outputs import constant_predictions
 from fgsv.utilities.scores import SCORES
 from fgsv.valuation import Valuation, t_quantile
 from fgsv.valuation.valuation import some_outputs
@@ -24,7 +25,7 @@ FOLDS = 10
 PARTS = 40
 """Parts of the test rows without each of which a model is scored, where all scores come from one prediction: with ten
 the error of a total would vary by a quarter with how the rows happen to be cut, and a payout may be refused by it."""
-MEANS = ("accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error")
+MEANS = tuple(name for name, score in SCORES.items() if score.points is not None)
 """Scores that are means over test rows: the score on all rows is a weighted mean of the scores on the folds."""
 
 
@@ -65,14 +66,12 @@ def folds_of(metric: str, y_test: NDArray[Any], *, seed: int = 0) -> Folds:
 
 def _constant_scores(metric: str, y: NDArray[Any]) -> Floats:
     """Return the score at each test row of the constant prediction, as `fgsv.utility` scores it without a model."""
-    if metric == "neg_mean_squared_error":
-        return np.asarray(-((y - y.mean()) ** 2))
-    if metric == "neg_mean_absolute_error":
-        return np.asarray(-np.abs(y - y.mean()))
-    _, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
-    if metric == "accuracy":
-        return np.asarray(inverse == counts.argmax(), dtype=float)
-    return np.asarray(np.log(counts[inverse] / len(y)))
+    score, classes = SCORES[metric], None
+    if score.kind == "classifier":
+        classes, y = np.unique(y, return_inverse=True)
+    predictions = constant_predictions(y, 0 if classes is None else len(classes))
+    assert score.points is not None
+    return score.points(getattr(predictions, score.need), y)[0]
 
 
 def share_errors(valuation: Valuation, weights: Floats) -> Floats:
@@ -85,7 +84,7 @@ def share_errors(valuation: Valuation, weights: Floats) -> Floats:
     total = float(valuation.total @ weights)
     shares = valuation.values @ weights / total
     residuals = (valuation.values - shares[:, None] * valuation.total) * weights * len(weights)
-    return np.asarray(sem(residuals, axis=1) / total)
+    return sem(residuals, axis=1) / total
 
 
 def lasting_errors(valuation: Valuation, weights: Floats) -> Floats:
@@ -101,7 +100,7 @@ def lasting_errors(valuation: Valuation, weights: Floats) -> Floats:
 def _about_their_mean(parts: Floats) -> Floats:
     """Return what F parts add to a sum, scaled so that the sum of their squares is the variance of the sum."""
     n_folds = len(parts)
-    return np.asarray((parts - parts.mean(axis=0)) * np.sqrt(n_folds / (n_folds - 1)))
+    return (parts - parts.mean(axis=0)) * np.sqrt(n_folds / (n_folds - 1))
 
 
 def without_each_fold(metric: Any, n_test: int, *, seed: int = 0) -> dict[str, tuple[Any, Ints]]:

@@ -47,7 +47,9 @@ def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
     frame = frame.assign(**{name: column for name, column in kept.items() if name in frame.columns})
     others = [name for name in frame.columns if name not in names]
     listed = [name for name in others if frame[name].map(lambda cell: isinstance(cell, list)).any()]
-    return with_text(frame.assign(**{name: frame[name].map(_as_text) for name in listed}), names)
+    for name in listed:
+        frame[name] = frame[name].map(lambda cell: json.dumps(cell) if isinstance(cell, list) else cell)
+    return with_text(frame, names)
 
 
 def _lines(text: str) -> Any:
@@ -65,10 +67,6 @@ def _is_unicode(record: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _as_text(cell: Any) -> Any:
-    return json.dumps(cell) if isinstance(cell, list) else cell
 
 
 def read_excel(path: Path, content: bytes, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:

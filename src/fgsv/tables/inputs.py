@@ -59,9 +59,7 @@ def _is_table(given: Any) -> bool:
 def _from_frame(given: Any, text: Sequence[str]) -> TableFile:
     """Return a data frame as a table, with a hash of its content; levels of its index may be columns of `text`."""
     name = type(given).__name__
-    frame = given if isinstance(given, pd.DataFrame) else None
-    if frame is None and hasattr(given, "to_pandas"):
-        frame = given.to_pandas()
+    frame = given.to_pandas() if hasattr(given, "to_pandas") else given
     if not isinstance(frame, pd.DataFrame):
         hint = ""
         if hasattr(given, "collect"):

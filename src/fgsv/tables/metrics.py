@@ -19,7 +19,8 @@ LARGEST_SHARE = 2.0
 
 
 _WITHIN_ONE = ("accuracy", "balanced_accuracy", "average_precision", "top_k_accuracy")
-_WITHIN_ONE_OF_ANY_KIND = ("roc_auc", "f1", "precision", "recall", "jaccard")
+_WITHIN_ONE_OF_ANY_KIND = ("roc_auc_", "f1_", "precision_", "recall_", "jaccard_")
+"""With or without a kind, such as macro, behind the underscore."""
 
 
 def range_of(metric: str) -> tuple[float, float] | None:
@@ -30,8 +31,7 @@ def range_of(metric: str) -> tuple[float, float] | None:
     """
     if metric == "matthews_corrcoef":
         return -1.0, 1.0
-    kind = next((name for name in _WITHIN_ONE_OF_ANY_KIND if metric == name or metric.startswith(f"{name}_")), None)
-    return (0.0, 1.0) if metric in _WITHIN_ONE or kind is not None else None
+    return (0.0, 1.0) if metric in _WITHIN_ONE or f"{metric}_".startswith(_WITHIN_ONE_OF_ANY_KIND) else None
 
 
 def default_metric(dataset: Dataset, model: Any, *, test_error: bool = False) -> tuple[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn.base import is_classifier, is_regressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from fgsv.packages import load_object
 from fgsv.tables.dataset import Task
@@ -52,16 +54,10 @@ def model_of(name: Any, task: Task, seed: int) -> Any:
 def _built_in(name: str, task: Task, seed: int) -> Any:
     classes = task == "classification"
     if name == "logistic":
-        from sklearn.linear_model import LogisticRegression
-
         return LogisticRegression()
     if name == "ridge":
-        from sklearn.linear_model import Ridge
-
         return Ridge()
     if name == "knn":
-        from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-
         return KNeighborsClassifier() if classes else KNeighborsRegressor()
     if name == "hgb":
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor

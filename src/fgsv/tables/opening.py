@@ -152,9 +152,8 @@ def open_table(
     and the unit may be levels of the index of a data frame; the rest of the index is dropped.
 
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas; a name that has
-    commas goes in double quotes. Columns of `group`
-    are not features; those of `regroup` are, and group the same players in other ways. `test_error` makes the
-    folds of the test rows outputs of the game (see `fgsv.tables.folds`).
+    commas goes in double quotes. Columns of `group` are not features; those of `regroup` are, and group the same
+    players in other ways. `test_error` makes the folds of the test rows outputs of the game (`fgsv.tables.folds`).
 
     `training_seeds="fresh"` trains every coalition with its own seed, derived from `seed` (see `fgsv.utility`).
 

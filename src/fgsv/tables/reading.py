@@ -85,24 +85,16 @@ class TableFile:
         return self.frame[name]
 
 
-def read(path: str | Path, *, text: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
-    r"""Read a CSV, TSV, JSON (each may be gzipped), Excel or Parquet file; columns in `text` are kept as written.
+def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
+    r"""Return the rows of a CSV, TSV, JSON (each may be gzipped), Excel or Parquet file; `text` is kept as written.
 
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "small.csv")
-    >>> _ = file.write_text("provider,y\n007,1\n008,2\n")
-    >>> read(file, text=["provider"]).frame["provider"].tolist()
+    >>> parse(Path("small.csv"), b"provider,y\n007,1\n008,2\n", text=["provider"]).frame["provider"].tolist()
     ['007', '008']
 
-    The separator is the one of comma, tab, semicolon and bar that is most frequent in the header. Where it is a
-    semicolon, columns written with decimal commas become numbers, and a note names them.
+    The path says which kind of file it is, where the content does not. The separator is the one of comma, tab,
+    semicolon and bar that is most frequent in the header. Where it is a semicolon, columns written with decimal
+    commas become numbers, and a note names them.
     """
-    path = Path(path)
-    return parse(path, content_of(path), text=text, encoding=encoding)
-
-
-def parse(path: Path, content: bytes, *, text: Sequence[str] = (), encoding: str = "utf-8") -> TableFile:
-    """Return the rows of a file's content; the path says which kind of file it is, where the content does not."""
     from fgsv.tables import formats
 
     notes: list[str] = []
@@ -131,20 +123,18 @@ def content_of(path: Path) -> bytes:
     """Return the bytes of a file that may be a table; of the path -, those of stdin."""
     if str(path) == "-":
         content = sys.stdin.buffer.read()
-        if not content:
-            raise _empty(path)
-        return content
-    if path.is_dir():
+    elif path.is_dir():
         raise TableError(
             f"{path} is a directory: expected a CSV, TSV, JSON lines, Excel or Parquet file, or several; texts with "
             f"one folder for each provider are opened without {option('target')}"
         )
-    if not path.exists():
+    elif not path.exists():
         near = get_close_matches(path.name, [p.name for p in path.parent.glob("*")], n=1, cutoff=0.75)
         raise TableError(f"there is no file {path}" + (f"; did you mean {path.parent / near[0]}?" if near else ""))
-    if path.is_char_device() or path.is_block_device():
+    elif path.is_char_device() or path.is_block_device():
         raise TableError(f"{path} is a device: expected a CSV, TSV or Parquet file")
-    content = path.read_bytes()
+    else:
+        content = path.read_bytes()
     if not content:
         raise _empty(path)
     for beginning, what in FOREIGN.items():

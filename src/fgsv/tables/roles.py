@@ -58,8 +58,10 @@ class Roles:
         """The columns whose cells are names, and are read as they are written."""
         return [*self.group, *([self.unit] if self.unit else [])]
 
-    def check_not_provider(self, column: str, role: str) -> None:
-        """Raise an error if a column with another role is a provider column, too."""
+    def check_provider(self, column: str, role: str, instead: str) -> None:
+        """Raise an error if no column has the providers, or if a column with another role has them, too."""
+        if not self.group:
+            raise TableError(f"no provider column: name it with {option('group', 'COLUMN')}, or give {instead}")
         if column in self.group:
             raise TableError(f"column {column!r} is both the provider and the {role}: choose another for one of them")
 

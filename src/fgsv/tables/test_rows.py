@@ -21,9 +21,8 @@ from fgsv.types import Floats, Ints, Masks
 from fgsv.words import as_number, numbered, option
 
 REMEDY = "choose a large split seed that providers did not know when they delivered, or bring a file of test rows"
-TEST_MARKS = {"test": True, "true": True, "1": True, "1.0": True, "yes": True} | {
-    "train": False, "false": False, "0": False, "0.0": False, "no": False
-}  # fmt: skip
+TEST_MARKS = dict.fromkeys(("test", "true", "1", "1.0", "yes"), True)
+TEST_MARKS |= dict.fromkeys(("train", "false", "0", "0.0", "no"), False)
 MOST_SEEDS = 50
 """Split seeds tried for a suggestion, if the rows of the present one cannot be used."""
 MOST_HASHES = 2_000_000

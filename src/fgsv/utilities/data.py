@@ -84,13 +84,8 @@ class Data:
         """Number of classes; 0 for a regression."""
         return 0 if self.classes is None else len(self.classes)
 
-    @property
-    def labels(self) -> NDArray[Any]:
-        """The training labels as they are given to a model."""
-        return self.labels_of(slice(None))
-
     def labels_of(self, rows: Any) -> NDArray[Any]:
-        """Return the labels of some training rows."""
+        """Return the labels of some training rows, as they are given to a model."""
         return self.y[rows] if self.classes is None else self.classes[self.y[rows]]
 
     @property

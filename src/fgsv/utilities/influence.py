@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from fgsv.types import Floats, Ints
@@ -73,7 +74,7 @@ class Influence:
         if self.n_classes == 2:
             return logistic.two_class_predictions(fitted, weights[:, 0] @ self.X_test.T, needs)
         scores = self.X_test @ weights.transpose(0, 2, 1)
-        return Predictions(fitted, labels=scores.argmax(axis=2), probabilities=logistic.softmax(scores))
+        return Predictions(fitted, labels=scores.argmax(axis=2), probabilities=softmax(scores, axis=2))
 
 
 def influence(
@@ -145,10 +146,10 @@ def _of_logistic(fitted: logistic.Logistic, data: Data) -> Influence:
     known = np.arange(len(rows)) < data.n_rows
     if data.n_classes == 2:
         weights = weights[1:]
-        chance = logistic.softmax(np.stack([np.zeros(len(rows)), rows @ weights[0]], axis=1)[None])[0, :, 1:]
+        chance = softmax(np.stack([np.zeros(len(rows)), rows @ weights[0]], axis=1), axis=1)[:, 1:]
         target = fitted.codes[:, None] == 1
     else:
-        chance = logistic.softmax((rows @ weights.T)[None])[0]
+        chance = softmax(rows @ weights.T, axis=1)
         target = fitted.codes[:, None] == np.arange(data.n_classes)
     n_free = len(weights)
     gradients = ((chance - target)[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)

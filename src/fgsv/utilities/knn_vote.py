@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,7 @@ from fgsv.types import Floats, Ints
 from fgsv.utilities.batched.neighbours import Neighbours, neighbours
 from fgsv.utilities.data import Data, check_labels, check_mask, classes_of, read_column
 from fgsv.utilities.fingerprint import fingerprint
-from fgsv.utilities.row_sets import Units, slices
+from fgsv.utilities.row_sets import Units, as_masks, slices
 from fgsv.valuation.settings import whole_number
 
 
@@ -47,6 +47,9 @@ class KNNVote:
     n_neighbors: int = 5
     regression: bool = False
 
+    batch_size: ClassVar[int] = 2048
+    """Number of coalitions that are best evaluated in one call."""
+
     def __post_init__(self) -> None:
         tables = {"X": _as_floats(self.X, "X"), "X_test": _as_floats(self.X_test, "X_test")}
         columns = {"y": read_column(self.y, "y"), "y_test": read_column(self.y_test, "y_test")}
@@ -77,11 +80,6 @@ class KNNVote:
         """Number of players: the rows of X."""
         return len(self.X)
 
-    @property
-    def batch_size(self) -> int:
-        """Number of coalitions that are best evaluated in one call."""
-        return 2048
-
     @cached_property
     def fingerprint(self) -> str | None:
         """A hash of the data and the settings."""
@@ -104,10 +102,7 @@ class KNNVote:
 
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,)."""
-        masks = np.asarray(masks, dtype=bool)
-        if masks.ndim != 2 or masks.shape[1] != self.n_players:
-            raise ValueError(f"expected an (m, {self.n_players}) boolean array, got shape {masks.shape}")
-        return self.evaluate_lists(Coalitions.from_masks(masks))
+        return self.evaluate_lists(Coalitions.from_masks(as_masks(masks, self.n_players)))
 
     def evaluate_lists(self, coalitions: Coalitions) -> Floats:
         """Evaluate coalitions given as lists: (m,)."""
@@ -163,7 +158,7 @@ def _vote_values(votes: Floats, k: int) -> Floats:
     """Return the Shapley values of rows in order of distance, for U = (sum of the first k votes) / k."""
     rank = np.arange(1, len(votes) + 1)
     steps = (votes - np.append(votes[1:], 0)) * np.minimum(k, rank) / (rank * k)
-    return np.asarray(np.cumsum(steps[::-1])[::-1])
+    return np.cumsum(steps[::-1])[::-1]
 
 
 def _squared_values(y: Floats, truth: float, k: int) -> Floats:
@@ -182,7 +177,7 @@ def _squared_values(y: Floats, truth: float, k: int) -> Floats:
     late_sum = np.append(np.cumsum(late[::-1])[::-1], [0, 0])[2:]
     others = _pair_chances(rank, k) * before_sum + late_sum
     steps = -(y - after) / k * (((y + after) / k - 2 * truth) * chance + 2 * others / k)
-    return np.asarray(np.cumsum(steps[::-1])[::-1])
+    return np.cumsum(steps[::-1])[::-1]
 
 
 def _pair_chances(rank: Ints, k: int) -> Floats:
@@ -192,4 +187,4 @@ def _pair_chances(rank: Ints, k: int) -> Floats:
     M = min(k, i) - 1.
     """
     places = np.minimum(k, rank) - 1
-    return np.asarray(places * (places + 1) / np.maximum(2 * rank * (rank - 1), 1))
+    return places * (places + 1) / np.maximum(2 * rank * (rank - 1), 1)

@@ -87,9 +87,8 @@ class OneByOne:
 
     def _probabilities(self, model: Any) -> Floats:
         assert self.data.classes is not None
-        return np.asarray(with_all_classes(model, self.data.classes).predict_proba(self.data.X_test), dtype=float)[
-            None
-        ]
+        complete = with_all_classes(model, self.data.classes)
+        return np.asarray(complete.predict_proba(self.data.X_test), dtype=float)[None]
 
     def _ranks(self, model: Any) -> Floats:
         if hasattr(model, "decision_function") and len(model.classes_) == 2:

@@ -204,27 +204,26 @@ def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Ou
         if unknown or len(empty) < len(scored):
             raise ValueError(f"empty must have a number for each of {', '.join(output.name for output in scored)}")
         empty = [empty[output.name] for output in scored]
-    if empty is not None:
-        unsaid = np.array([each is None for each in empty]) if isinstance(empty, Sequence) else np.array([False])
-        try:
-            numbers = np.broadcast_to(np.asarray(empty, dtype=float), (sum(sizes),))
-        except (TypeError, ValueError):
-            raise ValueError(f"empty must be one number, or one for each of the {sum(sizes)} outputs") from None
-        if not (np.isfinite(numbers) | unsaid).all():
-            raise ValueError(f"empty must be finite, got {empty!r}")
-        cuts = np.split(numbers, np.cumsum(sizes)[:-1])
-        return tuple(
-            replace(output, default=cut if np.isfinite(cut).all() else _constant_score(output, data))
-            for output, cut in zip(scored, cuts, strict=True)
-        )
-    return tuple(replace(output, default=_constant_score(output, data)) for output in scored)
+    empty = [None] * sum(sizes) if empty is None else empty
+    unsaid = np.array([each is None for each in empty]) if isinstance(empty, Sequence) else np.array([False])
+    try:
+        numbers = np.broadcast_to(np.asarray(empty, dtype=float), (sum(sizes),))  # NaN for None
+    except (TypeError, ValueError):
+        raise ValueError(f"empty must be one number, or one for each of the {sum(sizes)} outputs") from None
+    if not (np.isfinite(numbers) | unsaid).all():
+        raise ValueError(f"empty must be finite, got {empty!r}")
+    cuts = np.split(numbers, np.cumsum(sizes)[:-1])
+    return tuple(
+        replace(output, default=cut if np.isfinite(cut).all() else _constant_score(output, data))
+        for output, cut in zip(scored, cuts, strict=True)
+    )
 
 
 def _constant_score(output: Output, data: Data) -> Floats:
     if output.score is None:
         return _constant_scored(output, data)
     whole = replace(output, rows=None)  # the truth is that of the slice already, and so are the predictions
-    return np.asarray(whole.measure(_constant_predictions(output.truth, data.n_classes))[0])
+    return whole.measure(constant_predictions(output.truth, data.n_classes))[0]
 
 
 def _constant_scored(output: Output, data: Data) -> Floats:
@@ -250,7 +249,7 @@ def _constant_scored(output: Output, data: Data) -> Floats:
     return np.array([worth])
 
 
-def _constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:
+def constant_predictions(truth: NDArray[Any], n_classes: int) -> Predictions:
     """Return the predictions of the best constant: the mean of the test labels, or their commonest class."""
     fitted = np.ones(1, dtype=bool)
     if not n_classes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fgsv.coalitions import Coalitions
 from fgsv.partition import Partition, called
@@ -59,14 +59,10 @@ class RowSets:
         """Return the same sets, all as lists of the rows in them; large sets cost their full size."""
         if not self.inverted.any():
             return self
-        large = np.flatnonzero(self.inverted)
-        left = self.take(large)
-        inside = np.ones((len(large), self.n_rows), dtype=bool)
-        inside[np.repeat(np.arange(len(large)), left.n_listed), left.listed] = False
         starts = _starts(self.sizes)
         listed = np.empty(starts[-1], dtype=np.int64)
         is_large = np.repeat(self.inverted, self.sizes)
-        listed[is_large] = np.nonzero(inside)[1]
+        listed[is_large] = np.nonzero(self.take(self.inverted).inside(self.n_rows))[1]
         listed[~is_large] = self.take(~self.inverted).listed
         return RowSets(self.n_rows, listed, starts, np.zeros(len(self), dtype=bool))
 
@@ -168,6 +164,14 @@ class Units:
         return RowSets(self.n_rows, players.listed, players.starts[coalitions.starts], coalitions.inverted)
 
 
+def as_masks(given: ArrayLike, n_players: int) -> Masks:
+    """Return coalitions as an (m, n) boolean array, or raise an error about its shape."""
+    masks = np.asarray(given, dtype=bool)
+    if masks.ndim != 2 or masks.shape[1] != n_players:
+        raise ValueError(f"expected an (m, {n_players}) boolean array, got shape {masks.shape}")
+    return masks
+
+
 def slices(coalitions: Coalitions, n_rows: int) -> Iterator[slice]:
     """Yield consecutive ranges of coalitions whose lists of rows, with copies, take about `CHUNK_BYTES` at most."""
     n_entries = CHUNK_BYTES // 32 * coalitions.n_players // n_rows
@@ -185,18 +189,15 @@ def pad(sets: RowSets, min_size: int) -> RowSets:
     if not small.any():
         return sets
     short = sets.take(small).explicit()
-    added = min_size - short.sizes
-    lengths = sets.n_listed.copy()
-    lengths[small] = min_size
+    places, sizes = np.arange(min_size), short.sizes[:, None]
+    padded = sets.n_rows + places - sizes  # behind the rows of a set, the padding rows in turn
+    padded[places < sizes] = short.listed
+    lengths = np.where(small, min_size, sets.n_listed)
     starts = _starts(lengths)
     listed = np.empty(starts[-1], dtype=np.int64)
     is_small = np.repeat(small, lengths)
     listed[~is_small] = sets.take(~small).listed
-    table = np.empty((len(short), min_size), dtype=np.int64)
-    is_padding = np.arange(min_size) >= short.sizes[:, None]
-    table[~is_padding] = short.listed
-    table[is_padding] = sets.n_rows + np.arange(added.sum()) - np.repeat(np.cumsum(added) - added, added)
-    listed[is_small] = table.reshape(-1)
+    listed[is_small] = padded.reshape(-1)
     return RowSets(sets.n_rows, listed, starts, sets.inverted & ~small)
 
 

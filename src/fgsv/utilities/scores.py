@@ -51,13 +51,13 @@ def _right(labels: Ints, truth: Ints) -> Floats:
 
 
 def _accuracy(labels: Ints, truth: Ints, n_classes: int) -> Floats:
-    return np.asarray(np.count_nonzero(labels == truth, axis=1) / len(truth))
+    return np.count_nonzero(labels == truth, axis=1) / len(truth)
 
 
 def _balanced_accuracy(labels: Ints, truth: Ints, n_classes: int) -> Floats:
     counts = np.bincount(truth, minlength=n_classes)
     weights = (1 / (np.maximum(counts, 1) * np.count_nonzero(counts)))[truth]
-    return np.asarray((labels == truth) @ weights)
+    return (labels == truth) @ weights
 
 
 def _log_likelihood(probabilities: Floats, truth: Ints) -> Floats:
@@ -67,7 +67,7 @@ def _log_likelihood(probabilities: Floats, truth: Ints) -> Floats:
 
 
 def _neg_log_loss(probabilities: Floats, truth: Ints, n_classes: int) -> Floats:
-    return np.asarray(_log_likelihood(probabilities, truth).mean(axis=1))
+    return _log_likelihood(probabilities, truth).mean(axis=1)
 
 
 def _area(ranks: Floats, positive: Masks) -> Floats:
@@ -75,7 +75,7 @@ def _area(ranks: Floats, positive: Masks) -> Floats:
     n_positive = int(positive.sum())
     n_negative = len(positive) - n_positive
     above = rankdata(ranks, axis=1)[:, positive].sum(axis=1) - n_positive * (n_positive + 1) / 2
-    return np.asarray(above / (n_positive * n_negative))
+    return above / (n_positive * n_negative)
 
 
 def _roc_auc(ranks: Floats, truth: Ints, n_classes: int) -> Floats:
@@ -84,20 +84,20 @@ def _roc_auc(ranks: Floats, truth: Ints, n_classes: int) -> Floats:
 
 def _roc_auc_ovr(probabilities: Floats, truth: Ints, n_classes: int) -> Floats:
     areas = [_area(probabilities[:, :, code], truth == code) for code in range(n_classes)]
-    return np.asarray(np.mean(areas, axis=0))
+    return np.mean(areas, axis=0)
 
 
 def _negative_squares(values: Floats, truth: Floats) -> Floats:
-    return np.asarray(-((values - truth) ** 2))
+    return -((values - truth) ** 2)
 
 
 def _neg_mean_squared_error(values: Floats, truth: Floats, n_classes: int) -> Floats:
     errors = values - truth
-    return np.asarray(-np.einsum("mt,mt->m", errors, errors) / len(truth))
+    return -np.einsum("mt,mt->m", errors, errors) / len(truth)
 
 
 def _r2(values: Floats, truth: Floats, n_classes: int) -> Floats:
-    return np.asarray(1 + _neg_mean_squared_error(values, truth, n_classes) / truth.var())
+    return 1 + _neg_mean_squared_error(values, truth, n_classes) / truth.var()
 
 
 def _negative_distances(values: Floats, truth: Floats) -> Floats:
@@ -105,7 +105,7 @@ def _negative_distances(values: Floats, truth: Floats) -> Floats:
 
 
 def _neg_mean_absolute_error(values: Floats, truth: Floats, n_classes: int) -> Floats:
-    return np.asarray(_negative_distances(values, truth).mean(axis=1))
+    return _negative_distances(values, truth).mean(axis=1)
 
 
 SCORES: dict[str, Score] = {

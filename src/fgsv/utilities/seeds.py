@@ -39,7 +39,7 @@ class FreshSeeds:
     @classmethod
     def of_data(cls, data: Data, seed: int) -> FreshSeeds:
         """Return the seeds for sets of these rows."""
-        return cls(seed, np.frombuffer(row_digests(data.X, data.labels, None), dtype="V16"))
+        return cls(seed, np.frombuffer(row_digests(data.X, data.labels_of(slice(None)), None), dtype="V16"))
 
     def of(self, rows: Ints) -> int:
         """Return the seed of a set of rows, from 0 to 2^32 - 1."""

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
 from fgsv.coalitions import Coalitions
 from fgsv.game import GameError
 from fgsv.packages import how_to_install
 from fgsv.types import Floats, Masks
-from fgsv.utilities.batched.logistic import softmax
 from fgsv.utilities.data import Data, Given, Kind, NullSampler
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.outputs import Output, check_batched
@@ -98,7 +98,7 @@ class Copies:
         return Predictions(
             fitted,
             labels=predicted.argmax(axis=2),
-            probabilities=softmax(predicted),
+            probabilities=softmax(predicted, axis=2),
             ranks=predicted[:, :, 1] - predicted[:, :, 0] if "ranks" in needs else None,
         )
 
@@ -110,8 +110,7 @@ class Copies:
                 vmap(lambda own, rows=rows: functional_call(self.tester, own, (rows,)))(parameters).double().cpu()
                 for rows in self.X_test.tensor_split(cuts)
             ]
-        predicted: Floats = torch.cat(blocks, dim=1).numpy()
-        return predicted
+        return torch.cat(blocks, dim=1).numpy()
 
     def _seeds(self, sets: RowSets) -> list[int]:
         """Return a seed for each set, or one for all of them."""
@@ -265,12 +264,8 @@ def torch_utility(
     The other arguments are those of `fgsv.utility`. The same seed gives the same bits on one type of CPU and for
     one batch; another batch shape changes last bits, which training may amplify and replicates average out.
     """
-    for name, number in {
-        "n_steps": n_steps,
-        "batch_size": batch_size,
-        "n_replicates": n_replicates,
-        "n_copies": n_copies,
-    }.items():
+    counts = {"n_steps": n_steps, "batch_size": batch_size, "n_replicates": n_replicates, "n_copies": n_copies}
+    for name, number in counts.items():
         if number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
     if not callable(optimizer):

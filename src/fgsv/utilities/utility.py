@@ -25,7 +25,7 @@ from fgsv.utilities.data import Data, Given, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint, row_digests
 from fgsv.utilities.one_by_one import OneByOne, is_random, seed_parameters, with_seed
 from fgsv.utilities.outputs import Output, read_scoring
-from fgsv.utilities.row_sets import RowSets, Units, pad, slices
+from fgsv.utilities.row_sets import RowSets, Units, as_masks, pad, slices
 from fgsv.utilities.scores import Need, Predictions
 from fgsv.utilities.seeds import FreshSeeds, TrainingSeeds, check_training_seeds
 from fgsv.words import option
@@ -102,7 +102,7 @@ class Utility:
             )
         n, starts = self.data.n_rows, self.units.starts
         units = None if starts is None or self.units.rows is None else np.split(self.units.rows, starts[1:-1])
-        return row_digests(self.data.X[:n], self.data.labels[:n], units)
+        return row_digests(self.data.X[:n], self.data.labels_of(slice(n)), units)
 
     @property
     def n_players(self) -> int:
@@ -142,10 +142,7 @@ class Utility:
 
     def __call__(self, masks: ArrayLike) -> Floats:
         """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,), or (m, q) for several outputs."""
-        masks = np.asarray(masks, dtype=bool)
-        if masks.ndim != 2 or masks.shape[1] != self.n_players:
-            raise ValueError(f"expected an (m, {self.n_players}) boolean array, got shape {masks.shape}")
-        return self.evaluate_lists(Coalitions.from_masks(masks))
+        return self.evaluate_lists(Coalitions.from_masks(as_masks(masks, self.n_players)))
 
     def evaluate_lists(self, coalitions: Coalitions) -> Floats:
         """Evaluate coalitions given as lists: (m,), or (m, q) for several outputs.

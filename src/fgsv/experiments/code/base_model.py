@@ -83,8 +83,7 @@ def train_model(
     def loss_of(tokens: torch.Tensor) -> torch.Tensor:
         with mixed_precision(device):
             logits = model(input_ids=tokens, use_cache=False).logits[:, :-1]
-        loss: torch.Tensor = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
-        return loss
+        return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
 
     def batches() -> Iterator[tuple[torch.Tensor, ...]]:
         for chosen in shuffled(len(data), sizes.batch, generator):

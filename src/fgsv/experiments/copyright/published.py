@@ -6,7 +6,7 @@ log-likelihoods of 20 generated images per prompt. This module computes SRS and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -85,21 +85,18 @@ def read_published(path: str | Path) -> PublishedUtilities:
     players = tuple(str(name).lower() for name in arrays["players"])
     group, ends = arrays["group_utility"].astype(float), arrays["ends_utility"].astype(float)
     pairs = arrays["pair_utility"].astype(float)
-    n_images = group.shape[-1]
-    brands = [player for player in players if not player.endswith((LARGE, SMALL))]
+    utilities = PublishedUtilities(prompts, players, (), group, ends, pairs)
+    n_images, n_sizes = group.shape[-1], BRAND_SIZE * len(utilities.brands) - 1
     expected = {
         "group_utility": (len(prompts), len(arrays["group_coalitions"]), n_images),
         "ends_utility": (len(prompts), 2, n_images),
-        "pair_utility": (
-            len(players), len(prompts), 2, BRAND_SIZE * len(brands) - 1, pairs.shape[-2], n_images,
-        ),
-    }  # fmt: skip
+        "pair_utility": (len(players), len(prompts), 2, n_sizes, pairs.shape[-2], n_images),
+    }
     for name, shape in expected.items():
         if arrays[name].shape != shape:
             raise ValueError(f"{path}: {name} has shape {arrays[name].shape}, expected {shape}")
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{path}: {name} has numbers that are not finite")
-    utilities = PublishedUtilities(prompts, players, (), group, ends, pairs)
     coalitions = tuple(_members(str(name), utilities) for name in arrays["group_coalitions"])
     absent = [
         parts
@@ -108,7 +105,7 @@ def read_published(path: str | Path) -> PublishedUtilities:
     ]
     if absent:
         raise ValueError(f"{path}: {len(absent)} group coalitions are missing, such as {sorted(absent[0])}")
-    return PublishedUtilities(prompts, players, coalitions, group, ends, pairs)
+    return replace(utilities, coalitions=coalitions)
 
 
 def _members(name: str, utilities: PublishedUtilities) -> frozenset[str]:

@@ -136,8 +136,7 @@ def train_autoencoder(
             latents = vae.encode(batch).latent_dist.mode()
             decoded = vae.decode(latents).sample
         # A weak penalty on large latents keeps the space compact without blurring the decoded images.
-        loss: torch.Tensor = (decoded.float() - batch).square().mean() + 1e-4 * latents.float().square().mean()
-        return loss
+        return (decoded.float() - batch).square().mean() + 1e-4 * latents.float().square().mean()
 
     def batches() -> Iterator[tuple[torch.Tensor, ...]]:
         generator = torch.Generator().manual_seed(settings.seed)
@@ -176,8 +175,7 @@ def train_denoiser(
         with mixed_precision(device):
             embedded = model.text_encoder(tokens)[0].index_select(0, which)
             predicted = model.unet(noisy, timesteps, encoder_hidden_states=embedded).sample
-        loss: torch.Tensor = (predicted.float() - noise).square().mean()
-        return loss
+        return (predicted.float() - noise).square().mean()
 
     def batches() -> Iterator[tuple[torch.Tensor, ...]]:
         generator = torch.Generator().manual_seed(settings.seed + 1)

@@ -39,12 +39,10 @@ class BatchedLinear(torch.nn.Module):
         """Number of weights of one adapter in this layer."""
         return self.rank * (self.n_inputs + self.n_outputs)
 
-    def bind(self, flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Bind (B, n_weights) weights; return `down` and `up`, leaves of the graph that share their memory."""
+    def matrices(self, flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return `down` and `up` of (B, n_weights) weights: (B, rank, inputs) and (B, outputs, rank)."""
         split = self.rank * self.n_inputs
-        self.down = flat[:, :split].view(len(flat), self.rank, -1).detach()
-        self.up = flat[:, split:].view(len(flat), -1, self.rank).detach()
-        return self.down, self.up
+        return flat[:, :split].view(len(flat), self.rank, -1), flat[:, split:].view(len(flat), -1, self.rank)
 
     def forward(self, inputs: torch.Tensor, *rest: object) -> torch.Tensor:
         """Return the frozen output plus each adapter's product; `rest` is a scale from old diffusers, always 1."""
@@ -99,11 +97,15 @@ class AdaptedModel:
                 layer.down = layer.up = None
             return []
         leaves: list[torch.Tensor] = []
-        sizes = [layer.n_weights for layer in self.layers.values()]
-        pieces = torch.split(weights.detach().to(self.dtype), sizes, dim=1)
-        for layer, piece in zip(self.layers.values(), pieces, strict=True):
-            leaves += [leaf.requires_grad_(train) for leaf in layer.bind(piece)]
+        for layer, matrices in zip(self.layers.values(), self._matrices(weights.to(self.dtype)), strict=True):
+            layer.down, layer.up = (matrix.detach().requires_grad_(train) for matrix in matrices)
+            leaves += [layer.down, layer.up]
         return leaves
+
+    def _matrices(self, weights: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return `down` and `up` of each layer, from (B, P) weights."""
+        pieces = torch.split(weights, [layer.n_weights for layer in self.layers.values()], dim=1)
+        return [layer.matrices(piece) for layer, piece in zip(self.layers.values(), pieces, strict=True)]
 
     @contextmanager
     def using(self, weights: torch.Tensor | None) -> Iterator[torch.nn.Module]:
@@ -124,14 +126,9 @@ class AdaptedModel:
 
     def named(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return one adapter's (P,) weights under peft's names, `...to_q.lora_A.weight` and `lora_B`."""
-        named = {}
-        start = 0
-        for name, layer in self.layers.items():
-            split = start + layer.rank * layer.n_inputs
-            stop = start + layer.n_weights
-            named[f"{name}.lora_A.weight"] = weights[start:split].view(layer.rank, -1)
-            named[f"{name}.lora_B.weight"] = weights[split:stop].view(-1, layer.rank)
-            start = stop
+        named: dict[str, torch.Tensor] = {}
+        for name, (down, up) in zip(self.layers, self._matrices(weights[None]), strict=True):
+            named |= {f"{name}.lora_A.weight": down[0], f"{name}.lora_B.weight": up[0]}
         return named
 
 

@@ -75,7 +75,7 @@ class Linear:
 
     def _is_small(self, moments: Floats) -> Masks:
         """Return (m,) whether a set has so few rows that the moments may be singular."""
-        return np.asarray(moments[:, 0, 0] <= 2 * (moments.shape[1] - 1))
+        return moments[:, 0, 0] <= 2 * (moments.shape[1] - 1)
 
     def _moments(self, sets: RowSets) -> Floats:
         """Return (m, p + 2, p + 2) sums of z z' over the listed rows."""
@@ -156,7 +156,7 @@ class Linear:
             penalties = np.sqrt(self.penalty) * np.eye(rows.shape[2])[:-1]
             rows = np.concatenate([rows, np.broadcast_to(penalties, (len(rows), *penalties.shape))], axis=1)
         inverse = np.linalg.pinv(rows[:, :, :-1], rcond=self.cutoff)
-        return np.asarray((inverse @ rows[:, :, -1:])[:, :, 0])
+        return (inverse @ rows[:, :, -1:])[:, :, 0]
 
 
 def twin(model: Any, data: Data, *, standardised: bool = False) -> Linear | str:

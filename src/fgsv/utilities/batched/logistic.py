@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from fgsv.game import GameError
 from fgsv.types import Floats, Ints, Masks
@@ -71,7 +72,7 @@ class Logistic:
         return Predictions(
             fitted,
             labels=scores.argmax(axis=2) if "labels" in needs else None,
-            probabilities=softmax(scores) if "probabilities" in needs else None,
+            probabilities=softmax(scores, axis=2) if "probabilities" in needs else None,
         )
 
     def unfitted(self, sets: RowSets) -> Masks:
@@ -117,7 +118,7 @@ class Logistic:
         if not self.standardised:
             return self.penalty
         counts = counted.sum(axis=1)[:, None]
-        squares = rows.squared(counted) / counts
+        squares = replace(rows, rows=rows.rows**2).sums(counted) / counts
         variances = squares - (rows.sums(counted) / counts) ** 2
         # a feature that does not vary has no weight, for any penalty; its variance is rounding error
         return self.penalty * np.where(variances > 1e-12 * squares, variances, 1.0)
@@ -192,7 +193,7 @@ def _fit_many(
     margins = np.stack([rows.margins(w[:, a]) for a in range(n_classes)], axis=2)
     active = np.arange(len(w))
     for _ in range(MAX_STEPS):
-        probability = softmax(margins + absent)
+        probability = softmax(margins + absent, axis=2)
         errors = (probability - target) * counted[:, :, None]
         gradient = np.stack([rows.sums(errors[:, :, a]) for a in range(n_classes)], axis=1)
         gradient += penalties[:, None, :] * w
@@ -230,19 +231,15 @@ class _Gathered:
 
     def margins(self, weights: Floats) -> Floats:
         """(m, d) weights -> (m, L) of x'w."""
-        return np.asarray((self.rows @ weights[:, :, None])[:, :, 0])
+        return (self.rows @ weights[:, :, None])[:, :, 0]
 
     def sums(self, factors: Floats) -> Floats:
         """(m, L) factors -> (m, d) sums of factor times x."""
-        return np.asarray((factors[:, None, :] @ self.rows)[:, 0])
-
-    def squared(self, factors: Floats) -> Floats:
-        """(m, L) factors -> (m, d) sums of factor times x^2."""
-        return np.asarray((factors[:, None, :] @ self.rows**2)[:, 0])
+        return (factors[:, None, :] @ self.rows)[:, 0]
 
     def products(self, factors: Floats) -> Floats:
         """(m, L) factors -> (m, d, d) sums of factor times x x'."""
-        return np.asarray(self.rows.transpose(0, 2, 1) @ (self.rows * factors[:, :, None]))
+        return self.rows.transpose(0, 2, 1) @ (self.rows * factors[:, :, None])
 
     def take(self, kept: Masks) -> _Gathered:
         return _Gathered(self.rows[kept])
@@ -268,10 +265,6 @@ class _Shared:
         """(m, n) factors -> (m, d) sums of factor times x."""
         return factors @ self.rows
 
-    def squared(self, factors: Floats) -> Floats:
-        """(m, n) factors -> (m, d) sums of factor times x^2."""
-        return factors @ self.rows**2
-
     def products(self, factors: Floats) -> Floats:
         """(m, n) factors -> (m, d, d) sums of factor times x x'."""
         width = self.rows.shape[1]
@@ -288,12 +281,6 @@ def _safe_length(change: Floats) -> Floats:
     times the second. Integrating this bound, the best length is log(1 + c) / c, which tends to one as c does to zero.
     """
     return np.log1p(change) / np.maximum(change, 1e-300) * (change > 1e-12) + (change <= 1e-12)
-
-
-def softmax(scores: Floats) -> Floats:
-    """(m, t, C) scores -> probabilities of the C classes."""
-    exponents = np.exp(scores - scores.max(axis=2, keepdims=True))
-    return np.asarray(exponents / exponents.sum(axis=2, keepdims=True))
 
 
 def two_class_predictions(fitted: Masks, margins: Floats, needs: frozenset[Need]) -> Predictions:

@@ -18,6 +18,7 @@ from fgsv.utilities.adapters.training import AdamW, Course
 from fgsv.utilities.adapters.training import fine_tune as train_adapters
 from fgsv.utilities.diffusion.likelihood import Noise, ReverseProcess, log_likelihood, sample
 from fgsv.utilities.diffusion.model import DiffusionModel
+from fgsv.utilities.row_sets import as_masks
 
 TARGETS = ("to_q", "to_k", "to_v", "to_out.0")
 """The attention projections of a diffusers UNet, by the ends of their names."""
@@ -141,8 +142,7 @@ def denoising_losses(
     dtype = torch.promote_types(predicted.dtype, torch.float32)
     errors = (predicted.to(dtype) - target.to(dtype)).square().flatten(1).mean(dim=1)
     counted = valid.to(dtype)
-    losses: torch.Tensor = (errors.view(valid.shape) * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
-    return losses
+    return (errors.view(valid.shape) * counted).sum(dim=1) / counted.sum(dim=1).clamp(min=1)
 
 
 class DiffusionGame:
@@ -153,6 +153,9 @@ class DiffusionGame:
     takes 2 q r T samples of the UNet for r trajectories of T steps (half without guidance). `adapters_at_once`
     coalitions are trained at once; default: as many as fit into the free memory of the GPU.
     """
+
+    batch_size = 512
+    """Number of coalitions to evaluate in one call; it does not depend on the machine's memory."""
 
     def __init__(
         self,
@@ -188,11 +191,6 @@ class DiffusionGame:
         most = Room(MOST_ADAPTERS, MOST_TRAJECTORIES)
         return room_for(self._train_some, self._draw_some, self.adapted.device, self._asked, most)
 
-    @property
-    def batch_size(self) -> int:
-        """Number of coalitions to evaluate in one call; it does not depend on the machine's memory."""
-        return 512
-
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the players, the images, the frozen weights, the noise schedule and the settings."""
@@ -221,9 +219,7 @@ class DiffusionGame:
 
     def __call__(self, masks: ArrayLike) -> Floats:
         """Return (m, q) log-likelihoods of (m, n) coalitions."""
-        coalitions: Masks = np.asarray(masks, dtype=bool)
-        if coalitions.ndim != 2 or coalitions.shape[1] != self.n_players:
-            raise ValueError(f"expected (m, {self.n_players}) booleans, got shape {coalitions.shape}")
+        coalitions = as_masks(masks, self.n_players)
         values = np.empty((len(coalitions), len(self.outputs)))
         # sorted by size, so that coalitions trained at once take about equally many steps
         order = np.argsort(-coalitions.sum(axis=1), kind="stable")
@@ -251,8 +247,7 @@ class DiffusionGame:
         weights = self.adapters(masks)
         at_once = max(1, self.room.trajectories // len(self._noise.start))
         scores = [self._score(weights[i : i + at_once]) for i in range(0, len(weights), at_once)]
-        values: Floats = torch.cat(scores).cpu().numpy()
-        return values
+        return torch.cat(scores).cpu().numpy()
 
     def _score(self, weights: torch.Tensor) -> torch.Tensor:
         means = self._trajectories(weights, self._noise, self.settings.trajectories)

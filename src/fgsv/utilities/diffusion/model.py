@@ -83,8 +83,7 @@ class DiffusionModel:
             self.vae.encode(as_pixels(images[i : i + chunk], self.device)).latent_dist.mode()
             for i in range(0, len(images), chunk)
         ]
-        latents: torch.Tensor = torch.cat(pieces) * self.vae.config.scaling_factor
-        return latents
+        return torch.cat(pieces) * self.vae.config.scaling_factor
 
     @torch.no_grad()
     def decode(self, latents: torch.Tensor) -> Images:
@@ -93,8 +92,7 @@ class DiffusionModel:
         chunk = self._chunk
         pieces = [self.vae.decode(scaled[i : i + chunk]).sample for i in range(0, len(scaled), chunk)]
         pixels = torch.cat(pieces).clamp(-1, 1).add(1).mul(127.5).round()
-        images: Images = pixels.permute(0, 2, 3, 1).to("cpu", torch.uint8).numpy()
-        return images
+        return pixels.permute(0, 2, 3, 1).to("cpu", torch.uint8).numpy()
 
     def save(self, folder: str | Path) -> None:
         """Write the model as a folder that `load_model` and diffusers' StableDiffusionPipeline read."""

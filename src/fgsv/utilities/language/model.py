@@ -44,12 +44,10 @@ class Network:
         head, inner = model.get_output_embeddings(), model.base_model
 
         def hidden(tokens: torch.Tensor) -> torch.Tensor:
-            states: torch.Tensor = inner(input_ids=tokens, use_cache=False).last_hidden_state
-            return states
+            return inner(input_ids=tokens, use_cache=False).last_hidden_state
 
         def logits(tokens: torch.Tensor) -> torch.Tensor:
-            whole: torch.Tensor = model(input_ids=tokens, use_cache=False).logits
-            return whole
+            return model(input_ids=tokens, use_cache=False).logits
 
         tokens = _few_tokens(model, 4)
         with torch.no_grad():
@@ -87,8 +85,7 @@ class Network:
         """
         found = -self.log_likelihood(tokens, compiled=compiled)
         weights = (counted & valid.flatten()[:, None]).to(found.dtype).view(len(valid), -1)
-        losses: torch.Tensor = (found.view(weights.shape) * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-        return losses
+        return (found.view(weights.shape) * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ from fgsv.utilities.language.model import (
 )
 from fgsv.utilities.language.texts import read_documents, read_tests
 from fgsv.utilities.language.tokens import Reader, Sequences, sequences_of_documents, sequences_of_tests
+from fgsv.utilities.row_sets import as_masks
 
 Domains = Mapping[str, Sequence[tuple[str, str]]]
 """Domain of test texts -> pairs of a prompt, which may be empty, and an answer."""
@@ -159,7 +160,6 @@ class FineTuned:
     @cached_property
     def adapters_at_once(self) -> int:
         """Number of adapters trained at once."""
-        check_asked(self._asked)
         if self.adapted.device.type == "cuda":
             most = MOST_COMPILED if self.compiles and self._asked is None else MOST_ADAPTERS
             count = fit_on_gpu("adapters", self._train_some, 1, self.adapted.device, self._asked, most)
@@ -191,9 +191,7 @@ class FineTuned:
 
     def __call__(self, masks: Masks) -> Floats:
         """Return (m,) or (m, q) log-likelihoods of (m, n) coalitions."""
-        masks = np.asarray(masks, dtype=bool)
-        if masks.ndim != 2 or masks.shape[1] != self.n_players:
-            raise ValueError(f"expected (m, {self.n_players}) booleans, got shape {masks.shape}")
+        masks = as_masks(masks, self.n_players)
         values = np.zeros((len(masks), self.outputs))
         samples = masks[:, self.documents.owner]
         # sorted by size, so that coalitions trained at once take about equally many steps
@@ -292,8 +290,7 @@ class FineTuned:
         tokens, counted = (each[:, :length].to(device) for each in (self.tests.tokens[rows], counted))
         with self.adapted.using(weights):
             found = self.network.log_likelihood(tokens.repeat(count, 1)).view(count, *tokens.shape)
-        sums: Floats = (found * counted).sum(dim=2).double().cpu().numpy()
-        return sums
+        return (found * counted).sum(dim=2).double().cpu().numpy()
 
     def _train_some(self, count: int) -> None:
         """Take a training step of `count` adapters, to measure its memory."""
