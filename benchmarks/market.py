@@ -106,6 +106,9 @@ def main() -> None:
         "--shifts", nargs="+", metavar="SHIFT", help=_listed(market_errors.SHIFTS, market_bias.SHIFTS)
     )
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument(
+        "--old", type=int, default=market_errors.OLD_LENGTH, metavar="N", help="evaluations of the old run"
+    )
     parser.add_argument("--bias", type=int, metavar="RUNS", help="mean errors and coverage over so many runs, only")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep the results as JSON")
     parser.add_argument("--jobs", type=int, default=2)
@@ -126,9 +129,9 @@ def main() -> None:
                 found = pd.concat([found, row])
                 keep(found, arguments.out)
         else:
-            found = market_errors.run(games, shifts, arguments.runs, arguments.jobs)
+            found = market_errors.run(games, shifts, arguments.runs, arguments.jobs, arguments.old)
             keep(found, arguments.out)
-            found = market_errors.table(found)
+            found = market_errors.table(found, arguments.old)
         show(found)
     else:
         with tempfile.TemporaryDirectory() as folder:

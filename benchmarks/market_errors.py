@@ -78,6 +78,7 @@ class Task:
     name: str
     shift: str
     seed: int
+    old_length: int = OLD_LENGTH
 
 
 def _truth_path(task: Task) -> Path:
@@ -131,10 +132,10 @@ def measure(task: Task) -> list[tuple[str, str, int, str, int, float, float, flo
         lines.append((task.name, task.shift, task.seed, kind, budget, square, np.nan, np.nan))
     with tempfile.TemporaryDirectory() as folder:
         ledger = Path(folder) / "old.db"
-        fgsv.value(before, budget=OLD_LENGTH, seed=task.seed, ledger=ledger)
-        add("fresh", OLD_LENGTH)
+        fgsv.value(before, budget=task.old_length, seed=task.seed, ledger=ledger)
+        add("fresh", task.old_length)
         for part in PARTS:
-            new = new_evaluations(part)
+            new = new_evaluations(part, task.old_length)
             add("started", new, start=ledger)
             add("plug-in", new, start=ledger, plug_in=True)
             add("fresh", new)
@@ -151,11 +152,11 @@ def _dynamic(task: Task) -> Iterator[tuple[str, int, np.ndarray]]:
         return
     leave = len(after) < len(before)
     moving = np.setxor1d(before, after).tolist()
-    for budget in (new_evaluations(part) for part in PARTS):
+    for budget in (new_evaluations(part, task.old_length) for part in PARTS):
         for kind in ("delta",) if leave else ("pivot", "delta"):
             rng = np.random.default_rng([task.seed, budget])
             memo = dynamic.Memo(lambda masks: np.asarray(everybody(task.name, n)(masks), dtype=float).reshape(-1))
-            orders = dynamic.permutations(memo, n, before, OLD_LENGTH, rng)
+            orders = dynamic.permutations(memo, n, before, task.old_length, rng)
             memo(np.isin(np.arange(n), after)[None])
             if kind == "pivot":
                 values = dynamic.by_pivot(memo, n, orders, moving, budget - 2, rng)
@@ -165,22 +166,23 @@ def _dynamic(task: Task) -> Iterator[tuple[str, int, np.ndarray]]:
                 yield kind, budget, values[after]
 
 
-def new_evaluations(part: float) -> int:
+def new_evaluations(part: float, old_length: int) -> int:
     """Return the budget of a run, with U(0) and U(N)."""
-    return round(part * OLD_LENGTH) + 2
+    return round(part * old_length) + 2
 
 
-def run(names: list[str], shifts: list[str], runs: int, jobs: int) -> pd.DataFrame:
+def run(names: list[str], shifts: list[str], runs: int, jobs: int, old_length: int) -> pd.DataFrame:
     """Return a line for each run of each game and shift; the longest tasks are started first."""
     cells = [(name, shift) for shift in sorted(shifts, key=lambda each: "300" not in each) for name in names]
     truths = [Task(*cell, seed) for cell in cells for seed in range(TRUTH_RUNS)]
     run_all(find_truth, truths, jobs=jobs, label="truth")
-    found = run_all(measure, [Task(*cell, seed) for cell in cells for seed in range(runs)], jobs=jobs, label="runs")
+    tasks = [Task(*cell, seed, old_length) for cell in cells for seed in range(runs)]
+    found = run_all(measure, tasks, jobs=jobs, label="runs")
     columns = ["game", "shift", "seed", "kind", "evaluations", "square", "coverage", "seconds"]
     return pd.DataFrame([line for lines in found for line in lines], columns=columns)
 
 
-def table(lines: pd.DataFrame) -> pd.DataFrame:
+def table(lines: pd.DataFrame, old_length: int) -> pd.DataFrame:
     """Return a row for each game, shift and number of new evaluations: ratios of errors with standard errors.
 
     Those of uncorrected values, and of the pivot and delta methods, are over the fresh run of the old length.
@@ -189,13 +191,13 @@ def table(lines: pd.DataFrame) -> pd.DataFrame:
     for (game, shift), cell in lines.groupby(["game", "shift"], sort=False):
         by_kind = cell.sort_values("seed").groupby(["kind", "evaluations"])
         square = {key: part["square"].to_numpy() for key, part in by_kind}
-        whole = square["fresh", OLD_LENGTH]
+        whole = square["fresh", old_length]
         for part in PARTS:
-            new = new_evaluations(part)
+            new = new_evaluations(part, old_length)
             started = square["started", new]
             own = cell[(cell["kind"] == "started") & (cell["evaluations"] == new)]
             row = {"game": game, "shift": shift, "new": new, "runs": len(whole), "error": np.sqrt(started.mean())}
-            for name, other in ((f"over fresh {OLD_LENGTH}", whole), ("over fresh", square["fresh", new])):
+            for name, other in ((f"over fresh {old_length}", whole), ("over fresh", square["fresh", new])):
                 row[name], row[f"{name}, error"] = ratio(started, other)
             for kind in ("plug-in", "pivot", "delta"):
                 theirs = square.get((kind, new), np.zeros(0))

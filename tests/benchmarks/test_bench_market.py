@@ -61,7 +61,7 @@ def test_the_table_has_ratios_of_errors():
         for seed in range(3)
         for (kind, new), square in squares.items()
     ]
-    found = market_errors.table(pd.DataFrame(lines, columns=columns))
+    found = market_errors.table(pd.DataFrame(lines, columns=columns), 1500)
     np.testing.assert_allclose(found["over fresh 1500"], [2, 1])
     np.testing.assert_allclose(found["over fresh"], [1 / 2, 1 / 3])
     np.testing.assert_allclose(found["over fresh 1500, error"], 0, atol=1e-12)  # the same factor for both

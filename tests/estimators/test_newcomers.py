@@ -134,7 +134,7 @@ def begun(tmp_path, before, after):
     fgsv.value(market(before), budget=60, ledger=march, progress=False)
     ends = UTILITIES[[0, (1 << np.array(after)).sum()], None]
     problem = Problem(len(after), ends, Partition.of([0] * len(after)), known=known(game, [march]))
-    return Opening(problem, Proxy.nothing(len(after), 1)), game
+    return Opening(problem, Proxy.nothing(len(after), 1), None, plug_in=False, most_known=4000), game
 
 
 def opened(tmp_path, before=range(2, 12), after=range(12)):

@@ -144,16 +144,14 @@ def test_a_start_is_better_than_none_where_many_leave_and_join(tmp_path, monkeyp
     assert started < 0.7 * fresh
 
 
-def test_what_is_used_of_more_than_can_be(monkeypatch):
+def test_what_is_used_of_more_than_can_be():
     """Whole cells; then of each size as large a part, valid draws before related ones; memos last."""
-    monkeypatch.setattr(beginning, "MOST_KNOWN", 25)
     sizes = np.repeat([1, 2, 3, 4], [5, 40, 5, 10])
     drawn, whole, of_related = sizes < 4, sizes == 1, np.repeat([2, 3], [10, 45])
-    used, related = _used(sizes, drawn, whole, of_related)
+    used, related = _used(sizes, drawn, whole, of_related, most=25)
     assert np.bincount(sizes[used], minlength=5).tolist() == [0, 5, 10, 5, 0]  # ten of fifty draws of each size
     assert of_related[related].tolist() == [3] * 5
-    monkeypatch.setattr(beginning, "MOST_KNOWN", 1000)
-    used, related = _used(sizes, drawn, whole, of_related)
+    used, related = _used(sizes, drawn, whole, of_related, most=1000)
     assert (len(used), len(related)) == (60, 55)
 
 

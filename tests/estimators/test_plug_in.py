@@ -31,15 +31,15 @@ GAME = fgsv.Game(
 def quick(monkeypatch):
     """Short fits: nothing but the precision depends on them."""
     shorten_fits(monkeypatch)
-    for steps in ("STEPS_PREDICTED", "STEPS_CHOOSING"):
-        monkeypatch.setattr(opening, steps, 2)
+    monkeypatch.setattr(opening, "STEPS_CHOOSING", 2)
 
 
 def opened(n, budget, seed=0, look=False):
     """Return an opening after so many evaluations of a smooth game, and the laws of its rounds."""
     weights = np.linspace(0.2, 2.0, n)
     ends = np.sqrt([[0.0], [weights.sum()]])
-    run = opening.Opening(Problem(n, ends, Partition.of(np.arange(n))), Proxy.nothing(n, 1), plug_in=True)
+    problem = Problem(n, ends, Partition.of(np.arange(n)))
+    run = opening.Opening(problem, Proxy.nothing(n, 1), None, plug_in=True, most_known=4000)
     laws = []
     while run.n_evaluations < budget:
         draws = run.draw(np.random.default_rng([seed, len(laws)])).within(budget - run.n_evaluations)

@@ -46,6 +46,33 @@ def test_draws_of_an_earlier_run_count_where_it_had_everybody(tmp_path):
     assert joined.n_memos < 5 < 90 < len(joined.masks)
 
 
+def test_as_many_are_learned_from_as_was_said_and_more_are_better(tmp_path, quick):
+    """A sum over pairs of 24 players, one of whom left; the rest is known in closed form."""
+    n, weights = 24, np.random.default_rng(0).normal(size=(24, 24))
+    weights = np.triu(weights, 1)
+
+    def market(first):
+        def function(masks):
+            inside = np.pad(masks, ((0, 0), (first, 0))).astype(float)
+            return np.einsum("mi,ij,mj->m", inside, weights, inside)
+
+        return fgsv.Game(function, n - first, frame="pairs", players=list(range(first, n)))
+
+    truth = ((weights + weights.T)[1:, 1:]).sum(axis=1) / 2
+    errors = []
+    for seed in range(3):
+        path = tmp_path / f"{seed}.db"
+        fgsv.value(market(0), budget=900, seed=seed, ledger=path, progress=False)
+        options = {"start": path, "budget": 32, "seed": seed, "progress": False}
+        runs = [fgsv.value(market(1), most_known=most, **options) for most in (100, 4000)]
+        assert runs[0].n_known <= 102 < runs[1].n_known  # both ends may be known too
+        errors.append([np.square(run.values - truth).mean() for run in runs])
+    few, many = np.sqrt(np.mean(errors, axis=0))
+    assert many < 0.5 * few
+    with pytest.raises(ValueError, match="most_known must be at least 4 and whole, got 0"):
+        fgsv.value(market(1), most_known=0)
+
+
 def test_cells_have_all_coalitions_and_are_drawn_from():
     """Each coalition is in the cell of its size and its latest member, and is drawn once until none is left."""
     n, cells = 6, Cells(np.array([2, 0, 0, 1, 0, 1]))

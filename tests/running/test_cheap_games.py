@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 
 import fgsv
-from fgsv.estimators.covariance.covariance import CHEAP, QUICK
+from fgsv.estimators.covariance.covariance import CHEAP, FEW_KNOWN, MOST_KNOWN, QUICK
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.start import in_words
@@ -52,6 +52,9 @@ def test_a_start_is_learned_from_even_if_evaluations_are_cheap_unless_players_ar
     assert not opened(april)
     assert opened(april, start=tmp_path / "march.db") is learned
     assert opened(april, start=tmp_path / "march.db", opening=True)
+    asked = {"start": tmp_path / "march.db", "most_known": 50}
+    assert options_of(april, start=tmp_path / "march.db")["most_known"] == (FEW_KNOWN if learned else MOST_KNOWN)
+    assert options_of(april, **asked)["most_known"] == 50
     with Evaluator(as_game(april), start=tmp_path / "march.db") as evaluator:
         said = in_words(evaluator.known, fgsv.Partition.of(np.arange(n)), april.seconds)
     assert ("nothing is learned" in said) is not learned

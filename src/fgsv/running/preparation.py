@@ -29,7 +29,7 @@ from fgsv.valuation.settings import check_precision
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
 """Default budget with another stopping rule: it only guards against targets that are out of reach."""
-LEARNING = {"opening", "surrogate", "plug_in"}
+LEARNING = {"opening", "surrogate", "plug_in", "most_known"}
 """Options of the default method that say what it learns; if none is given, the time of an evaluation may decide."""
 MOST_PLAYERS = 24
 """Largest number of players for exact values."""

@@ -115,10 +115,10 @@ def value(*args: Any, **kwargs: Any) -> Valuation:
     name -> indices, an (n, K) ownership matrix, or None to make each player its own group.
 
     What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate`,
-    `round_size`, `opening`, `plug_in`, `whole_rounds` for the default; or your own method), `semivalue` ("shapley",
-    "banzhaf", "beta(a, b)", or your own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a cheap game
-    that resembles this one: what it explains is not sampled; without a closed form, it is valued in its own run, with
-    128 to 256 times the evaluations, up to 200,000), `seed`.
+    `round_size`, `opening`, `plug_in`, `most_known`, `whole_rounds` for the default; or your own method), `semivalue`
+    ("shapley", "banzhaf", "beta(a, b)", or your own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a
+    cheap game that resembles this one: what it explains is not sampled; without a closed form, it is valued in its
+    own run, with 128 to 256 times the evaluations, up to 200,000), `seed`.
 
     When it stops, whichever comes first: `budget` evaluations in total, including the ends (default: 20,000, or a
     million with another rule); `max_seconds`; `stderr`, the largest standard error of a group; `precision`, the

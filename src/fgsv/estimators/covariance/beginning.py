@@ -13,8 +13,8 @@ from fgsv.types import Floats, Ints, Masks
 
 OLD_DRAWS = 4
 """Draws of earlier runs that make a size a stratum of its own, in which they count beside new ones; or a bin."""
-MOST_KNOWN = 1500
-"""Limit on the coalitions of earlier runs that are used."""
+MOST_KNOWN = 4000
+"""Coalitions of earlier runs that are used, by default: to learn from them takes seconds and a gigabyte."""
 MOST_LEVELS = 3
 """Limit on the sets of players of earlier runs that are told apart."""
 PLENTY = 1e4
@@ -46,8 +46,8 @@ class Beginning:
         return cls(masks, ends[:0], 0, Cells(np.zeros(n, dtype=np.int64)), masks, ends[:0], (), none, [])
 
     @classmethod
-    def of(cls, known: Known, seed: int, *, related: bool = True) -> Beginning:
-        """Return what is used of what is known; `related` says whether draws with players who have left are.
+    def of(cls, known: Known, seed: int, most: int = MOST_KNOWN, *, related: bool = True) -> Beginning:
+        """Return what is used of what is known, `most` coalitions; `related` ones have players who have left.
 
         A coalition that was drawn uniformly among those of its size, and happens to avoid those who have left, is
         uniform among the coalitions of its size of the players who were there then and are now: a cell, if nobody
@@ -67,9 +67,9 @@ class Beginning:
             some = rng.permutation(usable)
             others, their_values = every[some], known.related.values[some]
         whole = cells.counts == cells.known(masks)
-        whole &= np.cumsum(np.where(whole, cells.counts, 0)) <= MOST_KNOWN / 2
+        whole &= np.cumsum(np.where(whole, cells.counts, 0)) <= most / 2
         here = cell[order]
-        used, their_used = _used(cells.sizes[here], drawn[order], whole[here], others[:, :n].sum(axis=1))
+        used, their_used = _used(cells.sizes[here], drawn[order], whole[here], others[:, :n].sum(axis=1), most)
         order, others, their_values = order[used], others[their_used], their_values[their_used]
         valid = order[drawn[order]]
         bins = _bins(cells, masks[valid], others[:, :n])
@@ -132,7 +132,7 @@ class Beginning:
         )
 
 
-def _used(sizes: Ints, drawn: Masks, whole: Masks, of_related: Ints) -> tuple[Ints, Ints]:
+def _used(sizes: Ints, drawn: Masks, whole: Masks, of_related: Ints, most: int) -> tuple[Ints, Ints]:
     """Return which known coalitions are used, and which related ones, whose sizes count who is here.
 
     First come cells that are known as a whole; then draws, the same part of each size, those of the game itself
@@ -145,7 +145,7 @@ def _used(sizes: Ints, drawn: Masks, whole: Masks, of_related: Ints) -> tuple[In
     for each in np.unique(size[some]):
         rows = np.flatnonzero(some & (size == each))
         turn[rows] = np.arange(1, len(rows) + 1) / len(rows)
-    used = np.argsort(turn, kind="stable")[:MOST_KNOWN]
+    used = np.argsort(turn, kind="stable")[:most]
     return used[used < m], used[used >= m] - m
 
 

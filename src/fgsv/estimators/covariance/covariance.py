@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fgsv.estimators.baselines.sampling import check_count
+from fgsv.estimators.covariance.beginning import MOST_KNOWN
 from fgsv.estimators.covariance.epochs import N_STREAMS, PARTS
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
 from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
@@ -26,6 +27,8 @@ CHEAP = 2e-4
 QUICK = 1e-3
 """Seconds of an evaluation below which more of them take less time than the opening; `python -m benchmarks hand_over`
 finds less than a millisecond for most games, and at most four."""
+FEW_KNOWN = 1500
+"""Known evaluations that are learned from where evaluations are quick."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Covariance:
     """Whether a Gaussian process serves the first evaluations (up to 512 players)."""
     plug_in: bool = False
     """Whether the opening states uncorrected predictions: biased, and often closer."""
+    most_known: int = MOST_KNOWN
+    """How many known evaluations (`start`) are learned from; more of them take more time and memory."""
     whole_rounds: bool = False
     """Whether a round that the budget has no room for is left out, as in 0.1.0; if not, a part of it is drawn."""
 
@@ -55,6 +60,7 @@ class Covariance:
     def __post_init__(self) -> None:
         if self.round_size is not None:
             check_count("round_size", self.round_size, least=N_STREAMS)
+        check_count("most_known", self.most_known, least=N_STREAMS)
         for name in ("surrogate", "opening", "plug_in", "whole_rounds"):
             if not isinstance(chosen := getattr(self, name), bool | np.bool_):
                 raise TypeError(f"{name} must be True or False, got {chosen!r:.200}")
@@ -75,11 +81,13 @@ class Covariance:
     def for_seconds(self, seconds: float | None, n_players: int, *, started: bool) -> Covariance:
         """Return the settings for a game whose evaluations take so long: no opening if quick, no model if cheap.
 
-        What a run starts from is learned in the opening in any case, unless there are many players: that would take
-        longer than a run that starts from nothing.
+        What a run starts from is learned in the opening in any case, but less of it if evaluations are quick; nothing
+        if there are many players too: that would take longer than a run that starts from nothing.
         """
-        if seconds is None or (started and n_players <= MANY_PLAYERS):
+        if seconds is None or (started and seconds >= QUICK):
             return self
+        if started and n_players <= MANY_PLAYERS:
+            return replace(self, most_known=FEW_KNOWN)
         return replace(self, opening=seconds >= QUICK, surrogate=seconds >= CHEAP)
 
     def draws_per_round(self, n_draws: int, n_players: int) -> int:
@@ -95,7 +103,8 @@ class Covariance:
         if not self.opens_with(problem.n_players):
             return CovarianceEstimator(self, problem, proxy)
         per_round = self.round_size and self.draws_per_round(0, problem.n_players)
-        return CovarianceEstimator(self, problem, proxy, Opening(problem, proxy, per_round, self.plug_in))
+        opening = Opening(problem, proxy, per_round, self.plug_in, self.most_known)
+        return CovarianceEstimator(self, problem, proxy, opening)
 
     def _valued_proxy(self, problem: Problem) -> Proxy:
         n, q = problem.n_players, problem.ends.shape[1]

@@ -59,13 +59,11 @@ MOST_FITTED = 512
 STEPS = 25
 """Limit on the steps of a fit from the default parameters."""
 STEPS_AGAIN = 40
-"""Limit on those from the parameters of the epoch before."""
+"""Limit on those from the parameters of the epoch before, or of a fit to everything, uncorrected."""
 STEPS_CAUTIOUS = 12
 """Limit on those of any fit to few coalitions with many players: more would follow chance."""
-STEPS_PREDICTED = 40
-"""Limit on those of a fit to everything, uncorrected."""
 STEPS_CHOOSING = 10
-"""Limit on those of the same while coalitions are chosen, from the parameters of the round before."""
+"""Limit on those of the latter while coalitions are chosen, from the parameters of the round before."""
 AT_ONCE = 128
 """Utilities whose influence is computed at once."""
 
@@ -86,7 +84,9 @@ class Opening:
     draws; they are known, but not drawn: errors rest on the draws.
     """
 
-    def __init__(self, problem: Problem, proxy: Proxy, round_size: int | None = None, plug_in: bool = False) -> None:
+    def __init__(
+        self, problem: Problem, proxy: Proxy, round_size: int | None, plug_in: bool, most_known: int
+    ) -> None:
         n = problem.n_players
         self._n, self._ends, self._proxy = n, problem.ends, proxy
         self._per_round, self._plug_in = round_size, plug_in
@@ -123,7 +123,7 @@ class Opening:
         self._bases: Bases | None = None
         if problem.known is not None and len(problem.known):
             related = not proxy.values.shape[1]  # which has no value for those who have left
-            self._begin(Beginning.of(problem.known, problem.seed, related=related))
+            self._begin(Beginning.of(problem.known, problem.seed, most_known, related=related))
 
     @property
     def n_evaluations(self) -> int:
@@ -472,7 +472,7 @@ class Opening:
         """Return the process fitted to everything so far."""
         if self._latest is None:
             epoch, again = self.epochs[-1], self._choosing and len(self.epochs) > 1
-            steps = STEPS_CHOOSING if again else STEPS_PREDICTED
+            steps = STEPS_CHOOSING if again else STEPS_AGAIN
             start = self._before or epoch.process
             self._latest = self._fitted(start, self._taught(), self._beyond(epoch.beta), steps)
         return self._latest
