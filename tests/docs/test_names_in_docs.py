@@ -15,7 +15,18 @@ FILE = re.compile(r"\b(?:tests|src|benchmarks|docs)/[\w/.-]+\.(?:py|pyi|md|png|s
 TARGET = re.compile(r"`make ([\w-]+)`")
 NAME = re.compile(r"\bfgsv(?:\.[A-Za-z_]\w*)+")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
-OF_OTHERS = {"--games", "--rows", "--methods", "--variants", "--bias", "--open", "--quick", "--runs", "--help"}
+OF_OTHERS = {
+    "--games",
+    "--old",
+    "--rows",
+    "--methods",
+    "--variants",
+    "--bias",
+    "--open",
+    "--quick",
+    "--runs",
+    "--help",
+}
 OF_OTHERS |= {
     "--trainings",
     "--players",

@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 
 import fgsv
-from fgsv.estimators.covariance.covariance import CHEAP, FEW_KNOWN, MOST_KNOWN, QUICK
+from fgsv.estimators.covariance.covariance import CHEAP, FEW_KNOWN, MOST_KNOWN, QUICK, SLOW, Covariance
 from fgsv.game import as_game
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.start import in_words
@@ -58,3 +58,12 @@ def test_a_start_is_learned_from_even_if_evaluations_are_cheap_unless_players_ar
     with Evaluator(as_game(april), start=tmp_path / "march.db") as evaluator:
         said = in_words(evaluator.known, fgsv.Partition.of(np.arange(n)), april.seconds)
     assert ("nothing is learned" in said) is not learned
+
+
+@pytest.mark.parametrize(
+    ("seconds", "n", "most"),
+    [(None, 80, MOST_KNOWN), (SLOW, 80, MOST_KNOWN), (SLOW / 2, 80, FEW_KNOWN), (CHEAP / 2, 60, FEW_KNOWN)],
+)
+def test_more_of_a_start_is_learned_from_if_evaluations_are_slow(seconds, n, most):
+    chosen = Covariance().for_seconds(seconds, n, started=True)
+    assert chosen == Covariance(most_known=most)

@@ -27,8 +27,9 @@ CHEAP = 2e-4
 QUICK = 1e-3
 """Seconds of an evaluation below which more of them take less time than the opening; `python -m benchmarks hand_over`
 finds less than a millisecond for most games, and at most four."""
+SLOW = 1e-2
+"""Seconds of an evaluation from which learning from more than `FEW_KNOWN` known ones is quicker than new ones."""
 FEW_KNOWN = 1500
-"""Known evaluations that are learned from where evaluations are quick."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,12 @@ class Covariance:
     def for_seconds(self, seconds: float | None, n_players: int, *, started: bool) -> Covariance:
         """Return the settings for a game whose evaluations take so long: no opening if quick, no model if cheap.
 
-        What a run starts from is learned in the opening in any case, but less of it if evaluations are quick; nothing
-        if there are many players too: that would take longer than a run that starts from nothing.
+        What a run starts from is learned in the opening in any case, but less of it unless evaluations are slow; and
+        nothing with many players if they are quick: that would take longer than a run that starts from nothing.
         """
-        if seconds is None or (started and seconds >= QUICK):
+        if seconds is None or (started and seconds >= SLOW):
             return self
-        if started and n_players <= MANY_PLAYERS:
+        if started and (seconds >= QUICK or n_players <= MANY_PLAYERS):
             return replace(self, most_known=FEW_KNOWN)
         return replace(self, opening=seconds >= QUICK, surrogate=seconds >= CHEAP)
 
