@@ -388,18 +388,19 @@ class _Between:
 
 
 def _overlap(left: Masks, right: Masks, s: Ints, t: Ints, n: int) -> Floats:
-    """Return the set kernel, 1 / [(c_s c_t - d_s d_t - z) g_s g_t], from one product of matrices."""
+    """Return the set kernel, 1 / [(c_s c_t - d_s d_t - z) g_s g_t], from one product of matrices; 0 at the ends."""
     kernel = SetKernel.of(n)
-    found = np.zeros((len(s), len(t)))
-    rows, columns = np.flatnonzero(s % n), np.flatnonzero(t % n)
 
     def factors(masks: Masks, sizes: Ints, sign: float) -> Floats:
+        sizes = np.clip(sizes, 1, n - 1)
         c, d, g = (each[sizes - 1, None] for each in (kernel.c, kernel.d, kernel.g))
         apart = (masks - sizes[:, None] / n) * np.sqrt(n / (sizes * (n - sizes)))[:, None]
         return np.concatenate([c, sign * d, sign * apart], axis=1) * g
 
-    product = factors(left[rows], s[rows], -1.0) @ factors(right[columns], t[columns], 1.0).T
-    found[np.ix_(rows, columns)] = 1 / product
+    found: Floats = factors(left, s, -1.0) @ factors(right, t, 1.0).T
+    np.reciprocal(found, out=found)
+    found[s % n == 0] = 0.0
+    found[:, t % n == 0] = 0.0
     return found
 
 
