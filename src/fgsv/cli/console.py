@@ -250,8 +250,8 @@ def describe(plan: Plan | None, limits: Limits) -> str:
     target = plan.expected(limits) or DEFAULT_BUDGET
     new = "new " if plan.n_known else ""
     return (
-        f"plan: about {target:,} {new}evaluations, {duration(plan.seconds_for(target))}, every share within "
-        f"about {percent(plan.half_width_after(target))} at {level(plan.confidence)} confidence "
+        f"plan: about {target:,} {new}evaluations, {duration(plan.expected_seconds(limits, target))}, every share "
+        f"within about {percent(plan.half_width_after(target))} at {level(plan.confidence)} confidence "
         f"(pilot: {plan.n_evaluations:,} in {duration(plan.seconds)})"
     )
 
