@@ -141,6 +141,16 @@ def test_a_plan_of_all_coalitions_expects_no_more_than_these():
     assert plan.expected(Limits(budget=100)) == 100
 
 
+def test_a_budget_of_all_coalitions_takes_no_time_to_learn():
+    """1 second to evaluate and 9 to learn, from a quarter of all coalitions: a target is sampled for first."""
+    found = fgsv.value(fgsv.games.SumOfUnanimity(9), np.arange(9) % 3, budget=128)
+    plan = replace(Plan.of(found, seconds=10.0, evaluating=1.0), opening=2048)
+    assert plan.seconds_for(256) == pytest.approx(20)
+    assert plan.seconds_for(2**9) == plan.expected_seconds(Limits(budget=2**9), 2**9) == pytest.approx(4)
+    assert plan.expected_seconds(Limits(precision=1e-6), 2**9) == pytest.approx(40)
+    assert plan.to_frame()["minutes"].tolist() == pytest.approx([4 / 60])
+
+
 def test_no_budget_of_a_plan_is_larger_than_all_coalitions():
     game = fgsv.Game(fgsv.games.SumOfUnanimity(9), 9)
     plan = fgsv.plan(game, pilot=64)

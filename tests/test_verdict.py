@@ -52,6 +52,10 @@ def test_a_payment_unknown_by_a_tenth_is_refused(half_width, refused):
     assert paid.objections == (objection,)
 
 
+def test_a_small_error_is_not_called_none():
+    assert "known to within 0.003% at" in str(verdict(with_error([0.6, 0.4], 0.00003)))
+
+
 def test_the_evaluations_needed_are_those_of_the_square_root_law():
     game = fgsv.games.SumOfUnanimity(64)
     result = fgsv.value(game, [i % 3 for i in range(64)], budget=200, seed=0, surrogate=False)

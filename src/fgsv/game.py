@@ -319,11 +319,9 @@ def trained_again(game: Game, coalitions: Masks, numbers: Ints) -> tuple[Game, M
 
     def function(masks: Masks) -> ArrayLike:
         asked = np.packbits(masks[:, n:], axis=1)[:, 0]
-        parts = {int(k): np.asarray(again(int(k))(masks[asked == k][:, :n]), dtype=float) for k in np.unique(asked)}
-        values = np.empty((len(masks), *next(iter(parts.values())).shape[1:]))
-        for k, part in parts.items():
-            values[asked == k] = part
-        return values
+        rows = {int(k): np.flatnonzero(asked == k) for k in np.unique(asked)}
+        parts = [shaped(_by_name(again(k)(masks[where, :n]), game.outputs), len(where)) for k, where in rows.items()]
+        return np.concatenate(parts)[np.argsort(np.concatenate(list(rows.values())))]
 
     bits = np.unpackbits(numbers.astype(np.uint8)[:, None], axis=1).astype(bool)
     nobody = bytes(16 * _BITS)  # the bits are no players that could withdraw

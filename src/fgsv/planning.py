@@ -143,21 +143,34 @@ class Plan:
         return needed if self.exact or needed <= self.exact_after / 2 else int(self.exact_after)
 
     def seconds_for(self, budget: int) -> float:
-        """Return the expected seconds for this many evaluations."""
-        n, n_then = max(self.n_evaluations, 1), min(_evaluations(budget), self.exact_after)
+        """Return the expected seconds of a run with this budget; one of all coalitions has nothing to learn."""
+        n_then = min(_evaluations(budget), self.exact_after)
+        return self._seconds(n_then) if n_then < self.exact_after else self._seconds(n_then, n_learned=0)
+
+    def expected_seconds(self, limits: Limits, n_evaluations: int) -> float:
+        """Return the expected seconds of a run with these limits, which takes this many evaluations.
+
+        With a precision or a time limit it learns first, also if it goes on to evaluate all coalitions.
+        """
+        learns = limits.precision is not None or limits.max_seconds is not None
+        return self._seconds(n_evaluations) if learns else self.seconds_for(n_evaluations)
+
+    def _seconds(self, n_then: float, n_learned: float | None = None) -> float:
+        """Return the seconds of so many evaluations, some of which are learned from (default: all)."""
+        n = max(self.n_evaluations, 1)
         others = self.seconds - self.fixed_seconds - self.learning_seconds
-        learning = self.learning_seconds * self._learning(n_then) / self._learning(n)
-        return self.fixed_seconds + learning + others * n_then / n
+        learned = self._learning(n_then if n_learned is None else n_learned) / self._learning(n)
+        return self.fixed_seconds + self.learning_seconds * learned + others * n_then / n
 
     def _learning(self, n: float) -> float:
         """Return what learning from n evaluations costs, up to a factor."""
         within = min(n, max(self.opening, 1))
-        return within * (n / within) ** (1 / 3)
+        return within * (n / within) ** (1 / 3) if n else 0.0
 
     def _evaluations_within(self, seconds: float) -> int:
         """Return the largest number of evaluations that take at most so long: two at least, U(0) and U(N)."""
         more = range(3, int(min(self.exact_after, MOST)) + 1)
-        return 2 + bisect_right(more, seconds * (1 + 1e-12), key=self.seconds_for)
+        return 2 + bisect_right(more, seconds * (1 + 1e-12), key=self._seconds)
 
     def expected(self, limits: Limits) -> int | None:
         """Return the expected evaluations of a run with these limits; None without any, unless all are made."""

@@ -95,6 +95,16 @@ def significant(x: float, digits: int) -> str:
     return f"{x:.0f}" if 10**digits - 0.5 <= abs(x) < 1e12 else f"{x:.{digits}g}"
 
 
+def percent(fraction: float) -> str:
+    """Return a width in percent, with two decimals; if these are zeros, with its first digit: 0.00% would be exact.
+
+    >>> percent(0.1185), percent(0.00002), percent(0.0)
+    ('11.85%', '0.002%', '0.00%')
+    """
+    rounds_to_zero = 0 < abs(fraction) < 0.00005
+    return f"{100 * fraction:.1g}%" if rounds_to_zero else f"{fraction:.2%}"
+
+
 def level(confidence: float) -> str:
     """Return a level of confidence in percent, with all its digits.
 

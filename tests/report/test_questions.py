@@ -100,6 +100,13 @@ def test_ranks_and_reversals():
     assert not unsure.shares["clear"].any()
 
 
+def test_rounding_moves_no_share_and_no_order():
+    found = sensitivity(answers_of([[0.3, 0.7 - 1e-16], [0.3 + 1e-16, 0.7]]))
+    assert not found.shares["clear"].any()
+    tied = sensitivity(answers_of([[0.5, 0.5 + 2e-16], [0.5 + 2e-16, 0.5]]))
+    assert found.reversals == tied.reversals == ()
+
+
 def test_spread_by_error_is_what_error_alone_would_give():
     """The oracle: questions that differ by independent error alone, of known size."""
     rng, error = np.random.default_rng(0), 0.02

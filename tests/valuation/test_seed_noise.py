@@ -148,6 +148,14 @@ def test_failures_of_trainings_again_are_said():
         fgsv.value(game, GROUPS, budget=60, opening=False)
 
 
+@pytest.mark.parametrize("wrong", [lambda values: values[:1], lambda values: values.astype(str)])
+def test_answers_of_trainings_again_are_checked_like_all_others(wrong):
+    game = noisy(0)
+    game = replace(game, again=lambda k: lambda masks: wrong(game.function(masks)))
+    with pytest.raises(fgsv.GameError, match=r"the game returned an array of shape|expected real numbers"):
+        fgsv.value(game, GROUPS, budget=60, opening=False)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3000])
 def test_any_number_of_players(n):
     game = noisy(0, n=n, function=lambda masks: masks.mean(axis=1))

@@ -192,6 +192,13 @@ def test_only_valuations_are_compared():
         fgsv.compare(fgsv.exact(fgsv.games.Airport([1, 2])), "valuation.json")
 
 
+def test_exact_shares_that_differ_by_rounding_alone_are_equal():
+    thirds = fgsv.exact(fgsv.Game(lambda masks: np.sqrt(masks @ np.arange(1.0, 9)), 8))
+    scaled = fgsv.exact(fgsv.Game(lambda masks: 3 * np.sqrt(masks @ np.arange(1.0, 9)), 8))
+    assert (thirds.shares() != scaled.shares()).any()
+    assert not fgsv.compare(thirds, scaled)["clear"].any()
+
+
 def test_an_output_without_shares_is_named():
     game = fgsv.Game(lambda masks: masks[:, :2] * [1.0, 0.0], 3, outputs=("accuracy", "recall"))
     with pytest.raises(ValueError, match="but it is 0 for the output 'recall'"):

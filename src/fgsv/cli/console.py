@@ -27,7 +27,7 @@ from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
 from fgsv.running.progress import bar_of_evaluations
 from fgsv.valuation import Valuation
-from fgsv.words import duration, level, printable, significant
+from fgsv.words import duration, level, percent, printable, significant
 
 HEADERS = {"stderr": "± stderr", "half_width": "± share", "without": "score without", "minutes": "time"}
 HEADERS |= {"gsv_share": "GSV share", "gsv_half_width": "± GSV", "way": "best split", "parts": "into"}
@@ -226,7 +226,7 @@ class Bar(Watcher):
 
     def after_round(self, valuation: Valuation, half_width: float, expected: int | None) -> None:
         """Move the bar."""
-        words = f"widest share ± {half_width:.2%}" if math.isfinite(half_width) else "no shares"
+        words = f"widest share ± {percent(half_width)}" if math.isfinite(half_width) else "no shares"
         done = valuation.n_evaluations
         self._bar.update(self._task, description=words, completed=done, total=expected or done)
 
@@ -250,8 +250,8 @@ def describe(plan: Plan | None, limits: Limits) -> str:
     target = plan.expected(limits) or DEFAULT_BUDGET
     new = "new " if plan.n_known else ""
     return (
-        f"plan: about {target:,} {new}evaluations, {duration(plan.seconds_for(target))}, every share within "
-        f"about {plan.half_width_after(target):.2%} at {level(plan.confidence)} confidence "
+        f"plan: about {target:,} {new}evaluations, {duration(plan.expected_seconds(limits, target))}, every share "
+        f"within about {percent(plan.half_width_after(target))} at {level(plan.confidence)} confidence "
         f"(pilot: {plan.n_evaluations:,} in {duration(plan.seconds)})"
     )
 

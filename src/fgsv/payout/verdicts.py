@@ -14,7 +14,7 @@ from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, check_valuation, t_quantile
 from fgsv.valuation.units import unit_of
-from fgsv.words import as_number, counted, level
+from fgsv.words import as_number, counted, level, percent
 
 if TYPE_CHECKING:
     from fgsv.tables.folds import TestError
@@ -106,7 +106,7 @@ def verdict(
     if widest <= WIDEST and not pairs:
         return Verdict(
             Decision.SETTLED,
-            f"every share is known to within {widest:.2%} at {level(confidence)} confidence",
+            f"every share is known to within {percent(widest)} at {level(confidence)} confidence",
             half_width=widest,
         )
     reducible = np.maximum(half_widths**2 - lasting.half_width**2, 0.0) / (WIDEST**2 - lasting.half_width**2)

@@ -16,6 +16,7 @@ from fgsv.report.result import Result, check_result
 from fgsv.tables.folds import TestError
 from fgsv.types import Floats, Ints
 from fgsv.valuation import check_confidence, t_quantile
+from fgsv.valuation.intervals import ROUNDING, is_clear
 from fgsv.valuation.notebook import html_of
 from fgsv.words import as_list, counted, option, some
 
@@ -185,7 +186,7 @@ def _table(
         "difference": gap,
         "difference_low": gap - reach,
         "difference_high": gap + reach,
-        "clear": np.abs(gap) > reach,
+        "clear": is_clear(gap, reach),
     }
     frame = pd.DataFrame({"question": np.repeat(questions, len(names)), "group": names * len(questions)})
     return frame.assign(**{name: part.reshape(-1) for name, part in columns.items()})
@@ -214,7 +215,7 @@ def _reversals(
         share[:, None] - share - width[:, None] - width for share, width in zip(shares, half_widths, strict=True)
     ]
     for question, margin in zip(questions[1:], margins[1:], strict=True):
-        for upper, lower in np.argwhere((margins[0] > 0) & (margin.T > 0)).tolist():
+        for upper, lower in np.argwhere((margins[0] > ROUNDING) & (margin.T > ROUNDING)).tolist():
             yield question, names[upper], names[lower]
 
 

@@ -19,6 +19,7 @@ from fgsv.running.stopping import MaxSeconds, Progress
 from fgsv.running.targets import evaluations_for, targets_in
 from fgsv.types import Floats
 from fgsv.valuation import Valuation
+from fgsv.words import percent
 
 if TYPE_CHECKING:
     from rich import progress as rich_progress
@@ -119,7 +120,7 @@ def widest(valuation: Valuation, confidence: float) -> str:
     """Return the half-width of the widest share in words, or of the widest value if there are no shares."""
     half_width = valuation.half_width(confidence)
     if np.all(valuation.total > 0):
-        return f"widest share ± {np.max(half_width / valuation.total):.2%}"
+        return f"widest share ± {percent(float(np.max(half_width / valuation.total)))}"
     return f"widest value ± {np.max(half_width):.3g}"
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fgsv.partition import Partition, by_text
 from fgsv.types import Floats
-from fgsv.valuation.intervals import t_quantile
+from fgsv.valuation.intervals import is_clear, t_quantile
 from fgsv.valuation.seed_noise import joint_half_width
 from fgsv.valuation.valuation import Valuation, check_valuation
 from fgsv.words import some
@@ -49,7 +49,7 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         variances = (np.square(each.get(name, np.nan)) for each in errors)
         reach = float(joint_half_width(list(zip(variances, freedoms, strict=True)), confidence))
         difference = b - a
-        clear = None if np.isnan(reach) else bool(abs(difference) > reach)
+        clear = None if np.isnan(reach) else bool(is_clear(difference, reach))
         status = "joined" if name not in shares[0] else "both" if name in shares[1] else "left"
         if status != "both" and (name in names or name in names.values()):
             status = "renamed"

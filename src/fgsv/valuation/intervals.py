@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fgsv.types import Floats
+from fgsv.types import Floats, Masks
 from fgsv.words import as_number
+
+ROUNDING = 1e-9
+"""Shares that differ by no more than this may be equal but for rounding, also if they are exact."""
 
 
 def check_confidence(confidence: float) -> None:
@@ -30,3 +33,8 @@ def t_quantile(confidence: float, degrees_of_freedom: ArrayLike) -> Floats:
 def bounds(values: Floats, half_width: Floats) -> Floats:
     """Return (..., 2): the lower and the upper bound of each value."""
     return np.stack([values - half_width, values + half_width], axis=-1)
+
+
+def is_clear(differences: ArrayLike, half_width: ArrayLike) -> Masks:
+    """Say which differences of shares are more than their error and more than rounding."""
+    return np.asarray(np.abs(differences) > np.maximum(half_width, ROUNDING))
