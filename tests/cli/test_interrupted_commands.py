@@ -1,6 +1,7 @@
 """Ctrl-C: what was evaluated is kept, and the same command continues."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from cli_cases import COLUMNS, undated
@@ -8,6 +9,7 @@ from cli_cases import COLUMNS, undated
 from fgsv.game import as_game
 from fgsv.planning import Limits, Watcher, value_with_plan
 from fgsv.report import Result, check_folder, write_result
+from fgsv.report.making import _run as run
 from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import INTERRUPTED
 
@@ -81,6 +83,7 @@ def test_ctrl_c_under_a_precision_ends_the_command_before_the_audit(fgsv_command
     assert kept["end"]["reason"] == "interrupted"
     assert "audit" not in kept["info"]
     assert "The audit spent" not in notes
+    assert "warning: the audit is missing: the run was interrupted first" in notes
     learning.order()
     code, _, notes = fgsv_command(*command)
     assert code == 0, notes
@@ -88,6 +91,20 @@ def test_ctrl_c_under_a_precision_ends_the_command_before_the_audit(fgsv_command
     assert (done["finished"], done["end"]["reason"]) == (True, "target")
     assert done["n_evaluations"] > kept["n_evaluations"]
     assert len(done["info"]["audit"]["gsv"]) == 3
+
+
+def test_an_interrupted_run_says_that_its_intervals_lack_training_seeds(fgsv_command, train, monkeypatch):
+    monkeypatch.setattr("fgsv.report.making._run", lambda making, game: stopped(run(making, game)))
+    options = ["--model", "sklearn.tree:ExtraTreeClassifier", "--training-seeds", "fresh", "--budget", 50]
+    code, text, notes = fgsv_command("value", train, *COLUMNS, *options)
+    assert (code, "north" in text) == (1, True), notes
+    assert "warning: the error of training seeds is missing: the run was interrupted first" in notes
+
+
+def stopped(made):
+    """Return a valuation and its history, as if they were interrupted."""
+    valuation, history = made
+    return replace(valuation, end=INTERRUPTED), history
 
 
 def test_ctrl_c_in_the_audit_leaves_an_unfinished_result_that_continues(fgsv_command, audited, learning, tmp_path):

@@ -151,6 +151,16 @@ def test_an_altered_field_is_found(made, kind):
     assert found is not None
 
 
+def test_an_altered_reason_of_the_end_is_shown(made):
+    document = file.read(made / "result" / "valuation.json")
+    assert document["end"]["reason"] == "budget"
+    document["end"]["reason"] = "target"
+    (made / "altered.json").write_text(json.dumps(document))
+    found = fgsv.verify(Result.load(made / "altered.json").valuation, made / "run.db")
+    stated, derived = next((each.stated, each.derived) for each in found if each.where == "stopped")
+    assert stated != derived
+
+
 def test_any_number_or_text_of_a_result_may_be_altered(made, repeats):
     """A campaign: change one leaf of the document at random."""
     document = file.read(made / "result" / "valuation.json")

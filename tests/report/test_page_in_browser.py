@@ -138,6 +138,24 @@ def test_long_prompts_and_names_are_wrapped(open_page):
     assert page.evaluate(legend) == ["z", "a"]  # in the order of the tables
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_long_name_in_a_sentence_is_wrapped(open_page, width):
+    long = "Clinic" * 40
+    game = fgsv.Game(lambda masks: masks @ [3.0, -2.0], 2)
+    unpaid = Result(fgsv.exact(game, [long, "south"])).paid_by(Terms(1000))
+    page = open_page(render(unpaid), width)
+    assert long in page.inner_text("#verdict")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_name_reads_the_same_in_charts_and_tables(open_page):
+    game = fgsv.Game(lambda masks: masks @ [3.0, 2.0], 2)
+    page = open_page(render(fgsv.exact(game, ["a\u202egnp", "south"])))
+    shown = "a\N{REPLACEMENT CHARACTER}gnp"
+    for place in ("#chart-shares", "#chart-whatif", "#whatif-rows"):
+        assert shown in page.locator(place).text_content()
+
+
 def test_the_panel_starts_with_the_table_of_the_valuation(open_page, valuation, html):
     page = open_page(html)
     bounds = valuation.share_interval(0.95)

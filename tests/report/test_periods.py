@@ -190,6 +190,14 @@ def test_a_payout_in_a_unit_of_its_own_is_settled_in_it():
     assert compare_results(march, APRIL).settlement.due == (anna, Decimal("0.000"), cleo, dora)
 
 
+def test_several_outputs_are_compared_as_the_error_says():
+    game = fgsv.Game(lambda masks: masks.sum(axis=1, keepdims=True) * [1.0, 2.0], 4, outputs=("red", "blue"))
+    valuation = fgsv.exact(game, ["a", "a", "b", "c"])
+    with pytest.raises(ValueError, match=r"valuation\.combined\(weights\)"):
+        fgsv.compare(valuation, valuation)
+    assert len(fgsv.compare(valuation.combined([0.5, 0.5]), valuation.combined([1.0, 0.0]))) == 3
+
+
 def test_shares_by_different_semivalues_are_compared_with_a_warning():
     runs = [fgsv.value(fgsv.games.Airport([1, 2, 3]), semivalue=name) for name in ("shapley", "banzhaf")]
     assert compare_results(*map(Result, runs)).warnings == ("the shares are by shapley and by banzhaf values",)

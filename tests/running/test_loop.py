@@ -64,7 +64,7 @@ def test_a_rule_of_ones_own_sees_every_round_and_names_its_reason():
 def test_rules_stand_beside_the_built_in_ones():
     never, at_once = (lambda progress: None), (lambda progress: "at once")
     both = fgsv.value(SumOfUnanimity(20), stop=[never, at_once], max_seconds=1e-9)
-    assert both.end == End(Reason.TARGET, "max_seconds of 1e-09 passed; at once")
+    assert both.end == End(Reason.TARGET, "time limit of 1e-09 s reached; at once")
     assert fgsv.value(SumOfUnanimity(20), stop=never, budget=100).end.reason is Reason.BUDGET
     assert fgsv.value(SumOfUnanimity(20), stop=MaxSeconds(1e-9)).end.reason is Reason.TIME
 

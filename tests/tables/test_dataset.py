@@ -158,7 +158,7 @@ def test_a_target_of_ids_or_dates_is_called_one(target):
 
 def test_classes_that_only_the_test_rows_have():
     other = TableFile(small(12).assign(y=5), "test.csv", "1")
-    with pytest.raises(TableError, match="no training row has"):
+    with pytest.raises(TableError, match=r"no training row has: 5\. Choose"):
         prepared(small(), test=other)
 
 

@@ -125,6 +125,13 @@ def test_a_provider_whose_rows_are_all_test_rows_is_named_with_a_seed_that_helps
         prepared(everybody)
 
 
+def test_the_advice_about_classes_without_training_rows_does_not_speak_of_providers():
+    words = refusal(table().assign(y=[f"class {row // 2}" for row in range(400)]))
+    assert "have classes that no training row has: class " in words
+    assert "no split_seed up to 50 is better" in words
+    assert "provider" not in words
+
+
 def test_a_class_of_one_row_is_trained_on_or_refused_with_a_seed_that_helps():
     frame = table(40).assign(y=["rare"] + ["a", "b", "c"] * 13)
     seeds = range(12)

@@ -42,6 +42,9 @@ from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
 from fgsv.words import check_type, now, option
 
+INTERRUPTED_FIRST = "the run was interrupted first"
+"""Why a result lacks a step after its run."""
+
 
 def make_result(
     table: Opened,
@@ -272,12 +275,14 @@ def _result(making: _Making, raw: Valuation, before: Result | None) -> Result:
 
 def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuation, tuple[str, ...]]:
     """Return the valuation with its error of training seeds, or with a warning that says why it lacks it."""
-    if raw.end.reason is Reason.INTERRUPTED:
-        return raw, ()
-    try:
-        return with_seed_noise(raw, evaluator, SHAPLEY), ()
-    except GameError as error:
-        return raw, (f"the error of training seeds is missing: {error}",)
+    missing = "the error of training seeds is missing"
+    if raw.end.reason is not Reason.INTERRUPTED:
+        try:
+            raw = with_seed_noise(raw, evaluator, SHAPLEY)
+        except GameError as error:
+            return raw, (f"{missing}: {error}",)
+    lost = raw.end.reason is Reason.INTERRUPTED and evaluator.game.again is not None
+    return raw, (f"{missing}: {INTERRUPTED_FIRST}",) if lost else ()
 
 
 def cheaper(table: Opened) -> str:
@@ -308,7 +313,7 @@ def _with_scores_without(making: _Making, result: Result) -> Result:
         with evaluator.within(making.seconds_left()):
             scores = scores_without_each(weighted(evaluator, table.weights), table.partition)
     except KeyboardInterrupt:
-        unfinished, warning = replace(result.valuation, finished=False), "the run was interrupted first"
+        unfinished, warning = replace(result.valuation, finished=False), INTERRUPTED_FIRST
         result = replace(result, valuation=unfinished)
     except (GameError, OutOfTime) as error:
         warning = str(error)
@@ -323,7 +328,8 @@ def _with_scores_without(making: _Making, result: Result) -> Result:
 def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
     """Return the result with its audit; one that is interrupted or fails leaves the result unfinished."""
     if result.interrupted:
-        return result
+        warning = f"the audit is missing: {INTERRUPTED_FIRST}"
+        return replace(result, own_warnings=(*result.own_warnings, warning))
     left, most, calls = making.seconds_left(), plan.most(result.valuation), making.evaluator.calls
     evaluating = calls.seconds / making.evaluator.n_workers
     learning = max(0.0, time.monotonic() - making.started - evaluating)  # again in each valuation of a remedy

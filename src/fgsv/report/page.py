@@ -156,8 +156,8 @@ def _cache_folder() -> Path:
 
 
 def _json(document: Any) -> str:
-    """Return JSON that is safe inside a script element, whatever names it contains."""
-    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    """Return JSON that is safe inside a script element, whatever names it contains, which read as in the tables."""
+    text = json.dumps(document, allow_nan=False, separators=(",", ":"), ensure_ascii=False).translate(TURNING)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -53,7 +53,7 @@ class MaxSeconds:
 
     def __call__(self, progress: Progress) -> str | None:
         """Return why to stop, or None to go on."""
-        return f"max_seconds of {self.seconds:g} passed" if progress.seconds >= self.seconds else None
+        return f"time limit of {self.seconds:g} s reached" if progress.seconds >= self.seconds else None
 
 
 def own_rules(stop: Rule | Sequence[Rule] | None) -> tuple[Rule, ...]:

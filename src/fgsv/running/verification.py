@@ -159,7 +159,7 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
         elif ours != theirs:
             yield Difference(name, ours, theirs)
     if not _end_is_free(stated) and not same_end(stated, derived):
-        yield Difference("stopped", repr(stated.stopped), repr(derived.stopped))
+        yield Difference("stopped", repr(stated.end.to_text()), repr(derived.end.to_text()))
 
 
 def _slack(derived: Valuation) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fgsv.tables.reading import TableError, TableFile, odd_number, without_rows
 from fgsv.tables.roles import Roles
 from fgsv.tables.test_rows import Choice, marked
 from fgsv.types import Ints, Masks
-from fgsv.words import option
+from fgsv.words import option, some
 
 Task = Literal["classification", "regression"]
 MOST_SLICES = 10
@@ -268,7 +268,7 @@ def _problem(y: NDArray[Any], test_y: NDArray[Any], task: Task) -> str | None:
     if task == "classification":
         unknown = sorted(set(np.unique(test_y).tolist()) - set(np.unique(y).tolist()), key=str)
         if unknown:
-            return f"the test rows have classes that no training row has: {unknown[:5]}"
+            return f"the test rows have classes that no training row has: {some(unknown, 5)}"
     return None
 
 

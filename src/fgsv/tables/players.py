@@ -208,7 +208,7 @@ def without_training_rows(labels: Mapping[str, NDArray[Any]], is_test: Masks) ->
         lost = [label for label in dict.fromkeys(each.tolist()) if label not in trained]
         if lost:
             of_all = f"{len(lost)} of the providers in column {name!r}"
-            return f"the test rows include every row of {of_all}: {some(lost)}"
+            return f"the test rows include every row of {of_all}, whose data would be worth zero: {some(lost)}"
     return None
 
 

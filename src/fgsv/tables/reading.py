@@ -315,14 +315,20 @@ def _columns_with_decimal_commas(frame: pd.DataFrame, text: Sequence[str]) -> li
 def odd_number(column: pd.Series[Any]) -> str | None:
     """Return the first cell that makes text of a column whose cells are mostly numbers; None if it has no such cell.
 
+    One that is no number even with a decimal comma comes before those that are.
+
     >>> odd_number(pd.Series(["1", "<5", "7", "9", "11"])), odd_number(pd.Series(["A1", "B2"]))
     ('<5', None)
+    >>> odd_number(pd.Series(["1,5", "2,5", "unknown", "3,5", "4,5", "5,5"]))
+    'unknown'
     """
     words = column.dropna().astype(str)
     if not len(words) or words.iloc[:FIRST_CELLS].str.fullmatch(NUMBER).mean() < MOSTLY_NUMBERS:
         return None
     others = words[pd.to_numeric(words, errors="coerce").isna()]
-    return others.iloc[0] if len(others) else None
+    without_commas = others[~others.str.fullmatch(DECIMAL_COMMA, flags=re.ASCII)]
+    found = without_commas if len(without_commas) else others
+    return found.iloc[0] if len(found) else None
 
 
 def _read_parquet(path: Path, content: bytes, text: Sequence[str]) -> pd.DataFrame:

@@ -144,7 +144,7 @@ def chosen(
         file, column = option("test", "FILE"), option("test_by", "COLUMN")
         advice = (
             f"no {option('split_seed')} up to {others[-1] if others else seed} is better: bring test rows with "
-            f"{file}, or mark them with {column}, where a provider without training rows is worth zero"
+            f"{file}, or mark them with {column}"
             if better is None
             else f"{option('split_seed', better)} chooses other rows and avoids this problem; or choose your own "
             f"with {file} or {column}"

@@ -34,7 +34,10 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
     for each in (first, second):
         check_valuation(each)
     if first.values.ndim != 1 or second.values.ndim != 1:
-        raise ValueError("only valuations with one output can be compared: combine the outputs first")
+        raise ValueError(
+            "only valuations with one output can be compared: in Python, valuation.combined(weights) makes one "
+            "of several"
+        )
     shares = [by_text(each.names, each.shares()) for each in (first, second)]
     errors = [by_text(each.names, _errors(each, confidence)) for each in (first, second)]
     names, holders = renamed(first, second), regrouped(first, second)
