@@ -35,7 +35,15 @@ _ROUNDING = 1e-6
 
 def to_document(valuation: Valuation) -> dict[str, Any]:
     """Return a valuation as a document for JSON."""
-    partition, failures = valuation.partition, valuation.failures
+    partition = valuation.partition
+    info = {
+        "failures": valuation.failures and asdict(valuation.failures),
+        "known": valuation.n_known or None,
+        "unfitted": valuation.n_unfitted or None,
+        "seed_noise": valuation.seed_noise and valuation.seed_noise.to_dict(),
+        "learned": valuation.learned and valuation.learned.to_dict(),
+        "stop_shares": None if valuation.stop_shares is None else valuation.stop_shares.tolist(),
+    }
     return {
         "schema": SCHEMA,
         "finished": valuation.finished,
@@ -59,12 +67,7 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "efficient": valuation.efficient,
         "grouped": valuation.grouped,
         "settings": {} if valuation.settings is None else valuation.settings.to_dict(),
-        "info": ({} if failures is None else {"failures": asdict(failures)})
-        | ({"known": valuation.n_known} if valuation.n_known else {})
-        | ({"unfitted": valuation.n_unfitted} if valuation.n_unfitted else {})
-        | ({} if valuation.seed_noise is None else {"seed_noise": valuation.seed_noise.to_dict()})
-        | ({} if valuation.learned is None else {"learned": valuation.learned.to_dict()})
-        | ({} if valuation.stop_shares is None else {"stop_shares": valuation.stop_shares.tolist()}),
+        "info": {name: part for name, part in info.items() if part is not None},
     }
 
 
