@@ -85,6 +85,12 @@ class Sample:
     measured: int
     of: int
 
+    @classmethod
+    def among(cls, partition: Partition, chosen: Ints) -> Sample | None:
+        """Return what part of the groups that could split was chosen; None if all of them were."""
+        n_divisible = len(_divisible(partition))
+        return cls(len(chosen), n_divisible) if len(chosen) < n_divisible else None
+
     def __str__(self) -> str:
         drawn = self.measured // 2
         return (
@@ -139,14 +145,18 @@ def measure_shells(
         market = _Market(access, partition, np.random.default_rng([seed, 1]))
         found = _measured(market, chosen, splits, budget=budget, confidence=confidence, total=total)
         record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
-    n_divisible = int((partition.sizes > 1).sum())
-    sample = Sample(len(chosen), n_divisible) if len(chosen) < n_divisible else None
-    return replace(found, failures=access.evaluator.failures.since(mark), sample=sample)
+    failures, sample = access.evaluator.failures.since(mark), Sample.among(partition, chosen)
+    return replace(found, failures=failures, sample=sample)
+
+
+def _divisible(partition: Partition) -> Ints:
+    """Return the groups that could split."""
+    return np.flatnonzero(partition.sizes > 1)
 
 
 def sample_groups(partition: Partition, most: int, seed: int) -> Ints:
     """Return the groups whose splits are measured: all, or half the largest and half drawn at random, in order."""
-    divisible = np.flatnonzero(partition.sizes > 1)
+    divisible = _divisible(partition)
     if len(divisible) <= most:
         return divisible
     by_size = divisible[np.argsort(-partition.sizes[divisible], kind="stable")]
@@ -192,7 +202,7 @@ def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = No
 
 
 def _least_budget(partition: Partition, dearest: int) -> int:
-    return 2 + min(int((partition.sizes > 1).sum()), MOST_MEASURED) * dearest
+    return 2 + min(len(_divisible(partition)), MOST_MEASURED) * dearest
 
 
 @dataclass(frozen=True, eq=False)
