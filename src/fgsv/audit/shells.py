@@ -252,7 +252,7 @@ class _Market:
         taken, coefficients = self._sets_of_parts(sets.masks.sum(axis=1), k, weights, n_pairs)
         codes = self.partition.codes.copy()
         codes[self.partition.members(group)] = n_groups + labels
-        shells = Partition(tuple(range(n_groups + k)), None, codes)
+        shells = Partition(tuple(range(n_groups + k)), codes)
         masks = np.concatenate([np.repeat(sets.masks, taken.shape[1], axis=0), taken.reshape(-1, k)], axis=1)
         values = self.utilities(shells, masks).reshape(taken.shape[:2])
         excess = values - without[:, None] - taken.sum(axis=2) / k * added[:, None]

@@ -198,7 +198,7 @@ def row_owners(table: Opened) -> Partition:
             "an audit needs one provider for each unit, but some have several: use "
             f"{option('shared_units', 'split')}, or value without {option('audit')}"
         )
-    return Partition(partition.names, None, partition.codes[pd.factorize(units)[0]])
+    return partition.of_parts(pd.factorize(units)[0])
 
 
 def warnings_of_test(table: Opened) -> list[str]:

@@ -100,8 +100,7 @@ def _holdings(partition: Partition) -> Iterator[tuple[Hashable, bytes]]:
         order, ends = np.argsort(partition.codes, kind="stable"), np.cumsum(partition.sizes).astype(int)
         parts = np.split(order, ends[:-1])
     else:
-        assert partition.ownership is not None
-        parts = list(partition.ownership.T)
+        parts = list(partition.owners.T)
     for name, part in zip(partition.names, parts, strict=True):
         if part.any() or (partition.is_disjoint and len(part)):
             yield name, part.tobytes()

@@ -54,7 +54,7 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "end": valuation.end.to_dict(),
         "outputs": None if valuation.outputs is None else list(valuation.outputs),
         "names": [_json_name(name) for name in partition.names],
-        "groups": json_array(partition.codes if partition.is_disjoint else partition.ownership),
+        "groups": json_array(partition.owners),
         "values": valuation.values.tolist(),
         "stderr": _json_floats(valuation.stderr),
         "total": np.asarray(valuation.total).tolist(),
@@ -134,9 +134,8 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         return np.array(stated, dtype=float)
 
     groups, names = field("groups", read_array), field("names", lambda stated: tuple(map(_name, stated)))
-    disjoint = groups.ndim == 1
     loaded = Valuation(
-        partition=Partition(names, None if disjoint else groups, groups if disjoint else None),
+        partition=Partition(names, groups),
         values=field("values", numbers),
         stderr=field("stderr", _floats),
         total=field("total", lambda stated: numbers(stated)[()]),
@@ -255,9 +254,8 @@ def _name(document: Any) -> Hashable:
     return tuple(map(_name, document)) if isinstance(document, list) else document
 
 
-def json_array(array: NDArray[Any] | None) -> dict[str, Any]:
+def json_array(array: NDArray[Any]) -> dict[str, Any]:
     """Return an array as JSON: its type, shape and bytes (little-endian, zlib, base64)."""
-    assert array is not None
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return {
         "dtype": little.dtype.str,
