@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import comb
 
-from fgsv.audit.splits import FEWEST_PAIRS, FEWEST_SETS, PARTS, WAYS, Splits, all_pairs, cost, n_parts
+from fgsv.audit.splits import FEWEST_PAIRS, FEWEST_SETS, PARTS, WAYS, Splits, all_pairs, cost, divisible, n_parts
 from fgsv.coalitions import Coalitions, log_choose
 from fgsv.ledger import Ledger, Purpose
 from fgsv.partition import Partition
@@ -88,7 +88,7 @@ class Sample:
     @classmethod
     def among(cls, partition: Partition, chosen: Ints) -> Sample | None:
         """Return what part of the groups that could split was chosen; None if all of them were."""
-        n_divisible = len(_divisible(partition))
+        n_divisible = len(divisible(partition))
         return cls(len(chosen), n_divisible) if len(chosen) < n_divisible else None
 
     def __str__(self) -> str:
@@ -149,17 +149,12 @@ def measure_shells(
     return replace(found, failures=failures, sample=sample)
 
 
-def _divisible(partition: Partition) -> Ints:
-    """Return the groups that could split."""
-    return np.flatnonzero(partition.sizes > 1)
-
-
 def sample_groups(partition: Partition, most: int, seed: int) -> Ints:
     """Return the groups whose splits are measured: all, or half the largest and half drawn at random, in order."""
-    divisible = _divisible(partition)
-    if len(divisible) <= most:
-        return divisible
-    by_size = divisible[np.argsort(-partition.sizes[divisible], kind="stable")]
+    groups = divisible(partition)
+    if len(groups) <= most:
+        return groups
+    by_size = groups[np.argsort(-partition.sizes[groups], kind="stable")]
     n_drawn = most // 2
     largest, rest = np.split(by_size, [most - n_drawn])
     return np.sort(np.append(largest, np.random.default_rng([seed, 2]).choice(rest, n_drawn, replace=False)))
@@ -202,7 +197,7 @@ def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = No
 
 
 def _least_budget(partition: Partition, dearest: int) -> int:
-    return 2 + min(len(_divisible(partition)), MOST_MEASURED) * dearest
+    return 2 + min(len(divisible(partition)), MOST_MEASURED) * dearest
 
 
 @dataclass(frozen=True, eq=False)
