@@ -1,5 +1,6 @@
 """Slow and obviously right: what the package computes, by the definitions."""
 
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb, factorial
 
@@ -53,3 +54,14 @@ def hypergeometric(k, n, s0, s):
 
 def overlaps(n, s0, s):
     return range(max(0, s + s0 - n), min(s, s0) + 1)
+
+
+@dataclass(frozen=True)
+class Binomial:
+    """A semivalue of one's own: each other player is in with probability q."""
+
+    q: float
+
+    def log_weights(self, n_players):
+        others = np.arange(n_players)
+        return others * np.log(self.q) + (n_players - 1 - others) * np.log(1 - self.q)

@@ -164,20 +164,19 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
             f"{type(game).__name__}{_how_to_make_one(game)}"
         )
     own = getattr(game, "n_players", None)
-    if own is None and n_players is None:
+    n = n_players if own is None else own
+    if n is None:
         raise ValueError(
             "the number of players is unknown: give groups, or wrap the callable as fgsv.Game(fn, n_players)"
         )
-    if own is not None and n_players is not None and own != n_players:
-        raise ValueError(f"the game has {own} players, but groups describes {n_players}")
+    if n_players is not None and n != n_players:
+        raise ValueError(f"the game has {n} players, but groups describes {n_players}")
     if isinstance(game, Game):
         return game
-    said = {name: getattr(game, name) for name in _STATED if hasattr(game, name)}
-    if said.get("frame") is None:
-        said.pop("players", None)  # an attribute of that name may mean anything
-    n = own if own is not None else n_players
-    assert n is not None
-    return Game(game, n, **said)
+    stated: dict[str, Any] = {name: getattr(game, name) for name in _STATED if hasattr(game, name)}
+    if stated.get("frame") is None:
+        stated.pop("players", None)  # an attribute of that name may mean anything
+    return Game(game, n, **stated)
 
 
 def _how_to_make_one(given: Any) -> str:
@@ -270,18 +269,15 @@ def grouped(game: Any, groups: Any) -> Game:
     A coalition of groups is worth what all their members are worth together. The faithful value replaces GSV,
     which a provider can change by splitting into several groups. One evaluation costs one of `game`'s.
     """
-    own = getattr(game, "n_players", None)
-    partition = Partition.of(groups, own)
+    partition = Partition.of(groups, getattr(game, "n_players", None))
     if not partition.is_disjoint:
         raise ValueError("a grouped game needs each player in one group, but some players are co-owned")
-    inner = as_game(game, partition.n_players)
-    own = partition.fingerprint
-    return _over(inner, lambda masks: masks[:, partition.codes], partition.n_groups, own, grouped_by=partition)
+    inner, codes = as_game(game, partition.n_players), partition.codes
+    over = _over(inner, lambda masks: masks[:, codes], partition.n_groups, partition.fingerprint)
+    return replace(over, grouped_by=partition)
 
 
-def _over(
-    inner: Game, rows: Callable[[Masks], Masks], n: int, name: str, grouped_by: Partition | None = None
-) -> Game:
+def _over(inner: Game, rows: Callable[[Masks], Masks], n: int, name: str) -> Game:
     """Return a game of n players over another: `rows` has the players of that one who are in each coalition.
 
     Nothing of what the other says about its own players holds for these: neither who they are nor what they cost.
@@ -292,7 +288,7 @@ def _over(
         function=lambda masks: inner.function(rows(masks)),
         n_players=n,
         fingerprint=inner.fingerprint and f"{inner.fingerprint}/{name}",
-        grouped_by=grouped_by,
+        grouped_by=None,
         again=None if again is None else lambda k: lambda masks: again(k)(rows(masks)),
         unfitted=None
         if unfitted is None

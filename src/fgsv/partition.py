@@ -31,9 +31,8 @@ class Partition:
     """
 
     names: tuple[Hashable, ...]
-    ownership: Floats | None
-    """(n, K) shares of each player, or None if each player belongs to one group."""
-    _codes: Ints | None = None
+    owners: NDArray[Any]
+    """(n,) the position of each player's group in `names`, or (n, K) the shares of the groups in each player."""
 
     @classmethod
     def of(cls, groups: Any, n_players: int | None = None) -> Partition:
@@ -47,7 +46,7 @@ class Partition:
                     "groups=None makes each player a group of its own, but the number of players is unknown: "
                     "pass labels, or wrap the callable as fgsv.Game(fn, n_players)"
                 )
-            partition = cls(tuple(range(n_players)), None, np.arange(n_players))
+            partition = cls(tuple(range(n_players)), np.arange(n_players))
         elif isinstance(groups, Set) or not isinstance(groups, Iterable):
             raise ValueError(
                 "groups must be one label per player in order, a mapping of names to indices, an (n, K) "
@@ -72,21 +71,24 @@ class Partition:
     @property
     def n_players(self) -> int:
         """How many players there are."""
-        rows = self.ownership if self.ownership is not None else self._codes
-        assert rows is not None
-        return len(rows)
+        return len(self.owners)
 
     @property
     def is_disjoint(self) -> bool:
         """Whether each player belongs to exactly one group."""
-        return self._codes is not None
+        return self.owners.ndim == 1
 
     @property
     def codes(self) -> Ints:
         """For each player the position of its group in `names`."""
-        if self._codes is None:
+        if not self.is_disjoint:
             raise ValueError("some players are co-owned, so they have no single group")
-        return self._codes
+        return self.owners
+
+    @property
+    def ownership(self) -> Floats | None:
+        """(n, K) shares of each player, or None if each player belongs to one group."""
+        return None if self.is_disjoint else self.owners
 
     @cached_property
     def sizes(self) -> Floats:
@@ -96,9 +98,7 @@ class Partition:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of which players are together, whatever the groups' names."""
-        content = self._codes if self._codes is not None else self.ownership
-        assert content is not None
-        return hashlib.sha256(np.ascontiguousarray(content).tobytes()).hexdigest()[:16]
+        return hashlib.sha256(np.ascontiguousarray(self.owners).tobytes()).hexdigest()[:16]
 
     def sums(self, values: NDArray[np.floating]) -> Floats:
         """Return the sum over each group of an (n, ...) array, as (K, ...).
@@ -106,21 +106,17 @@ class Partition:
         Each sum adds its own players in their order and nothing else, so no other group's split can change it.
         """
         flat = np.asarray(values).reshape(self.n_players, -1)
-        if self.ownership is not None:
+        if not self.is_disjoint:
             # group by group: in a matrix product, the rounding of each sum would depend on the other groups
-            sums = np.stack([(share[:, None] * flat).sum(axis=0) for share in self.ownership.T])
+            sums = np.stack([(share[:, None] * flat).sum(axis=0) for share in self.owners.T])
         else:
-            assert self._codes is not None
-            sums = np.stack(
-                [np.bincount(self._codes, weights=column, minlength=self.n_groups) for column in flat.T],
-                axis=1,
-            )
+            columns = [np.bincount(self.codes, weights=column, minlength=self.n_groups) for column in flat.T]
+            sums = np.stack(columns, axis=1)
         return sums.reshape(self.n_groups, *np.shape(values)[1:])
 
     def of_parts(self, player_of: Ints) -> Partition:
         """Return the partition of parts into which players are divided, by the player that each belongs to."""
-        ownership = None if self.ownership is None else self.ownership[player_of]
-        return Partition(self.names, ownership, None if self._codes is None else self._codes[player_of])
+        return Partition(self.names, self.owners[player_of])
 
     def members(self, group: int) -> Ints:
         """Return the players of one group, by its position in `names`."""
@@ -186,7 +182,7 @@ def _from_labels(groups: Any) -> Partition:
         positions = np.fromiter((codes.setdefault(label, len(codes)) for label in labels), np.int64, len(labels))
     except TypeError as error:
         raise ValueError(f"groups must be labels such as names or numbers ({error})") from None
-    return Partition(tuple(codes), None, positions)
+    return Partition(tuple(codes), positions)
 
 
 def _is_nan(label: Any) -> bool:
@@ -230,7 +226,7 @@ def _from_mapping(groups: Mapping[Any, Any], n_players: int | None) -> Partition
     codes = np.empty(n, dtype=np.int64)
     for code, indices in enumerate(lists):
         codes[indices] = code
-    return Partition(tuple(groups), None, codes)
+    return Partition(tuple(groups), codes)
 
 
 def _from_ownership(matrix: Floats, columns: Any) -> Partition:
@@ -253,5 +249,5 @@ def _from_ownership(matrix: Floats, columns: Any) -> Partition:
         twice, _ = Counter(names).most_common(1)[0]
         raise ValueError(f"the ownership matrix has two columns named {twice!r}: give each group one column")
     if ((matrix == 0) | (matrix == 1)).all():
-        return Partition(names, None, matrix.argmax(axis=1))
+        return Partition(names, matrix.argmax(axis=1))
     return Partition(names, matrix)

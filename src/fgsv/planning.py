@@ -99,15 +99,15 @@ class Plan:
         fixed = max(0.0, seconds - each * valuation.n_evaluations)
         opening = _opening(valuation)
         return cls(
-            valuation.partition.n_players,
-            valuation.partition.n_groups,
-            valuation.n_evaluations,
-            seconds,
-            float(np.max(half_widths)),
-            confidence,
-            valuation.exact,
-            dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
-            valuation.n_known,
+            n_players=valuation.partition.n_players,
+            n_groups=valuation.partition.n_groups,
+            n_evaluations=valuation.n_evaluations,
+            seconds=seconds,
+            half_width=float(np.max(half_widths)),
+            confidence=confidence,
+            exact=valuation.exact,
+            by_output=dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
+            n_known=valuation.n_known,
             fixed_seconds=fixed,
             learning_seconds=0.0 if opening is None else max(0.0, seconds - fixed - evaluating),
             opening=opening or 0,
@@ -119,7 +119,7 @@ class Plan:
 
         It is too small for fewer than those of the pilot, which had learned more by its end.
         """
-        return self._narrowed(self.half_width, _evaluations(budget))
+        return self._narrowed(self.half_width, whole_number("budget", budget, least=1))
 
     def _narrowed(self, half_width: float, budget: int) -> float:
         n, known = self.n_evaluations, self.n_known
@@ -144,7 +144,7 @@ class Plan:
 
     def seconds_for(self, budget: int) -> float:
         """Return the expected seconds of a run with this budget; one of all coalitions has nothing to learn."""
-        n_then = min(_evaluations(budget), self.exact_after)
+        n_then = min(whole_number("budget", budget, least=1), self.exact_after)
         return self._seconds(n_then) if n_then < self.exact_after else self._seconds(n_then, n_learned=0)
 
     def expected_seconds(self, limits: Limits, n_evaluations: int) -> float:
@@ -235,10 +235,6 @@ def _opening(valuation: Valuation) -> int | None:
         return 0
     surrogate = bool(settings.options.get("surrogate"))
     return Covariance(surrogate=surrogate).opens_with(valuation.partition.n_players) or None
-
-
-def _evaluations(budget: int) -> int:
-    return whole_number("budget", budget, least=1)
 
 
 @dataclass(frozen=True)

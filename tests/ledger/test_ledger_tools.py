@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from oracles import Binomial
 from typer.testing import CliRunner
 
 import fgsv
@@ -146,17 +147,6 @@ class AtMost:
 
     def __call__(self, progress):
         return "enough" if progress.n_evaluations >= self.count else None
-
-
-@dataclass(frozen=True)
-class Binomial:
-    """A semivalue of one's own: each other player is in with probability q."""
-
-    q: float
-
-    def log_weights(self, n_players):
-        others = np.arange(n_players)
-        return others * np.log(self.q) + (n_players - 1 - others) * np.log(1 - self.q)
 
 
 class Mine(Covariance):

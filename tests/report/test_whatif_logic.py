@@ -71,7 +71,7 @@ def run():
 def assert_agrees(valuation, seen, output=0):
     """Assert that the rows are the regrouped valuation's: values and shares bit for bit, intervals up to rounding."""
     owner = np.array(seen["owner"])
-    expected = valuation.regroup(Partition(tuple(seen["names"]), None, owner))
+    expected = valuation.regroup(Partition(tuple(seen["names"]), owner))
     column = (slice(None), output) if valuation.outputs else slice(None)
     rows = seen["rows"]
     assert [row["group"] for row in rows] == seen["names"]
@@ -280,7 +280,7 @@ def test_points_of_several_providers_stay_with_them(run):
 
 def test_providers_without_points_stay_until_they_are_merged(run, valuation):
     owner = np.arange(N) % 2 * 2
-    sparse = valuation.regroup(Partition(("full", "empty", "other", "also empty"), None, owner))
+    sparse = valuation.regroup(Partition(("full", "empty", "other", "also empty"), owner))
     steps = [
         ["split", {"group": 1, "parts": 2, "way": "first"}],
         ["move", {"from": 1, "to": 0, "count": 1, "way": "first"}],
@@ -305,7 +305,7 @@ ODD = ["__proto__", "constructor", "<script>alert(1)</script>", "", "same", "sam
 
 def test_odd_names_are_only_names(run, valuation):
     codes = np.arange(N) % len(ODD)
-    odd = valuation.regroup(Partition(tuple(ODD), None, codes))
+    odd = valuation.regroup(Partition(tuple(ODD), codes))
     steps = [
         ["merge", {"first": 7, "second": 8}],
         ["split", {"group": 0, "parts": 2, "way": "first"}],
@@ -328,7 +328,7 @@ def test_odd_names_are_only_names(run, valuation):
 
 
 def test_a_name_that_a_split_would_repeat_gets_a_number(run, valuation):
-    renamed = valuation.regroup(Partition(("south / 2", "south", "a", "b"), None, np.arange(N) % 4))
+    renamed = valuation.regroup(Partition(("south / 2", "south", "a", "b"), np.arange(N) % 4))
     _, after = run(renamed, [["split", {"group": 1, "parts": 3, "way": "first"}]])
     assert after["names"] == ["south / 2", "south / 1", "a", "b", "south / 2 (2)", "south / 3"]
 

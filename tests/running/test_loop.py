@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from oracles import Binomial
 from scipy.special import comb
 
 import fgsv
@@ -153,17 +154,6 @@ def test_a_method_of_ones_own_plugs_in(tmp_path):
     np.testing.assert_allclose(result.player_values, game.shapley, atol=0.1)
     with pytest.raises(ValueError, match="at least 152"):
         fgsv.value(game, method=Marginals(), budget=100)
-
-
-@dataclass(frozen=True)
-class Binomial:
-    """Each other player is in with probability q."""
-
-    q: float
-
-    def log_weights(self, n_players):
-        others = np.arange(n_players)
-        return others * np.log(self.q) + (n_players - 1 - others) * np.log(1 - self.q)
 
 
 def test_a_semivalue_of_ones_own_plugs_in(random_game):

@@ -90,7 +90,7 @@ class Copies:
         players = np.arange(self.kept.sum()) if units is None else pd.factorize(np.asarray(units)[self.kept])[0]
         if rule == "first":
             first = np.unique(players, return_index=True)[1]
-            return Partition(self.partition.names, None, codes[self.kept][first])
+            return Partition(self.partition.names, codes[self.kept][first])
         pairs = np.unique(np.stack([self.clusters, codes]), axis=1)
         holds = np.zeros((self.clusters.max() + 1, n_groups))
         holds[pairs[0], pairs[1]] = 1.0

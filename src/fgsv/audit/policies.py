@@ -70,7 +70,7 @@ def policy_gains(
             shells[members] = np.where(labels == 0, group, n_groups - 1 + labels)
             names: tuple[Hashable, ...] = (*valuation.names, *((name, "shell", part) for part in range(1, n_parts)))
             try:
-                after = paid(valuation.regroup(Partition(names, None, shells)))
+                after = paid(valuation.regroup(Partition(names, shells)))
             except ValueError:
                 continue
             gain = after[group] + sum(after[n_groups:]) - before[group]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import comb
 
-from fgsv.audit.splits import FEWEST_PAIRS, FEWEST_SETS, PARTS, WAYS, Splits, all_pairs, cost, n_parts
+from fgsv.audit.splits import FEWEST_PAIRS, FEWEST_SETS, PARTS, WAYS, Splits, all_pairs, cost, divisible, n_parts
 from fgsv.coalitions import Coalitions, log_choose
 from fgsv.ledger import Ledger, Purpose
 from fgsv.partition import Partition
@@ -85,6 +85,12 @@ class Sample:
     measured: int
     of: int
 
+    @classmethod
+    def among(cls, partition: Partition, chosen: Ints) -> Sample | None:
+        """Return what part of the groups that could split was chosen; None if all of them were."""
+        n_divisible = len(divisible(partition))
+        return cls(len(chosen), n_divisible) if len(chosen) < n_divisible else None
+
     def __str__(self) -> str:
         drawn = self.measured // 2
         return (
@@ -139,17 +145,16 @@ def measure_shells(
         market = _Market(access, partition, np.random.default_rng([seed, 1]))
         found = _measured(market, chosen, splits, budget=budget, confidence=confidence, total=total)
         record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
-    n_divisible = int((partition.sizes > 1).sum())
-    sample = Sample(len(chosen), n_divisible) if len(chosen) < n_divisible else None
-    return replace(found, failures=access.evaluator.failures.since(mark), sample=sample)
+    failures, sample = access.evaluator.failures.since(mark), Sample.among(partition, chosen)
+    return replace(found, failures=failures, sample=sample)
 
 
 def sample_groups(partition: Partition, most: int, seed: int) -> Ints:
     """Return the groups whose splits are measured: all, or half the largest and half drawn at random, in order."""
-    divisible = np.flatnonzero(partition.sizes > 1)
-    if len(divisible) <= most:
-        return divisible
-    by_size = divisible[np.argsort(-partition.sizes[divisible], kind="stable")]
+    groups = divisible(partition)
+    if len(groups) <= most:
+        return groups
+    by_size = groups[np.argsort(-partition.sizes[groups], kind="stable")]
     n_drawn = most // 2
     largest, rest = np.split(by_size, [most - n_drawn])
     return np.sort(np.append(largest, np.random.default_rng([seed, 2]).choice(rest, n_drawn, replace=False)))
@@ -192,7 +197,7 @@ def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = No
 
 
 def _least_budget(partition: Partition, dearest: int) -> int:
-    return 2 + min(int((partition.sizes > 1).sum()), MOST_MEASURED) * dearest
+    return 2 + min(len(divisible(partition)), MOST_MEASURED) * dearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +247,7 @@ class _Market:
         taken, coefficients = self._sets_of_parts(sets.masks.sum(axis=1), k, weights, n_pairs)
         codes = self.partition.codes.copy()
         codes[self.partition.members(group)] = n_groups + labels
-        shells = Partition(tuple(range(n_groups + k)), None, codes)
+        shells = Partition(tuple(range(n_groups + k)), codes)
         masks = np.concatenate([np.repeat(sets.masks, taken.shape[1], axis=0), taken.reshape(-1, k)], axis=1)
         values = self.utilities(shells, masks).reshape(taken.shape[:2])
         excess = values - without[:, None] - taken.sum(axis=2) / k * added[:, None]

@@ -120,7 +120,7 @@ class Splits:
 
     def _one_of_each(self, partition: Partition) -> list[int]:
         """Return a group of each size and number of classes, by which its splits cost the same."""
-        groups, kinds = np.flatnonzero(partition.sizes > 1), [partition.sizes]
+        groups, kinds = divisible(partition), [partition.sizes]
         if self.classes is not None:
             held = np.unique(np.stack([partition.codes, np.unique(self.classes, return_inverse=True)[1]]), axis=1)
             kinds.append(np.bincount(held[0], minlength=partition.n_groups).astype(float))
@@ -135,6 +135,11 @@ def check_parts(parts: Any) -> None:
     whole = all(isinstance(number, int | np.integer) for number in numbers)
     if not numbers or not whole or min(numbers) < 2:
         raise ValueError(f"{expected}, got {parts!r:.200}")
+
+
+def divisible(partition: Partition) -> Ints:
+    """Return the groups that could split."""
+    return np.flatnonzero(partition.sizes > 1)
 
 
 def n_parts(labels: Ints) -> int:

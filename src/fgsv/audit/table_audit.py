@@ -20,7 +20,7 @@ from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
 from fgsv.diagnosis import MOST_EVALUATIONS, Diagnosis, diagnose
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition
-from fgsv.payout import Terms
+from fgsv.payout import Policy, Terms
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
@@ -85,11 +85,16 @@ class AuditPlan:
             )
         return cls(copies, tuple(parts), classes, least, budget, passages)
 
+    @property
+    def default_budget(self) -> int:
+        """The evaluations of an audit without a budget of its own, beside the valuations of remedies."""
+        return max(DEFAULT_BUDGET, self.least + SPARE)
+
     def most(self, valuation: Valuation) -> int:
         """Return the most evaluations that the audit of a valuation takes."""
         if self.budget is not None:
             return self.budget
-        return max(DEFAULT_BUDGET, self.least + SPARE) + n_valuations(self.copies) * self.of_remedy(valuation)
+        return self.default_budget + n_valuations(self.copies) * self.of_remedy(valuation)
 
     def of_remedy(self, valuation: Valuation) -> int:
         """Return the budget for each valuation that the remedies need: at most what this one took."""
@@ -135,7 +140,7 @@ def audit_table(
     if isinstance(table, Corpus) and plan.passages is not None:
         sections += passage_sections(table.dataset, plan.passages)
         warnings_of_data += warnings_of_test_texts(table.dataset, plan.passages)
-    left = max(DEFAULT_BUDGET, plan.least + SPARE) if plan.budget is None else plan.budget
+    left = plan.default_budget if plan.budget is None else plan.budget
 
     @contextmanager
     def in_time(part: str) -> Iterator[None]:
@@ -193,7 +198,7 @@ def row_owners(table: Opened) -> Partition:
             "an audit needs one provider for each unit, but some have several: use "
             f"{option('shared_units', 'split')}, or value without {option('audit')}"
         )
-    return Partition(partition.names, None, partition.codes[pd.factorize(units)[0]])
+    return partition.of_parts(pd.factorize(units)[0])
 
 
 def warnings_of_test(table: Opened) -> list[str]:
@@ -310,9 +315,8 @@ def remedy_section(
             f"A unit keeps its own {what}s; if copies are left out, a unit with none of its own is left out too."
         )
     cells = [
-        [f"{share:.2%} ± {half:.2%}" for share, half in zip(each.shares(), half_widths, strict=True)]
+        [f"{s:.2%} ± {h:.2%}" for s, h in zip(each.shares(), each.share_half_width(confidence), strict=True)]
         for each in columns.values()
-        for half_widths in [each.share_half_width(confidence)]
     ]
     return Section(
         f"What copying earns, and {'three' if 'precedence' in columns else 'two'} remedies",
@@ -342,10 +346,10 @@ def _half_of_time_left(evaluator: Evaluator) -> float | None:
 
 def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], seed: int) -> list[Section]:
     """Return what splitting earns under a policy that is not faithful: each group, or a sample of many."""
-    if not payout.clip and payout.floor is None and payout.cap is None:
+    if Policy(**payout.policy).is_faithful:
         return []
     groups = sample_groups(valuation.partition, MOST_MEASURED, seed)
-    everybody = (valuation.partition.sizes > 1).sum() == len(groups)
+    sample = Sample.among(valuation.partition, groups)
     split = payout.policy | {"parts": parts, "groups": groups.tolist()}
     gains = policy_gains(valuation, payout.amount, payout.currency, seed=seed, **split)
     gains = gains.loc[gains.groupby("group", sort=False)["gain"].idxmax()] if len(gains) else gains
@@ -355,8 +359,8 @@ def policy_sections(valuation: Valuation, payout: Terms, parts: Sequence[int], s
         if len(gains)
         else "The policy leaves no money for another company, so it could not be met for any split."
     )
-    if not everybody:
-        words += f" {Sample(len(groups), int((valuation.partition.sizes > 1).sum()))}."
+    if sample is not None:
+        words += f" {sample}."
     return [
         Section(
             "What splitting earns under this payout policy (not faithful)",

@@ -259,9 +259,9 @@ class Ledger:
                 'n_players, fingerprint="ridge on 2024 data"), and change the name whenever the data, the model '
                 "or the score changes"
             )
-        known = self._find_game(game.fingerprint, promises)
-        for promises in (Promise.TRUSTED_NAMES, Promise.NAMES) if self.read_only and known is None else ():
-            known = known or self._find_game(game.fingerprint, promises)  # to replay a run of 0.1.0
+        replayed = (Promise.TRUSTED_NAMES, Promise.NAMES) if self.read_only else ()  # runs of 0.1.0
+        found = (self._find_game(game.fingerprint, each) for each in (promises, *replayed))
+        known = next((columns for columns in found if columns is not None), None)
         outputs = None if game.outputs is None else json.dumps(game.outputs)
         entered = (game.fingerprint, int(promises), game.n_players, outputs, int(game.independent_rows))
         if known is not None:

@@ -62,7 +62,7 @@ def forget(
     if not as_path(path, "a ledger").exists():
         raise WrongLedger(f"there is no ledger at {path}")
     named = _digests_of(players)
-    withdrawn = {*named.values(), *_players_of_providers(path, providers)}
+    withdrawn = {*named.values(), *(_players_of_providers(path, providers) if providers else ())}
     kept = None if keep is None else _players_of_last_run(keep)
     players_met: set[bytes] = set()
     players_gone: set[bytes] = set()
@@ -117,24 +117,23 @@ def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[b
     """Return the digests of the players that belonged to providers in any run of a ledger."""
     wanted = {provider_digest(name): name for name in providers}
     found, met = set(), set()
-    if wanted:
-        with Ledger(path, read_only=True) as ledger:
-            games = dict(ledger.games())
-            for run in ledger.runs():
-                begun, digests = ledger.beginning(run["id"]), games[run["game"]].player_digests()
-                mine = {place for place, name in enumerate(begun.get("providers", ())) if name in wanted}
-                if not mine or digests is None:
-                    continue
-                players, owners = each_digest(digests), begun.get("provider_of_player", ())
-                if len(owners) != len(players):
-                    name = wanted[begun["providers"][min(mine)]]
-                    raise WrongLedger(
-                        f"{path} has a run that does not record which players belong to the provider {name!r}, "
-                        "because some players have several owners, or are too many; nothing was erased. Name the "
-                        "players, or keep those of a run without them"
-                    )
-                met |= {begun["providers"][place] for place in mine}
-                found |= {digest for digest, place in zip(players, owners, strict=True) if place in mine}
+    with Ledger(path, read_only=True) as ledger:
+        games = dict(ledger.games())
+        for run in ledger.runs():
+            begun, digests = ledger.beginning(run["id"]), games[run["game"]].player_digests()
+            mine = {place for place, name in enumerate(begun.get("providers", ())) if name in wanted}
+            if not mine or digests is None:
+                continue
+            players, owners = each_digest(digests), begun.get("provider_of_player", ())
+            if len(owners) != len(players):
+                name = wanted[begun["providers"][min(mine)]]
+                raise WrongLedger(
+                    f"{path} has a run that does not record which players belong to the provider {name!r}, "
+                    "because some players have several owners, or are too many; nothing was erased. Name the "
+                    "players, or keep those of a run without them"
+                )
+            met |= {begun["providers"][place] for place in mine}
+            found |= {digest for digest, place in zip(players, owners, strict=True) if place in mine}
     unknown = [wanted[digest] for digest in wanted if digest not in met]
     if unknown:
         raise WrongLedger(

@@ -137,13 +137,15 @@ def fault(table: str, columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]
     if table == "batch":
         return _fault_of_batch(columns, games, version)
     if table == "run":
-        if columns[1] not in games:
-            return f"it belongs to game {columns[1]}, which is not in the file"
-        texts = {"settings": columns[3], "versions": columns[4]}
+        _, game, _, settings, versions, *_ = columns
+        if game not in games:
+            return f"it belongs to game {game}, which is not in the file"
+        texts = {"settings": settings, "versions": versions}
     elif table == "game":
-        if columns[7] is not None and len(columns[7]) != 16 * columns[3]:
-            return f"it names {len(columns[7]) / 16:g} players, expected {columns[3]}"
-        texts = {"outputs": columns[4] or "[]", "frame": columns[6] or "{}"}
+        _, _, _, n_players, outputs, _, frame, players = columns
+        if players is not None and len(players) != 16 * n_players:
+            return f"it names {len(players) / 16:g} players, expected {n_players}"
+        texts = {"outputs": outputs or "[]", "frame": frame or "{}"}
     else:
         texts = {"content": columns[3 if table == "law" else 2]}
     for name, text in texts.items():

@@ -38,7 +38,7 @@ def _row(documents: Documents, valuation: Valuation, player: int, column: int, o
     """Return one document; its error is that of a group with this one player."""
     alone = np.zeros(valuation.partition.n_players, dtype=np.int64)
     alone[player] = 1
-    single = valuation.regroup(Partition(("others", "this"), None, alone))
+    single = valuation.regroup(Partition(("others", "this"), alone))
     value, error = (np.asarray(each).reshape(2, -1)[1, column] for each in (single.values, single.stderr))
     name, words = documents.describe_player(player)
     owners = valuation.partition.names

@@ -18,6 +18,7 @@ import pandas as pd
 
 import fgsv
 from fgsv.audit import Audit
+from fgsv.audit.sections import Section
 from fgsv.files import write_whole
 from fgsv.packages import optional
 from fgsv.payout import Payout
@@ -97,7 +98,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "n_without": 0 if result.without is None else result.without.n_evaluations,
         "everybody": "" if valuation.ends is None else _by_output(valuation, valuation.ends[1]),
         "matrix": _matrix(valuation, confidence),
-        "highlights": None if result.highlights is None or aggregate_only else result.highlights.to_dict(),
+        "highlights": None if aggregate_only else result.highlights,
         "tested": _tested(source),
         "others": [{"name": name, "rows": _rows(each, confidence)} for name, each in result.others.items()],
         "payout": None if result.payout is None else result.payout.to_dict(),
@@ -255,7 +256,7 @@ def _payments(payout: Payout | None) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -Decimal(row["payout"]))
 
 
-def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]:
+def _before(before: Result, result: Result, confidence: float) -> Section:
     """Return the comparison with the previous period as text and a table."""
     found = compare_results(before, result, confidence)
     money = {}
@@ -266,7 +267,7 @@ def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]
     table = []
     for row in _records(found.frame):
         shares = [_percent(row[name]) for name in ("share_a", "share_b", "difference")]
-        table.append([row["group"], row["status"], *shares, noise[row["clear"]], *money.get(row["group"], ())])
+        table.append((row["group"], row["status"], *shares, noise[row["clear"]], *money.get(row["group"], ())))
     columns = ["provider", "in which", "share before", "share now", "difference", "moved"]
     words = [] if before.made is None else [f"The earlier result was made on {before.made[:10]}."]
     words += map(_sentence, found.facts)
@@ -277,7 +278,7 @@ def _before(before: Result, result: Result, confidence: float) -> dict[str, Any]
             f"{found.settled_as}."
         )
     words += [f"Warning: {each}." for each in found.warnings]
-    return {"title": "Then and now", "words": words, "columns": columns, "rows": table}
+    return Section("Then and now", tuple(words), tuple(columns), tuple(table))
 
 
 def _sentence(fact: str) -> str:
@@ -322,7 +323,7 @@ def _listed(named: Any) -> str:
     return ", ".join(map(str, named)) if isinstance(named, list) else str(named or "")
 
 
-def _questions(result: Result, confidence: float) -> dict[str, Any] | None:
+def _questions(result: Result, confidence: float) -> Section | None:
     """Return the shares by every question as text and a table; None if only one was asked."""
     if result.answers is None or not result.valuation.total > 0:
         return None
@@ -334,16 +335,18 @@ def _questions(result: Result, confidence: float) -> dict[str, Any] | None:
         rows.setdefault(row["group"], []).append(f"{row['share']:.1%} ± {half:.1%}{mark}")
     ranked = found.groups.sort_values("share", ascending=False, kind="stable")
     parts = {row["group"]: [_percent(row[name]) for name in ("choice", "error")] for row in _records(ranked)}
-    words = [
+    words = (
         f"The shares above are by {result.answers.questions[0]}. The other questions were declared before the run "
         "and answered by the same trainings. A star marks a share that differs from the first by more than its "
-        "error. The spread is the standard deviation over questions, split into choice and the error of the run.",
-        *map(_sentence, found.facts),
-    ]
-    columns = [next(iter(result.groupings)), "spread by choice", "spread by error"]
-    columns += dict.fromkeys(found.shares["question"])
-    table = [[group, *parts[group], *rows[group]] for group in parts]
-    return {"title": "How much depends on the question", "words": words, "columns": columns, "rows": table}
+        "error. The spread is the standard deviation over questions, split into choice and the error of the run."
+    )
+    questions = dict.fromkeys(found.shares["question"])
+    return Section(
+        "How much depends on the question",
+        (words, *map(_sentence, found.facts)),
+        (next(iter(result.groupings)), "spread by choice", "spread by error", *questions),
+        tuple((group, *parts[group], *rows[group]) for group in parts),
+    )
 
 
 def _covered(result: Result) -> str:
@@ -359,7 +362,7 @@ def _covered(result: Result) -> str:
     )
 
 
-def _errors(result: Result) -> dict[str, Any] | None:
+def _errors(result: Result) -> Section | None:
     """Return the half-widths of the shares by cause, and where they come from in words; None if one is known."""
     frame, tested, noise = result.errors_of_shares(), result.test_error, result.valuation.seed_noise
     if frame is None:
@@ -380,53 +383,46 @@ def _errors(result: Result) -> dict[str, Any] | None:
     causes = {"monte_carlo": "± from evaluations", "training_seeds": "± from training seeds"}
     causes["test_rows"] = "± from test rows"
     names = [name for name in causes if name in frame]
-    rows = [
-        [row["group"], *(_percent(row[name]) for name in ("share", *names))]
+    rows = tuple(
+        (row["group"], *(_percent(row[name]) for name in ("share", *names)))
         for row in _records(frame.sort_values("share", ascending=False, kind="stable"))
-    ]
-    columns = [next(iter(result.groupings)), "share", *(causes[name] for name in names)]
-    return {"title": "How far the shares may be off, by cause", "words": words, "columns": columns, "rows": rows}
+    )
+    columns = (next(iter(result.groupings)), "share", *(causes[name] for name in names))
+    return Section("How far the shares may be off, by cause", tuple(words), columns, rows)
 
 
 def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:
-    """Return the audit as sections of text and tables."""
-    tables = [each.for_competitors() if aggregate_only else each for each in audit.tables]
-    sections: list[dict[str, Any]] = []
-    if len(audit.gsv):
-        rows = [
-            [r["group"], _percent(r["share"]), _percent(r["gsv_share"]), _error(r["gsv_half_width"])]
-            for r in _records(audit.gsv.sort_values("share", ascending=False, kind="stable"))
-        ]
-        sections.append(
-            {
-                "title": "Faithful values next to the usual group values",
-                "words": [],
-                "columns": ["group", "FGSV share", "GSV share", "GSV error"],
-                "rows": rows,
-            }
-        )
-    if len(audit.attacks):
-        rows = [
-            [r["group"], f"{r['way']}, into {r['parts']}", _percent(r["gain"]), _range(r), "0"]
+    """Return the audit in sections; that of the attacks has a chart."""
+    gsv = Section(
+        "Faithful values next to the usual group values",
+        columns=("group", "FGSV share", "GSV share", "GSV error"),
+        rows=tuple(
+            (r["group"], _percent(r["share"]), _percent(r["gsv_share"]), _error(r["gsv_half_width"]))
+            for r in sorted(_records(audit.gsv), key=lambda r: -r["share"])
+        ),
+    )
+    attacks = Section(
+        "Shell companies: what splitting would earn",
+        (
+            "In percentage points of all shares. Under the faithful value nobody gains, by construction: "
+            "whatever names it uses, a provider earns the sum of its points' values. For dots of one "
+            "colour, the number of parts grows from top to bottom; gains beyond 100 percentage points are "
+            "cut off.",
+        ),
+        ("group", "split", "gain under GSV", "from … to", "under FGSV"),
+        tuple(
+            (r["group"], f"{r['way']}, into {r['parts']}", _percent(r["gain"]), _range(r), "0")
             for r in _records(audit.attacks_in_words)
-        ]
-        sections.append(
-            {
-                "title": "Shell companies: what splitting would earn",
-                "words": [
-                    "In percentage points of all shares. Under the faithful value nobody gains, by construction: "
-                    "whatever names it uses, a provider earns the sum of its points' values. For dots of one "
-                    "colour, the number of parts grows from top to bottom; gains beyond 100 percentage points are "
-                    "cut off."
-                ],
-                "chart": "gains",
-                "columns": ["group", "split", "gain under GSV", "from … to", "under FGSV"],
-                "rows": rows,
-            }
-        )
-    sections.extend(section.to_dict() for section in tables if not section.technical)
-    technical = [section.to_dict() for section in tables if section.technical]
-    return {"sections": sections, "technical": technical, "budget_words": audit.spent_in_words}
+        ),
+    )
+    others = [each.for_competitors() if aggregate_only else each for each in audit.tables]
+    return {
+        "gsv": gsv if gsv.rows else None,
+        "attacks": attacks if attacks.rows else None,
+        "sections": [each for each in others if not each.technical],
+        "technical": [each for each in others if each.technical],
+        "budget_words": audit.spent_in_words,
+    }
 
 
 def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]:

@@ -251,18 +251,22 @@ def notes_on(first: Result, second: Result) -> list[str]:
     games = [None if each is None else each.fingerprint for each in settings]
     if None in games or games[0] == games[1]:
         return warnings
-    sources = [vars(each.source) if each.source is not None else {} for each in (first, second)]
-    frames = [dict(source.get("frame") or {}) for source in sources]
-    if frames[0] and frames[1]:  # other players alone are no reason for a warning
-        moved = [name for name in {**frames[0], **frames[1]} if frames[0].get(name) != frames[1].get(name)]
-        files = {source.get("test_sha256") for source in sources}
-        if "preprocessing" in moved and len(files) == 1 and None not in files:
-            moved = [name for name in moved if name != "test rows"]  # they only look different to the model
-    else:
-        moved = [name for name in ("file", "model", "metric") if sources[0].get(name) != sources[1].get(name)]
-        moved = moved or ["their data or test rows"]
+    moved = _moved(*(vars(each.source) if each.source is not None else {} for each in (first, second)))
     words = f"these results come from different games, which differ in {', '.join(moved)}"
     return [*warnings, words] if moved else warnings
+
+
+def _moved(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return what differs between two sources besides their players, which are no reason for a warning."""
+    before, now = (dict(source.get("frame") or {}) for source in (first, second))
+    if not before or not now:
+        moved = [name for name in ("file", "model", "metric") if first.get(name) != second.get(name)]
+        return moved or ["their data or test rows"]
+    moved = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    tested = first.get("test_sha256")
+    if "preprocessing" in moved and tested is not None and tested == second.get("test_sha256"):
+        moved = [name for name in moved if name != "test rows"]  # they only look different to the model
+    return moved
 
 
 def table_of(

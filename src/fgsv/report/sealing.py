@@ -219,8 +219,7 @@ def of_settings(settings: RunSettings) -> dict[str, Any]:
 
 def of_partition(partition: Partition) -> dict[str, Any]:
     """Return what a seal holds about groups: their sizes, and a hash of who is in which."""
-    owned: Any = partition.codes if partition.is_disjoint else partition.ownership
-    content = np.ascontiguousarray(owned, dtype="<i8" if partition.is_disjoint else "<f8").tobytes()
+    content = np.ascontiguousarray(partition.owners, dtype="<i8" if partition.is_disjoint else "<f8").tobytes()
     names = list(map(str, partition.names))  # their order counts: players are assigned to places in it
     sizes = dict(zip(names, partition.sizes.tolist(), strict=True))
     return {"players": sizes, "sha256": hashlib.sha256(canonical(names) + content).hexdigest()}

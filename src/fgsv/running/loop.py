@@ -119,16 +119,16 @@ class Progress:
         return replace(at_last_look(self.run.rules, self) if target else self.valuation, end=end)
 
 
-def rounds(run: Run, evaluate: GameAccess, *, every: bool = True) -> Iterator[Valuation]:
+def rounds(run: Run, access: GameAccess, *, every: bool = True) -> Iterator[Valuation]:
     """Yield the valuation after every round and at the end, or only at the end, with its seed noise."""
     start = time.monotonic()
-    settings, evaluator = run.settings, evaluate.evaluator
-    evaluator.recorder.beginning(evaluator.beginning.content(evaluate.recorded_groups(run.partition)))
-    ends, mark, free = evaluate.ends(), evaluator.failures.mark(), evaluator.beginning.counter()
+    settings, evaluator = run.settings, access.evaluator
+    evaluator.recorder.beginning(evaluator.beginning.content(access.recorded_groups(run.partition)))
+    ends, mark, free = access.ends(), evaluator.failures.mark(), evaluator.beginning.counter()
     for check in (rule.check for rule in run.rules if hasattr(rule, "check")):
         check(ends[1] - ends[0])
     with one_thread():
-        estimator = evaluator.estimator = InUnits(run.method, run.problem(ends, evaluate))
+        estimator = evaluator.estimator = InUnits(run.method, run.problem(ends, access))
     failures, repeats = evaluator.failures_of_run, Repeats(run.game, ends, settings.on_error)
     progress = Progress(run, estimator, ends, 2, free(), time.monotonic() - start, failures=failures(mark))
     end: End | None = None
@@ -146,7 +146,7 @@ def rounds(run: Run, evaluate: GameAccess, *, every: bool = True) -> Iterator[Va
             if draws.law is not None:
                 draws = evaluator.recorder.drawn(draws, number)
                 draws = draws.within(settings.budget - progress.n_evaluations)
-            values = evaluate(draws.coalitions)
+            values = access(draws.coalitions)
             with held_interrupts():
                 repeats.add(draws.coalitions, values)
                 with one_thread():
@@ -174,7 +174,7 @@ def rounds(run: Run, evaluate: GameAccess, *, every: bool = True) -> Iterator[Va
         warnings.warn(repeats.note, RuntimeWarning, stacklevel=2)
         end = end.with_note(repeats.note)
     ended = progress.ended(end)
-    yield ended if every or end is INTERRUPTED else with_seed_noise(ended, evaluate, run.semivalue)
+    yield ended if every or end is INTERRUPTED else with_seed_noise(ended, access, run.semivalue)
 
 
 def _nothing_left(draws: Draws | None, progress: Progress) -> End | None:

@@ -52,21 +52,18 @@ def read_players(game: Any, groups: Any) -> tuple[Game, Partition]:
         game = as_game(game)  # an error about the game comes before those about its groups
     grouped_by = getattr(game, "grouped_by", None)
     if groups is None and grouped_by is not None:
-        partition = Partition.of({name: [k] for k, name in enumerate(grouped_by.names)})
-    else:
-        partition = Partition.of(groups, getattr(game, "n_players", None))
+        groups = {name: [k] for k, name in enumerate(grouped_by.names)}
+    partition = Partition.of(groups, getattr(game, "n_players", None))
     return as_game(game, partition.n_players), partition
 
 
 def access_to(given: Any, game: Game, **options: Any) -> tuple[GameAccess, AbstractContextManager[object]]:
     """Return access to the game and the context that opens it; access that is already open stays open."""
     if not is_open(given):
-        if "on_error" in options:
-            options["on_error"] = worth_of_failure(given, options["on_error"])
+        options["on_error"] = worth_of_failure(given, options.get("on_error", "raise"))
         evaluator = Evaluator(game, **options)
         return evaluator, evaluator
-    settled = sorted(name for name, option in options.items() if option not in (None, "raise"))
-    if settled:
+    if settled := sorted(name for name, option in options.items() if option not in (None, "raise")):
         raise ValueError(f"{', '.join(settled)} cannot be set here: the open evaluator has set it")
     return given, nullcontext()
 
@@ -106,31 +103,13 @@ def prepare(
     options: Mapping[str, Any] | None = None,
 ) -> Run:
     """Return the run that the arguments of `fgsv.value` describe, or raise an error that says what is wrong."""
-    game, n, options = access.game, access.game.n_players, dict(options or {})
-    if proxy is not None:
-        name = method if isinstance(method, str) else method.name
-        if name != "covariance":
-            raise ValueError(f"proxy works only with the method 'covariance', not with {name!r}")
-        check_proxy(proxy, n)
-        options["proxy"] = proxy
+    game, known, n = access.game, access.evaluator.known, access.game.n_players
     check_precision(precision)
-    if "backend" in options:
-        raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
-    asked = as_method(method, options, [*keywords(prepare), *keywords(Evaluator)])
-    if isinstance(asked, Enumeration) and n > MOST_PLAYERS:
-        raise ValueError(
-            f"exact values of {n} players would take 2^{n} evaluations; the limit is {MOST_PLAYERS} players. Use "
-            "fgsv.value(game, groups, budget=20_000) to estimate them, with errors; fgsv.exact also takes games that "
-            "state their Shapley values as `shapley`"
-        )
-    unsaid = method == Covariance.name and not LEARNING & options.keys()
-    if isinstance(asked, Covariance) and unsaid:
-        asked = asked.for_seconds(game.seconds, n, started=bool(access.evaluator.known))
+    asked = _asked_method(method, dict(options or {}), proxy, game, started=bool(known))
     weights = as_semivalue(semivalue, n)
     rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
     if budget is None:
-        default = BUDGET_BESIDE_A_RULE if rules_given else DEFAULT_BUDGET
-        budget = max(asked.least(n, partition), default)
+        budget = max(asked.least(n, partition), BUDGET_BESIDE_A_RULE if rules_given else DEFAULT_BUDGET)
     costs = _costs(game.cost if cost is None else cost, n)
     settings = RunSettings(
         method=asked.name,
@@ -149,21 +128,42 @@ def prepare(
         fingerprint=game.fingerprint,
         groups=partition.fingerprint,
         targets=None if game.targets is None else tuple(game.targets),
-        start=None if access.evaluator.known is None else access.evaluator.known.sha256,
+        start=None if known is None else known.sha256,
         needs=_own_objects(asked, weights, stop),
     )
     running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)
     least = running.least(n, partition)
-    known = access.evaluator.known
     if isinstance(running, Covariance) and known is not None and running.opens_with(n):
         least = max(min(least, LEAST_STARTED), least - len(known))
     if settings.budget < least:
-        least = min(least, 2**n) if asked.name == "covariance" else least
+        least = min(least, 2**n) if isinstance(asked, Covariance) else least
         raise ValueError(
             f"method {asked.name!r} needs a budget of at least {least} evaluations, got {settings.budget}"
         )
     by_size = None if costs is None else lambda sizes: costs[sizes - 1]
     return Run(game, partition, running, weights, by_size, rules_of(settings, stop), settings)
+
+
+def _asked_method(method: str | Method, options: dict[str, Any], proxy: Any, game: Game, *, started: bool) -> Method:
+    """Return the method with its options and proxy; if these do not say what the default learns, its game does."""
+    if proxy is not None:
+        name = method if isinstance(method, str) else method.name
+        if name != Covariance.name:
+            raise ValueError(f"proxy works only with the method {Covariance.name!r}, not with {name!r}")
+        check_proxy(proxy, game.n_players)
+        options["proxy"] = proxy
+    if "backend" in options:
+        raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
+    asked = as_method(method, options, [*keywords(prepare), *keywords(Evaluator)])
+    if isinstance(asked, Enumeration) and (n := game.n_players) > MOST_PLAYERS:
+        raise ValueError(
+            f"exact values of {n} players would take 2^{n} evaluations; the limit is {MOST_PLAYERS} players. Use "
+            "fgsv.value(game, groups, budget=20_000) to estimate them, with errors; fgsv.exact also takes games that "
+            "state their Shapley values as `shapley`"
+        )
+    if method == Covariance.name and isinstance(asked, Covariance) and not LEARNING & options.keys():
+        return asked.for_seconds(game.seconds, game.n_players, started=started)
+    return asked
 
 
 def _options(method: Method) -> dict[str, Any]:

@@ -90,14 +90,7 @@ def verify(
         recorded = [content for _, content in opened.statements()]
         notes = longer_runs(opened, valuation)
     altered, on_trust = compare_with_record(document or to_document(valuation), recorded)
-    repeats_bits = all(
-        np.array_equal(ours, theirs, equal_nan=True)
-        for ours, theirs in (
-            (valuation.player_values, derived.player_values),
-            (valuation.deviations, derived.deviations),
-        )
-        if ours is not None and theirs is not None
-    )
+    repeats_bits = _same_bits(valuation, derived)
     found = Differences(differences(valuation, derived, {*altered, *(on_trust if repeats_bits else ())}))
     found.to_the_bit = repeats_bits
     if not (repeats_bits or found):
@@ -133,6 +126,13 @@ def _repeated(ledger: Ledger, valuation: Valuation, own: Mapping[str, Any]) -> V
         return Difference("draws", f"{valuation.n_evaluations} evaluations from seed {settings.seed}", lacking)
     except OtherLaw as error:
         return Difference("law of the draws", "as recorded", str(error))
+
+
+def _same_bits(stated: Valuation, derived: Valuation) -> bool:
+    """Say whether two valuations have the same player values and deviations, to the bit, where both have them."""
+    pairs = [(stated.player_values, derived.player_values), (stated.deviations, derived.deviations)]
+    both = [(ours, theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
+    return all(np.array_equal(ours, theirs, equal_nan=True) for ours, theirs in both)
 
 
 def _end_is_free(stated: Valuation) -> bool:

@@ -28,16 +28,42 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
     one encoding; a note says how many may be in UTF-8 if it is another.
     """
     path = Path(path)
+    documents, notes = _documents(path, ignore)
+    rows, digest = [], hashlib.sha256()
+    refused, doubtful = list[str](), list[str]()
+    for provider, file in documents:
+        content, name = file.read_bytes(), file.relative_to(path).as_posix()
+        try:
+            text = decode(file, content, encoding)
+        except NotDecoded as error:
+            refused.append(f"{error}; {_advice(file, name, encoding, is_text=0 not in content)}")
+            continue
+        if not is_utf8(encoding) and could_be_utf8(file, content, text):
+            doubtful.append(_shown(name))
+        who, name = _shown(provider.name), _shown(file.relative_to(provider).as_posix())
+        digest.update(f"{who}\0{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+        rows.append((who, name, text))
+    if refused:
+        others = f". {counted(len(refused) - 1, 'more file')} cannot be read, either" if len(refused) > 1 else ""
+        raise TableError(f"{refused[0]}{others}")
+    where = path.absolute().name
+    if doubtful:
+        which = f"{counted(len(doubtful), 'file')} of {where}, such as {doubtful[0]}"
+        notes.append(f"read as {encoding}, but also valid utf-8: {which}. Those that are utf-8 are garbled")
+    frame = pd.DataFrame(rows, columns=[PROVIDER, FILE, TEXT], dtype=object)
+    return TableFile(frame, where, digest.hexdigest(), tuple(notes), PROVIDER)
+
+
+def _documents(path: Path, ignore: Sequence[str]) -> tuple[list[tuple[Path, Path]], list[str]]:
+    """Return the documents, each after the folder of its provider, and notes on what was left out or followed."""
     folders = sorted(each for each in path.iterdir() if each.is_dir())
     providers = [each for each in folders if not each.name.startswith(".")]
     if not providers:
         raise TableError(f"{path} has no subfolders: expected one for each provider, with its documents")
-    beside = sum(each.is_file() and not each.name.startswith(".") for each in path.iterdir())
     skipped, matched = [each for each in folders if each.name.startswith(".")], dict.fromkeys(ignore, 0)
-    rows, digest = [], hashlib.sha256()
-    refused, doubtful = list[str](), list[str]()
+    documents: list[tuple[Path, Path]] = []
     for provider in providers:
-        found = 0
+        before = len(documents)
         for file in _entries(provider):
             name = file.relative_to(path).as_posix()
             pattern = next((each for each in ignore if _matches(name, each)), None)
@@ -46,22 +72,10 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
             elif pattern is not None:
                 matched[pattern] += 1
             else:
-                content, found = file.read_bytes(), found + 1
-                try:
-                    text = decode(file, content, encoding)
-                except NotDecoded as error:
-                    is_text = b"\0" not in content
-                    refused.append(f"{error}; {_advice(file, name, encoding, is_text=is_text)}")
-                    continue
-                doubtful += [] if is_utf8(encoding) or not could_be_utf8(file, content, text) else [_shown(name)]
-                who, name = _shown(provider.name), _shown(file.relative_to(provider).as_posix())
-                digest.update(f"{who}\0{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
-                rows.append((who, name, text))
-        if not found:
+                documents.append((provider, file))
+        if len(documents) == before:
             raise TableError(f"provider {provider.name!r} has no documents in {provider}: add some, or remove it")
-    if refused:
-        others = f". {counted(len(refused) - 1, 'more file')} cannot be read, either" if len(refused) > 1 else ""
-        raise TableError(f"{refused[0]}{others}")
+    beside = sum(each.is_file() and not each.name.startswith(".") for each in path.iterdir())
     where = path.absolute().name
     notes = [f"left out {counted(beside, 'file')} of {where} in no provider's folder"] if beside else []
     if skipped:
@@ -73,11 +87,7 @@ def read_folder(path: str | Path, *, ignore: Sequence[str] = (), encoding: str =
     if linked := [_shown(each.name) for each in providers if each.is_symlink()]:
         names = some(linked, SHOWN)
         notes.append(f"followed {counted(len(linked), 'link')} of {where} to the folder of a provider: {names}")
-    if doubtful:
-        which = f"{counted(len(doubtful), 'file')} of {where}, such as {doubtful[0]}"
-        notes.append(f"read as {encoding}, but also valid utf-8: {which}. Those that are utf-8 are garbled")
-    frame = pd.DataFrame(rows, columns=[PROVIDER, FILE, TEXT], dtype=object)
-    return TableFile(frame, where, digest.hexdigest(), tuple(notes), PROVIDER)
+    return documents, notes
 
 
 def _shown(name: str) -> str:

@@ -184,12 +184,12 @@ def _partition(
         raise TableError(f"column {column!r} has only one group, {names[0]!r}: shares need at least two")
     codes = pd.Index(names).get_indexer(pd.Index(labels))
     if units is None:
-        return Partition(names, None, codes.astype(np.int64))
+        return Partition(names, codes.astype(np.int64))
     players, _ = pd.factorize(units)  # players are numbered by the first appearance of their units
     first = np.unique(players, return_index=True)[1]
     crossing = np.unique(players[codes != codes[first][players]])
     if not len(crossing):
-        return Partition(names, None, codes[first].astype(np.int64))
+        return Partition(names, codes[first].astype(np.int64))
     if shared_units is None:
         raise TableError(
             f"unit {shown(units[first[crossing[0]]])} is in more than one group of column {column!r} "
@@ -215,8 +215,7 @@ def without_training_rows(labels: Mapping[str, NDArray[Any]], is_test: Masks) ->
 def _shared_players(partition: Partition, column: str) -> list[str]:
     if partition.is_disjoint:
         return []
-    assert partition.ownership is not None
-    shared = int((partition.ownership.max(axis=1) < 1).sum())
+    shared = int((partition.owners.max(axis=1) < 1).sum())
     return [f"{shared} units are owned by several groups of column {column!r}, in proportion to their rows"]
 
 

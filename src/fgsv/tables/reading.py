@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -171,11 +171,9 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
     check_names(path, [name for name in names if name.strip()])  # spreadsheets end lines with commas of empty columns
 
     notes = []
-    row_names: Literal[False] | None = False
-    """None lets pandas take the cell that rows have beyond the header for their name."""
+    given: dict[str, Any] = {"sep": separator, "dtype": dict.fromkeys(text, object), "index_col": False}
 
     def parse(**options: Any) -> pd.DataFrame:
-        given: dict[str, Any] = {"sep": separator, "dtype": dict.fromkeys(text, object), "index_col": row_names}
         return pd.read_csv(io.StringIO(decoded), low_memory=False, **given | options)
 
     try:
@@ -183,7 +181,7 @@ def _read_text(path: Path, decoded: str, text: Sequence[str]) -> tuple[pd.DataFr
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = parse()
     except pd.errors.ParserWarning:  # more cells than names, and not all of the last ones are empty
-        row_names = None
+        given["index_col"] = None  # pandas takes the cell that rows have beyond the header for their name
         frame = parse()
         if frame.index.nlevels > 1 or not frame.index.is_unique:
             raise TableError(

@@ -153,7 +153,7 @@ class Units:
                 f"{names[1]} (row {self.rows[crossing[0]]}): a unit is one player, so all its rows must be in one "
                 "group"
             )
-        return Partition(by_row.names, None, first)
+        return Partition(by_row.names, first)
 
     def row_sets(self, coalitions: Coalitions) -> RowSets:
         """Return the rows of each coalition; one stored by the players left out becomes the rows left out."""

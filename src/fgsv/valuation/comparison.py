@@ -40,9 +40,8 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         )
     shares = [by_text(each.names, each.shares()) for each in (first, second)]
     errors = [by_text(each.names, _errors(each, confidence)) for each in (first, second)]
-    names, holders = renamed(first, second), regrouped(first, second)
-    parts = {*holders, *(name for new in holders.values() for name in new)}
-    if not names and not parts and not shares[0].keys() & shares[1].keys():
+    statuses = _statuses(first, second)
+    if {*statuses.values()} <= {"joined", "left"}:
         sides = " against ".join(some(each.names, most=3) for each in (first, second))
         raise ValueError(f"the two valuations have no group in common: {sides}")
     freedoms = (first.degrees_of_freedom, second.degrees_of_freedom)
@@ -53,14 +52,18 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         reach = float(joint_half_width(list(zip(variances, freedoms, strict=True)), confidence))
         difference = b - a
         clear = None if np.isnan(reach) else bool(is_clear(difference, reach))
-        status = "joined" if name not in shares[0] else "both" if name in shares[1] else "left"
-        if status != "both" and (name in names or name in names.values()):
-            status = "renamed"
-        elif status != "both" and name in parts:
-            status = "regrouped"
-        rows.append([name, a, b, difference, difference - reach, difference + reach, clear, status])
+        rows.append([name, a, b, difference, difference - reach, difference + reach, clear, statuses[name]])
     columns = ["group", "share_a", "share_b", "difference", "difference_low", "difference_high", "clear", "status"]
     return pd.DataFrame(rows, columns=columns).astype({"clear": object})
+
+
+def _statuses(first: Valuation, second: Valuation) -> dict[str, str]:
+    """Return whether each group is in both, joined or left; or was only renamed, or split or merged ("regrouped")."""
+    before, now = (set(map(str, each.names)) for each in (first, second))
+    names, holders = renamed(first, second), regrouped(first, second)
+    in_one = dict.fromkeys(before, "left") | dict.fromkeys(now, "joined")
+    parts = dict.fromkeys((*holders, *(name for new in holders.values() for name in new)), "regrouped")
+    return in_one | parts | dict.fromkeys((*names, *names.values()), "renamed") | dict.fromkeys(before & now, "both")
 
 
 def renamed(first: Valuation, second: Valuation) -> dict[str, str]:
@@ -100,8 +103,7 @@ def _holdings(partition: Partition) -> Iterator[tuple[Hashable, bytes]]:
         order, ends = np.argsort(partition.codes, kind="stable"), np.cumsum(partition.sizes).astype(int)
         parts = np.split(order, ends[:-1])
     else:
-        assert partition.ownership is not None
-        parts = list(partition.ownership.T)
+        parts = list(partition.owners.T)
     for name, part in zip(partition.names, parts, strict=True):
         if part.any() or (partition.is_disjoint and len(part)):
             yield name, part.tobytes()

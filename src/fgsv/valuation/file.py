@@ -35,7 +35,15 @@ _ROUNDING = 1e-6
 
 def to_document(valuation: Valuation) -> dict[str, Any]:
     """Return a valuation as a document for JSON."""
-    partition, failures = valuation.partition, valuation.failures
+    partition = valuation.partition
+    info = {
+        "failures": valuation.failures and asdict(valuation.failures),
+        "known": valuation.n_known or None,
+        "unfitted": valuation.n_unfitted or None,
+        "seed_noise": valuation.seed_noise and valuation.seed_noise.to_dict(),
+        "learned": valuation.learned and valuation.learned.to_dict(),
+        "stop_shares": None if valuation.stop_shares is None else valuation.stop_shares.tolist(),
+    }
     return {
         "schema": SCHEMA,
         "finished": valuation.finished,
@@ -46,7 +54,7 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "end": valuation.end.to_dict(),
         "outputs": None if valuation.outputs is None else list(valuation.outputs),
         "names": [_json_name(name) for name in partition.names],
-        "groups": json_array(partition.codes if partition.is_disjoint else partition.ownership),
+        "groups": json_array(partition.owners),
         "values": valuation.values.tolist(),
         "stderr": _json_floats(valuation.stderr),
         "total": np.asarray(valuation.total).tolist(),
@@ -59,12 +67,7 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "efficient": valuation.efficient,
         "grouped": valuation.grouped,
         "settings": {} if valuation.settings is None else valuation.settings.to_dict(),
-        "info": ({} if failures is None else {"failures": asdict(failures)})
-        | ({"known": valuation.n_known} if valuation.n_known else {})
-        | ({"unfitted": valuation.n_unfitted} if valuation.n_unfitted else {})
-        | ({} if valuation.seed_noise is None else {"seed_noise": valuation.seed_noise.to_dict()})
-        | ({} if valuation.learned is None else {"learned": valuation.learned.to_dict()})
-        | ({} if valuation.stop_shares is None else {"stop_shares": valuation.stop_shares.tolist()}),
+        "info": {name: part for name, part in info.items() if part is not None},
     }
 
 
@@ -131,9 +134,8 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         return np.array(stated, dtype=float)
 
     groups, names = field("groups", read_array), field("names", lambda stated: tuple(map(_name, stated)))
-    disjoint = groups.ndim == 1
     loaded = Valuation(
-        partition=Partition(names, None if disjoint else groups, groups if disjoint else None),
+        partition=Partition(names, groups),
         values=field("values", numbers),
         stderr=field("stderr", _floats),
         total=field("total", lambda stated: numbers(stated)[()]),
@@ -252,9 +254,8 @@ def _name(document: Any) -> Hashable:
     return tuple(map(_name, document)) if isinstance(document, list) else document
 
 
-def json_array(array: NDArray[Any] | None) -> dict[str, Any]:
+def json_array(array: NDArray[Any]) -> dict[str, Any]:
     """Return an array as JSON: its type, shape and bytes (little-endian, zlib, base64)."""
-    assert array is not None
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return {
         "dtype": little.dtype.str,

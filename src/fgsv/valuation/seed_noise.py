@@ -93,8 +93,7 @@ class SeedNoise:
 def _sizes(partition: Partition) -> tuple[Floats, Floats]:
     """Return (K,): how many players each group has, and the sum of the squares of its parts of them."""
     sizes = np.asarray(partition.sizes, dtype=float)
-    owned = partition.ownership
-    return sizes, sizes if partition.is_disjoint or owned is None else np.asarray((owned**2).sum(axis=0))
+    return sizes, sizes if partition.is_disjoint else (partition.owners**2).sum(axis=0)
 
 
 def joint_half_width(parts: Sequence[tuple[Floats, float]], confidence: float) -> Floats:

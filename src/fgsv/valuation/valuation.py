@@ -211,7 +211,7 @@ class Valuation:
         """Return half the width of each value's interval."""
         if self.seed_noise is None:
             return np.asarray(self.stderr * float(t_quantile(confidence, self.degrees_of_freedom)))
-        return self._with_noise(self.seed_noise.variances(self.partition), confidence)
+        return self._with_seeds(confidence)
 
     def sampling_half_width(self, confidence: float = 0.95) -> Floats:
         """Return the part of `share_half_width` that is due to sampling, the Monte Carlo error."""
@@ -220,25 +220,23 @@ class Valuation:
 
     def share_half_width(self, confidence: float = 0.95) -> Floats:
         """Return half the width of each share's interval."""
-        shares = self.shares()
         if self.seed_noise is None:
             return self.sampling_half_width(confidence)
-        noise = self.seed_noise.variances(self.partition, shares.reshape(len(self), -1))
-        return np.asarray(self._with_noise(noise, confidence) / self.total)
+        return np.asarray(self._with_seeds(confidence, self.shares()) / self.total)
 
     def seed_half_width(self, confidence: float = 0.95) -> Floats:
         """Return the part of `share_half_width` that is due to training seeds; 0 if one seed serves all."""
         shares = self.shares()
         if self.seed_noise is None:
             return np.zeros_like(shares)
-        noise = self.seed_noise.variances(self.partition, shares.reshape(len(self), -1))
-        parts = list(zip(noise, self.seed_noise.freedom, strict=True))
-        return np.asarray(joint_half_width(parts, confidence).reshape(shares.shape) / self.total)
+        return np.asarray(self._with_seeds(confidence, shares, sampled=False) / self.total)
 
-    def _with_noise(self, noise: tuple[Floats, Floats], confidence: float) -> Floats:
+    def _with_seeds(self, confidence: float, shares: Floats | None = None, *, sampled: bool = True) -> Floats:
+        """Return half-widths with training seeds: of the values, or of the shares in units of the utility."""
         assert self.seed_noise is not None
-        sampled = self.stderr.reshape(len(self), -1) ** 2, self.degrees_of_freedom
-        parts = [sampled, *zip(noise, self.seed_noise.freedom, strict=True)]
+        columns = None if shares is None else shares.reshape(len(self), -1)
+        parts = [(self.stderr.reshape(len(self), -1) ** 2, self.degrees_of_freedom)] if sampled else []
+        parts += zip(self.seed_noise.variances(self.partition, columns), self.seed_noise.freedom, strict=True)
         return joint_half_width(parts, confidence).reshape(self.values.shape)
 
     @property
