@@ -41,7 +41,7 @@ def test_an_audit_that_is_killed_resumes(fgsv_command, audited, learning, tmp_pa
     limit, at_shells = time.monotonic() + 120, None
     while True:
         runs, evaluations = recorded(ledger)
-        if at_shells is None and any(run["settings"]["method"] == "shell companies" for run in runs):
+        if at_shells is None and any(run.settings["method"] == "shell companies" for run in runs):
             at_shells = evaluations
         if at_shells is not None and evaluations > at_shells:  # in the midst of them
             break
@@ -50,8 +50,8 @@ def test_an_audit_that_is_killed_resumes(fgsv_command, audited, learning, tmp_pa
     process.kill()
     process.wait()
     runs, kept_evaluations = recorded(ledger)
-    [killed] = [run for run in runs if not run["ended"]]
-    assert killed["settings"]["method"] == "shell companies"
+    [killed] = [run for run in runs if not run.ended]
+    assert killed.settings["method"] == "shell companies"
     kept = Result.load(out / "valuation.json")
     assert (kept.valuation.finished, kept.audit) == (False, None)
     learning.order()

@@ -148,7 +148,7 @@ def test_who_asked_for_an_evaluation_is_recorded(tmp_path):
     fgsv.exact(game(), ledger=path)
     fgsv.diagnose(game(), budget=200, ledger=path)
     with Ledger(path, read_only=True) as opened:
-        purposes = {run["id"]: run["purpose"] for run in opened.runs()}
+        purposes = {run.id: run.purpose for run in opened.runs()}
         asked = {purposes[batch.run] for batch in opened.batches()}
     assert list(purposes.values()) == [Purpose.DRAWS, Purpose.ENUMERATION, Purpose.DIAGNOSIS]
     assert asked == set(purposes.values())

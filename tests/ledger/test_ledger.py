@@ -104,12 +104,12 @@ def test_runs_are_recorded_with_their_settings_and_their_end(tmp_path):
     result = fgsv.value(Counted(), budget=300, seed=3, ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         (run,) = ledger.runs()
-    assert RunSettings.from_dict(run["settings"]) == result.settings
-    assert run["settings"]["seed"] == 3
-    assert End.from_text(run["stopped"]) == result.end == End(Reason.BUDGET, "budget of 300 reached")
-    assert run["n_evaluations"] == result.n_evaluations
-    assert run["versions"]["numpy"] == np.__version__
-    assert run["started"] <= run["ended"]
+    assert RunSettings.from_dict(run.settings) == result.settings
+    assert run.settings["seed"] == 3
+    assert run.end == result.end == End(Reason.BUDGET, "budget of 300 reached")
+    assert run.n_evaluations == result.n_evaluations
+    assert run.versions["numpy"] == np.__version__
+    assert run.started <= run.ended
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 1024, 1025, 5000])
@@ -181,7 +181,7 @@ def test_a_utility_with_its_data_is_found_again_and_another_is_not(tmp_path):
     fgsv.value(fgsv.utility(Ridge(2.0), X, y, X, y), **options)
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         assert len(ledger.games()) == 3
-        assert [run["game"] for run in ledger.runs()] == [1, 1, 2, 3]
+        assert [run.game for run in ledger.runs()] == [1, 1, 2, 3]
 
 
 def test_a_number_of_players_of_numpy_is_stored_as_a_number(tmp_path):

@@ -129,7 +129,7 @@ def test_a_second_driver_is_refused_and_readers_are_not(tmp_path):
     with Ledger(path, read_only=True) as ledger:
         seen = sum(len(batch.outcome.values) for batch in ledger.batches())
         assert seen == first.n_evaluations
-        assert ledger.runs()[0]["ended"] is None
+        assert ledger.runs()[0].ended is None
         *_, last = rounds  # a reader does not stop the run either
     assert last.stopped == "budget of 200 reached"
     assert value(path, batch_size=None).values.tobytes() == last.values.tobytes()

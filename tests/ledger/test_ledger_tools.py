@@ -229,7 +229,7 @@ def test_merged_ledgers_answer_for_all(tmp_path, independent_rows):
     again = archive.merge(tmp_path / "all.db", [tmp_path / "0.db"])
     assert (again.added, again.different) == (0, 0)
     with Ledger(tmp_path / "all.db", read_only=True) as ledger:
-        assert [run["settings"]["seed"] for run in ledger.runs()] == [0, 1]
+        assert [run.settings["seed"] for run in ledger.runs()] == [0, 1]
 
 
 def test_merging_counts_what_differs_and_keeps_what_is_there(tmp_path):

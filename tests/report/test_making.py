@@ -278,7 +278,7 @@ def test_what_a_result_states_is_recorded_for_its_own_run(table, tmp_path):
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         runs = [run for run, _ in ledger.statements()]
         assert len(set(runs)) == 2
-        assert runs[0] == runs[-1] == ledger.runs()[0]["id"]
+        assert runs[0] == runs[-1] == ledger.runs()[0].id
 
 
 def test_a_document_is_made_only_for_a_folder_or_a_ledger(table, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from fgsv.game import GameError
 from fgsv.ledger import Ledger
 from fgsv.running import workers
 from fgsv.running.verification import verify
-from fgsv.valuation import End, Reason
+from fgsv.valuation import Reason
 
 BUDGET, BATCH = 98, 8
 
@@ -116,7 +116,7 @@ def test_a_failure_is_tried_again_by_whoever_wants_a_value(tmp_path):
     assert "failures" not in result.info
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         assert not any(batch.outcome.failures for batch in ledger.batches())
-        assert [End.from_text(run["stopped"]).reason for run in ledger.runs()] == [Reason.FAILED, Reason.BUDGET]
+        assert [run.end.reason for run in ledger.runs()] == [Reason.FAILED, Reason.BUDGET]
 
 
 @pytest.mark.parametrize("independent_rows", [False, True])

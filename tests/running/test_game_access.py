@@ -17,7 +17,7 @@ from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.failures import Mark
 from fgsv.running.views import by_groups, weighted
-from fgsv.valuation import End, Reason
+from fgsv.valuation import Reason
 
 N = 12
 GROUPS = np.arange(N) % 3
@@ -145,15 +145,15 @@ def test_no_call_begins_after_the_deadline(tmp_path):
             fgsv.value(evaluator, GROUPS, budget=4000, surrogate=False)
         fgsv.value(evaluator, GROUPS, budget=50)  # the deadline holds in its block alone
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
-        reasons = [End.from_text(run["stopped"]).reason for run in ledger.runs()]
+        reasons = [run.end.reason for run in ledger.runs()]
     assert reasons == [Reason.TIME, Reason.BUDGET]
 
 
 def test_what_an_audit_does_is_recorded_as_runs(tmp_path):
     ASKED["audit"](Watched(), ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
-        methods = [run["settings"]["method"] for run in ledger.runs()]
-        counts = [run["n_evaluations"] for run in ledger.runs()]
+        methods = [run.settings["method"] for run in ledger.runs()]
+        counts = [run.n_evaluations for run in ledger.runs()]
     assert methods == ["covariance", "covariance", "shell companies"]
     assert all(count > 0 for count in counts)
 

@@ -56,7 +56,7 @@ def test_a_resumed_run_follows_the_laws_of_the_first(tmp_path, monkeypatch):
     again = run(path)
     np.testing.assert_allclose(again.values, stated.values, rtol=1e-6)
     with Ledger(path, read_only=True) as ledger:
-        laws = [ledger.laws(each["id"]) for each in ledger.runs()]
+        laws = [ledger.laws(each.id) for each in ledger.runs()]
     assert len(laws[0]) == 4  # the first epoch has two: it goes on after 32 evaluations
     assert laws[0] == laws[1]
 
@@ -123,7 +123,7 @@ def test_laws_are_those_of_the_same_game_drawn_in_the_same_way(tmp_path):
     games = [fgsv.Game(SumOfUnanimity(20, seed=each), 20, fingerprint=str(each)) for each in (1, 2)]
     other, *found = [fgsv.value(game, budget=128, ledger=tmp_path / "run.db") for game in (*games, games[1])]
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
-        of_other, own, again = (ledger.laws(run["id"]) for run in ledger.runs())
+        of_other, own, again = (ledger.laws(run.id) for run in ledger.runs())
         laws = [laws_of_draws(ledger, each.settings.to_dict()) for each in (other, *found)]
         assert laws == [[of_other], [own, again], [own, again]]
     assert own == again != of_other

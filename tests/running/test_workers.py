@@ -263,6 +263,6 @@ def test_an_interrupt_returns_the_valuation_so_far(tmp_path):
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         (run,) = ledger.runs()
         held = sum(len(batch.outcome.values) for batch in ledger.batches())
-    assert (run["stopped"], run["n_evaluations"]) == ("interrupted", int(n_evaluations))
+    assert (run.stopped, run.n_evaluations) == ("interrupted", int(n_evaluations))
     assert held >= int(n_evaluations)
     assert [path.name for path in tmp_path.iterdir()] == ["run.db"]

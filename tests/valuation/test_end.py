@@ -45,7 +45,7 @@ def test_the_reason_is_in_the_valuation_its_file_and_the_ledger(reason, tmp_path
     assert fgsv.Valuation.load(tmp_path / "v.json").end == result.end
     assert json.loads((tmp_path / "v.json").read_text())["end"]["reason"] == reason.value
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
-        assert [End.from_text(run["stopped"]) for run in ledger.runs()] == [result.end]
+        assert [run.end for run in ledger.runs()] == [result.end]
 
 
 def test_a_rule_of_ones_own_ends_a_run_as_a_target():
@@ -61,7 +61,7 @@ def test_a_run_that_raised_has_failed_in_the_ledger(tmp_path):
         fgsv.value(fgsv.Game(game, 5, fingerprint="bad"), ledger=tmp_path / "run.db")
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         [run] = ledger.runs()
-    end = End.from_text(run["stopped"])
+    end = run.end
     assert end.reason is Reason.FAILED
     assert "no licence" in end.detail
 

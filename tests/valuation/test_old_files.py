@@ -12,7 +12,7 @@ from fgsv.ledger import Ledger, WrongLedger
 from fgsv.ledger.tools import merge
 from fgsv.report import Result, check_folder, render
 from fgsv.running.verification import verify
-from fgsv.valuation import End, Reason
+from fgsv.valuation import Reason
 
 OLD = Path(__file__).parents[1] / "data" / "0.1.0"
 SAVED = {
@@ -70,7 +70,7 @@ def test_a_failure_of_0_1_0_is_counted():
 def test_runs_of_an_old_ledger_show_their_ends_and_the_ledger_goes_on(tmp_path):
     path = shutil.copy(OLD / "few.db", tmp_path / "few.db")
     with Ledger(path, read_only=True) as ledger:
-        reasons = [End.from_text(run["stopped"]).reason for run in ledger.runs()]
+        reasons = [run.end.reason for run in ledger.runs()]
     assert reasons == [
         Reason.TARGET,
         Reason.BUDGET,

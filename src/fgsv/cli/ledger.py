@@ -41,14 +41,13 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     from fgsv.ledger import Ledger
     from fgsv.ledger.tools import summary
     from fgsv.report.documents import records
-    from fgsv.valuation import End
 
     with Ledger(ledger, read_only=True) as opened:
         games, runs, recorded = summary(opened), opened.runs(), opened.games()
     frames = {game.fingerprint: game.frame for _, game in recorded}
     fingerprints = {number: game.fingerprint for number, game in recorded}
     if as_json:
-        listed = [run | {"game": fingerprints[run["game"]]} for run in runs]
+        listed = [vars(run) | {"game": fingerprints[run.game]} for run in runs]
         framed = [game | {"frame": _parts(frames[game["game"]])} for game in records(games)]
         print_json({"games": framed, "runs": listed})
         return
@@ -60,15 +59,11 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     else:
         echo("no games")
     for run in runs:
-        settings = run["settings"]
-        end = (
-            f"ended {run['ended']}: {End.from_text(run['stopped'])}"
-            if run["ended"]
-            else "did not end: still running, or killed"
-        )
+        settings = run.settings
+        end = "did not end: still running, or killed" if run.end is None else f"ended {run.ended}: {run.end}"
         echo(
-            f"run {run['id']} of {fingerprints[run['game']]}: {settings.get('method')}, "
-            f"seed {settings.get('seed')}, began {run['started']}, {end}"
+            f"run {run.id} of {fingerprints[run.game]}: {settings.get('method')}, "
+            f"seed {settings.get('seed')}, began {run.started}, {end}"
         )
 
 

@@ -2,7 +2,7 @@
 
 from fgsv.ledger.earlier import known
 from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger
-from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row, failed, joined
+from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, Row, by_row, failed, joined
 
 __all__ = [
     "Batch",
@@ -11,6 +11,7 @@ __all__ = [
     "NotRecorded",
     "Outcome",
     "Purpose",
+    "RecordedRun",
     "Row",
     "WrongLedger",
     "by_row",

@@ -58,7 +58,7 @@ def copy_batches(
 
 def copy_runs(source: Ledger, into: Ledger, games: Mapping[int, int]) -> dict[int, int]:
     """Copy the runs of some games, with their beginnings and laws; return old number -> new, as `games` has it."""
-    runs = {run["id"]: into.add_run(games[run["game"]], run) for run in source.runs() if run["game"] in games}
+    runs = {run.id: into.add_run(games[run.game], run) for run in source.runs() if run.game in games}
     for old, new in runs.items():
         into.add_beginning(new, source.beginning(old))
         for first, law in source.laws(old).items():

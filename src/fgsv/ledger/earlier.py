@@ -18,7 +18,7 @@ from fgsv.estimators.known import Known, Related, as_keys
 from fgsv.game import Game, as_game, each_digest
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, WrongLedger
-from fgsv.ledger.records import Purpose
+from fgsv.ledger.records import Purpose, RecordedRun
 from fgsv.ledger.schema import Promise
 from fgsv.types import Floats, Ints, Masks
 from fgsv.words import check_type, numbered
@@ -89,15 +89,15 @@ def last_frame(path: str | Path) -> str | Mapping[str, str] | None:
     """Return the frame of the last run of a ledger; None if its game has none."""
     with Ledger(path, read_only=True) as ledger:
         games, promises = dict(ledger.games()), ledger.promises()
-        runs = [run for run in ledger.runs() if promises[run["game"]] is Promise.CODE]
+        runs = [run for run in ledger.runs() if promises[run.game] is Promise.CODE]
         if not runs:
             raise _of_0_1_0(ledger) if games else WrongLedger(f"{path} has no evaluations to start from")
-        return games[latest(runs)["game"]].frame
+        return games[latest(runs).game].frame
 
 
-def latest(runs: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+def latest(runs: Iterable[RecordedRun]) -> RecordedRun:
     """Return the run that started last, also where ledgers were merged in another order."""
-    return max(runs, key=lambda run: (run["started"], run["id"]))
+    return max(runs, key=lambda run: (run.started, run.id))
 
 
 def _of_0_1_0(ledger: Ledger) -> WrongLedger:
@@ -206,15 +206,15 @@ class _Found:
             columns = self._columns(old)
             had = np.zeros(self._game.n_players, dtype=bool)
             had[columns[columns >= 0]] = True
-            own = [run for run in runs if run["game"] == number]
-            self._versions |= {json.dumps(run["versions"], sort_keys=True): run["versions"] for run in own}
-            started = latest(own)["started"] if own else ""
+            own = [run for run in runs if run.game == number]
+            self._versions |= {json.dumps(run.versions, sort_keys=True): run.versions for run in own}
+            started = latest(own).started if own else ""
             if started >= self._latest.started:
-                begun = [ledger.beginning(run["id"]) for run in own]
+                begun = [ledger.beginning(run.id) for run in own]
                 content: Mapping[str, Any] = next((each for each in reversed(begun) if each.get("providers")), {})
                 left = int((columns < 0).sum())
                 self._latest = _Latest(started, had, left, *_providers(content, columns, self._game.n_players))
-            drawn = {run["id"]: self._drawn(ledger, run, old, had) for run in own}
+            drawn = {run.id: self._drawn(ledger, run, old, had) for run in own}
             self._read_game(ledger, number, old, columns, drawn, keys)
 
     def _players(self, old: Game) -> list[_Player]:
@@ -232,19 +232,19 @@ class _Found:
             self._notes[words] = None
         return match(theirs, self._digests)
 
-    def _drawn(self, ledger: Ledger, run: Mapping[str, Any], old: Game, had: Masks) -> str | None:
+    def _drawn(self, ledger: Ledger, run: RecordedRun, old: Game, had: Masks) -> str | None:
         """Return the key of a run that drew by recorded laws, or None if it did not."""
-        if run["purpose"] != Purpose.DRAWS:
+        if run.purpose != Purpose.DRAWS:
             return None
-        if run["settings"].get("fingerprint", old.fingerprint) != old.fingerprint:  # drew coalitions of a view of it
+        if run.settings.get("fingerprint", old.fingerprint) != old.fingerprint:  # drew coalitions of a view of it
             return None
-        if run["settings"].get("options", {}).get("plug_in"):  # chose some coalitions by what it had learned
+        if run.settings.get("options", {}).get("plug_in"):  # chose some coalitions by what it had learned
             return None
-        settings = {name: each for name, each in run["settings"].items() if name not in _NOT_DRAWN_BY}
+        settings = {name: each for name, each in run.settings.items() if name not in _NOT_DRAWN_BY}
         key = json.dumps([old.fingerprint, settings], sort_keys=True)
         drawn = self._runs.setdefault(key, _Drawn(had))
-        drawn.has_laws |= bool(ledger.laws(run["id"]))
-        drawn.lengths.add(run["n_evaluations"] or 0)
+        drawn.has_laws |= bool(ledger.laws(run.id))
+        drawn.lengths.add(run.n_evaluations or 0)
         return key
 
     def _read_game(

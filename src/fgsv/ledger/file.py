@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
@@ -18,7 +19,7 @@ from fgsv.files import as_path
 from fgsv.game import Game, each_digest
 from fgsv.ledger import schema
 from fgsv.ledger.index import Rows
-from fgsv.ledger.records import Batch, Outcome, Purpose, Row, by_row
+from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, Row, by_row
 from fgsv.ledger.schema import APPLICATION, FORMAT, Promise
 from fgsv.packages import versions
 from fgsv.valuation import End
@@ -392,10 +393,9 @@ class Ledger:
         with self._transaction():
             return self._add("run", game, str(purpose), json.dumps(settings), made_with, _now(), None, None, None)
 
-    def add_run(self, game: int, run: Mapping[str, Any]) -> int:
-        """Add a run of another ledger, as its `runs` returned it, unless it is already here; return its number."""
-        columns = [game, run["purpose"], json.dumps(run["settings"]), json.dumps(run["versions"])]
-        columns += [run[name] for name in ("started", "ended", "stopped", "n_evaluations")]
+    def add_run(self, game: int, run: RecordedRun) -> int:
+        """Add a run of another ledger, of this game here, unless it is already here; return its number."""
+        columns = replace(run, game=game).columns
         with self._transaction():
             for known in self._read("run"):
                 if list(known[1:]) == columns:
@@ -408,14 +408,10 @@ class Ledger:
             *begun, _, _, _ = next(self._read("run", "WHERE id = ?", run))
             self._put("run", *begun, _now(), end.to_text(), n_evaluations)
 
-    def runs(self) -> list[dict[str, Any]]:
-        """Return the runs in order, with purpose, settings, versions, times and how they ended."""
-        names = schema.COLUMNS[FORMAT]["run"].split(", ")
+    def runs(self) -> list[RecordedRun]:
+        """Return the runs in order."""
         with self._explained("read"):
-            runs = [dict(zip(names, columns, strict=True)) for columns in self._read("run", "ORDER BY id")]
-        return [
-            {**run, "settings": json.loads(run["settings"]), "versions": json.loads(run["versions"])} for run in runs
-        ]
+            return [RecordedRun.of(columns) for columns in self._read("run", "ORDER BY id")]
 
     def add_law(self, run: int, round_number: int, law: Mapping[str, Any]) -> None:
         """Record the law of a run's draws from a round on."""

@@ -120,7 +120,7 @@ def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[b
     with Ledger(path, read_only=True) as ledger:
         games = dict(ledger.games())
         for run in ledger.runs():
-            begun, digests = ledger.beginning(run["id"]), games[run["game"]].player_digests()
+            begun, digests = ledger.beginning(run.id), games[run.game].player_digests()
             mine = {place for place, name in enumerate(begun.get("providers", ())) if name in wanted}
             if not mine or digests is None:
                 continue
@@ -147,7 +147,7 @@ def _players_of_last_run(path: str | Path) -> set[bytes]:
     """Return the digests of the players of the last run of a ledger."""
     with Ledger(path, read_only=True) as ledger:
         runs, games = ledger.runs(), dict(ledger.games())
-        digests = games[latest(runs)["game"]].player_digests() if runs else None
+        digests = games[latest(runs).game].player_digests() if runs else None
     if not digests:
         raise WrongLedger(f"{path} has no run of a game that says what its players are")
     return set(each_digest(digests))

@@ -12,6 +12,7 @@ import numpy as np
 
 from fgsv.coalitions import n_rows
 from fgsv.types import Floats
+from fgsv.valuation import End
 
 
 class Purpose(StrEnum):
@@ -50,6 +51,40 @@ class Row(NamedTuple):
     """(q,), or (0,) if it failed."""
     seconds: float
     failure: str | None
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run, with the columns of its table."""
+
+    id: int
+    game: int
+    """The number of its game in the ledger."""
+    purpose: str
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    started: str
+    ended: str | None
+    stopped: str | None
+    """`end`, as the file has it."""
+    n_evaluations: int | None
+
+    @classmethod
+    def of(cls, columns: Sequence[Any]) -> RecordedRun:
+        """Return the run in these columns."""
+        number, game, purpose, settings, made_with, *times_and_end = columns
+        return cls(number, game, purpose, json.loads(settings), json.loads(made_with), *times_and_end)
+
+    @property
+    def end(self) -> End | None:
+        """How it ended; None if it was killed, or is running."""
+        return None if self.stopped is None else End.from_text(self.stopped)
+
+    @property
+    def columns(self) -> list[Any]:
+        """What the table holds of it, after the number."""
+        _, game, purpose, settings, made_with, *times_and_end = vars(self).values()
+        return [game, purpose, json.dumps(settings), json.dumps(made_with), *times_and_end]
 
 
 @dataclass(frozen=True)

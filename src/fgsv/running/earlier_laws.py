@@ -17,11 +17,9 @@ _DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerp
 
 def laws_of_draws(ledger: Ledger, settings: Mapping[str, Any]) -> list[dict[int, dict[str, Any]]]:
     """Return the laws, by round, of each run that drew as one with these settings does; of the same version first."""
-    runs = [
-        run for run in ledger.runs() if all(run["settings"].get(each) == settings.get(each) for each in _DRAWN_BY)
-    ]
-    runs.sort(key=lambda run: run["settings"].get("version") != settings.get("version"))
-    return [ledger.laws(run["id"]) for run in runs]
+    runs = [run for run in ledger.runs() if all(run.settings.get(each) == settings.get(each) for each in _DRAWN_BY)]
+    runs.sort(key=lambda run: run.settings.get("version") != settings.get("version"))
+    return [ledger.laws(run.id) for run in runs]
 
 
 def drawn_by(

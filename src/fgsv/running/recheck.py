@@ -25,13 +25,14 @@ def recheck(ledger: Ledger, numbers: list[int], game: Game, workers: Workers) ->
 
     These evaluations are outside the budget and not recorded.
     """
-    recorded = {run["id"]: run["versions"] for run in ledger.runs()}
+    recorded: dict[int | None, dict[str, str]] = {run.id: run.versions for run in ledger.runs()}
     now = versions()
     for batch in [batch for number in numbers for batch in _first_and_last(ledger, number)]:
-        if recorded.get(batch.run) == now:
+        before = recorded.get(batch.run, {})
+        if before == now:
             continue
         coalitions = unpack(game.n_players, join(split(batch.coalitions)[-COALITIONS:]))
-        changed = _changes(recorded.get(batch.run) or {}, now)
+        changed = _changes(before, now)
         _compare(workers, coalitions, batch.outcome.values[-COALITIONS:], str(ledger.path), changed)
 
 

@@ -45,9 +45,9 @@ def longer_runs(ledger: Ledger, valuation: Valuation) -> list[str]:
     assert settings is not None
     most = max(
         (
-            run["n_evaluations"] or 0
+            run.n_evaluations or 0
             for run in ledger.runs()
-            if all(run["settings"].get(name) == getattr(settings, name) for name in ("fingerprint", "method", "seed"))
+            if all(run.settings.get(name) == getattr(settings, name) for name in ("fingerprint", "method", "seed"))
         ),
         default=0,
     )

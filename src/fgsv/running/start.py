@@ -172,7 +172,7 @@ def known_of_run(ledger: Ledger, game: Game, start: str | None) -> Known | None:
     if start is None:
         return None
     for run in ledger.runs():
-        content = ledger.beginning(run["id"])
+        content = ledger.beginning(run.id)
         if content.get("start") == start:
             keys = bytes.fromhex(content["batches"])
             found = known(game, [ledger], keys={keys[i : i + 16] for i in range(0, len(keys), 16)})
