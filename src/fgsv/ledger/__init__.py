@@ -2,7 +2,7 @@
 
 from fgsv.ledger.earlier import known
 from fgsv.ledger.file import Ledger, LedgerError, NotRecorded, WrongLedger
-from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, Row, by_row, failed, joined
+from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, by_row, failed, joined
 
 __all__ = [
     "Batch",
@@ -12,6 +12,7 @@ __all__ = [
     "Outcome",
     "Purpose",
     "RecordedRun",
+    "RecordedStart",
     "Row",
     "WrongLedger",
     "by_row",

@@ -1,4 +1,4 @@
-"""Copying from one ledger into another: runs with their beginnings and laws, and batches."""
+"""Copying from one ledger into another: runs with their starts and laws, and batches."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ def copy_batches(
 
 
 def copy_runs(source: Ledger, into: Ledger, games: Mapping[int, int]) -> dict[int, int]:
-    """Copy the runs of some games, with their beginnings and laws; return old number -> new, as `games` has it."""
+    """Copy the runs of some games, with their starts and laws; return old number -> new, as `games` has it."""
     runs = {run.id: into.add_run(games[run.game], run) for run in source.runs() if run.game in games}
     for old, new in runs.items():
-        into.add_beginning(new, source.beginning(old))
+        if (start := source.start_of(old)) is not None:
+            into.add_start(new, start)
         for first, law in source.laws(old).items():
             into.add_law(new, first, law)
     return runs

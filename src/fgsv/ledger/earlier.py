@@ -18,7 +18,7 @@ from fgsv.estimators.known import Known, Related, as_keys
 from fgsv.game import Game, as_game, each_digest
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, WrongLedger
-from fgsv.ledger.records import Purpose, RecordedRun
+from fgsv.ledger.records import Purpose, RecordedRun, RecordedStart
 from fgsv.ledger.schema import Promise
 from fgsv.types import Floats, Ints, Masks
 from fgsv.words import check_type, numbered
@@ -210,10 +210,10 @@ class _Found:
             self._versions |= {json.dumps(run.versions, sort_keys=True): run.versions for run in own}
             started = latest(own).started if own else ""
             if started >= self._latest.started:
-                begun = [ledger.beginning(run.id) for run in own]
-                content: Mapping[str, Any] = next((each for each in reversed(begun) if each.get("providers")), {})
+                starts = [ledger.start_of(run.id) or RecordedStart() for run in reversed(own)]
+                start = next((each for each in starts if each.providers), RecordedStart())
                 left = int((columns < 0).sum())
-                self._latest = _Latest(started, had, left, *_providers(content, columns, self._game.n_players))
+                self._latest = _Latest(started, had, left, *_providers(start, columns, self._game.n_players))
             drawn = {run.id: self._drawn(ledger, run, old, had) for run in own}
             self._read_game(ledger, number, old, columns, drawn, keys)
 
@@ -402,10 +402,10 @@ class _Found:
 
 
 def _providers(
-    begun: Mapping[str, Any], columns: Ints, n: int
+    start: RecordedStart, columns: Ints, n: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
-    """Return `providers`, `owners` and `lost` of `Known`, from how a run began and where its players are now."""
-    providers, numbers = tuple(begun.get("providers", ())), begun.get("provider_of_player", ())
+    """Return `providers`, `owners` and `lost` of `Known`, from the start of a run and where its players are now."""
+    providers, numbers = start.providers, start.provider_of_player
     if len(numbers) != len(columns):
         return providers, (), frozenset()
     owners = [""] * n

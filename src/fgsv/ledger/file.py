@@ -19,7 +19,7 @@ from fgsv.files import as_path
 from fgsv.game import Game, each_digest
 from fgsv.ledger import schema
 from fgsv.ledger.index import Rows
-from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, Row, by_row
+from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, by_row
 from fgsv.ledger.schema import APPLICATION, FORMAT, Promise
 from fgsv.packages import versions
 from fgsv.valuation import End
@@ -27,8 +27,8 @@ from fgsv.valuation import End
 SYNC_SECONDS = 1.0
 """Seconds of work that a power failure may lose; a killed process loses nothing that was committed."""
 
-BEGINNING = -1
-"""The round before the first, where the table of laws holds what a run began with: known batches, providers."""
+START = -1
+"""The round before the first, where the table of laws holds what a run started from."""
 IN_USE = "another run is using it. Give this run its own ledger and merge the two later"
 
 
@@ -422,20 +422,20 @@ class Ledger:
     def laws(self, run: int) -> dict[int, dict[str, Any]]:
         """Return the laws of a run's draws, by the round from which each holds."""
         with self._explained("read"):
-            known = self._read("law", "WHERE run = ? AND round > ?", run, BEGINNING)
+            known = self._read("law", "WHERE run = ? AND round > ?", run, START)
             return {columns[2]: json.loads(columns[3]) for columns in known}
 
-    def add_beginning(self, run: int, content: Mapping[str, Any]) -> None:
-        """Record what a run begins with, before its first round."""
+    def add_start(self, run: int, start: RecordedStart) -> None:
+        """Record what a run starts from, before its first round."""
         with self._transaction():
-            if content and not self.beginning(run):
-                self._add("law", run, BEGINNING, json.dumps(content))
+            if self.start_of(run) is None:
+                self._add("law", run, START, json.dumps(start.to_dict()))
 
-    def beginning(self, run: int) -> dict[str, Any]:
-        """Return what a run began with."""
+    def start_of(self, run: int) -> RecordedStart | None:
+        """Return what a run started from; None if it is not recorded."""
         with self._explained("read"):
-            known = self._read("law", "WHERE run = ? AND round = ?", run, BEGINNING)
-            return next((dict(json.loads(columns[3])) for columns in known), {})
+            found = self._read("law", "WHERE run = ? AND round = ?", run, START)
+            return next((RecordedStart.from_dict(json.loads(columns[3])) for columns in found), None)
 
     def add_statement(self, run: int, statement: Mapping[str, str]) -> None:
         """Record what a run's result states: field -> digest."""

@@ -15,7 +15,7 @@ from fgsv.files import as_path
 from fgsv.game import Game, each_digest, player_digest, provider_digest
 from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
-from fgsv.ledger.records import Batch, Outcome
+from fgsv.ledger.records import Batch, Outcome, RecordedStart
 from fgsv.types import Masks
 from fgsv.words import as_texts, option
 
@@ -120,19 +120,19 @@ def _players_of_providers(path: str | Path, providers: Collection[str]) -> set[b
     with Ledger(path, read_only=True) as ledger:
         games = dict(ledger.games())
         for run in ledger.runs():
-            begun, digests = ledger.beginning(run.id), games[run.game].player_digests()
-            mine = {place for place, name in enumerate(begun.get("providers", ())) if name in wanted}
+            start, digests = ledger.start_of(run.id) or RecordedStart(), games[run.game].player_digests()
+            mine = {place for place, name in enumerate(start.providers) if name in wanted}
             if not mine or digests is None:
                 continue
-            players, owners = each_digest(digests), begun.get("provider_of_player", ())
+            players, owners = each_digest(digests), start.provider_of_player
             if len(owners) != len(players):
-                name = wanted[begun["providers"][min(mine)]]
+                name = wanted[start.providers[min(mine)]]
                 raise WrongLedger(
                     f"{path} has a run that does not record which players belong to the provider {name!r}, "
                     "because some players have several owners, or are too many; nothing was erased. Name the "
                     "players, or keep those of a run without them"
                 )
-            met |= {begun["providers"][place] for place in mine}
+            met |= {start.providers[place] for place in mine}
             found |= {digest for digest, place in zip(players, owners, strict=True) if place in mine}
     unknown = [wanted[digest] for digest in wanted if digest not in met]
     if unknown:

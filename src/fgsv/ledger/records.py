@@ -1,9 +1,9 @@
-"""Records of a ledger: the results of evaluating a batch and each of its coalitions."""
+"""Records of a ledger: runs, what they started from, and the results of evaluating batches of coalitions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -13,6 +13,9 @@ import numpy as np
 from fgsv.coalitions import n_rows
 from fgsv.types import Floats
 from fgsv.valuation import End
+
+KEY_BYTES = 16
+"""Length of the key by which a batch is found."""
 
 
 class Purpose(StrEnum):
@@ -85,6 +88,40 @@ class RecordedRun:
         """What the table holds of it, after the number."""
         _, game, purpose, settings, made_with, *times_and_end = vars(self).values()
         return [game, purpose, json.dumps(settings), json.dumps(made_with), *times_and_end]
+
+
+@dataclass(frozen=True)
+class RecordedStart:
+    """What is recorded of a run before its first round."""
+
+    providers: tuple[str, ...] = ()
+    """Digests of their names."""
+    provider_of_player: tuple[int, ...] = ()
+    """The place in `providers` of each player's own; empty if players have several, or are too many."""
+    known: str | None = None
+    """The hash of the known evaluations that it started from."""
+    batches: tuple[bytes, ...] = ()
+    """The keys of the batches that these are in."""
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> RecordedStart:
+        """Read what `to_dict` returned."""
+        keys = bytes.fromhex(document.get("batches", ""))
+        return cls(
+            tuple(document.get("providers", ())),
+            tuple(document.get("provider_of_player", ())),
+            document.get("start"),
+            tuple(keys[i : i + KEY_BYTES] for i in range(0, len(keys), KEY_BYTES)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a document for JSON."""
+        document: dict[str, Any] = {"providers": self.providers}
+        if self.provider_of_player:
+            document["provider_of_player"] = self.provider_of_player
+        if self.known is not None:
+            document |= {"start": self.known, "batches": b"".join(self.batches).hex()}
+        return document
 
 
 @dataclass(frozen=True)

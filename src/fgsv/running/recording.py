@@ -9,7 +9,7 @@ from typing import Any
 
 from fgsv.estimators import Draws
 from fgsv.game import message_of
-from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose
+from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose, RecordedStart
 from fgsv.running.calls import OutOfTime
 from fgsv.running.earlier_laws import drawn_by, laws_of_draws
 from fgsv.valuation import INTERRUPTED, End, Reason
@@ -74,10 +74,10 @@ class Recorder:
         if recorded.document is not None:
             self._ledger.add_statement(number, statement(recorded.document()))
 
-    def beginning(self, content: Mapping[str, Any]) -> None:
-        """Record what the run begins with."""
+    def starts_from(self, start: RecordedStart) -> None:
+        """Record what the run starts from."""
         if self._ledger is not None and self._run is not None:
-            self._ledger.add_beginning(self._run, content)
+            self._ledger.add_start(self._run, start)
 
     def drawn(self, draws: Draws, round_number: int) -> Draws:
         """Record the law of the draws from a round on; return these, or those of the law that was recorded before.

@@ -14,7 +14,7 @@ from fgsv.estimators import Covariance
 from fgsv.estimators.covariance.process import MANY_PLAYERS
 from fgsv.estimators.known import Known
 from fgsv.game import Game, provider_digest
-from fgsv.ledger import Ledger, WrongLedger, known
+from fgsv.ledger import Ledger, RecordedStart, WrongLedger, known
 from fgsv.ledger.copying import take_over
 from fgsv.partition import Partition
 from fgsv.running.recheck import recheck_known
@@ -84,14 +84,15 @@ class KnownBefore:
         if self.known is not None and self._paths:
             recheck_known(self.known, workers)
 
-    def content(self, partition: Partition) -> dict[str, Any]:
-        """Return what a ledger records about the beginning of a run."""
-        named: dict[str, Any] = {"providers": [provider_digest(name) for name in partition.names]}
-        if partition.is_disjoint and partition.n_players <= MOST_NAMED:
-            named["provider_of_player"] = partition.codes.tolist()
-        if self.known is not None:
-            named |= {"start": self.known.sha256, "batches": b"".join(self._keys).hex()}
-        return named
+    def recorded(self, partition: Partition) -> RecordedStart:
+        """Return what a ledger records of the start of a run."""
+        named = partition.is_disjoint and partition.n_players <= MOST_NAMED
+        return RecordedStart(
+            tuple(map(provider_digest, partition.names)),
+            tuple(partition.codes.tolist()) if named else (),
+            None if self.known is None else self.known.sha256,
+            tuple(self._keys),
+        )
 
     def answer(self, coalitions: Coalitions, evaluate: Callable[[Coalitions], Floats]) -> Floats:
         """Return the (m, q) values of coalitions; those that are not known are evaluated together, in their order."""
@@ -172,10 +173,9 @@ def known_of_run(ledger: Ledger, game: Game, start: str | None) -> Known | None:
     if start is None:
         return None
     for run in ledger.runs():
-        content = ledger.beginning(run.id)
-        if content.get("start") == start:
-            keys = bytes.fromhex(content["batches"])
-            found = known(game, [ledger], keys={keys[i : i + 16] for i in range(0, len(keys), 16)})
+        recorded = ledger.start_of(run.id)
+        if recorded is not None and recorded.known == start:
+            found = known(game, [ledger], keys=set(recorded.batches))
             if found.sha256 == start:
                 return found
             raise WrongLedger(
