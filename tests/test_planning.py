@@ -235,7 +235,7 @@ def test_where_nothing_is_shared_no_pilot_is_spent():
         evaluated.extend(masks)
         return -masks.sum(axis=1)
 
-    with pytest.raises(ValueError, match=r"positive U\(N\) - U\(0\).*give a budget or a standard error"):
+    with pytest.raises(ValueError, match=r"positive U\(N\) - U\(0\).*a run with a budget or a standard error"):
         fgsv.plan(fgsv.Game(game, 30), pilot=1_000)
     assert len(evaluated) == 16
 

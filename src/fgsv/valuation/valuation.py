@@ -448,7 +448,7 @@ def positive_total(total: Floats, outputs: Sequence[str] | None = None) -> Float
             f"shares need a positive U(N) - U(0), but it is {np.min(total):.6g}{which}: with all the data "
             "the model scores no better than with none, so there is nothing to share. "
             "Check the metric, the model and the value of the empty set. "
-            "Values need no shares: give a budget or a standard error, not a precision"
+            "Values need no shares: a run with a budget or a standard error, but no precision, gives them"
         )
     return total
 
