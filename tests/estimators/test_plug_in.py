@@ -188,3 +188,16 @@ def test_what_was_chosen_is_known_to_a_later_run_but_not_as_drawn(tmp_path, quic
         found = known(game, [tmp_path / f"{plug_in}.db"])
         assert len(found) >= 62
         assert bool((found.run >= 0).any()) is not plug_in
+
+
+@pytest.mark.parametrize(("n", "options"), [(513, {}), (12, {"opening": False}), (12, {"surrogate": False})])
+def test_without_an_opening_it_is_refused_before_any_evaluation(n, options):
+    def never(masks):
+        raise AssertionError
+
+    with pytest.raises(ValueError, match=f"plug_in=True .* this run has none: .* and {n} players"):
+        fgsv.value(fgsv.Game(never, n), plug_in=True, **options)
+
+
+def test_few_players_are_valued_exactly_with_it():
+    assert fgsv.value(fgsv.Game(lambda masks: masks.sum(axis=1) ** 2.0, 3), plug_in=True).exact

@@ -11,7 +11,7 @@ from fgsv.estimators.baselines.sampling import check_count
 from fgsv.estimators.covariance.beginning import MOST_KNOWN
 from fgsv.estimators.covariance.epochs import N_STREAMS, PARTS
 from fgsv.estimators.covariance.estimator import CovarianceEstimator
-from fgsv.estimators.covariance.opening import LEAST, Opening, hand_over
+from fgsv.estimators.covariance.opening import FEWEST_PLAYERS, LEAST, MOST_PLAYERS, Opening, hand_over
 from fgsv.estimators.covariance.process import MANY_PLAYERS
 from fgsv.estimators.covariance.proxy import Proxy, check_proxy, closed_form_of, value_proxy
 from fgsv.estimators.method import Problem
@@ -48,9 +48,9 @@ class Covariance:
     proxy: Any = None
     """A cheap game of the same players that resembles this one: what it explains is not sampled."""
     opening: bool = True
-    """Whether a Gaussian process serves the first evaluations (up to 512 players)."""
+    """Whether a Gaussian process serves the first evaluations (4 to 512 players)."""
     plug_in: bool = False
-    """Whether the opening states uncorrected predictions: biased, and often closer."""
+    """Whether the opening, which there must be, states uncorrected predictions: biased, and often closer."""
     most_known: int = MOST_KNOWN
     """How many known evaluations (`start`) are learned from; more of them take more time and memory."""
     whole_rounds: bool = False
@@ -67,9 +67,15 @@ class Covariance:
                 raise TypeError(f"{name} must be True or False, got {chosen!r:.200}")
 
     def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations needed for the first estimate, including the two ends; check the proxy."""
+        """Return the evaluations needed for the first estimate, including the two ends; check proxy and plug-in."""
         if self.proxy is not None:
             check_proxy(self.proxy, n_players)
+        if self.plug_in and n_players >= FEWEST_PLAYERS and not self.opens_with(n_players):
+            raise ValueError(
+                "plug_in=True states what the opening predicts, but this run has none: it needs opening=True, "
+                f"surrogate=True and at most {MOST_PLAYERS} players, got opening={self.opening}, "
+                f"surrogate={self.surrogate} and {n_players} players"
+            )
         first = 2 if n_players == 1 else 2 + self.draws_per_round(0, n_players)
         if self.opens_with(n_players):
             return LEAST

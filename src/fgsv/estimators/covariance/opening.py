@@ -32,8 +32,10 @@ from fgsv.valuation import Estimate
 
 LEAST = 16
 """Evaluations of the first estimate, including the ends."""
-HAND_OVER: tuple[tuple[int, int], ...] = (11, 2048), (512, 1024)
-"""Up to so many players, the evaluations after which the opening ends; with more there is none."""
+FEWEST_PLAYERS, MOST_PLAYERS = 4, 512
+"""Games with fewer or more players have no opening."""
+HAND_OVER: tuple[tuple[int, int], ...] = (11, 2048), (MOST_PLAYERS, 1024)
+"""Up to so many players, the evaluations after which the opening ends."""
 CHOSEN = 32, 256
 """Evaluations from which and up to which every second one is chosen, where predictions are not corrected."""
 EPOCHS: tuple[int, ...] = 32, 128, 1024
@@ -70,7 +72,7 @@ AT_ONCE = 128
 
 def hand_over(n_players: int) -> int:
     """Return after how many evaluations the opening of a game of this many players ends; 0 if there is none."""
-    return next((end for most, end in HAND_OVER if 4 <= n_players <= most), 0)
+    return next((end for most, end in HAND_OVER if FEWEST_PLAYERS <= n_players <= most), 0)
 
 
 class Opening:
@@ -149,12 +151,11 @@ class Opening:
         """Open the first epoch with what is known: draws that were uniform within their size count as its own."""
         self._started, self._beginning, self._cells = True, known, known.cells
         self._add(Coalitions.from_masks(known.masks), known.values, np.zeros(len(known.values), dtype=bool))
-        rng = np.random.default_rng(known.seed)
         beta = coefficients(self.sizes[2:], self.values[2:], self.proxies[2:], self._base)
         process = self._fitted(Process.default(known.related.shape[1]), self._taught(), self._beyond(beta))
         first = 2 + known.n_memos
         self._find_bases(process)
-        wanted = self._wanted(process, rng)
+        wanted = self._wanted(process, np.random.default_rng(known.seed))
         end = GROWTH * self.n_evaluations
         own = np.unique(self._cells.of(self.masks[first:])).tolist()
         known_before = self._cells.known(self.masks[:first])
@@ -472,8 +473,7 @@ class Opening:
         """Return the process fitted to everything so far."""
         if self._latest is None:
             epoch, again = self.epochs[-1], self._choosing and len(self.epochs) > 1
-            steps = STEPS_CHOOSING if again else STEPS_AGAIN
-            start = self._before or epoch.process
+            start, steps = self._before or epoch.process, STEPS_CHOOSING if again else STEPS_AGAIN
             self._latest = self._fitted(start, self._taught(), self._beyond(epoch.beta), steps)
         return self._latest
 
