@@ -145,7 +145,7 @@ class Plan:
     def seconds_for(self, budget: int) -> float:
         """Return the expected seconds of a run with this budget; one of all coalitions has nothing to learn."""
         n_then = min(whole_number("budget", budget, least=1), self.exact_after)
-        return self._seconds(n_then) if n_then < self.exact_after else self._seconds(n_then, n_learned=0)
+        return self._seconds(n_then, learns=n_then < self.exact_after)
 
     def expected_seconds(self, limits: Limits, n_evaluations: int) -> float:
         """Return the expected seconds of a run with these limits, which takes this many evaluations.
@@ -155,17 +155,17 @@ class Plan:
         learns = limits.precision is not None or limits.max_seconds is not None
         return self._seconds(n_evaluations) if learns else self.seconds_for(n_evaluations)
 
-    def _seconds(self, n_then: float, n_learned: float | None = None) -> float:
-        """Return the seconds of so many evaluations, some of which are learned from (default: all)."""
+    def _seconds(self, n_then: float, learns: bool = True) -> float:
+        """Return the seconds of so many evaluations, with those to learn from them or without."""
         n = max(self.n_evaluations, 1)
         others = self.seconds - self.fixed_seconds - self.learning_seconds
-        learned = self._learning(n_then if n_learned is None else n_learned) / self._learning(n)
-        return self.fixed_seconds + self.learning_seconds * learned + others * n_then / n
+        learning = self.learning_seconds * self._learning(n_then) / self._learning(n) if learns else 0.0
+        return self.fixed_seconds + learning + others * n_then / n
 
     def _learning(self, n: float) -> float:
         """Return what learning from n evaluations costs, up to a factor."""
         within = min(n, max(self.opening, 1))
-        return within * (n / within) ** (1 / 3) if n else 0.0
+        return within * (n / within) ** (1 / 3)
 
     def _evaluations_within(self, seconds: float) -> int:
         """Return the largest number of evaluations that take at most so long: two at least, U(0) and U(N)."""

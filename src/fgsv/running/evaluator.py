@@ -71,8 +71,8 @@ class Evaluator:
         self._raises = failure_value(on_error) is None
         self.failures = FailureCounter(game, failure_value(on_error))
         self._failures_of_ends: Failures | None = None
-        self.beginning = KnownBefore(game, start, ledger)
-        self.known = self.beginning.known
+        self.known_before = KnownBefore(game, start, ledger)
+        self.known = self.known_before.known
         self._given = ledger if ledger is None or isinstance(ledger, Ledger) else as_path(ledger, "ledger")
         self._ledger: Ledger | None = None
         self._lookup: LedgerLookup | None = None
@@ -103,7 +103,7 @@ class Evaluator:
         try:
             if self._given is not None:
                 self._ledger = self._given if isinstance(self._given, Ledger) else Ledger(self._given)
-                self.beginning.take_over(self._ledger)
+                self.known_before.take_over(self._ledger)
                 self._lookup = LedgerLookup(self._ledger, self.game, retries=self._raises)
                 self.recorder = Recorder(self._ledger, self._lookup.number)
                 record = self.recorder.batches if self.recorder.is_open else None
@@ -141,7 +141,7 @@ class Evaluator:
 
     def __call__(self, coalitions: Coalitions) -> Floats:
         """Return the (m, q) values of coalitions, in their order."""
-        return self.beginning.answer(coalitions, self._unknown)
+        return self.known_before.answer(coalitions, self._unknown)
 
     def _unknown(self, coalitions: Coalitions) -> Floats:
         size, m = self.batch_size, len(coalitions)
@@ -163,7 +163,7 @@ class Evaluator:
     def _evaluate(self, batches: list[PackedBatch]) -> list[Outcome]:
         """Evaluate what the ledger does not know, after checking that it still gives the values it recorded."""
         if batches and not self._checked:
-            self.beginning.check(self._workers)
+            self.known_before.check(self._workers)
             if self._ledger is not None and self._lookup is not None:
                 recheck(self._ledger, self._lookup.numbers, self.game, self._workers)
             self._checked = True

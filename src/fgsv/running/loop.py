@@ -123,8 +123,8 @@ def rounds(run: Run, access: GameAccess, *, every: bool = True) -> Iterator[Valu
     """Yield the valuation after every round and at the end, or only at the end, with its seed noise."""
     start = time.monotonic()
     settings, evaluator = run.settings, access.evaluator
-    evaluator.recorder.starts_from(evaluator.beginning.recorded(access.recorded_groups(run.partition)))
-    ends, mark, free = access.ends(), evaluator.failures.mark(), evaluator.beginning.counter()
+    evaluator.recorder.starts_from(evaluator.known_before.recorded(access.recorded_groups(run.partition)))
+    ends, mark, free = access.ends(), evaluator.failures.mark(), evaluator.known_before.counter()
     for check in (rule.check for rule in run.rules if hasattr(rule, "check")):
         check(ends[1] - ends[0])
     with one_thread():
