@@ -134,12 +134,13 @@ def _runner(game: Any, groups: Any, end: str, how: str, options: dict[str, Any])
 
 
 def digest(valuation: fgsv.Valuation) -> str:
-    """Return a hash of all numbers of a valuation."""
+    """Return a hash of all numbers of a valuation, its counts, and how it ended."""
     found = hashlib.sha256()
     for name in ("values", "stderr", "player_values", "deviations"):
         array = getattr(valuation, name)
         found.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
-    found.update(str(valuation.n_evaluations).encode())
+    counts = (valuation.n_evaluations, valuation.n_known, valuation.n_unfitted)
+    found.update(f"{valuation.end.reason.name} {counts}".encode())
     return found.hexdigest()[:16]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import fgsv
 from benchmarks.problems import CACHE, case, long_run
-from fgsv.estimators.enumeration import everything
+from fgsv.methods.enumeration import everything
 
 TABLES = (
     "hospitals16",

@@ -19,8 +19,8 @@ import pandas as pd
 
 import fgsv
 from benchmarks.tree_game import friedman_prediction
-from fgsv.estimators.covariance import opening
 from fgsv.experiments.repeats import run_all
+from fgsv.methods.covariance import opening
 from fgsv.types import Floats
 
 GAMES = ("unanimity", "neighbours", "airport", "explanation")

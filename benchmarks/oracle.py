@@ -19,10 +19,10 @@ import pandas as pd
 import fgsv
 from benchmarks.few_games import GAMES, load
 from benchmarks.few_table import PEERS, best_of, read
-from fgsv.estimators.covariance.design import counts
-from fgsv.estimators.covariance.opening_epoch import filled
-from fgsv.estimators.covariance.process import Process
 from fgsv.experiments.repeats import run_all
+from fgsv.methods.covariance.design import counts
+from fgsv.methods.covariance.opening_epoch import filled
+from fgsv.methods.covariance.process import Process
 from fgsv.types import Floats, Masks
 
 DRAWS = 400

@@ -19,8 +19,8 @@ import pandas as pd
 
 import fgsv
 from benchmarks.options import parsed
-from fgsv.estimators.enumeration import everything
 from fgsv.experiments.repeats import run_all
+from fgsv.methods.enumeration import everything
 from fgsv.types import Floats, Masks
 
 N = 6

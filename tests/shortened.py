@@ -1,7 +1,7 @@
 """A shorter opening of the default method, and shorter audits: both take long, and have tests of their own."""
 
 from fgsv.audit import splits, table_audit
-from fgsv.estimators.covariance import opening, proxy
+from fgsv.methods.covariance import opening, proxy
 
 
 def shorten(patch):

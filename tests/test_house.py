@@ -18,9 +18,9 @@ LAYERS = [
     ["coalitions", "partition", "semivalue"],
     ["game"],
     ["valuation"],
-    ["estimators", "games", "utilities", "ledger"],
+    ["methods", "games", "utilities", "ledger"],
     ["running"],
-    ["payout", "planning", "diagnosis", "plots", "tables"],
+    ["payout", "planning", "diagnosis", "plots", "data"],
     ["audit"],
     ["report", "experiments", "moved"],
     ["cli"],
@@ -108,7 +108,7 @@ def test_nothing_reads_the_words_of_an_end_but_the_reader_of_old_files():
 def test_no_settings_are_parsed_but_those_of_old_files():
     importers = {path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(parsed(path)))}
     # the others read what users type, cells of tables, words of texts, and characters of a terminal
-    others = {"cli/parsers.py", "tables/reading.py", "utilities/language/texts.py", "words.py"}
+    others = {"cli/parsers.py", "data/reading.py", "utilities/language/texts.py", "words.py"}
     assert importers == {"valuation/old_files.py", *others}
 
 

@@ -10,7 +10,7 @@ MODULES = [
     ("fgsv.comparison", "fgsv.valuation.comparison", "compare"),
     ("fgsv.copies", "fgsv.audit.copies", "find_copies"),
     ("fgsv.shells", "fgsv.audit.shells", "shell_companies"),
-    ("fgsv.tabular", "fgsv.tables.opening", "open_file"),
+    ("fgsv.tabular", "fgsv.data.opening", "open_file"),
 ]
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import fgsv
 from fgsv.cli.console import describe
-from fgsv.estimators.covariance.opening import hand_over
 from fgsv.game import as_game
+from fgsv.methods.covariance.opening import hand_over
 from fgsv.planning import PILOT_STARTED, Limits, Plan, plan_table, value_with_plan
 from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import Reason

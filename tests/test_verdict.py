@@ -10,9 +10,9 @@ from test_payout import valuation_of
 
 import fgsv
 from fgsv.audit import close_calls
+from fgsv.data.folds import TestError
 from fgsv.payout import Decision, Doubt, PayoutRefused, Terms, Verdict, split, verdict
 from fgsv.report import Result
-from fgsv.tables.folds import TestError
 from fgsv.valuation import t_quantile
 
 QUANTILE = float(t_quantile(0.95, 31))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fgsv.estimators import MOST_ENUMERATED, Covariance
 from fgsv.game import as_game
+from fgsv.methods import MOST_ENUMERATED, Covariance
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.game_access import GameAccess
@@ -29,7 +29,7 @@ from fgsv.valuation.settings import check_precision, positive_number, whole_numb
 from fgsv.words import check_type, duration, level
 
 if TYPE_CHECKING:
-    from fgsv.tables.corpus import Opened
+    from fgsv.data.corpus import Opened
 
 PILOT_SECONDS = 20.0
 PILOT_STARTED = 66
@@ -368,7 +368,7 @@ def plan_table(
 
     The pilot ends where a run with these `limits` would: looking back from a longer one, all would seem cheaper.
     """
-    from fgsv.tables.corpus import check_opened  # here: a plan of a game needs no tables
+    from fgsv.data.corpus import check_opened  # here: a plan of a game needs no tables
 
     check_opened(table)
     limits = limits or Limits()

@@ -11,9 +11,9 @@ from oracles import GAMES, shapley
 
 import fgsv
 from fgsv.audit import AuditPlan, audit_table, find_copies, find_passages, with_precedence
+from fgsv.data.players import ranks_of
+from fgsv.data.reading import TableError, TableFile
 from fgsv.running.evaluator import Evaluator
-from fgsv.tables.players import ranks_of
-from fgsv.tables.reading import TableError, TableFile
 
 
 @pytest.mark.parametrize("name", ["airport", "majority"])

@@ -7,8 +7,8 @@ import fgsv
 from benchmarks import hand_over, oracle
 from benchmarks.few_games import load
 from fgsv.coalitions import Coalitions
-from fgsv.estimators.covariance.design import counts
-from fgsv.estimators.covariance.opening_epoch import filled
+from fgsv.methods.covariance.design import counts
+from fgsv.methods.covariance.opening_epoch import filled
 
 
 def test_a_size_gets_no_more_draws_than_it_has_coalitions():

@@ -8,8 +8,8 @@ import pytest
 from cli_cases import COLUMNS, providers
 
 import fgsv
+from fgsv.data import models
 from fgsv.report import Result, folder
-from fgsv.tables import models
 
 
 def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):

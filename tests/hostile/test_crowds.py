@@ -9,8 +9,8 @@ import pytest
 import fgsv
 from fgsv.audit.shells import MOST_MEASURED, least_budget
 from fgsv.cli import console
+from fgsv.data.reading import TableError, check_names
 from fgsv.partition import Partition
-from fgsv.tables.reading import TableError, check_names
 from fgsv.valuation.comparison import regrouped
 
 

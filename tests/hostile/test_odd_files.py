@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from fgsv.data.inputs import read_all as read
+from fgsv.data.reading import TableError
 from fgsv.report import Result, check_folder
-from fgsv.tables.inputs import read_all as read
-from fgsv.tables.reading import TableError
 
 OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 100]
 

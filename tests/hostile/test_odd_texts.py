@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import fgsv
+from fgsv.data.reading import TableError
 from fgsv.report import make_result, render
-from fgsv.tables.reading import TableError
 from fgsv.utilities.language import ngram
 
 ODD = [

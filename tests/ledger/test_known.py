@@ -20,7 +20,7 @@ from fgsv.ledger.earlier import match
 from fgsv.ledger.tools import merge
 
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefgh")}
-OLD = Path(__file__).parents[1] / "data" / "0.1.0"
+OLD = Path(__file__).parents[1] / "old" / "0.1.0"
 
 
 def market(players, frame="roots", *, independent_rows=False, calls=None):

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import fgsv
 from fgsv.cli import app
-from fgsv.estimators import Covariance
 from fgsv.ledger import Ledger, WrongLedger, schema
 from fgsv.ledger import tools as archive
+from fgsv.methods import Covariance
 from fgsv.payout import split
 from fgsv.report import Result
 from fgsv.running.record_checks import verify_records

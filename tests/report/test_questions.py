@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import fgsv
+from fgsv.data.folds import TestError
+from fgsv.data.reading import TableError
 from fgsv.payout import Terms
 from fgsv.report import Result, make_result, render, sensitivity, verify_result
 from fgsv.report.answers import Answers
-from fgsv.tables.folds import TestError
-from fgsv.tables.reading import TableError
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import pytest
 
 import fgsv
 from fgsv.audit import Audit
+from fgsv.data.source import Source
 from fgsv.partition import Partition
 from fgsv.payout import Terms
 from fgsv.report import Result, render
@@ -18,7 +19,6 @@ from fgsv.report import page as pages
 from fgsv.report.charts import convergence_chart, gains_chart, share_chart
 from fgsv.report.panel import quantized
 from fgsv.report.scores_without import ScoresWithout
-from fgsv.tables.source import Source
 from fgsv.valuation import End, Reason, Valuation
 
 altair = pytest.importorskip("altair")

@@ -16,7 +16,7 @@ from fgsv.report import make_result
 from fgsv.report.documents import document_of, plain
 
 SCHEMAS = files("fgsv.report") / "schemas"
-OLD = Path(__file__).parents[1] / "data" / "0.1.0"
+OLD = Path(__file__).parents[1] / "old" / "0.1.0"
 
 
 @cache

@@ -7,8 +7,8 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 
 import fgsv
-from fgsv.estimators.covariance.covariance import CHEAP, FEW_KNOWN, MOST_KNOWN, QUICK, SLOW, Covariance
 from fgsv.game import as_game
+from fgsv.methods.covariance.covariance import CHEAP, FEW_KNOWN, MOST_KNOWN, QUICK, SLOW, Covariance
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.start import in_words
 

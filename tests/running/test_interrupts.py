@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.estimators import Covariance
-from fgsv.estimators.units import InUnits
 from fgsv.games import SumOfUnanimity
+from fgsv.methods import Covariance
+from fgsv.methods.units import InUnits
 from fgsv.running.calls import Calls
 from fgsv.valuation import INTERRUPTED
 

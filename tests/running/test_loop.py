@@ -10,8 +10,8 @@ from scipy.special import comb
 
 import fgsv
 from fgsv.coalitions import Coalitions
-from fgsv.estimators import Draws
 from fgsv.games import Airport, SumOfUnanimity
+from fgsv.methods import Draws
 from fgsv.running.stopping import MaxSeconds
 from fgsv.valuation import End, Estimate, Reason
 

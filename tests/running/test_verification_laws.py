@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fgsv
-from fgsv.estimators.covariance import opening
-from fgsv.estimators.covariance.estimator import CovarianceEstimator
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
+from fgsv.methods.covariance import opening
+from fgsv.methods.covariance.estimator import CovarianceEstimator
 from fgsv.running.earlier_laws import laws_of_draws
 
 GAME = fgsv.Game(SumOfUnanimity(12), 12, fingerprint="sum of unanimity")
@@ -24,7 +24,7 @@ def run(ledger):
 
 def alter(monkeypatch, change):
     """Let every law be found a little differently, as by another processor."""
-    from fgsv.estimators.covariance.process import Process
+    from fgsv.methods.covariance.process import Process
 
     fitted = Process.fitted
     monkeypatch.setattr(

@@ -14,7 +14,7 @@ from fgsv.report import Result, check_folder, render
 from fgsv.running.verification import verify
 from fgsv.valuation import Reason
 
-OLD = Path(__file__).parents[1] / "data" / "0.1.0"
+OLD = Path(__file__).parents[1] / "old" / "0.1.0"
 SAVED = {
     "clock": ("few.db", Reason.TIME),
     "enumerated": ("few.db", Reason.TARGET),

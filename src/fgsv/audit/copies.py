@@ -16,8 +16,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from fgsv.data.test_rows import contents_with_target
 from fgsv.partition import Partition
-from fgsv.tables.test_rows import contents_with_target
 from fgsv.types import Floats, Ints, Masks
 from fgsv.words import as_number, check_type, some
 

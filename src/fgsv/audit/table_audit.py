@@ -17,6 +17,9 @@ from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, Sample, sample_groups
 from fgsv.audit.splits import PARTS
 from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
+from fgsv.data.corpus import Corpus, Opened, check_opened
+from fgsv.data.dataset import Dataset
+from fgsv.data.leaks import warnings_of_test_rows
 from fgsv.diagnosis import MOST_EVALUATIONS, Diagnosis, diagnose
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition
@@ -26,9 +29,6 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
 from fgsv.running.run import value
 from fgsv.running.views import by_precedence, weighted
-from fgsv.tables.corpus import Corpus, Opened, check_opened
-from fgsv.tables.dataset import Dataset
-from fgsv.tables.leaks import warnings_of_test_rows
 from fgsv.valuation import Valuation, check_valuation
 from fgsv.valuation.settings import whole_number
 from fgsv.words import option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fgsv.audit.passages import SHINGLE, Passages
 from fgsv.audit.sections import Section
-from fgsv.tables.documents import Documents
+from fgsv.data.documents import Documents
 
 
 def passage_sections(documents: Documents, found: Passages) -> list[Section]:

@@ -16,7 +16,7 @@ from fgsv.cli.sections import App
 from fgsv.words import counted, some
 
 if TYPE_CHECKING:
-    from fgsv.tables.corpus import Opened
+    from fgsv.data.corpus import Opened
 
 app = App(help="Inspect, verify, merge and export ledgers.", no_args_is_help=True)
 

@@ -15,8 +15,8 @@ from fgsv.cli.documents import results_only
 from fgsv.cli.parsers import numbers, settings
 
 if TYPE_CHECKING:
-    from fgsv.tables.corpus import Corpus
-    from fgsv.tables.opening import Table
+    from fgsv.data.corpus import Corpus
+    from fgsv.data.opening import Table
 
 NOT_LOADED = dict.fromkeys(("Table", "Corpus", "Opened"), Any)
 """The types of opened data, which annotations name: they are imported only when a command runs."""
@@ -57,7 +57,7 @@ def open_data(
 ) -> Table | Corpus:
     """Open a table or texts; its parameters become options of every command decorated with `opens_data`."""
     import fgsv
-    from fgsv.tables.folders import TEXT
+    from fgsv.data.folders import TEXT
 
     if target is None and text is None and len(file) == 1 and Path(file[0]).is_dir():
         text = TEXT

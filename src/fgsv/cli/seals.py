@@ -14,7 +14,7 @@ from fgsv.cli.documents import echo, print_json, results_only
 from fgsv.cli.opening import opens_data
 
 if TYPE_CHECKING:
-    from fgsv.tables.corpus import Opened
+    from fgsv.data.corpus import Opened
 
 ProofFile = Annotated[Path, typer.Option(help="File for the proof, such as proof.json")]
 

@@ -13,8 +13,8 @@ from fgsv.cli.parsers import amounts
 from fgsv.words import level
 
 if TYPE_CHECKING:
+    from fgsv.data.corpus import Opened
     from fgsv.report import Result, Seal
-    from fgsv.tables.corpus import Opened
 
     Before: TypeAlias = Result | None
     SealFile: TypeAlias = Seal | None

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.coalitions import unpack_masks
-from fgsv.estimators.known import Known, Related, as_keys
 from fgsv.game import Game, as_game, each_digest
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Purpose, RecordedRun, RecordedStart
 from fgsv.ledger.schema import Promise
+from fgsv.methods.known import Known, Related, as_keys
 from fgsv.types import Floats, Ints, Masks
 from fgsv.words import check_type, numbered
 

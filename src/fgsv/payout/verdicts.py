@@ -17,7 +17,7 @@ from fgsv.valuation.units import unit_of
 from fgsv.words import as_number, counted, level, percent
 
 if TYPE_CHECKING:
-    from fgsv.tables.folds import TestError
+    from fgsv.data.folds import TestError
 
 WIDEST = 0.1
 """Shares and payments must be known to within this fraction of the whole."""

@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 
 from fgsv import payout
+from fgsv.data.corpus import Opened, open_text
+from fgsv.data.inputs import read_all
+from fgsv.data.opening import Table, open_table
+from fgsv.data.reading import TableError
+from fgsv.data.source import Source
+from fgsv.data.test_rows import contents_of
 from fgsv.game import each_digest
 from fgsv.report.result import Result, check_result
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.record_checks import SAMPLE, verify_records
 from fgsv.running.verification import verify
-from fgsv.tables.corpus import Opened, open_text
-from fgsv.tables.inputs import read_all
-from fgsv.tables.opening import Table, open_table
-from fgsv.tables.reading import TableError
-from fgsv.tables.source import Source
-from fgsv.tables.test_rows import contents_of
 from fgsv.valuation import file
 
 

@@ -6,9 +6,9 @@ from math import ceil
 
 import numpy as np
 
+from fgsv.data.metrics import range_of
 from fgsv.report.result import Result
 from fgsv.running.record_checks import odds_of_missing
-from fgsv.tables.metrics import range_of
 from fgsv.types import Floats
 
 FORGED = (0.01, 0.05, 0.2)

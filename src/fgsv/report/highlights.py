@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fgsv.audit.sections import Section
+from fgsv.data.documents import Documents
 from fgsv.partition import Partition
-from fgsv.tables.documents import Documents
 from fgsv.valuation import Valuation
 
 MOST = 5

@@ -11,6 +11,9 @@ from typing import Any
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
 from fgsv.audit.table_audit import n_valuations
+from fgsv.data.corpus import Corpus, Opened, check_opened
+from fgsv.data.folds import error_of_test_rows, half_width_of_total, jackknife_half_width
+from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
@@ -34,9 +37,6 @@ from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.start import Start, in_words
 from fgsv.running.views import weighted
 from fgsv.semivalue import SHAPLEY
-from fgsv.tables.corpus import Corpus, Opened, check_opened
-from fgsv.tables.folds import error_of_test_rows, half_width_of_total, jackknife_half_width
-from fgsv.tables.metrics import LEAST_OF_TEXT, alternatives, little_to_share
 from fgsv.types import Floats
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation

@@ -19,6 +19,7 @@ import pandas as pd
 import fgsv
 from fgsv.audit import Audit
 from fgsv.audit.sections import Section
+from fgsv.data.source import Source
 from fgsv.files import write_whole
 from fgsv.packages import optional
 from fgsv.payout import Payout
@@ -28,7 +29,6 @@ from fgsv.report.periods import compare_results
 from fgsv.report.questions import sensitivity
 from fgsv.report.result import Result, as_result, table_of
 from fgsv.report.scores_without import ScoresWithout
-from fgsv.tables.source import Source
 from fgsv.types import Floats
 from fgsv.valuation import RunSettings, Valuation
 from fgsv.words import counted, level, now, significant, some

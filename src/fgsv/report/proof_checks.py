@@ -12,10 +12,10 @@ import numpy as np
 
 import fgsv
 from fgsv import payout
-from fgsv.estimators.method import OtherLaw
 from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import NotRecorded
 from fgsv.ledger.merkle import Tree
+from fgsv.methods.method import OtherLaw
 from fgsv.packages import versions
 from fgsv.payout.money import smallest_unit
 from fgsv.report.checking import open_again

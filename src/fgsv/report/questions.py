@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fgsv.data.folds import TestError
 from fgsv.partition import by_text
 from fgsv.report.answers import Answers
 from fgsv.report.documents import records
 from fgsv.report.result import Result, check_result
-from fgsv.tables.folds import TestError
 from fgsv.types import Floats, Ints
 from fgsv.valuation import check_confidence, t_quantile
 from fgsv.valuation.intervals import ROUNDING, is_clear

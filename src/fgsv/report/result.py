@@ -11,14 +11,14 @@ import pandas as pd
 
 from fgsv.audit import Audit, close_calls
 from fgsv.audit.sections import Section
+from fgsv.data.folds import TestError
+from fgsv.data.source import Source
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.payout.splitting import paid_shares
 from fgsv.planning import HistoryPoint
 from fgsv.report.answers import Answers
 from fgsv.report.scores_without import ScoresWithout
 from fgsv.report.sealing import Sealed
-from fgsv.tables.folds import TestError
-from fgsv.tables.source import Source
 from fgsv.valuation import Reason, Valuation, check_valuation, file
 from fgsv.valuation.notebook import html_lines
 from fgsv.words import check_type

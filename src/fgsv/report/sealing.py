@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fgsv.data.corpus import Opened, check_opened
+from fgsv.data.source import Source
 from fgsv.files import as_path, read_json, write_whole
 from fgsv.game import Game, as_game
 from fgsv.packages import versions
@@ -21,8 +23,6 @@ from fgsv.payout.money import Money, read_money, smallest_unit
 from fgsv.running.differences import Difference
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.preparation import prepare, worth_of_failure
-from fgsv.tables.corpus import Opened, check_opened
-from fgsv.tables.source import Source
 from fgsv.valuation import RunSettings
 from fgsv.words import check_type, option
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgsv.estimators.covariance.proxy import check_adds_up, closed_form_of
+from fgsv.methods.covariance.proxy import check_adds_up, closed_form_of
 from fgsv.partition import Partition
 from fgsv.running.game_access import GameAccess
 from fgsv.valuation import End, Estimate, Reason, Valuation

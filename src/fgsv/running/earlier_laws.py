@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fgsv.estimators import Draws
-from fgsv.estimators.method import OtherLaw
 from fgsv.ledger import Ledger
+from fgsv.methods import Draws
+from fgsv.methods.method import OtherLaw
 
 _DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerprint", "proxy", "on_error")
 """The settings of a run that its draws depend on; the fingerprint tells a game from its views."""

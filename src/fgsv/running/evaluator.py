@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators import Evaluate
-from fgsv.estimators.units import InUnits
 from fgsv.files import as_path
 from fgsv.game import Game, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
+from fgsv.methods import Evaluate
+from fgsv.methods.units import InUnits
 from fgsv.partition import Partition
 from fgsv.running.batches import PackedBatch, default_batch_size
 from fgsv.running.calls import Calls

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators import Evaluate
-from fgsv.estimators.known import Known
 from fgsv.game import Game
+from fgsv.methods import Evaluate
+from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.types import Floats
 

@@ -12,9 +12,9 @@ from itertools import count
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fgsv.estimators import Draws, Method, Problem
-from fgsv.estimators.units import InUnits
 from fgsv.game import Game
+from fgsv.methods import Draws, Method, Problem
+from fgsv.methods.units import InUnits
 from fgsv.partition import Partition
 from fgsv.running.game_access import GameAccess
 from fgsv.running.interrupts import held_interrupts

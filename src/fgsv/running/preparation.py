@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fgsv.estimators import METHODS, Covariance, Enumeration, Method, as_method, for_budget
-from fgsv.estimators.covariance.proxy import check_proxy
 from fgsv.game import Game, as_game
+from fgsv.methods import METHODS, Covariance, Enumeration, Method, as_method, for_budget
+from fgsv.methods.covariance.proxy import check_proxy
 from fgsv.partition import Partition
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fgsv.coalitions import Coalitions, join, split, unpack
-from fgsv.estimators.known import Known
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, LedgerError
 from fgsv.ledger.schema import Promise
+from fgsv.methods.known import Known
 from fgsv.packages import versions
 from fgsv.running.batches import PackedBatch
 from fgsv.running.workers import Workers

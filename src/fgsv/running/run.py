@@ -10,8 +10,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fgsv.estimators import Enumeration, Method
 from fgsv.ledger import Ledger, Purpose
+from fgsv.methods import Enumeration, Method
 from fgsv.running.closed_form import by_closed_form
 from fgsv.running.loop import rounds
 from fgsv.running.preparation import MOST_PLAYERS, access_to, is_open, prepare, read_players

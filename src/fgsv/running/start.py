@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators import Covariance
-from fgsv.estimators.covariance.process import MANY_PLAYERS
-from fgsv.estimators.known import Known
 from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, RecordedStart, WrongLedger, known
 from fgsv.ledger.copying import take_over
+from fgsv.methods import Covariance
+from fgsv.methods.covariance.process import MANY_PLAYERS
+from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.running.recheck import recheck_known
 from fgsv.running.workers import Workers

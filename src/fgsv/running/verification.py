@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 import fgsv
-from fgsv.estimators import Method
-from fgsv.estimators.method import OtherLaw
 from fgsv.ledger import Ledger, NotRecorded
 from fgsv.ledger.forgetting import has_forgotten
+from fgsv.methods import Method
+from fgsv.methods.method import OtherLaw
 from fgsv.running.differences import LEARNED, ROUNDING, Difference, Differences, different_entries
 from fgsv.running.recorded_results import compare_with_record, longer_runs
 from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeated, was_regrouped

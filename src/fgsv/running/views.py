@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
-from fgsv.estimators import Evaluate
-from fgsv.estimators.known import Known
 from fgsv.game import Game, Precedence, grouped, with_precedence
+from fgsv.methods import Evaluate
+from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess

@@ -1,0 +1,95 @@
+"""What a run carries over from an earlier one to reuse its evaluations: preprocessing, test rows, score."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fgsv.data.preprocessing import Fitted
+from fgsv.data.reading import TableError
+from fgsv.data.test_rows import contents_of
+from fgsv.ledger.earlier import last_frame
+from fgsv.types import Ints
+from fgsv.words import option
+
+PARTS = {"preprocessing", "metric", "task", "choice of test rows"}
+"""What a table adds to the frame of its game."""
+
+
+@dataclass(frozen=True)
+class CarriedOver:
+    """What a table takes from an earlier run."""
+
+    fitted: Fitted
+    metric: str
+    task: str
+    features: tuple[str, ...]
+    """The feature columns, used or not; with target and unit they identify a row."""
+    test_rows: tuple[str, ...] | None
+    """A hash of each test row, in order; None if a file or a column names the test rows."""
+
+    def parts(self) -> dict[str, str]:
+        """Return the parts of a frame, as text."""
+        rows = None if self.test_rows is None else {"features": self.features, "rows": self.test_rows}
+        return {
+            "preprocessing": json.dumps(asdict(self.fitted) | {"features": self.features}),
+            "metric": self.metric,
+            "task": self.task,
+            "choice of test rows": json.dumps(rows),
+        }
+
+    @classmethod
+    def of_ledger(cls, path: str | Path) -> CarriedOver:
+        """Return what to carry over from the last run of a ledger."""
+        frame = last_frame(path)
+        if not isinstance(frame, Mapping) or not set(frame) >= PARTS:
+            raise TableError(
+                f"nothing in {path} can be reused: its last run did not value a table, or its model has no "
+                "fingerprint"
+            )
+        fitted, rows = json.loads(frame["preprocessing"]), json.loads(frame["choice of test rows"])
+        features = tuple(fitted.pop("features"))
+        test_rows = None if rows is None else tuple(rows["rows"])
+        return cls(Fitted.of_dict(fitted), frame["metric"], frame["task"], features, test_rows)
+
+
+def row_hashes(rows: pd.DataFrame) -> list[str]:
+    """Return a hash of each row's content: features and target."""
+    return [blake2b(content, digest_size=8).hexdigest() for content in contents_of(rows)]
+
+
+def find_rows(rows: pd.DataFrame, hashes: Sequence[str]) -> Ints:
+    """Return where the rows with these hashes are, in that order; equal rows are taken in the order of the table."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, found in reversed(list(enumerate(row_hashes(rows)))):
+        places[found].append(place)
+    indices = [places[each].pop() for each in hashes if places[each]]
+    missing = len(hashes) - len(indices)
+    if missing:
+        raise TableError(
+            f"{missing} of the {len(hashes)} test rows of the earlier run are not in the table any more, or changed: "
+            f"nothing can be reused. Run without {option('start')}, and keep the test rows in a separate file "
+            f"({option('test')})"
+        )
+    return np.array(indices, dtype=np.int64)
+
+
+def check_features(names: Sequence[Any], carried: CarriedOver) -> list[str]:
+    """Return notes on feature columns that are new, and raise an error if one of the earlier run is missing."""
+    here, before = set(names), set(carried.features)
+    missing = [name for name in carried.features if name not in here]
+    if missing:
+        raise TableError(
+            f"column {missing[0]!r} is no feature here, but was one of the run to start from: nothing can be reused "
+            "without it"
+        )
+    new = [str(name) for name in names if name not in before]
+    return [f"not used, because the run to start from did not have it: {', '.join(new)}"] if new else []

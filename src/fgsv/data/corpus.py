@@ -1,0 +1,235 @@
+"""From texts to a game: what `fgsv value --text` opens, in one call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fgsv.data.documents import EVERYTHING, Documents, TestText, prepare_texts
+from fgsv.data.folders import PROVIDER, read_folder
+from fgsv.data.folds import FOLDS, Folds
+from fgsv.data.inputs import read_all
+from fgsv.data.leaks import warnings_of_test_texts
+from fgsv.data.opening import OpenedData, Table
+from fgsv.data.players import warnings_of_names
+from fgsv.data.reading import TableError, TableFile
+from fgsv.data.roles import Roles, SharedUnits
+from fgsv.data.source import Source
+from fgsv.types import Floats, Masks
+from fgsv.utilities import language
+from fgsv.utilities.language.texts import words_of
+from fgsv.words import check_type, option
+
+NGRAM = "ngram"
+"""The name of the model that is used if none is chosen."""
+UNSTATED = ("tokenizer", "base", "device", "compile", "evaluations", "adapters_at_once")
+"""Settings that a result does not state: objects, texts, and settings that change no value."""
+LEAST_TEXTS = 5
+"""Test texts from which the error from their choice is estimated."""
+SCORES = {"token": "log-likelihood per token", "byte": "minus bits per byte"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Corpus(OpenedData):
+    """Texts as a game of documents or units: `fgsv.value(corpus.game, corpus.partition)` values it."""
+
+    game: Any
+    dataset: Documents
+    source: Source
+    build: Callable[..., Any]
+    """From the documents of players to the game of these players, with the same model and (unless given) `tests`."""
+    warnings: tuple[str, ...] = ()
+    folds: Folds | None = None
+    """How the test texts are cut into folds, if the error from their choice is asked for."""
+
+    @property
+    def twin(self) -> Any:
+        """The n-gram model of the same documents and tests, to be a network's `proxy=` in `fgsv.value`."""
+        return language.ngram(self.dataset.players(), self.dataset.tests)
+
+    def game_of(self, rows: Masks) -> Any:
+        """Return the game of those training documents that a mask selects."""
+        return self.build(self.dataset.players(rows))
+
+    def game_of_single_rows(self) -> Any:
+        """Return the game in which every document is a player, whatever the units are."""
+        return self.build([[text] for text in self.dataset.texts.tolist()])
+
+    def in_folds(self) -> tuple[Any, Floats] | None:
+        """Return the game with an output for each fold of the test texts, and the folds' weights in the score.
+
+        None with several outputs, and with fewer than five texts, which are too few to show how much texts differ.
+        """
+        if self.outputs is not None or len(self.dataset.test_texts) < LEAST_TEXTS:
+            return None
+        tests = _cut([text for texts in self.dataset.tests.values() for text in texts], seed=0)
+        if hasattr(self.game.function, "with_tests"):  # a network, which is not loaded again
+            game = self.game.function.with_tests(tests).game(self.game.frame)
+        else:
+            game = self.build(self.dataset.players(), tests=tests)
+        return game, _weights(game)
+
+
+Opened = Table | Corpus
+"""Data as a game: a table, or texts."""
+
+
+def check_opened(given: object) -> None:
+    """Raise an error if this is no opened table or corpus, such as the path of one."""
+    check_type(given, (Table, Corpus), "a table or texts", "fgsv.open_table or fgsv.open_text opens them")
+
+
+def open_text(
+    path: Any,
+    *,
+    text: str = "text",
+    group: str | Sequence[str] = (),
+    regroup: str | Sequence[str] = "",
+    unit: str | None = None,
+    test: Any = None,
+    test_fraction: float = 0.25,
+    test_by: str | None = None,
+    split_seed: int = 0,
+    output_by: str | None = None,
+    prompt: str | None = None,
+    model: Any = None,
+    training: Mapping[str, Any] | None = None,
+    group_missing: str | None = None,
+    text_missing: Literal["drop"] | None = None,
+    shared_units: SharedUnits | None = None,
+    ignore: str | Sequence[str] = "",
+    test_error: bool = False,
+    encoding: str = "utf-8",
+    seed: int = 0,
+    registered: str | None = None,
+) -> Corpus:
+    """Read texts and return the game of their documents: `fgsv.value(corpus.game, corpus.partition)` values it.
+
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"body": ["the cat sat", "a dog ran", "a cat ran", "the dog sat"], "by": ["a", "b"] * 2})
+    >>> corpus = open_text(rows, text="body", group="by", test=[rows[:1]])
+    >>> corpus.partition.names, corpus.game.n_players
+    (('a', 'b'), 4)
+
+    `path` is what `open_table` takes, including a `datasets.Dataset`, or a folder with one subfolder per provider and
+    one document per file (`ignore` then has patterns of file names, such as *.png). A row is a document and a player;
+    rows with the same value in column `unit` are one player.
+
+    `test`, `test_by`, `test_fraction` and `split_seed` choose the test texts as `open_table` does. Each value of
+    column `output_by` among them is an output of the game. `prompt` is the column with the prompt that precedes each
+    test text. `test_error` makes the folds of the test texts outputs of the game (see `fgsv.data.folds`).
+
+    `model` is the folder or hub name of a causal language model, which is fine-tuned for each coalition
+    (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which needs no
+    GPU. `training` has further arguments of these functions, such as `{"steps": 100}`. Column `registered` says when
+    each document was registered, as in `open_table`.
+    """
+    given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
+    if test is not None and test_by is not None:
+        raise TableError(f"give the test texts with {option('test')} or {option('test_by')}, not both")
+    if test_error and output_by is not None:
+        raise TableError(f"the error from the test texts needs a single output: leave out {option('output_by')}")
+    for name in ("text", "encoding", "output_by", "prompt"):
+        if given[name] is not None or name in ("text", "encoding"):
+            check_type(given[name], str, f"a text as {option(name)}")
+    check_type(training or {}, Mapping, f"a mapping from names to settings as {option('training')}")
+    make, words, score = _model(model, dict(training or {}))
+    roles = Roles.of(given)
+    kept = [*roles.as_written, *(name for name in (text, output_by, prompt) if name)]
+    read = partial(_read, roles=roles, text=kept, encoding=encoding)
+    file, tested = read(path), None if test is None else read(test)
+    for name in () if file.by_file == PROVIDER else roles.ignore:
+        file.column(name, "to ignore")
+    roles = roles.of_file(file)
+    dataset = prepare_texts(
+        file, roles, text=text, text_missing=text_missing, test=tested, output_by=output_by, prompt=prompt
+    )
+    if test_error:
+        tests = dataset.tests[EVERYTHING]
+        if len(tests) < 2 * FOLDS:
+            raise TableError(f"the test error needs at least {2 * FOLDS} test texts, got {len(tests)}")
+        dataset = replace(dataset, tests=_cut(tests, seed))
+    build = partial(make, tests=dataset.tests)
+    game = build(dataset.players())
+    folds = Folds({}, np.zeros(0), _weights(game)) if test_error else None
+    columns = {"group": roles.group, "text": text, "unit": unit, "output": output_by, "ignored": roles.ignore}
+    source = Source.of(
+        file,
+        tested,
+        game,
+        rows=len(dataset.texts),
+        test_rows=len(dataset.test_texts),
+        columns=columns | ({} if registered is None else {"registered": registered}),
+        task="text",
+        model=words,
+        metric=score,
+        notes=(*dataset.notes, *_described(dataset, game, words, score)),
+        opened_with=given if _is_plain(model, *(training or {}).values()) else None,
+        split_seed=dataset.split_seed,
+    )
+    warnings = (*warnings_of_test_texts(dataset), *dataset.warnings, *warnings_of_names(dataset.partition.names))
+    return Corpus(game, dataset, source, build, warnings, folds)
+
+
+def _cut(tests: Sequence[TestText], seed: int) -> dict[str, list[TestText]]:
+    """Cut test texts at random into at most ten folds."""
+    order, n_folds = np.random.default_rng(seed).permutation(len(tests)), min(FOLDS, len(tests))
+    parts = [np.sort(order[number::n_folds]) for number in range(n_folds)]
+    return {f"fold {number}": [tests[place] for place in part] for number, part in enumerate(parts)}
+
+
+def _weights(game: Any) -> Floats:
+    """Return (q,) the fraction that each output of a game of texts has in the score of all of its texts."""
+    divisors: Floats = game.function.divisors
+    return divisors / divisors.sum()
+
+
+def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], str, str]:
+    """Return what makes a game of documents and `tests`, and its model and score in words."""
+    make: Callable[..., Any]
+    if model is None or model == NGRAM:
+        make, fixed, name = language.ngram, {}, "n-gram model"
+    else:
+        make, fixed = language.fine_tuned, {"model": model}
+        name = f"{model if isinstance(model, str) else type(model).__name__}, fine-tuned by LoRA"
+    own = inspect.signature(make).parameters
+    allowed = [each for each in own if each not in ("documents", "tests", *fixed)]
+    unknown = [each for each in training if each not in allowed]
+    if unknown:
+        raise TableError(f"unknown training setting {unknown[0]!r} of the {name}: it has {', '.join(allowed)}")
+    settings = {each: training.get(each, own[each].default) for each in allowed if each not in UNSTATED}
+    words = ", ".join(f"{each}={setting}" for each, setting in settings.items() if setting is not None)
+    score = SCORES.get(settings["per"], str(settings["per"]))
+    return partial(make, **fixed, **training), f"{name} ({words})", score
+
+
+def _is_plain(*arguments: Any) -> bool:
+    """Say whether all arguments are small enough to be stated in a result, and not objects."""
+    return all(each is None or isinstance(each, str | int | float) for each in arguments)
+
+
+def _read(given: Any, roles: Roles, text: Sequence[str], encoding: str) -> TableFile:
+    """Read a folder of texts, or what a table may be."""
+    one = given[0] if isinstance(given, (list, tuple)) and len(given) == 1 else given
+    if isinstance(one, (str, Path)) and Path(one).is_dir():
+        return read_folder(one, ignore=roles.ignore, encoding=encoding)
+    return read_all(given, group=roles.group, ignore=roles.ignore, text=text, encoding=encoding)
+
+
+def _described(dataset: Documents, game: Any, words: str, score: str) -> list[str]:
+    """Return what is valued and how, in plain words; a network describes itself."""
+    counts = [len(words_of(text)) for text in dataset.texts]
+    players = f"{len(counts):,} documents"
+    if dataset.units is not None:
+        players = f"{dataset.partition.n_players:,} units of {players}"
+    domains = [f"{domain} ({len(texts)})" for domain, texts in dataset.tests.items()]
+    outputs = [f"outputs, with their numbers of test texts: {', '.join(domains)}"] if len(domains) > 1 else []
+    describe = getattr(game.function, "describe", None)
+    how = [f"model: {words}", f"score: {score}"] if describe is None else describe().splitlines()
+    return [f"players: {players}, {sum(counts):,} words", *how, *outputs]

@@ -1,0 +1,143 @@
+"""Formats other than text in columns: JSON lines, Excel and zip."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pandas as pd
+
+from fgsv.data.reading import TableError, check_names, with_text
+from fgsv.files import most_expanded
+from fgsv.packages import optional
+
+PARQUET, ZIP, OLD_EXCEL = b"PAR1", b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+"""How files of these kinds begin."""
+EXCEL_BOOK = "xl/workbook.xml"
+
+
+def is_json(path: Path, text: str) -> bool:
+    """Say whether a text is JSON: by its first character, whatever the file's name."""
+    first = text.lstrip()[:1]
+    return first == "{" or (first == "[" and ".json" in path.suffixes)
+
+
+def read_json(path: Path, text: str, names: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of JSON lines, or of one list of objects; an object in an object becomes columns `a.b`."""
+    try:
+        records = json.loads(text) if text.lstrip()[0] == "[" else list(_lines(text))
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits and deep nesting, too
+        raise TableError(f"{path} is not a JSON lines file with one object per line: {error}") from None
+    wrong = next((number for number, record in enumerate(records, 1) if not isinstance(record, dict)), None)
+    if wrong is not None:
+        raise TableError(f"{path}: row {wrong} is not an object with a value for each column")
+    if "\\ud" in text or "\\uD" in text:  # once for all rows: a large file is searched in no time, but not often
+        half = next((number for number, record in enumerate(records, 1) if not _is_unicode(record)), None)
+        if half is not None:
+            raise TableError(
+                f"{path}: row {half} has half a character (a lone surrogate, such as \\ud800): repair it"
+            )
+    frame = pd.json_normalize(records)
+    kept = {name: pd.Series([record.get(name) for record in records], dtype=object) for name in names}
+    # as they were written: beside a missing value a provider 7 would become 7.0
+    frame = frame.assign(**{name: column for name, column in kept.items() if name in frame.columns})
+    others = [name for name in frame.columns if name not in names]
+    listed = [name for name in others if frame[name].map(lambda cell: isinstance(cell, list)).any()]
+    for name in listed:
+        frame[name] = frame[name].map(lambda cell: json.dumps(cell) if isinstance(cell, list) else cell)
+    return with_text(frame, names)
+
+
+def _lines(text: str) -> Any:
+    for number, line in enumerate(text.split("\n"), 1):  # texts may contain other characters that end lines
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number}, column {error.colno}: {error.msg}") from None
+
+
+def _is_unicode(record: Any) -> bool:
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def read_excel(path: Path, content: bytes, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of the first sheet, and a note if there are more."""
+    if content.startswith(OLD_EXCEL):
+        raise TableError(f"{path} is an old Excel file (.xls): save it as .xlsx or CSV")
+    openpyxl = optional("openpyxl", "Excel files", extra="excel")
+    try:
+        with pd.ExcelFile(io.BytesIO(content), engine="openpyxl") as book:
+            sheets = [str(name) for name in book.sheet_names]
+            options: dict[str, Any] = {"sheet_name": sheets[0], "dtype": dict.fromkeys(names, object)}
+            frame = pd.read_excel(book, **options)
+            header = pd.read_excel(book, sheet_name=sheets[0], header=None, nrows=1, dtype=object)
+            kept = [name for name in dict.fromkeys(names) if name in frame.columns]
+            if kept and frame[kept].isna().to_numpy().any():  # NA may be a name, as in a text file
+                frame[kept] = pd.read_excel(book, **options, keep_default_na=False, na_values=[""])[kept]
+    except Exception as error:
+        raise TableError(f"{path} is not an Excel file that can be read: {error}") from None
+    check_names(path, [str(name) for name in header.to_numpy().ravel() if pd.notna(name)])  # pandas renames them
+    if frame.isna().to_numpy().any() and _has_formulas(content):
+        books = (
+            openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=only) for only in (False, True)
+        )
+        _check_formulas(path, *(book[sheets[0]] for book in books))
+    frame.columns = frame.columns.astype(str)
+    notes = [f"read sheet {sheets[0]!r} of {path.name}, not {', '.join(sheets[1:])}"] if len(sheets) > 1 else []
+    return with_text(frame, names), notes
+
+
+def _has_formulas(content: bytes) -> bool:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        sheets = (archive.read(name) for name in archive.namelist() if name.startswith("xl/worksheets/"))
+        return any(b"<f>" in each or b"<f " in each for each in sheets)
+
+
+def _check_formulas(path: Path, formulas: Any, results: Any) -> None:
+    """Raise an error for a formula that no program has calculated: its cell would count as missing.
+
+    A formula whose result is an empty text has a result.
+    """
+    for written, calculated in zip(formulas.iter_rows(), results.iter_rows(), strict=True):
+        for formula, result in zip(written, calculated, strict=True):
+            if formula.data_type == "f" and result.data_type == "n" and result.value is None:
+                raise TableError(
+                    f"{path} has a formula that was never calculated, in cell {formula.coordinate}: open the file in "
+                    "a spreadsheet program and save it there"
+                )
+
+
+def members(path: Path, content: bytes) -> list[tuple[Path, bytes]] | None:
+    """Return the files in a zip archive; None if this is not one, or an Excel file."""
+    if not content.startswith(ZIP):
+        return None
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            expanded, most = sum(each.file_size for each in archive.infolist()), most_expanded(len(content))
+            if expanded > most:
+                raise TableError(
+                    f"{path} expands to {expanded / 2**20:,.0f} MiB, far more than tables do: if you trust it, "
+                    "unpack it first"
+                )
+            if EXCEL_BOOK in archive.namelist():
+                return None
+            names = [each for each in archive.infolist() if not each.is_dir() and _is_data(each.filename)]
+            if not names:
+                raise TableError(f"{path} is an archive without files")
+            return [(path / PurePosixPath(each.filename).name, archive.read(each)) for each in names]
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise TableError(f"{path} cannot be unpacked: {error}") from None
+
+
+def _is_data(name: str) -> bool:
+    """Say whether a file of an archive was put there by a person and not by a file manager."""
+    return not any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(name).parts)

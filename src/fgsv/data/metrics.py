@@ -1,0 +1,98 @@
+"""The score of a table: the default, and advice if it leaves little to share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgsv.data.dataset import Dataset
+from fgsv.valuation import Valuation
+
+SKEWED = 2 / 3
+"""Classes are skewed if one has more than this fraction of the rows: always guessing it is then hard to beat."""
+LEAST_OF_TEXT = 0.01
+"""If all the documents add less than this to the log-likelihood per token, 1%, there is nothing to share."""
+LARGEST_SHARE = 2.0
+"""Warn if a share is larger than this, or below minus this: the total is too small to be divided by."""
+
+
+_WITHIN_ONE = ("accuracy", "balanced_accuracy", "average_precision", "top_k_accuracy")
+_WITHIN_ONE_OF_ANY_KIND = ("roc_auc_", "f1_", "precision_", "recall_", "jaccard_")
+"""With or without a kind, such as macro, behind the underscore."""
+
+
+def range_of(metric: str) -> tuple[float, float] | None:
+    """Return the smallest and largest value of a score; None for scores without such bounds, like r2 and losses.
+
+    >>> range_of("roc_auc_ovr"), range_of("matthews_corrcoef"), range_of("r2")
+    ((0.0, 1.0), (-1.0, 1.0), None)
+    """
+    if metric == "matthews_corrcoef":
+        return -1.0, 1.0
+    return (0.0, 1.0) if metric in _WITHIN_ONE or f"{metric}_".startswith(_WITHIN_ONE_OF_ANY_KIND) else None
+
+
+def default_metric(dataset: Dataset, model: Any, *, test_error: bool = False) -> tuple[str, str]:
+    """Return the score that is used if none was chosen, and the reason.
+
+    Regression: r2. Classification: accuracy, unless one class has more than two thirds of all rows: then the area
+    under the ROC curve, because always guessing that class has a high accuracy already. The area needs every class
+    among the test rows, and the test error a mean over test rows: where it cannot be used, neg_log_loss is, and
+    accuracy for a model without probabilities. With the test error, regression uses neg_mean_squared_error, which
+    gives the same shares as r2.
+    """
+    other = "the option metric chooses another"
+    if dataset.task == "regression":
+        metric = "neg_mean_squared_error" if test_error else "r2"
+        return metric, f"scored by {metric}, the default for a regression; {other}"
+    y = np.concatenate([dataset.target, dataset.test_target])
+    classes, counts = np.unique(y, return_counts=True)
+    fraction, commonest = counts.max() / len(y), classes[counts.argmax()]
+    skewed = f"{fraction:.0%} of the rows have class {commonest}"
+    if fraction <= SKEWED:
+        return "accuracy", f"scored by accuracy, because no class has more than two thirds of the rows; {other}"
+    metric = _of_skewed(classes, dataset.test_target, model, test_error)
+    return metric, f"scored by {metric} and not by accuracy, because {skewed}; {other}"
+
+
+def _of_skewed(classes: NDArray[Any], y_test: NDArray[Any], model: Any, test_error: bool) -> str:
+    likely = hasattr(model, "predict_proba")
+    ranked = likely or (hasattr(model, "decision_function") and len(classes) == 2)
+    if ranked and not test_error and len(np.unique(y_test)) == len(classes):
+        return "roc_auc" if len(classes) == 2 else "roc_auc_ovr"
+    return "neg_log_loss" if likely else "accuracy"
+
+
+def alternatives(metric: str, task: str) -> str:
+    """Return scores that may tell more than this one, in words."""
+    if task == "text":
+        return "a base model that knows less, more training, or test texts like the documents may tell more"
+    scores = {
+        "roc_auc": "how well rows are ordered",
+        "balanced_accuracy": "every class alike",
+        "neg_log_loss": "how likely each class is",
+    }
+    if task == "regression":
+        scores = {"neg_mean_absolute_error": "errors without squaring them", "r2": "squared errors"}
+    words = [f"{name} ({what})" for name, what in scores.items() if name != metric]
+    return f"another metric may tell more: {' or '.join(words)}"
+
+
+def little_to_share(valuation: Valuation, metric: str, task: str) -> list[str]:
+    """Return a warning if shares are so large that their total says little."""
+    if task == "text" and (small := [total for total in np.atleast_1d(valuation.total) if total < LEAST_OF_TEXT]):
+        return [
+            f"there is next to nothing to share: all the documents add {min(small):.2g} to the {metric}, so shares "
+            f"would be noise; {alternatives(metric, task)}"
+        ]
+    if valuation.outputs is not None or not valuation.total > 0:
+        return []
+    largest = float(np.nanmax(np.abs(valuation.shares())))
+    if not largest > LARGEST_SHARE:
+        return []
+    return [
+        f"there is little to share: all the data adds {float(valuation.total):.4g} to the score, but single "
+        f"providers are worth up to {largest:.0%} of that; {alternatives(metric, task)}"
+    ]

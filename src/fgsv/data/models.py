@@ -1,0 +1,87 @@
+"""Models by name: scikit-learn's common ones, and the user's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import is_classifier, is_regressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
+from fgsv.data.dataset import Task
+from fgsv.data.reading import TableError
+from fgsv.packages import load_object
+from fgsv.words import option
+
+NAMES = ("logistic", "ridge", "knn", "hgb", "mlp")
+"""Short names of models."""
+
+
+def task_of(name: Any) -> Task | None:
+    """Return the task that a model or its name implies, or None if it serves both."""
+    if name is not None and not isinstance(name, str):
+        if isinstance(name, type) or not hasattr(name, "fit"):
+            raise TableError(f"{option('model')} must be a name or an estimator such as SVC(), got {name!r:.200}")
+        return "classification" if is_classifier(name) else "regression" if is_regressor(name) else None
+    return {"logistic": "classification", "ridge": "regression"}.get(name or "")  # type: ignore[return-value]
+
+
+def model_of(name: Any, task: Task, seed: int) -> Any:
+    """Return the model of this name: one of `NAMES`, `package.module:object` or `file.py:object`, or an estimator.
+
+    >>> model_of("ridge", "regression", seed=0)
+    Ridge()
+    >>> model_of("sklearn.svm:SVC", "classification", seed=0)
+    SVC()
+
+    Default: logistic regression for a classification, ridge for a regression. The object is an estimator, or a class
+    or function that returns one when it is called without arguments.
+    """
+    name = name or ("logistic" if task == "classification" else "ridge")
+    if not isinstance(name, str):
+        model, name = name, type(name).__name__
+    else:
+        model = _loaded(name) if ":" in name else _built_in(name, task, seed)
+    serves, kind = (is_classifier, "classifier") if task == "classification" else (is_regressor, "regressor")
+    if not serves(model):
+        raise TableError(
+            f"model {name!r} ({type(model).__name__}) is not a {kind}: choose another "
+            f"{option('model')}, or another {option('task')}"
+        )
+    return model
+
+
+def _built_in(name: str, task: Task, seed: int) -> Any:
+    classes = task == "classification"
+    if name == "logistic":
+        return LogisticRegression()
+    if name == "ridge":
+        return Ridge()
+    if name == "knn":
+        return KNeighborsClassifier() if classes else KNeighborsRegressor()
+    if name == "hgb":
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+        return (HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor)(random_state=seed)
+    if name == "mlp":
+        from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+        network = MLPClassifier if classes else MLPRegressor
+        return network(hidden_layer_sizes=(32,), max_iter=200, random_state=seed)
+    raise TableError(
+        f"unknown model {name!r}: expected one of {', '.join(NAMES)}, package.module:object or file.py:object"
+    )
+
+
+def _loaded(name: str) -> Any:
+    try:
+        model = load_object(name)
+    except ValueError as error:
+        raise TableError(f"{option('model')}: {error}") from None
+    if not isinstance(model, type) and hasattr(model, "fit"):
+        return model
+    if not callable(model):
+        raise TableError(
+            f"model {name!r} is {model!r}: expected an estimator, or a class or function that returns one"
+        )
+    return model()

@@ -1,0 +1,341 @@
+"""From a table to a game: what `fgsv value` opens, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.pipeline import make_pipeline
+
+from fgsv.data.carried_over import CarriedOver
+from fgsv.data.dataset import Dataset, Task, prepare
+from fgsv.data.folds import Folds, without_each_fold
+from fgsv.data.inputs import read_all
+from fgsv.data.leaks import warnings_of_features, warnings_of_test_rows
+from fgsv.data.models import model_of, task_of
+from fgsv.data.players import warnings_of_names
+from fgsv.data.preprocessing import Fitted, recognise_columns, transformer, warnings_of_categories
+from fgsv.data.reading import TableError, listed_names
+from fgsv.data.roles import Roles, SharedUnits
+from fgsv.data.scores import Scores
+from fgsv.data.source import Source
+from fgsv.partition import Partition
+from fgsv.types import Floats, Masks
+from fgsv.utilities.seeds import TrainingSeeds
+from fgsv.valuation import Valuation
+from fgsv.valuation.settings import whole_number
+from fgsv.words import as_list, check_type, option
+
+
+class OpenedData:
+    """What a table and texts have in common once they are games."""
+
+    game: Any
+    dataset: Any
+    source: Source
+    folds: Folds | None
+    warnings: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+    @property
+    def partition(self) -> Partition:
+        """Who owns which player, by the first column of `group`."""
+        return self.dataset.partition
+
+    @property
+    def notes(self) -> list[str]:
+        """The choices that were made, in plain words."""
+        return list(self.source.notes)
+
+    @property
+    def weights(self) -> Floats | None:
+        """The weights with which the outputs make up the score on all test rows; None if it is the only output."""
+        if self.folds is None and not self.also:
+            return None
+        return np.array([*(np.ones(1) if self.folds is None else self.folds.weights), *np.zeros(len(self.also))])
+
+    @property
+    def outputs(self) -> tuple[str, ...] | None:
+        """The outputs that are valued side by side; None for a single score, even if others are scored too."""
+        return self.game.outputs if self.weights is None else None
+
+    def on_all_test_rows(self, valuation: Valuation) -> Valuation:
+        """Convert a valuation of the game to one of the score on all test rows, with or without folds."""
+        return valuation if self.weights is None else valuation.combined(self.weights)
+
+    def __repr__(self) -> str:
+        n_groups, n_players = self.partition.n_groups, self.partition.n_players
+        warnings = (f"warning: {each}" for each in self.warnings)
+        return "\n".join(
+            [f"{self.source.file}: {n_players:,} players of {n_groups:,} groups", *self.notes, *warnings]
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(OpenedData):
+    """A table as a game of its rows or units: `fgsv.value(table.game, table.partition)` values it."""
+
+    game: Any
+    dataset: Dataset
+    inputs: Inputs
+    source: Source
+    folds: Folds | None = None
+    """How the test rows are cut into folds, if the error from their choice is asked for."""
+    warnings: tuple[str, ...] = ()
+    """Features that look like ids or predict the target almost alone, test rows that are also training rows, numbers
+    of test rows that chance does not explain, and names of providers that look alike."""
+    also: tuple[str, ...] = ()
+    """The last outputs of the game: other scores and slices of the test rows, without effect on payments."""
+
+    def game_of(self, rows: Masks) -> Any:
+        """Return the game of those training rows that a mask selects."""
+        return self.inputs.game(rows)
+
+    def game_of_single_rows(self) -> Any:
+        """Return the game in which every row is a player, whatever the units are."""
+        return replace(self.inputs, units=None).game()
+
+    def without_each_fold(self) -> Any:
+        """Return the game with an output for each fold of the test rows, the score without it; one metric only."""
+        scoring = without_each_fold(self.source.metric, len(self.inputs.y_test), seed=self.inputs.seed)
+        empty = self.inputs.empty[0] if self.also else self.inputs.empty
+        return replace(self.inputs, scoring=scoring, empty=empty).game()
+
+
+def open_table(
+    path: Any,
+    *,
+    target: str,
+    group: str | Sequence[str] = (),
+    regroup: str | Sequence[str] = "",
+    unit: str | None = None,
+    test: Any = None,
+    test_fraction: float = 0.25,
+    test_by: str | None = None,
+    split_seed: int = 0,
+    model: Any = None,
+    metric: str | Sequence[str] | None = None,
+    empty: float | Sequence[float] | None = None,
+    task: Task | None = None,
+    group_missing: str | None = None,
+    target_missing: str | None = None,
+    shared_units: SharedUnits | None = None,
+    ignore: str | Sequence[str] = "",
+    refit_preprocessing: bool = False,
+    reference: Any = None,
+    start: str | Path | Sequence[str | Path] = (),
+    test_error: bool = False,
+    encoding: str = "utf-8",
+    seed: int = 0,
+    training_seeds: TrainingSeeds = "fixed",
+    also_metric: str | Sequence[str] = "",
+    also_slice: str | Sequence[str] = "",
+    registered: str | None = None,
+) -> Table:
+    """Read a table and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
+
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["north", "south"] * 20})
+    >>> table = open_table(rows, group="provider", target="y")
+    >>> table.partition.names, table.source.metric
+    (('north', 'south'), 'accuracy')
+
+    `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (from
+    pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same columns. If
+    one of several files lacks the provider column, or none is named, the provider is the file's name. The provider
+    and the unit may be levels of the index of a data frame; the rest of the index is dropped.
+
+    `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas; a name that has
+    commas goes in double quotes. Columns of `group` are not features; those of `regroup` are, and group the same
+    players in other ways. `test_error` makes the folds of the test rows outputs of the game (`fgsv.data.folds`).
+
+    `training_seeds="fresh"` trains every coalition with its own seed, derived from `seed` (see `fgsv.utility`).
+
+    `also_metric` names further scores, and `also_slice` columns of the test rows: the score on the test rows with
+    each of a column's values. They are outputs of the same trainings, without effect on payments and stopping;
+    `fgsv.report.sensitivity` shows the shares by each.
+
+    To reuse the evaluations of an earlier period, `start` takes the preprocessing, the test rows and the score from
+    the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
+    test rows, that the preprocessing is fitted to in place of the training rows.
+
+    Column `registered` says when each row was registered, in numbers or dates, by which the audit decides which of
+    two equal rows came first. It is not a feature.
+    """
+    given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
+    expected = f"{option('start')} must be the path of an earlier ledger, or a list of paths"
+    earlier = [start] if isinstance(start, (str, Path)) else as_list(start, expected)
+    given["start"] = ledgers = [str(each) for each in earlier]
+    check_type(
+        target, Hashable, f"the name of a column as {option('target')}", "add it to the table, and give its name"
+    )
+    check_type(encoding, str, f"a text as {option('encoding')}")
+    seed = whole_number("seed", seed, least=0)
+    if ledgers and reference is not None:
+        raise TableError(f"the preprocessing comes from {option('start')} or {option('reference')}: give only one")
+    if test is not None and test_by is not None:
+        raise TableError(f"give the test rows with {option('test')} or {option('test_by')}, not both")
+    roles = Roles.of(given)
+    read = partial(read_all, group=roles.group, ignore=roles.ignore, text=roles.as_written, encoding=encoding)
+    carried = CarriedOver.of_ledger(ledgers[0]) if ledgers else None
+    file, tested = read(path), None if test is None else read(test)
+    roles = roles.of_file(file)
+    dataset = prepare(
+        file,
+        roles,
+        target=target,
+        target_missing=target_missing,
+        task=task or task_of(model),
+        test=tested,
+        carried=carried,
+        slices=listed_names(also_slice),
+    )
+    learner = model_of(model, dataset.task, seed)
+    metrics = listed_names(metric or ("" if carried is None else carried.metric))
+    scores = Scores.of(dataset, learner, metrics, listed_names(also_metric), seed if test_error else None)
+    fitted, how = _fitted(dataset, carried, reference, encoding)
+    worth = scores.worth_of_nothing(empty)
+    inputs = _inputs(dataset, fitted, learner, scores, worth, refit_preprocessing, seed, training_seeds)
+    game = inputs.game()
+    inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
+    named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
+    columns = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
+    source = Source.of(
+        file,
+        tested,
+        game,
+        rows=len(dataset.features),
+        test_rows=len(dataset.test_features),
+        columns=columns | ({} if registered is None else {"registered": registered}),
+        task=dataset.task,
+        model=repr(game.model),
+        metric=",".join(scores.metrics),
+        notes=(
+            *dataset.notes,
+            *scores.notes,
+            f"features: {fitted.columns.describe()}",
+            f"preprocessing is {'refitted for each coalition' if refit_preprocessing else how}",
+            *scores.describe(game),
+        ),
+        features=fitted.columns.used,
+        opened_with=given if named else None,
+        split_seed=dataset.split_seed,
+    )
+    table = Table(game, dataset, inputs, source, scores.folds, _warnings(dataset, fitted), tuple(scores.also))
+    weights = table.weights if scores.also else None
+    return table if weights is None else replace(table, game=replace(game, targets=tuple(weights.tolist())))
+
+
+open_file = open_table
+"""The name that it had in 0.1.0."""
+
+
+def _warnings(dataset: Dataset, fitted: Fitted) -> tuple[str, ...]:
+    classes = pd.unique(dataset.target) if dataset.task == "classification" else ()
+    return (
+        *warnings_of_features(dataset, fitted.columns),
+        *warnings_of_categories(fitted, dataset.features, dataset.test_features),
+        *warnings_of_test_rows(dataset),
+        *dataset.warnings,
+        *warnings_of_names(dataset.partition.names),
+        *warnings_of_names(classes, "class"),
+    )
+
+
+def _fitted(dataset: Dataset, carried: CarriedOver | None, reference: Any, encoding: str) -> tuple[Fitted, str]:
+    """Return the preprocessing, of the run to start from or fitted to rows, and where it is from, in words."""
+    if carried is not None:
+        return carried.fitted, "taken from the run to start from"
+    if reference is None:
+        frame, rows = dataset.features, "all training rows"
+    elif isinstance(reference, str) and reference == "test":
+        frame, rows = dataset.test_features, "the test rows"
+    else:
+        file = read_all(reference, encoding=encoding)
+        for name in dataset.features.columns:
+            file.column(name, "a feature")
+        frame, rows = file.frame[list(dataset.features.columns)], file.name
+    return Fitted.to(frame, recognise_columns(frame)), f"fitted once, without labels, on {rows}"
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What `fgsv.utility` is called with; `game` may take fewer of the training rows."""
+
+    model: Any
+    X: Any
+    """Training rows: numbers, or the table's own columns if the model preprocesses them."""
+    y: NDArray[Any]
+    X_test: Any
+    y_test: NDArray[Any]
+    scoring: Any
+    empty: Any
+    units: NDArray[Any] | None
+    seed: int
+    numbers: Floats
+    """(rows, p) the training rows as numbers, whatever turns them into numbers."""
+    carried_over: Mapping[str, str] = field(default_factory=dict)
+    """What the table adds to the frame of the game, from which a later period can take it."""
+    training_seeds: TrainingSeeds = "fixed"
+
+    def game(self, rows: Masks | None = None) -> Any:
+        """Return the utility, of all training rows or of those that a mask selects."""
+        from fgsv.utilities import utility
+
+        X, y, units = self.X, self.y, self.units
+        if rows is not None:
+            X, y, units = X[rows], y[rows], None if units is None else units[rows]
+        game = utility(
+            self.model,
+            X,
+            y,
+            self.X_test,
+            self.y_test,
+            self.scoring,
+            units=units,
+            empty=self.empty,
+            seed=self.seed,
+            training_seeds=self.training_seeds,
+        )
+        return game if game.frame is None else replace(game, frame={**game.frame, **self.carried_over})
+
+
+def _inputs(
+    dataset: Dataset,
+    fitted: Fitted,
+    learner: Any,
+    scores: Scores,
+    empty: Any,
+    refit: bool,
+    seed: int,
+    training_seeds: TrainingSeeds,
+) -> Inputs:
+    """Return the inputs of a data set's utility.
+
+    Columns become numbers by preprocessing that is fitted once, or for each coalition (`refit`).
+    """
+    fitted.columns.check(dataset.features, "training rows")
+    fitted.columns.check(dataset.test_features, "test rows")
+    numbers = fitted.transform(dataset.features)
+    features = tuple(map(str, dataset.features.columns))
+    carried = CarriedOver(fitted, ",".join(scores.metrics), dataset.task, features, dataset.test_hashes)
+    return Inputs(
+        model=make_pipeline(transformer(fitted.columns), learner) if refit else learner,
+        X=dataset.features if refit else numbers,
+        y=dataset.target,
+        X_test=dataset.test_features if refit else fitted.transform(dataset.test_features),
+        y_test=dataset.test_target,
+        scoring=scores.scoring,
+        empty=empty,
+        units=dataset.units,
+        seed=seed,
+        numbers=numbers,
+        carried_over=carried.parts(),
+        training_seeds=training_seeds,
+    )

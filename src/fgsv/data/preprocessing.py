@@ -1,0 +1,333 @@
+"""Preprocessing: feature columns of any kind become numbers, without looking at the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from fgsv.data.players import shown, warnings_of_names
+from fgsv.data.reading import TableError, as_listed
+from fgsv.types import Floats
+from fgsv.words import option, some
+
+MOST_CATEGORIES = 20
+"""A column of categories becomes at most this many columns; the rarest categories share one."""
+MOST_NAMES = 12
+"""Numeric columns named in a description; the source of a result has all of them."""
+DATE_FRACTION = 0.95
+"""A text column is a column of dates when at least this fraction of its cells look like dates."""
+DATE = r"\s*\d{4}-\d{1,2}-\d{1,2}.*|\s*\d{1,2}[./]\d{1,2}[./]\d{4}.*"
+POINTS, SLASHES = r"^\s*(\d{1,2})\.(\d{1,2})\.(\d{4})", r"^\s*(\d{1,2})/(\d{1,2})/(\d{4})"
+LARGEST = 1e150
+"""The variance of larger numbers would overflow."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How each feature column becomes numbers."""
+
+    numbers: tuple[str, ...]
+    dates: tuple[str, ...]
+    categories: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Columns that are empty, or different in almost every row (names, free text)."""
+    day_first: tuple[str, ...] = ()
+    """Columns of dates such as 31/12/2025; in others 12/31/2025 is meant. With points, the day is always first."""
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns that a model sees."""
+        return (*self.numbers, *self.dates, *self.categories)
+
+    def describe(self) -> str:
+        """Describe in words how the columns are used."""
+        words = []
+        if self.numbers:
+            plural = "" if len(self.numbers) == 1 else "s"
+            names = some(self.numbers, MOST_NAMES)
+            words.append(
+                f"{len(self.numbers)} numeric column{plural} (missing values get the median, then scaled): {names}"
+            )
+        if self.dates:
+            dates = (f"{name} (day/month/year)" if name in self.day_first else name for name in self.dates)
+            words.append(f"dates as days: {', '.join(dates)}")
+        if self.categories:
+            words.append(
+                f"one column for each category, at most {MOST_CATEGORIES} of each: {', '.join(self.categories)}"
+            )
+        if self.left_out:
+            words.append(f"left out (empty, or different in almost every row): {', '.join(self.left_out)}")
+        return "; ".join(words)
+
+    def check(self, frame: pd.DataFrame, rows: str) -> None:
+        """Raise an error if a column of numbers or dates is something else in a frame, which has the `rows`."""
+        for name in self.dates:
+            self._check_order(frame[name], rows)
+        kinds = ((ToFloats(), self.numbers, "numbers"), (ToDays(self.day_first), self.dates, "dates"))
+        for kind, names, what in kinds:
+            for name in names:
+                present = frame[name].notna().to_numpy()
+                lost = present & ~(np.abs(kind.transform(frame[[name]])[:, 0]) <= LARGEST)
+                # a few cells that are no dates count as missing
+                if lost.any() and (what == "numbers" or lost.sum() == present.sum()):
+                    cell = shown(frame[name].iloc[int(np.argmax(lost))])
+                    raise TableError(
+                        f"column {name!r} must have {what}, but has {cell} in the {rows}: use the same kind in all "
+                        f"files, or leave it out with {option('ignore', as_listed([name]))}"
+                    )
+
+    def _check_order(self, column: pd.Series[Any], rows: str) -> None:
+        """Raise an error if a date has the day where the others of its column have the month."""
+        column, day_first = column.reset_index(drop=True), column.name in self.day_first
+        parts = _parts_with_slashes(column)
+        month, day = (parts[1], parts[0]) if day_first else (parts[0], parts[1])
+        wrong = parts.index[(month > 12) & (day <= 12)]
+        if len(wrong):
+            order, other = ("day/month/year", "month/day/year") if day_first else ("month/day/year", "day/month/year")
+            raise TableError(
+                f"column {column.name!r} is read as {order}, but has {shown(column[wrong[0]])} in the {rows}, which "
+                f"is {other}: write its dates as year-month-day in all files, or leave it out with "
+                f"{option('ignore', as_listed([str(column.name)]))}"
+            )
+
+
+def recognise_columns(frame: pd.DataFrame) -> Columns:
+    """Sort the features of the training rows into numbers, dates, categories and columns that are left out.
+
+    >>> frame = pd.DataFrame({"age": [30, 40], "seen": ["2024-01-31", "2024-02-01"], "kind": ["a", "a"]})
+    >>> recognise_columns(frame)
+    Columns(numbers=('age',), dates=('seen',), categories=('kind',), left_out=(), day_first=())
+    """
+    kinds: dict[str, list[str]] = {"numbers": [], "dates": [], "categories": [], "left_out": []}
+    for name in frame.columns:
+        kinds[_kind(frame[name])].append(name)
+    day_first = tuple(name for name in kinds["dates"] if _is_day_first(frame[name]))
+    columns = Columns(**{kind: tuple(names) for kind, names in kinds.items()}, day_first=day_first)
+    if not columns.used:
+        raise TableError(
+            "none of the feature columns can be used: all are empty or different in almost every row: "
+            f"{', '.join(map(str, frame.columns))}"
+        )
+    return columns
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    present = column.dropna()
+    if not len(present):
+        return "left_out"
+    if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
+        if (np.abs(present.astype(float)) > LARGEST).any():
+            raise TableError(
+                f"column {column.name!r} contains infinite numbers, or numbers above {LARGEST:g}: replace them, or "
+                f"leave it out with {option('ignore', as_listed([str(column.name)]))}"
+            )
+        return "numbers"
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return "dates"
+    words = present.astype(str)
+    if words.str.fullmatch(DATE).mean() >= DATE_FRACTION:
+        return "dates"
+    if words.nunique() > max(MOST_CATEGORIES, len(words) // 2):
+        return "left_out"
+    return "categories"
+
+
+def _is_day_first(column: pd.Series[Any]) -> bool:
+    """Say whether dates with slashes have the day first: some must, as no month is above 12, and none the month."""
+    parts = _parts_with_slashes(column)
+    return bool((parts[0] > 12).any() and not (parts[1] > 12).any())
+
+
+def _parts_with_slashes(column: pd.Series[Any]) -> pd.DataFrame:
+    """Return the three numbers of each distinct date that is written with slashes."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        column = column[:0]
+    return column.drop_duplicates().astype("string").str.extract(SLASHES).dropna().astype(int)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Fitted preprocessing, in a form that JSON can hold: the same numbers for a row in every period."""
+
+    columns: Columns
+    medians: tuple[float, ...]
+    """Of the numbers, then of the dates."""
+    means: tuple[float, ...]
+    scales: tuple[float, ...]
+    words: tuple[tuple[str, ...], ...]
+    """For each column of categories, the categories that get their own column."""
+    shared: tuple[bool, ...]
+    """For each column of categories, whether all others share one more."""
+
+    @classmethod
+    def to(cls, frame: pd.DataFrame, columns: Columns) -> Fitted:
+        """Fit the preprocessing to a frame."""
+        medians: list[float] = []
+        means: list[float] = []
+        scales: list[float] = []
+        for numbers in _numeric(frame, columns):
+            middle = _medians(numbers)
+            scaler = StandardScaler().fit(np.where(np.isnan(numbers), middle, numbers))
+            medians += middle.tolist()
+            means += scaler.mean_.tolist()
+            scales += scaler.scale_.tolist()
+        words, shared = [], []
+        if columns.categories:
+            encoder = _encoder().fit(ToWords().transform(frame[list(columns.categories)]))
+            for known, rare in zip(encoder.categories_, encoder.infrequent_categories_, strict=True):
+                few = set() if rare is None else set(rare)
+                words.append(tuple(str(word) for word in known if word not in few))
+                shared.append(rare is not None)
+        return cls(columns, tuple(medians), tuple(means), tuple(scales), tuple(words), tuple(shared))
+
+    def transform(self, frame: pd.DataFrame) -> Floats:
+        """Return a frame as numbers, like the fitted `transformer`."""
+        parts = _numeric(frame, self.columns)
+        if parts:
+            numbers = np.column_stack(parts)
+            numbers = np.where(np.isnan(numbers), self.medians, numbers)
+            parts = [(numbers - self.means) / self.scales]
+        if self.columns.categories:
+            cells = ToWords().transform(frame[list(self.columns.categories)])
+            for column, words, shared in zip(cells.T, self.words, self.shared, strict=True):
+                codes = pd.Index(words).get_indexer(pd.Index(column))
+                codes = np.where(codes < 0, len(words), codes)
+                parts.append(np.eye(len(words) + 1)[codes][:, : len(words) + shared])
+        return np.column_stack(parts)
+
+    @classmethod
+    def of_dict(cls, document: Mapping[str, Any]) -> Fitted:
+        """Read what `dataclasses.asdict` returned, from JSON."""
+        columns = Columns(**{name: tuple(names) for name, names in document["columns"].items()})
+        words = tuple(map(tuple, document["words"]))
+        medians, means, scales = (tuple(document[name]) for name in ("medians", "means", "scales"))
+        return cls(columns, medians, means, scales, words, tuple(document["shared"]))
+
+
+def warnings_of_categories(fitted: Fitted, features: pd.DataFrame, test_features: pd.DataFrame) -> list[str]:
+    """Return warnings of categories written in several ways, and of training rows whose categories are not known.
+
+    A model sees a category that the preprocessing was not fitted to as none of the known ones. Rare ones that share
+    a column are not told apart in any case.
+    """
+    warnings = []
+    for name, words, shared in zip(fitted.columns.categories, fitted.words, fitted.shared, strict=True):
+        cells = _words(features[name])
+        distinct = dict.fromkeys([*words, *pd.unique(cells), *pd.unique(_words(test_features[name]))])
+        warnings += warnings_of_names(distinct, f"category of column {name!r}")
+        new = [] if shared else [word for word in pd.unique(cells) if word not in words]
+        if new:
+            rows = f"{int(np.isin(cells, new).sum()):,} of {len(cells):,} training rows"
+            names = some([repr(word) for word in new], MOST_NAMES)
+            warnings.append(
+                f"column {name!r} has categories that the preprocessing was not fitted to, in {rows}: {names}; a "
+                "model sees none of the known categories there"
+            )
+    return warnings
+
+
+def _numeric(frame: pd.DataFrame, columns: Columns) -> list[Floats]:
+    """Return the numbers and the dates of a frame as floats, those that there are."""
+    kinds = ((ToFloats(), columns.numbers), (ToDays(columns.day_first), columns.dates))
+    return [kind.transform(frame[list(names)]) for kind, names in kinds if names]
+
+
+def _medians(numbers: Floats) -> Floats:
+    """Return what SimpleImputer learns, 0 for an empty column; it sorts whole masked arrays, which is slow."""
+    known = (column[~np.isnan(column)] for column in numbers.T)
+    return np.array([np.median(each) if len(each) else 0.0 for each in known])
+
+
+def _encoder() -> OneHotEncoder:
+    return OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist", sparse_output=False)
+
+
+def transformer(columns: Columns) -> ColumnTransformer:
+    """Return the transformer, not yet fitted, that turns a frame into an array of floats."""
+    numeric = [
+        ("impute", SimpleImputer(strategy="median", keep_empty_features=True)),
+        ("scale", StandardScaler()),
+    ]
+    return ColumnTransformer(
+        [
+            ("numbers", Pipeline([("floats", ToFloats()), *numeric]), list(columns.numbers)),
+            ("dates", Pipeline([("days", ToDays(columns.day_first)), *numeric]), list(columns.dates)),
+            ("categories", Pipeline([("words", ToWords()), ("columns", _encoder())]), list(columns.categories)),
+        ],
+        sparse_threshold=0.0,
+    )
+
+
+class _Stateless(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A transformer with nothing to learn. Not a FunctionTransformer: its repr would contain a memory address."""
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
+        """Learn nothing."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class ToFloats(_Stateless):
+    """Turn booleans, integers and nullable numbers into floats, NaN where they are missing."""
+
+    def transform(self, X: pd.DataFrame) -> Floats:
+        """Return floats."""
+        return np.column_stack([pd.to_numeric(X[name], errors="coerce").astype(float) for name in X])
+
+
+class ToDays(_Stateless):
+    """Turn dates, as text or as dates, into days since 1970."""
+
+    def __init__(self, day_first: tuple[str, ...] = ()) -> None:
+        self.day_first = day_first
+
+    def transform(self, X: pd.DataFrame) -> Floats:
+        """Return days, NaN where there is no date."""
+        return np.column_stack([days(X[name], name in self.day_first) for name in X])
+
+
+class ToWords(_Stateless):
+    """Turn text, categories and anything else into words; a missing value becomes a word of its own."""
+
+    def transform(self, X: pd.DataFrame) -> NDArray[np.object_]:
+        """Return words."""
+        return np.column_stack([_words(X[name]) for name in X])
+
+
+def _words(column: pd.Series[Any]) -> NDArray[np.object_]:
+    if pd.api.types.is_float_dtype(column):  # whole numbers beside missing ones: 7.0 is the word 7 of another file
+        column = column.convert_dtypes()
+    words = column.astype(object).where(column.notna(), "(missing)").astype(str)
+    if pd.api.types.is_float_dtype(column):  # whole numbers beside fractions: 7.0 is the word 7 there too
+        words = words.str.removesuffix(".0")
+    return words.to_numpy(object)
+
+
+def days(column: pd.Series[Any], day_first: bool = False) -> Floats:
+    """Return dates, as text or as dates, as days since 1970; NaN where there is none.
+
+    >>> days(pd.Series(["31.01.2024", "2024-02-01", "02.02.2024"])).tolist()
+    [19753.0, 19754.0, 19755.0]
+    """
+    codes, cells = pd.factorize(column)  # days repeat: each is read once
+    distinct: pd.Series[Any] = pd.Series(cells)
+    if not pd.api.types.is_datetime64_any_dtype(column):
+        distinct = distinct.astype("string")
+        for mark, pattern in ((".", POINTS), ("/", SLASHES)) if day_first else ((".", POINTS),):
+            if distinct.str.contains(mark, regex=False).any():
+                distinct = distinct.str.replace(pattern, r"\3-\2-\1", regex=True)
+    dates = pd.to_datetime(distinct, errors="coerce", utc=True, format="mixed")
+    found = np.asarray((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=float)
+    return np.append(found, np.nan)[codes]  # the last one, at -1, is that of missing cells

@@ -1,0 +1,104 @@
+"""Methods: settings that start an estimator, and an estimator that is driven round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fgsv.coalitions import Coalitions
+from fgsv.methods.known import Known
+from fgsv.partition import Partition
+from fgsv.semivalue import SHAPLEY, Semivalue
+from fgsv.types import Floats, Ints
+from fgsv.valuation import Estimate
+
+Evaluate = Callable[[Coalitions], Floats]
+"""m coalitions -> (m, q) values, finite and checked."""
+
+
+def _no_other_game(game: Any) -> Evaluate:
+    raise ValueError("this problem has no way to evaluate another game")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What to estimate."""
+
+    n_players: int
+    ends: Floats
+    """(2, q): U(0) and U(N), evaluated before the first round."""
+    partition: Partition
+    """For methods that value one group at a time; the others ignore it."""
+    semivalue: Semivalue = SHAPLEY
+    cost: Callable[[Ints], ArrayLike] | None = None
+    """(k,) sizes -> (k,) relative costs of one evaluation."""
+    seed: int = 0
+    other_game: Callable[[Any], Evaluate] = _no_other_game
+    """How to evaluate another game of the same players, such as a proxy."""
+    known: Known | None = None
+    """Evaluations known before the run. A method may ignore them; those that it draws are still looked up here.
+
+    The estimator of a method that uses them says how many, as `n_known`.
+    """
+
+
+class OtherLaw(ValueError):
+    """A recorded law does not follow from the recorded utilities."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The coalitions of a round, and what the estimator needs to use their values."""
+
+    coalitions: Coalitions
+    plan: Any = None
+    law: Mapping[str, Any] | None = None
+    """The law of this and the next rounds, if it is new, in a form that JSON can hold; a ledger records it."""
+    follow: Callable[[Mapping[str, Any], np.random.Generator], Draws] | None = None
+    """Draw the round again by a recorded law; raise `OtherLaw` if the two differ by more than rounding."""
+    order: Ints | None = None
+    """The order in which draws are taken if the budget ends within the round; None to take all or none."""
+    instead: Draws | None = None
+    """What to draw if the budget is too small for the whole round."""
+
+    def within(self, left: int) -> Draws:
+        """Return the draws, or their replacement if only this many evaluations are left."""
+        if left <= 0 or left >= len(self.coalitions):
+            return self
+        if self.order is not None:
+            rows = np.sort(self.order[:left])
+            plan = None if self.plan is None else self.plan[rows]
+            return replace(self, coalitions=self.coalitions.take(rows), plan=plan)
+        return self if self.instead is None else self.instead.within(left)
+
+
+class Estimator(Protocol):
+    """A running estimate. One loop (`fgsv.running`) draws, evaluates and updates, round after round."""
+
+    def draw(self, rng: np.random.Generator) -> Draws | None:
+        """Return the next round's coalitions, or None when there is nothing left to draw."""
+
+    def update(self, draws: Draws, values: Floats) -> None:
+        """Take in the (m, q) values of a round, in draw order."""
+
+    def estimate(self) -> Estimate:
+        """Return the estimate after the rounds so far; its arrays must not change with the next update."""
+
+
+class Method(Protocol):
+    """A method's settings: a frozen dataclass whose fields are the options of `fgsv.value`."""
+
+    name: ClassVar[str]
+
+    def least(self, n_players: int, partition: Partition) -> int:
+        """Return the evaluations needed for the first estimate, including the two ends.
+
+        Raise an error, before any evaluation, if the method cannot value such a game.
+        """
+
+    def start(self, problem: Problem) -> Estimator:
+        """Return an estimator that knows only the ends."""

@@ -1,0 +1,70 @@
+"""Units: very small or large utilities are scaled before a method sees them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fgsv.methods.method import Draws, Method, Problem
+from fgsv.partition import Partition
+from fgsv.types import Floats
+from fgsv.valuation import Estimate
+from fgsv.valuation.units import unit_of
+
+
+class InUnits:
+    """An estimator that divides utilities of extreme scale by a power of two, one for each output.
+
+    The unit follows from U(0) and U(N). If both are zero, it follows from what is known, or from the first round with
+    another value: zeros are the same in every unit.
+    """
+
+    def __init__(self, method: Method, problem: Problem) -> None:
+        self._unit = unit_of(problem.ends)
+        self._unknown = ~problem.ends.any(axis=0)
+        known = problem.known
+        if known is not None:
+            self._learn_unit(known.values)
+            known = known.with_values(lambda values: values / self._unit)
+        self._estimator = method.start(replace(problem, ends=problem.ends / self._unit, known=known))
+
+    @property
+    def n_known(self) -> int:
+        """Known evaluations that the method uses."""
+        return getattr(self._estimator, "n_known", 0)
+
+    def draw(self, rng: np.random.Generator) -> Draws | None:
+        """Return the method's draws."""
+        return self._estimator.draw(rng)
+
+    def update(self, draws: Draws, values: Floats) -> None:
+        """Give the method the values of a round in its units."""
+        self._learn_unit(values)
+        self._estimator.update(draws, values / self._unit)
+
+    def _learn_unit(self, values: Floats) -> None:
+        if self._unknown.any() and len(values):
+            self._unit = np.where(self._unknown, unit_of(values), self._unit)
+            self._unknown &= ~values.any(axis=0)
+
+    def influence(self, partition: Partition) -> Floats | None:
+        """Return (m, K): how much each draw moves each group's value; None if the method does not say."""
+        found = getattr(self._estimator, "influence", None)
+        return None if found is None else found(partition)
+
+    def estimate(self) -> Estimate:
+        """Return the method's estimate in units of the utility."""
+        found = self._estimator.estimate()
+        if (self._unit == 1).all():
+            return found
+        values = found.values * self._unit
+        if not np.isfinite(values).all():
+            raise FloatingPointError("the estimate is not finite: utilities differ by more than a number can hold")
+        return replace(
+            found,
+            values=values,
+            # float32 has no numbers that small or large
+            deviations=None if found.deviations is None else found.deviations.astype(float) * self._unit,
+            stderr=None if found.stderr is None else found.stderr * self._unit,
+        )
