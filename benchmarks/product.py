@@ -73,7 +73,7 @@ def large_file(n_rows: int, precision: float, jobs: int) -> dict[str, Any]:
             "seconds": round(seconds, 1),
             "evaluations": document["n_evaluations"],
             "widest half-width": max(row["share_high"] - row["share_low"] for row in rows) / 2,
-            "stopped": document["stopped"],
+            "stopped": document["end"]["detail"] or document["end"]["reason"],
             "report MB": round(Path(folder, "out", "report.html").stat().st_size / 1e6, 2),
         }
 

@@ -1,4 +1,4 @@
-"""The house: rooms that one would guess, imports that go one way, one way to a game, files that fit on a desk."""
+"""The house: rooms that one would guess, imports that go one way, one way to a game."""
 
 import ast
 import re
@@ -22,15 +22,13 @@ LAYERS = [
     ["running"],
     ["payout", "planning", "diagnosis", "plots", "data"],
     ["audit"],
-    ["report", "experiments", "moved"],
+    ["report", "experiments"],
     ["cli"],
     ["__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(SOURCE.rglob("*.py"))
 MOST_NAMES = 25
-MOST_LINES = 500
-MOST_LINES_OF_RUNNING = 200
 
 
 def name_of(path):
@@ -42,14 +40,6 @@ def test_every_room_has_its_place_and_there_are_few():
     rooms = {name_of(path) for path in MODULES} - {"__init__"}
     assert rooms == set(LEVEL)
     assert len(rooms) <= MOST_NAMES
-
-
-def test_no_file_is_long():
-    files = [*MODULES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
-    assert [path for path, length in lengths.items() if length > MOST_LINES] == []
-    running = [path for path in lengths if path.is_relative_to(SOURCE / "running")]
-    assert [path for path in running if lengths[path] >= MOST_LINES_OF_RUNNING] == []
 
 
 @cache
@@ -99,21 +89,13 @@ def test_one_module_calls_games():
     assert callers(".function", ".evaluate_lists") == {"game.py", "utilities/torch.py"}
 
 
-def test_nothing_reads_the_words_of_an_end_but_the_reader_of_old_files():
-    pattern = re.compile(r"stopped\s*(==|!=|in\b)|stopped\.(startswith|removeprefix|partition|split)")
-    readers = {path.name for path in MODULES if pattern.search(path.read_text(encoding="utf-8"))}
-    assert readers == {"old_files.py"}
-
-
-def test_no_settings_are_parsed_but_those_of_old_files():
+def test_nothing_parses_what_fgsv_wrote():
     importers = {path.relative_to(SOURCE).as_posix() for path in MODULES if "re" in set(imported(parsed(path)))}
-    # the others read what users type, cells of tables, words of texts, and characters of a terminal
-    others = {"cli/parsers.py", "data/reading.py", "utilities/language/texts.py", "words.py"}
-    assert importers == {"valuation/old_files.py", *others}
+    # these read what users type, cells of tables, words of texts, and characters of a terminal
+    assert importers == {"cli/parsers.py", "data/reading.py", "utilities/language/texts.py", "words.py"}
 
 
 OTHER_PROGRAMS = {
-    ("ledger/file.py", "--trust-old"),  # of the command that the message quotes
     ("utilities/language/model.py", "--local-dir"),  # of hf download
 }
 

@@ -202,9 +202,6 @@ def test_no_interval_leaves_what_the_policy_pays():
     bounded = payout.split(result, "1000.00", floor="100.00", cap="400.00", pay_anyway=True)
     assert min(bounded.low) == 100
     assert max(bounded.high) == 400
-    old = payout.Payout.from_dict(bounded.to_dict(), result)
-    object.__setattr__(old, "low", tuple(low - Decimal("0.01") * (low == 100) for low in old.low))
-    assert payout.differences(old, result) == []  # as 0.1.0 rounded
 
 
 def halves(paid):

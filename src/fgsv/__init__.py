@@ -6,5 +6,3 @@ __version__ = "0.2.0.dev0"
 
 # The public names stand in __init__.pyi. Each is imported when first used: `fgsv --help` does not wait for numpy.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
-__path__.append(f"{__path__[0]}/moved")  # so that `import fgsv.comparison`, as in 0.1.0, finds moved/comparison.py

@@ -106,6 +106,19 @@ def harmless(cell: Any) -> Any:
     return f"'{text}" if text.lstrip().startswith(FORMULA) or text.startswith(("\t", "\n")) else text
 
 
+def other_schema(found: object, schema: int) -> str:
+    """Say what to do with a file whose schema is not the one that is read.
+
+    >>> other_schema(9, 2)
+    'it has schema 9, and this fgsv reads schema 2: install a newer fgsv'
+    >>> other_schema(1, 2)
+    'it has schema 1, and this fgsv reads schema 2: it was written before version 1.0, make it again'
+    """
+    is_newer = isinstance(found, int) and found > schema
+    remedy = "install a newer fgsv" if is_newer else "it was written before version 1.0, make it again"
+    return f"it has schema {found!r:.50}, and this fgsv reads schema {schema}: {remedy}"
+
+
 def read_json(path: str | Path) -> Any:
     """Return the contents of a JSON file; the error for another kind of file quotes nothing from it."""
     if Path(path).is_dir():

@@ -65,8 +65,6 @@ class Game:
     players: Sequence[Any] | bytes | Callable[[], bytes] | None = None
     """An id for each player, by which another game of the same frame recognises it; or 16 bytes for each, which a
     function may return. Together with `frame` it makes the fingerprint."""
-    old_fingerprint: str | None = None
-    """The fingerprint that 0.1.0 gave this game, if it was different."""
     again: Callable[[int], Callable[[Masks], ArrayLike]] | None = None
     """If every coalition is trained with its own seed: k = 1, 2, ... -> the same game with other seeds. A run then
     trains some coalitions again, and its intervals hold for the expected utility."""
@@ -297,7 +295,6 @@ def _over(inner: Game, rows: Callable[[Masks], Masks], n: int, name: str) -> Gam
         cost=None,
         frame=None,
         players=None,
-        old_fingerprint=None,
     )
 
 

@@ -55,7 +55,7 @@ def test_gains_are_those_of_the_group_shapley_value():
 
 def test_one_group_gains_nothing_by_splitting(game):
     table = shell_companies(game, ["all"] * 12, budget=2_000)
-    assert table["way"].tolist()[-2:] == ["one by one", "worst found"]
+    assert table["way"].tolist()[-2:] == ["one by one", "found by search"]
     np.testing.assert_array_equal(table[["gain", "gain_low", "gain_high"]], 0)
 
 
@@ -112,7 +112,7 @@ def test_the_search_finds_at_least_what_the_plain_ways_find(game):
     table = shell_companies(game, LABELS, classes=rng.integers(0, 2, 12), budget=20_000)
     plain = table["way"].isin(["evenly", "by class", "one by one"])
     best = table[plain].groupby("group")["gain"].max()
-    worst = table[table["way"] == "worst found"].set_index("group")["gain"]
+    worst = table[table["way"] == "found by search"].set_index("group")["gain"]
     for group in ("0", "2", "3"):
         assert worst[group] >= best[group] - 1e-12
 

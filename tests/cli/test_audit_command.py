@@ -24,7 +24,7 @@ def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
         "at random",
         "by class",
         "one by one",
-        "worst found",
+        "found by search",
     }
     assert {row["parts"] for row in found["attacks"] if row["way"] == "evenly"} == {2, 4}
     assert all(row["gain_low"] <= row["gain"] <= row["gain_high"] for row in found["attacks"])

@@ -113,7 +113,6 @@ FIELDS = [
     "method",
     "seed",
     "n_evaluations",
-    "stopped",
     "outputs",
     "names",
     "groups",

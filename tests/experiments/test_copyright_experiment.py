@@ -122,7 +122,7 @@ def test_a_run_says_why_it_stopped(finished, tiny, tmp_path, capsys, change, max
     shares = json.loads((tmp_path / "again" / "shares.json").read_text())
     assert (shares["stopped"], shares["n_evaluations"]) == (reason, 32)
     valuation = fgsv.Valuation.load(tmp_path / "again" / "valuation.json")
-    assert (valuation.stopped, valuation.end.reason) == (reason, "target" if max_seconds is None else "time")
+    assert (str(valuation.end), valuation.end.reason) == (reason, "target" if max_seconds is None else "time")
     assert valuation.settings.needs == ("stop",)
 
     def same_rule(progress):

@@ -71,7 +71,6 @@ def shift_weights(document):
 
 def to_interrupted(document):
     document["end"] = {"reason": "interrupted", "detail": "interrupted"}
-    document["stopped"] = "interrupted"
 
 
 ALTERED = {
@@ -157,7 +156,7 @@ def test_an_altered_reason_of_the_end_is_shown(made):
     document["end"]["reason"] = "target"
     (made / "altered.json").write_text(json.dumps(document))
     found = fgsv.verify(Result.load(made / "altered.json").valuation, made / "run.db")
-    stated, derived = next((each.stated, each.derived) for each in found if each.where == "stopped")
+    stated, derived = next((each.stated, each.derived) for each in found if each.where == "end")
     assert stated != derived
 
 

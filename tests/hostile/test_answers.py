@@ -244,12 +244,12 @@ def test_a_game_that_answers_differently_is_noticed(options, size, independent_r
     game = fgsv.Game(noisy(size), N, independent_rows=independent_rows)
     with pytest.warns(RuntimeWarning, match="not deterministic"):
         result = fgsv.value(game, budget=500, **options)
-    assert "the game is not deterministic" in result.stopped
-    assert "the coalition of size" in result.stopped
+    assert "the game is not deterministic" in result.end.detail
+    assert "the coalition of size" in result.end.detail
 
 
 def test_last_digits_of_a_batch_and_batches_that_fail_are_no_other_answers():
-    assert "deterministic" not in fgsv.value(fgsv.Game(noisy(1e-6), N), budget=500).stopped
+    assert "deterministic" not in fgsv.value(fgsv.Game(noisy(1e-6), N), budget=500).end.detail
 
     def fails_together(masks):
         if (masks.sum(axis=1) == 4).any():
@@ -258,7 +258,7 @@ def test_last_digits_of_a_batch_and_batches_that_fail_are_no_other_answers():
 
     result = fgsv.value(fgsv.Game(fails_together, N), budget=500, batch_size=8, on_error=0.0)
     assert 0 < result.failures.coalitions < 500
-    assert "deterministic" not in result.stopped
+    assert "deterministic" not in result.end.detail
 
 
 def test_a_noticed_game_is_noticed_again_by_verify(tmp_path):

@@ -1,8 +1,6 @@
 """Known evaluations: what an earlier ledger knows about a game whose players have joined, left or moved."""
 
 import itertools
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +18,6 @@ from fgsv.ledger.earlier import match
 from fgsv.ledger.tools import merge
 
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefgh")}
-OLD = Path(__file__).parents[1] / "old" / "0.1.0"
 
 
 def market(players, frame="roots", *, independent_rows=False, calls=None):
@@ -188,15 +185,6 @@ def test_bad_starts(tmp_path):
         run(tmp_path / "march.db", "abc", start=tmp_path / "march.db")
     with pytest.raises(ValueError, match="'a' is given twice"):
         fgsv.Game(len, 2, frame="roots", players=["a", "a"])
-
-
-def test_a_ledger_of_0_1_0_says_so(tmp_path):
-    [old] = sorted(OLD.glob("*.db"))[:1]
-    shutil.copy(old, tmp_path / "old.db")
-    before = (tmp_path / "old.db").read_bytes()
-    with pytest.raises(WrongLedger, match=r"written by fgsv 0\.1\.0"):
-        known(market("abc"), [tmp_path / "old.db"])
-    assert (tmp_path / "old.db").read_bytes() == before
 
 
 def test_only_draws_by_a_recorded_law_are_draws(tmp_path):

@@ -15,6 +15,7 @@ import pytest
 
 import fgsv
 from fgsv.ledger import Ledger, LedgerError, WrongLedger
+from fgsv.ledger.schema import SCHEMA
 from fgsv.running.verification import verify
 
 N = 10
@@ -97,7 +98,7 @@ def test_a_run_does_not_write_to_a_damaged_file(whole):
     assert whole.read_bytes() == data
 
 
-@pytest.mark.parametrize("kind", ["text", "other database", "newer format"])
+@pytest.mark.parametrize("kind", ["text", "other database", "newer", "older"])
 def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path, kind):
     path = tmp_path / "run.db"
     if kind == "text":
@@ -107,13 +108,14 @@ def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path, kind):
             if kind == "other database":
                 db.execute("CREATE TABLE customers (name TEXT)")
         db.close()
-        if kind == "newer format":
+        if kind in ("newer", "older"):
             value(path)
             with sqlite3.connect(path) as db:
-                db.execute("PRAGMA user_version = 3")
+                db.execute(f"PRAGMA user_version = {SCHEMA + (1 if kind == 'newer' else -1)}")
             db.close()
     before = path.read_bytes()
-    expected = {"text": "not a ledger", "other database": "not a ledger", "newer format": "ledger format 3"}
+    expected = {"text": "not a ledger", "other database": "not a ledger"}
+    expected |= {"newer": "install a newer fgsv", "older": "before version 1.0, make it again"}
     for read_only in (False, True):
         with pytest.raises(LedgerError, match=expected[kind]):
             Ledger(path, read_only=read_only)
@@ -131,7 +133,7 @@ def test_a_second_driver_is_refused_and_readers_are_not(tmp_path):
         assert seen == first.n_evaluations
         assert ledger.runs()[0].ended is None
         *_, last = rounds  # a reader does not stop the run either
-    assert last.stopped == "budget of 200 reached"
+    assert last.end.detail == "budget of 200 reached"
     assert value(path, batch_size=None).values.tobytes() == last.values.tobytes()
     assert [file.name for file in tmp_path.iterdir()] == ["run.db"]
 

@@ -44,7 +44,7 @@ def test_m1_and_m2_fix_the_evaluations():
     result = fgsv.value(game, labels, method="finite_difference", threshold=4, m1=5, m2=3)
     # for each of two groups of 6: sizes 1, 2, 3 have 2, 3, 4 overlaps; sizes 4..11 have a pair each
     assert result.n_evaluations == 2 + 2 * (5 * (2 + 3 + 4) + 3 * 2 * 8)
-    assert result.stopped == "nothing is left to draw"
+    assert result.end.detail == "nothing is left to draw"
 
 
 def test_pairs_differ_in_one_swap_and_have_the_size_they_stand_for():

@@ -120,7 +120,6 @@ METHODS = {
     "enumerate": Enumeration(),
     "sample first": SampleThenEnumerate(Covariance(), 40),
     "with repetitions": SampleThenEnumerate(Covariance(opening=False), 40),
-    "as in 0.1.0": SampleThenEnumerate(Covariance(), 40, anew=True),
 }
 
 

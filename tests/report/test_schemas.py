@@ -3,7 +3,6 @@
 import json
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ from fgsv.report import make_result
 from fgsv.report.documents import document_of, plain
 
 SCHEMAS = files("fgsv.report") / "schemas"
-OLD = Path(__file__).parents[1] / "old" / "0.1.0"
 
 
 @cache
@@ -69,24 +67,22 @@ def test_what_other_commands_print(frame, tmp_path, capsys):
     path = tmp_path / "train.csv"
     frame.to_csv(path, index=False)
     table = [path, "--group", "provider", "--target", "y"]
-    saved = OLD / "paid" / "valuation.json"
-    check(printed(capsys, "value", *table, "--budget", 60), "value")
+    saved, other = tmp_path / "first" / "valuation.json", tmp_path / "second" / "valuation.json"
+    run = ["value", *table, "--budget", 60, "--ledger", tmp_path / "run.db", "--out"]
+    check(printed(capsys, *run, saved.parent), "value")
+    check(printed(capsys, *run, other.parent, "--seed", 1), "value")
     check(printed(capsys, "plan", *table, "--pilot", 100), "plan")
     check(printed(capsys, "payout", saved, "--amount", 50, "--clip", "--pay-anyway"), "payout")
-    check(printed(capsys, "compare", saved, OLD / "precise" / "valuation.json"), "compare")
-    check(printed(capsys, "sensitivity", saved, OLD / "precise" / "valuation.json"), "sensitivity")
-    check(printed(capsys, "verify", saved, "--ledger", OLD / "run.db"), "verify")
+    check(printed(capsys, "compare", saved, other), "compare")
+    check(printed(capsys, "sensitivity", saved, other), "sensitivity")
+    check(printed(capsys, "verify", saved, "--ledger", tmp_path / "run.db"), "verify")
 
 
-def test_valuations_of_games_and_files_of_0_1_0(tmp_path):
-    fgsv.exact(fgsv.games.Airport([1, 2, 3]), [("a", 1), ("a", 1), "b"]).save(tmp_path / "v.json")
-    for path in [tmp_path / "v.json", *OLD.rglob("*.json")]:
-        check(json.loads(path.read_text(encoding="utf-8")))
-
-
-def test_a_damaged_document_is_refused():
+def test_valuations_of_games_and_damaged_ones(tmp_path):
     jsonschema = pytest.importorskip("jsonschema")
-    document = json.loads((OLD / "paid" / "valuation.json").read_text(encoding="utf-8"))
-    for key, wrong in (("names", "north"), ("schema", 2), ("values", None), ("exact", "yes")):
+    fgsv.exact(fgsv.games.Airport([1, 2, 3]), [("a", 1), ("a", 1), "b"]).save(tmp_path / "v.json")
+    document = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
+    check(document)
+    for key, wrong in (("names", "north"), ("schema", 1), ("values", None), ("exact", "yes")):
         with pytest.raises(jsonschema.ValidationError):
             check(document | {key: wrong})

@@ -30,8 +30,8 @@ def check(result, kind, row_by_row, budget=BUDGET):
     oracle, count = expected(row_by_row, budget)
     np.testing.assert_array_equal(result.values, oracle.values)
     np.testing.assert_array_equal(result.stderr, oracle.stderr)
-    assert result.info["failures"]["kinds"] == {kind: count}
-    assert result.info["failures"]["coalitions"] == count
+    assert result.failures.kinds == {kind: count}
+    assert result.failures.coalitions == count
     words = "1 evaluation failed and counts" if count == 1 else f"{count} evaluations failed and count"
     assert f"{words} as -1.5: {count} {kind}" in repr(result)
 
@@ -62,7 +62,7 @@ def test_a_failure_counts_as_the_policy_says(tmp_path, fault, kind, row_by_row, 
     assert verify(result, tmp_path / "run.db") == []
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         recorded = [len(rows) for batch in ledger.batches() for rows in batch.outcome.failures.values()]
-    assert sum(recorded) == result.info["failures"]["coalitions"]
+    assert sum(recorded) == result.failures.coalitions
 
 
 def test_a_failed_batch_of_several_outputs_is_resumed(tmp_path):
@@ -81,7 +81,7 @@ def test_a_failed_batch_of_several_outputs_is_resumed(tmp_path):
     first, again = (fgsv.value(fgsv.Game(two, N, fingerprint="two"), **options) for _ in range(2))
     assert first.values.shape == (N, 2)
     np.testing.assert_array_equal(first.values, again.values)
-    assert first.info["failures"] == again.info["failures"]
+    assert first.failures == again.failures
 
 
 def test_a_game_that_always_fails_is_worth_what_the_policy_says():
@@ -89,7 +89,7 @@ def test_a_game_that_always_fails_is_worth_what_the_policy_says():
         raise ValueError
 
     result = fgsv.value(fgsv.Game(never, N), budget=BUDGET, opening=False, on_error=FILLER)
-    assert result.info["failures"]["coalitions"] == result.n_evaluations
+    assert result.failures.coalitions == result.n_evaluations
     np.testing.assert_allclose(result.values, 0, atol=1e-9)
 
 
@@ -113,7 +113,7 @@ def test_a_failure_is_tried_again_by_whoever_wants_a_value(tmp_path):
     mended = Bad("nan")
     mended.nan = lambda values, bad: values
     result = fgsv.value(mended, budget=BUDGET, opening=False, batch_size=BATCH, ledger=tmp_path / "run.db")
-    assert "failures" not in result.info
+    assert result.failures is None
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         assert not any(batch.outcome.failures for batch in ledger.batches())
         assert [run.end.reason for run in ledger.runs()] == [Reason.FAILED, Reason.BUDGET]
@@ -144,7 +144,7 @@ def test_a_worker_that_dies_once_is_replaced(tmp_path):
     assert (tmp_path / "died").exists()
     undisturbed = fgsv.value(Once("die"), budget=BUDGET, opening=False, batch_size=BATCH)
     np.testing.assert_array_equal(result.values, undisturbed.values)
-    assert "failures" not in result.info
+    assert result.failures is None
 
 
 def test_a_batch_that_kills_is_tried_three_times(tmp_path):

@@ -45,7 +45,7 @@ def test_the_budget_is_kept_and_counted(method, budget):
         assert game.n_asked == 0
     else:
         assert result.n_evaluations == game.n_asked <= budget
-        assert result.stopped.startswith(f"budget of {budget} reached")
+        assert result.end.detail.startswith(f"budget of {budget} reached")
 
 
 def test_a_budget_for_all_coalitions_enumerates_them():
@@ -253,20 +253,20 @@ def test_rules_stop_and_can_be_repeated():
     game, labels = SumOfUnanimity(32), np.arange(32) % 4
     for rule in ({"stderr": 3.0}, {"precision": 0.02}):
         result = fgsv.value(game, labels, **rule)
-        assert "every" in result.stopped
+        assert "every" in result.end.detail
         again = fgsv.value(game, labels, budget=result.n_evaluations)
         np.testing.assert_array_equal(result.values, without_stop_bias(again, result.stop_shares).values)
     assert fgsv.value(game, labels, stderr=3.0).stderr.max() <= 3.0
     timed = fgsv.value(game, labels, max_seconds=1e-9)
     assert timed.n_evaluations == 16
-    assert timed.stopped == "time limit of 1e-09 s reached"
+    assert timed.end.detail == "time limit of 1e-09 s reached"
 
 
 def test_a_target_out_of_reach_is_estimated():
     game, labels = SumOfUnanimity(32), np.arange(32) % 4
     short = fgsv.value(game, labels, precision=1e-4, budget=1000)
-    assert short.stopped.startswith("budget of 1000 reached; a precision of 0.0001 would take about ")
-    needed = int(short.stopped.split()[-2].replace(",", ""))
+    assert short.end.detail.startswith("budget of 1000 reached; a precision of 0.0001 would take about ")
+    needed = int(short.end.detail.split()[-2].replace(",", ""))
     ratio = (short.half_width() / short.total).max() / 1e-4
     at_the_stop = ratio**2, 1.2 * ratio**2  # weights of replicates widen the errors that have to meet the target
     assert at_the_stop[0] <= needed / short.n_evaluations <= at_the_stop[1]
@@ -354,7 +354,7 @@ def test_what_was_sampled_is_returned_when_not_every_coalition_is_evaluated(afte
     result = fgsv.value(game, budget=20_000, **rule)
     assert not result.exact
     assert result.n_evaluations < 2**12 < game.asked < 2**13
-    assert re.match(rf"{reason}; \d+ evaluations of an unfinished enumeration were discarded", result.stopped)
+    assert re.match(rf"{reason}; \d+ evaluations of an unfinished enumeration were discarded", result.end.detail)
     np.testing.assert_array_equal(fgsv.value(game.game, budget=2**12).values, result.values)
 
 

@@ -141,7 +141,6 @@ def test_fingerprint_follows_the_content(model, game):
     betas = other.model.scheduler.config.beta_end / 2
     other.model = replace(other.model, scheduler=diffusers.DDPMScheduler(beta_end=betas, clip_sample=False))
     assert other.fingerprint != game.fingerprint
-    assert other.old_fingerprint == game.old_fingerprint  # did not see that
     moved = again()
     with torch.no_grad():
         next(iter(moved.model.unet.parameters())).add_(1e-3)

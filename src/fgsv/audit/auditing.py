@@ -60,11 +60,6 @@ class Audit:
         return sum(self.spent.values())
 
     @property
-    def attacks_in_words(self) -> pd.DataFrame:
-        """The table of attacks as it is shown: the worst split for the others is the best one for its provider."""
-        return self.attacks.replace({"way": {"worst found": "found by search"}})
-
-    @property
     def spent_in_words(self) -> str:
         """The evaluations of the audit by purpose, and its budget."""
         spent = ", ".join(f"{count:,} for {purpose}" for purpose, count in self.spent.items()) or "none"
@@ -73,14 +68,14 @@ class Audit:
         return f"The audit used {self.n_evaluations:,} more evaluations{limit}: {spent}.{sampled}"
 
     def __repr__(self) -> str:
-        parts = [[_text_of(self.gsv), self.spent_in_words], [_text_of(self.attacks_in_words), *self._warned]]
+        parts = [[_text_of(self.gsv), self.spent_in_words], [_text_of(self.attacks), *self._warned]]
         parts += [[each.title, *each.words, _text_of(each.to_frame())] for each in self.tables]
         return "\n\n".join("\n".join(filter(None, part)) for part in parts if any(part))
 
     def _repr_html_(self) -> str:
         """Return the tables for a notebook."""
         sections = [html_of(each.to_frame(), [each.title, *each.words]) for each in self.tables]
-        tables = [html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks_in_words, self._warned)]
+        tables = [html_of(self.gsv, [self.spent_in_words]), html_of(self.attacks, self._warned)]
         return "".join([*tables, *sections])
 
     @property

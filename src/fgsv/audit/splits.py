@@ -12,7 +12,7 @@ from fgsv.partition import Partition
 from fgsv.types import Floats, Ints
 from fgsv.words import as_list
 
-WAYS = ("evenly", "at random", "by class", "one by one", "worst found")
+WAYS = ("evenly", "at random", "by class", "one by one", "found by search")
 PARTS = (2, 3, 5)
 MOST_APART = 12
 """Groups of up to this many players are also split into single players."""
@@ -48,7 +48,7 @@ class Splits:
     def candidates(self, members: Ints, rng: np.random.Generator) -> list[Ints]:
         """Return splits to search for the worst: evenly, by class, and cut anywhere, by value or by chance."""
         n, numbers = len(members), self._numbers(members)
-        if "worst found" not in self.ways or not numbers:
+        if "found by search" not in self.ways or not numbers:
             return []
         found = [labels for _, labels in self._possible(("evenly", "by class", "one by one"), members, rng)]
         by_value = None if self.player_values is None else np.argsort(-self.player_values[members])

@@ -178,7 +178,7 @@ def show_errors(result: Result) -> None:
 
 def show_audit(audit: Audit) -> None:
     """Print the tables of an audit."""
-    attacks = audit.attacks_in_words
+    attacks = audit.attacks
     # by the lower bound: the largest estimate may be luck
     best = attacks.sort_values("gain_low", ascending=False, kind="stable").drop_duplicates("group")
     title = "faithful shares, the usual group values (GSV), and the gain of the best split found under GSV"

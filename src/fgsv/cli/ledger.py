@@ -110,9 +110,6 @@ def verify_ledger(
 def merge(
     into: Annotated[Path, typer.Argument(help="Ledger to add to; created if it does not exist")],
     sources: Annotated[list[Path], typer.Argument(help="Ledgers to add")],
-    trust_old: Annotated[
-        bool, typer.Option("--trust-old", help="Let new runs use evaluations of 0.1.0: the code has not changed")
-    ] = False,
     as_json: option.Json = False,
 ) -> None:
     """Add the evaluations and runs of several ledgers to one.
@@ -123,7 +120,7 @@ def merge(
     """
     from fgsv.ledger import tools
 
-    merged = tools.merge(into, sources, trust_old=trust_old)
+    merged = tools.merge(into, sources)
     if as_json:
         print_json(asdict(merged))
         return

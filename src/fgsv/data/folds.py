@@ -146,15 +146,15 @@ class TestError:
     rows: tuple[Mapping[str, Any], ...]
     """For each group its `share` and half-widths: `monte_carlo`, `test`, and `lasting`, the part of `test` that the
     folds' own Monte Carlo error does not explain; and its value in each of the `folds`."""
-    total: float | None = None
-    """The half-width of U(N) - U(0) due to the choice of the test rows; None in files of 0.1.0."""
-    totals: tuple[float, ...] = ()
-    """U(N) - U(0) in each fold; the values in each are `folds` of each row. Earlier files do not have them."""
+    total: float
+    """The half-width of U(N) - U(0) due to the choice of the test rows."""
+    totals: tuple[float, ...]
+    """U(N) - U(0) in each fold; the values in each are `folds` of each row."""
 
     @property
     def by_fold(self) -> Floats | None:
         """(K + 1, F): what each fold adds to the values of the groups and, last, to U(N) - U(0); None if unknown."""
-        if not self.totals or not self.rows:
+        if not self.rows:
             return None
         return np.array([*(row["folds"] for row in self.rows), self.totals]) * np.array(self.weights)
 
@@ -170,14 +170,19 @@ class TestError:
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         rows = [dict(row) for row in self.rows]
-        found = {"n_folds": self.n_folds, "weights": list(self.weights), "rows": rows, "total": self.total}
-        return found | ({"totals": list(self.totals)} if self.totals else {})
+        return {
+            "n_folds": self.n_folds,
+            "weights": list(self.weights),
+            "rows": rows,
+            "total": self.total,
+            "totals": list(self.totals),
+        }
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> TestError:
         """Read what `to_dict` returned."""
-        weights, rows, totals = (tuple(document.get(name, ())) for name in ("weights", "rows", "totals"))
-        return cls(document["n_folds"], weights, rows, document.get("total"), totals)
+        weights, rows, totals = (tuple(document[name]) for name in ("weights", "rows", "totals"))
+        return cls(document["n_folds"], weights, rows, document["total"], totals)
 
 
 def error_of_test_rows(valuation: Valuation, folds: Folds, confidence: float = 0.95) -> TestError:

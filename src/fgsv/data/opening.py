@@ -232,10 +232,6 @@ def open_table(
     return table if weights is None else replace(table, game=replace(game, targets=tuple(weights.tolist())))
 
 
-open_file = open_table
-"""The name that it had in 0.1.0."""
-
-
 def _warnings(dataset: Dataset, fitted: Fitted) -> tuple[str, ...]:
     classes = pd.unique(dataset.target) if dataset.task == "classification" else ()
     return (

@@ -35,15 +35,14 @@ class Source:
     notes: tuple[str, ...]
     """The choices that were made, in plain words."""
     versions: Mapping[str, str]
-    features: tuple[str, ...] = ()
-    """The columns that the model sees, by name; results of 0.1.0 do not list them."""
+    features: tuple[str, ...]
+    """The columns that the model sees, by name."""
     opened_with: Mapping[str, Any] | None = None
     """The other arguments of `open_table`, to open the same data again; None where JSON cannot hold them."""
-
     frame: Mapping[str, str] | None = None
     """A hash of each thing that values depend on besides the players."""
     split_seed: int | None = None
-    """The split seed by which test rows were chosen; None if they were not chosen by it, and before 0.2.0."""
+    """The split seed by which test rows were chosen; None if they were not chosen by it."""
 
     @classmethod
     def of(cls, file: TableFile, tested: TableFile | None, game: Any, **said: Any) -> Source:
@@ -79,7 +78,7 @@ class Source:
         if lacking:
             raise ValueError(f"the settings lack the field {lacking[0]!r}")
         found = {each.name: document[each.name] for each in fields(cls) if each.name in document}
-        return cls(**found | {"notes": tuple(found["notes"]), "features": tuple(found.get("features", ()))})
+        return cls(**found | {"notes": tuple(found["notes"]), "features": tuple(found["features"])})
 
 
 def _hash(part: str) -> str:

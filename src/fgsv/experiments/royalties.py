@@ -86,7 +86,7 @@ def write_shares(
         gain=gains,
         paid_most=paid_most,
         split_minus_whole=gap,
-        stopped=valuation.stopped,
+        stopped=str(valuation.end),
         n_evaluations=valuation.n_evaluations,
         **more,
     )
@@ -98,7 +98,7 @@ def write_shares(
         most = most or "nobody, there is nothing to share"
         lines.append(f"{prompt:<12} U(N) - U(0) = {gain:9.4f}; paid most: {most}")
     lines.append(f"parts minus whole, largest difference of FGSV: {gap:.2g}")
-    lines.append(f"stopped after {valuation.n_evaluations} evaluations: {valuation.stopped}")
+    lines.append(f"stopped after {valuation.n_evaluations} evaluations: {valuation.end}")
     return tables, "\n".join(lines)
 
 

@@ -18,7 +18,6 @@ from fgsv.game import Game, as_game, each_digest
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Purpose, RecordedRun, RecordedStart
-from fgsv.ledger.schema import Promise
 from fgsv.methods.known import Known, Related, as_keys
 from fgsv.types import Floats, Ints, Masks
 from fgsv.words import check_type, numbered
@@ -27,8 +26,8 @@ MOST_BYTES = 2**31
 """Limit on the bits of all known coalitions."""
 NOT_DRAWN = -1
 """The run of a coalition of which only the value is known."""
-_LIMITS = ("budget", "max_seconds", "stderr", "precision", "rules", "confidence", "groups")
-_NOT_DRAWN_BY = (*_LIMITS, "version", "needs", "timeout", "on_error", "proxy")
+_LIMITS = ("budget", "max_seconds", "stderr", "precision", "confidence", "groups")
+_NOT_DRAWN_BY = (*_LIMITS, "version", "needs", "timeout", "on_error")
 """Settings that do not change what a run draws, only how much: runs that differ in nothing else are one."""
 
 
@@ -65,19 +64,13 @@ def known(game: Any, ledgers: Sequence[str | Path | Ledger], *, keys: Collection
 
 def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
     """Return the games of a ledger that share their frame with a game; raise `WrongLedger` if there are none."""
-    promises = ledger.promises()
     games = ledger.games()
-    found = [
-        (number, old) for number, old in games if promises[number] is Promise.CODE and not differences(old, game)
-    ]
+    found = [(number, old) for number, old in games if not differences(old, game)]
     if found:
         return found
     if not games:
         raise WrongLedger(f"{ledger.path} has no evaluations to start from")
-    recent = [old for number, old in games if promises[number] is Promise.CODE]
-    if not recent:
-        raise _of_0_1_0(ledger)
-    closest = min(recent, key=lambda old: len(differences(old, game)))
+    closest = min((old for _, old in games), key=lambda old: len(differences(old, game)))
     moved, remedy = differences(closest, game), "Run without it, or undo the change"
     before, now = (each.frame if isinstance(each.frame, Mapping) else {} for each in (closest, game))
     if before.get("preprocessing") != now.get("preprocessing"):
@@ -88,23 +81,15 @@ def applicable(ledger: Ledger, game: Game) -> list[tuple[int, Game]]:
 def last_frame(path: str | Path) -> str | Mapping[str, str] | None:
     """Return the frame of the last run of a ledger; None if its game has none."""
     with Ledger(path, read_only=True) as ledger:
-        games, promises = dict(ledger.games()), ledger.promises()
-        runs = [run for run in ledger.runs() if promises[run.game] is Promise.CODE]
+        runs = ledger.runs()
         if not runs:
-            raise _of_0_1_0(ledger) if games else WrongLedger(f"{path} has no evaluations to start from")
-        return games[latest(runs).game].frame
+            raise WrongLedger(f"{path} has no evaluations to start from")
+        return dict(ledger.games())[latest(runs).game].frame
 
 
 def latest(runs: Iterable[RecordedRun]) -> RecordedRun:
     """Return the run that started last, also where ledgers were merged in another order."""
     return max(runs, key=lambda run: (run.started, run.id))
-
-
-def _of_0_1_0(ledger: Ledger) -> WrongLedger:
-    return WrongLedger(
-        f"{ledger.path} was written by fgsv 0.1.0, which did not record what the players are: it can be shown, "
-        "merged and verified, but its evaluations cannot be used for another set of players"
-    )
 
 
 def differences(old: Game, game: Game) -> list[str]:

@@ -15,12 +15,12 @@ from threading import RLock
 from typing import Any
 
 from fgsv.coalitions import split
-from fgsv.files import as_path
+from fgsv.files import as_path, other_schema
 from fgsv.game import Game, each_digest
 from fgsv.ledger import schema
 from fgsv.ledger.index import Rows
 from fgsv.ledger.records import Batch, Outcome, Purpose, RecordedRun, RecordedStart, Row, by_row
-from fgsv.ledger.schema import APPLICATION, FORMAT, Promise
+from fgsv.ledger.schema import APPLICATION, SCHEMA
 from fgsv.packages import versions
 from fgsv.valuation import End
 
@@ -87,22 +87,13 @@ class Ledger:
                 self._create()
         if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
             raise WrongLedger(f"{self.path} is an SQLite file, but not a ledger; it was not changed")
-        self.format = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if self.format not in schema.COLUMNS:
-            raise LedgerError(
-                f"{self.path} has ledger format {self.format}; this version of fgsv reads formats up to {FORMAT}. "
-                "It was not changed: use the version that wrote it, or a newer one"
-            )
-        if not schema.is_known(self._db, self.format):
+        found = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if found != SCHEMA:
+            raise LedgerError(f"{self.path} cannot be read, and was not changed: {other_schema(found, SCHEMA)}")
+        if not schema.is_known(self._db):
             raise WrongLedger(
                 f"{self.path} has tables, views or triggers that no ledger has; it was not changed. Do not trust "
                 "its source"
-            )
-        if self.format < FORMAT and not self.read_only:
-            raise WrongLedger(
-                f"{self.path} was written by fgsv 0.1.0 and is only read: it was not changed. Merge it into a new "
-                f"ledger, fgsv ledger merge NEW.db {self.path}, and use that. Its evaluations count for a new run if "
-                "you merge it with --trust-old: its fingerprints cover names, not code"
             )
         self.check()
         if not self.read_only:
@@ -210,19 +201,17 @@ class Ledger:
     def _put(self, table: str, *columns: Any) -> None:
         marks = ", ".join("?" * (len(columns) + 1))
         self._db.execute(
-            f"INSERT OR REPLACE INTO {table} ({schema.COLUMNS[FORMAT][table]}, checksum) VALUES ({marks})",
+            f"INSERT OR REPLACE INTO {table} ({schema.COLUMNS[table]}, checksum) VALUES ({marks})",
             (*columns, schema.checksum(columns)),
         )
 
     def _read(self, table: str, where: str = "", *parameters: Any) -> Iterator[tuple[Any, ...]]:
-        if table not in schema.COLUMNS[self.format]:
-            return
-        query = f"SELECT {schema.COLUMNS[self.format][table]}, checksum FROM {table} {where}"
+        query = f"SELECT {schema.COLUMNS[table]}, checksum FROM {table} {where}"
         with self._lock:
             for *columns, checksum in self._db.execute(query, parameters):
                 if schema.checksum(columns) != checksum:
                     raise self._damaged(table, columns[0], "its checksum does not match")
-                yield tuple(columns) if self.format == FORMAT else schema.upgraded(table, columns)
+                yield tuple(columns)
 
     def _damaged(self, table: str, number: int, fault: str) -> LedgerError:
         return LedgerError(
@@ -238,11 +227,11 @@ class Ledger:
                 raise LedgerError(f"{self.path} is damaged; it was not changed: {'; '.join(problems)}")
             written = dict(self._db.execute("SELECT name, number FROM count"))
             games = {columns[0]: columns for columns in self._read("game")}
-            found = dict.fromkeys(schema.COLUMNS[self.format], 0)
+            found = dict.fromkeys(schema.COLUMNS, 0)
             for table in found:
                 for columns in self._read(table):
                     found[table] += 1
-                    fault = schema.fault(table, columns, games, self.format)
+                    fault = schema.fault(table, columns, games)
                     if fault is not None:
                         raise self._damaged(table, columns[0], fault)
             if found != written:
@@ -252,31 +241,31 @@ class Ledger:
 
     # Games and their evaluations
 
-    def game(self, game: Game, promises: Promise = Promise.CODE) -> int:
-        """Return the number of a game in this ledger, adding it if it is new; `promises` is what its name covers."""
+    def game(self, game: Game) -> int:
+        """Return the number of a game in this ledger, adding it if it is new."""
         if game.fingerprint is None:
             raise LedgerError(
                 "this game has no fingerprint, so a ledger could not recognise it: name it with fgsv.Game(fn, "
                 'n_players, fingerprint="ridge on 2024 data"), and change the name whenever the data, the model '
                 "or the score changes"
             )
-        replayed = (Promise.TRUSTED_NAMES, Promise.NAMES) if self.read_only else ()  # runs of 0.1.0
-        found = (self._find_game(game.fingerprint, each) for each in (promises, *replayed))
-        known = next((columns for columns in found if columns is not None), None)
+        with self._explained("read"):
+            known = next(self._read("game", "WHERE fingerprint = ?", game.fingerprint), None)
         outputs = None if game.outputs is None else json.dumps(game.outputs)
-        entered = (game.fingerprint, int(promises), game.n_players, outputs, int(game.independent_rows))
+        entered = (game.n_players, outputs, int(game.independent_rows))
         if known is not None:
-            if known[3:6] != entered[2:]:
+            number, _, *stated, _, _ = known
+            if tuple(stated) != entered:
                 raise LedgerError(
                     f"in the ledger {self.path} the fingerprint {game.fingerprint!r} belongs to another game "
-                    f"(players, outputs, independent rows): {known[3:6]}, now {entered[2:]}. Give the two games "
+                    f"(players, outputs, independent rows): {tuple(stated)}, now {entered}. Give the two games "
                     "different fingerprints"
                 )
             self._name_again(known, game)
-            return int(known[0])
+            return int(number)
         frame = None if game.frame is None else json.dumps(game.frame, sort_keys=True)
         with self._transaction():
-            return self._add("game", *entered, frame, game.player_digests())
+            return self._add("game", game.fingerprint, *entered, frame, game.player_digests())
 
     def _name_again(self, known: tuple[Any, ...], game: Game) -> None:
         """Enter the players of a game that were forgotten, since it is evaluated again: they may withdraw again."""
@@ -290,21 +279,11 @@ class Ledger:
             with self._transaction():
                 self._put("game", *entered, players)
 
-    def _find_game(self, fingerprint: str | None, promises: Promise) -> tuple[Any, ...] | None:
-        with self._explained("read"):
-            known = self._read("game", "WHERE fingerprint = ?", fingerprint)
-            return next((columns for columns in known if columns[2] == promises), None)
-
-    def old_game(self, game: Game) -> int | None:
-        """Return the number under which 0.1.0 recorded a game, if its records are to be trusted."""
-        found = self._find_game(game.old_fingerprint or game.fingerprint, Promise.TRUSTED_NAMES)
-        return None if found is None else int(found[0])
-
     def key(self, game: int, coalitions: bytes) -> bytes:
         """Return the key of a batch, the same in every ledger."""
         if game not in self._games:
             self._games[game] = next(self._read("game", "WHERE id = ?", game))
-        return schema.key_of(self._games[game], coalitions, self.format)
+        return schema.key_of(self._games[game], coalitions)
 
     def find(self, game: int, coalitions: bytes) -> Outcome | None:
         """Return the outcome of a batch, or None if this exact batch was not evaluated."""
@@ -374,11 +353,6 @@ class Ledger:
         with self._explained("read"):
             return [(columns[0], _recorded(*columns[1:])) for columns in self._read("game")]
 
-    def promises(self) -> dict[int, Promise]:
-        """Return, for each game, what its fingerprint covers."""
-        with self._explained("read"):
-            return {columns[0]: Promise(columns[2]) for columns in self._read("game")}
-
     def batches(self, game: int | None = None) -> Iterator[Batch]:
         """Yield the records one by one."""
         with self._explained("read"):
@@ -406,7 +380,7 @@ class Ledger:
         """Record how a run ended. A killed run has no end."""
         with self._transaction():
             *begun, _, _, _ = next(self._read("run", "WHERE id = ?", run))
-            self._put("run", *begun, _now(), end.to_text(), n_evaluations)
+            self._put("run", *begun, _now(), json.dumps(end.to_dict()), n_evaluations)
 
     def runs(self) -> list[RecordedRun]:
         """Return the runs in order."""
@@ -452,7 +426,6 @@ class Ledger:
 
 def _recorded(
     fingerprint: str,
-    promises: int,
     n_players: int,
     outputs: str | None,
     independent_rows: int,

@@ -25,8 +25,6 @@ class Purpose(StrEnum):
     ENUMERATION = "enumeration"
     AUDIT = "audit"
     DIAGNOSIS = "diagnosis"
-    UNKNOWN = "unknown"
-    """Recorded by 0.1.0, which did not say."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,26 +66,25 @@ class RecordedRun:
     versions: dict[str, str]
     started: str
     ended: str | None
-    stopped: str | None
-    """`end`, as the file has it."""
+    end: End | None
+    """How it ended; None if it was killed, or is running."""
     n_evaluations: int | None
 
     @classmethod
     def of(cls, columns: Sequence[Any]) -> RecordedRun:
         """Return the run in these columns."""
-        number, game, purpose, settings, made_with, *times_and_end = columns
-        return cls(number, game, purpose, json.loads(settings), json.loads(made_with), *times_and_end)
-
-    @property
-    def end(self) -> End | None:
-        """How it ended; None if it was killed, or is running."""
-        return None if self.stopped is None else End.from_text(self.stopped)
+        number, game, purpose, settings, made_with, started, ended, end, n_evaluations = columns
+        how = None if end is None else End.from_dict(json.loads(end))
+        return cls(
+            number, game, purpose, json.loads(settings), json.loads(made_with), started, ended, how, n_evaluations
+        )
 
     @property
     def columns(self) -> list[Any]:
         """What the table holds of it, after the number."""
-        _, game, purpose, settings, made_with, *times_and_end = vars(self).values()
-        return [game, purpose, json.dumps(settings), json.dumps(made_with), *times_and_end]
+        settings, made_with = json.dumps(self.settings), json.dumps(self.versions)
+        end = None if self.end is None else json.dumps(self.end.to_dict())
+        return [self.game, self.purpose, settings, made_with, self.started, self.ended, end, self.n_evaluations]
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ class Batch:
     coalitions: bytes
     outcome: Outcome
     run: int | None = None
-    """The run that had it evaluated; None in files of 0.1.0."""
+    """The run that had it evaluated."""
 
     @classmethod
     def of(cls, columns: tuple[Any, ...]) -> Batch:

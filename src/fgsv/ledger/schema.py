@@ -1,4 +1,4 @@
-"""The schema of a ledger: its tables, what a record must look like, and how files of 0.1.0 are read."""
+"""The schema of a ledger: its tables, and what a record must look like."""
 
 from __future__ import annotations
 
@@ -6,84 +6,50 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
 from fgsv.coalitions import split
-from fgsv.ledger.records import Purpose
 
-FORMAT = 2
+SCHEMA = 3
 APPLICATION = 0x46475356  # "FGSV", where the command `file` looks for it
 
 
-class Promise(IntEnum):
-    """What a fingerprint covers."""
-
-    NAMES = 0
-    """The names of functions and classes, as in 0.1.0: evaluations are kept, but do not count for new runs."""
-    TRUSTED_NAMES = 1
-    """The same, but the user said that the code did not change."""
-    CODE = 2
-
-
-_TABLES = {
-    2: (
-        "CREATE TABLE game (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL, promises INTEGER NOT NULL, "
-        "n_players INTEGER NOT NULL, outputs TEXT, independent_rows INTEGER NOT NULL, frame TEXT, players BLOB, "
-        "checksum BLOB NOT NULL, UNIQUE (fingerprint, promises))",
-        "CREATE TABLE batch (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
-        "game INTEGER NOT NULL REFERENCES game, "
-        'run INTEGER REFERENCES run, coalitions BLOB NOT NULL, "values" BLOB NOT NULL, '
-        "seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL)",
-        "CREATE TABLE run (id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, purpose TEXT NOT NULL, "
-        "settings TEXT NOT NULL, versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, stopped TEXT, "
-        "n_evaluations INTEGER, checksum BLOB NOT NULL)",
-        "CREATE TABLE law (id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run, round INTEGER NOT NULL, "
-        "content TEXT NOT NULL, checksum BLOB NOT NULL)",
-        "CREATE TABLE statement (id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run, content TEXT NOT NULL, "
-        "made TEXT NOT NULL, checksum BLOB NOT NULL)",
-        "CREATE TABLE count (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID",
-    ),
-    1: (
-        "CREATE TABLE game (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, n_players INTEGER NOT NULL, "
-        "outputs TEXT, independent_rows INTEGER NOT NULL, checksum BLOB NOT NULL)",
-        "CREATE TABLE batch (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
-        "game INTEGER NOT NULL REFERENCES game, "
-        'replicate INTEGER NOT NULL, coalitions BLOB NOT NULL, "values" BLOB NOT NULL, '
-        "seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL)",
-        "CREATE TABLE run (id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, settings TEXT NOT NULL, "
-        "versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, stopped TEXT, n_evaluations INTEGER, "
-        "checksum BLOB NOT NULL)",
-        "CREATE TABLE count (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID",
-    ),
-}
+_TABLES = (
+    "CREATE TABLE game (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, n_players INTEGER NOT NULL, "
+    "outputs TEXT, independent_rows INTEGER NOT NULL, frame TEXT, players BLOB, checksum BLOB NOT NULL)",
+    "CREATE TABLE batch (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
+    "game INTEGER NOT NULL REFERENCES game, "
+    'run INTEGER REFERENCES run, coalitions BLOB NOT NULL, "values" BLOB NOT NULL, '
+    "seconds REAL NOT NULL, failures TEXT, checksum BLOB NOT NULL)",
+    "CREATE TABLE run (id INTEGER PRIMARY KEY, game INTEGER NOT NULL REFERENCES game, purpose TEXT NOT NULL, "
+    'settings TEXT NOT NULL, versions TEXT NOT NULL, started TEXT NOT NULL, ended TEXT, "end" TEXT, '
+    "n_evaluations INTEGER, checksum BLOB NOT NULL)",
+    "CREATE TABLE law (id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run, round INTEGER NOT NULL, "
+    "content TEXT NOT NULL, checksum BLOB NOT NULL)",
+    "CREATE TABLE statement (id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run, content TEXT NOT NULL, "
+    "made TEXT NOT NULL, checksum BLOB NOT NULL)",
+    "CREATE TABLE count (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID",
+)
 
 COLUMNS = {
-    2: {
-        "game": "id, fingerprint, promises, n_players, outputs, independent_rows, frame, players",
-        "batch": 'id, key, game, run, coalitions, "values", seconds, failures',
-        "run": "id, game, purpose, settings, versions, started, ended, stopped, n_evaluations",
-        "law": "id, run, round, content",
-        "statement": "id, run, content, made",
-    },
-    1: {
-        "game": "id, fingerprint, n_players, outputs, independent_rows",
-        "batch": 'id, key, game, replicate, coalitions, "values", seconds, failures',
-        "run": "id, game, settings, versions, started, ended, stopped, n_evaluations",
-    },
+    "game": "id, fingerprint, n_players, outputs, independent_rows, frame, players",
+    "batch": 'id, key, game, run, coalitions, "values", seconds, failures',
+    "run": 'id, game, purpose, settings, versions, started, ended, "end", n_evaluations',
+    "law": "id, run, round, content",
+    "statement": "id, run, content, made",
 }
 """Columns in the order in which they are read, written and checksummed; `checksum` follows them."""
 
 
 def create(db: sqlite3.Connection) -> None:
     """Create the tables of an empty ledger."""
-    for statement in _TABLES[FORMAT]:
+    for statement in _TABLES:
         db.execute(statement)
-    db.executemany("INSERT INTO count VALUES (?, 0)", [(table,) for table in COLUMNS[FORMAT]])
+    db.executemany("INSERT INTO count VALUES (?, 0)", [(table,) for table in COLUMNS])
     db.execute(f"PRAGMA application_id = {APPLICATION}")
-    db.execute(f"PRAGMA user_version = {FORMAT}")
+    db.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def distrust(db: sqlite3.Connection) -> None:
@@ -92,34 +58,20 @@ def distrust(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA cell_size_check = ON")
 
 
-def is_known(db: sqlite3.Connection, version: int) -> bool:
-    """Say whether a file has the tables of its format, and no view, trigger, index or table besides."""
+def is_known(db: sqlite3.Connection) -> bool:
+    """Say whether a file has the tables of a ledger, and no view, trigger, index or table besides."""
     found = db.execute("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_autoindex_%'").fetchall()
-    return sorted(_plain(sql) for (sql,) in found) == sorted(map(_plain, _TABLES[version]))
+    return sorted(_plain(sql) for (sql,) in found) == sorted(map(_plain, _TABLES))
 
 
 def _plain(sql: str | None) -> str:
     return "".join((sql or "").split())
 
 
-def upgraded(table: str, columns: Sequence[Any]) -> tuple[Any, ...]:
-    """Return a record of format 1 as one of format 2."""
-    if table == "game":
-        number, fingerprint, n_players, outputs, independent_rows = columns
-        return number, fingerprint, int(Promise.NAMES), n_players, outputs, independent_rows, None, None
-    number, *rest = columns
-    if table == "batch":
-        key, game, _, *rest = rest  # a number that was always 0
-        return number, key, game, None, *rest
-    game, *rest = rest
-    return number, game, Purpose.UNKNOWN.value, *rest
-
-
-def key_of(game: tuple[Any, ...], coalitions: bytes, version: int) -> bytes:
-    """Return the key of a batch: by the content of its game, in files of 0.1.0 by the game's number."""
-    if version == 1:
-        return hashlib.sha256(b"%d 0 " % game[0] + coalitions).digest()[:16]
-    return checksum((game[1], game[2], coalitions))
+def key_of(game: tuple[Any, ...], coalitions: bytes) -> bytes:
+    """Return the key of a batch: by the content of its game, so that it is the same in every ledger."""
+    _, fingerprint, *_ = game
+    return checksum((fingerprint, coalitions))
 
 
 def checksum(columns: Sequence[Any]) -> bytes:
@@ -132,17 +84,17 @@ def checksum(columns: Sequence[Any]) -> bytes:
     return digest.digest()[:16]
 
 
-def fault(table: str, columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]], version: int) -> str | None:
+def fault(table: str, columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]]) -> str | None:
     """Say what is wrong with a record whose checksum holds, or None."""
     if table == "batch":
-        return _fault_of_batch(columns, games, version)
+        return _fault_of_batch(columns, games)
     if table == "run":
         _, game, _, settings, versions, *_ = columns
         if game not in games:
             return f"it belongs to game {game}, which is not in the file"
         texts = {"settings": settings, "versions": versions}
     elif table == "game":
-        _, _, _, n_players, outputs, _, frame, players = columns
+        _, _, n_players, outputs, _, frame, players = columns
         if players is not None and len(players) != 16 * n_players:
             return f"it names {len(players) / 16:g} players, expected {n_players}"
         texts = {"outputs": outputs or "[]", "frame": frame or "{}"}
@@ -156,11 +108,11 @@ def fault(table: str, columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]
     return None
 
 
-def _fault_of_batch(columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]], version: int) -> str | None:
+def _fault_of_batch(columns: tuple[Any, ...], games: dict[int, tuple[Any, ...]]) -> str | None:
     _, key, game, _, coalitions, values, _, failures = columns
     if game not in games:
         return f"it belongs to game {game}, which is not in the file"
-    if key != key_of(games[game], coalitions, version):
+    if key != key_of(games[game], coalitions):
         return "its key does not match its coalitions"
     try:
         m = len(split(coalitions))

@@ -19,7 +19,6 @@ from fgsv.ledger import Batch, Ledger, WrongLedger
 from fgsv.ledger.copying import copy_batches, copy_runs
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.forgetting import FORGOTTEN
-from fgsv.ledger.schema import Promise
 from fgsv.packages import how_to_install
 from fgsv.words import check_type
 
@@ -59,15 +58,12 @@ class Merged:
     largest_difference: float
 
 
-def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> Merged:
+def merge(into: str | Path, sources: list[Path]) -> Merged:
     """Add the games, evaluations and runs of other ledgers to one, which is created if it does not exist.
 
     Existing records stay, except failures that succeeded elsewhere. A batch with values different from the existing
     ones (machines of two types differ in the last bits) is counted, never mixed in. If players were forgotten in one
     of the ledgers and not in another, nothing is merged: their evaluations would come back.
-
-    Ledgers of 0.1.0 identified functions and classes by name: their evaluations count for new runs only with
-    `trust_old`, which states that the code has not changed.
     """
     counts = Counter[str]()
     largest = 0.0
@@ -87,10 +83,7 @@ def merge(into: str | Path, sources: list[Path], *, trust_old: bool = False) -> 
                     check_stays_forgotten(each, [before])
         target = stack.enter_context(Ledger(into))
         for source in opened:
-            promises = source.promises()
-            if trust_old:
-                promises = {number: max(each, Promise.TRUSTED_NAMES) for number, each in promises.items()}
-            numbers = {number: target.game(game, promises[number]) for number, game in source.games()}
+            numbers = {number: target.game(game) for number, game in source.games()}
             runs = copy_runs(source, target, numbers)
             for _, kind, difference in copy_batches(source, target, numbers, runs):
                 counts[kind] += 1

@@ -88,5 +88,5 @@ def for_budget(method: Method, n_players: int, partition: Partition, budget: int
     half = 2 ** (n_players - 1)
     most_sampled = min(half, budget - 2**n_players) if method.whole_rounds else half
     if may_stop_early and most_sampled >= method.least(n_players, partition):
-        return SampleThenEnumerate(method, most_sampled, anew=method.whole_rounds)
+        return SampleThenEnumerate(method, most_sampled)
     return Enumeration()

@@ -100,8 +100,6 @@ class SampleThenEnumerate:
     sampling: Method
     most_sampled: int
     """Draws, including the ends, after which the enumeration begins."""
-    anew: bool = False
-    """Whether coalitions that were drawn before are evaluated again, as in 0.1.0."""
 
     name: ClassVar[str] = "sample then enumerate"
 
@@ -156,8 +154,6 @@ class _SamplerThenEnumerator:
         """Return what to evaluate of the sampler's draws, which become the plan; `again` draws them again."""
         numbers, rows = np.unique(_numbers(draws.coalitions), return_index=True)
         rows = np.sort(rows[[number not in self._values for number in numbers.tolist()]])
-        if self.method.anew:
-            rows = np.arange(len(draws.coalitions))
         follow = draws.follow
         return Draws(
             draws.coalitions.take(rows),
@@ -169,7 +165,7 @@ class _SamplerThenEnumerator:
     def _enumerate(self) -> Enumerator:
         """Return an enumerator that knows what was sampled."""
         enumerator = Enumerator(self.problem)
-        if self._values and not self.method.anew:
+        if self._values:
             enumerator.know(np.array(list(self._values)), np.array(list(self._values.values())))
         return enumerator
 
@@ -180,14 +176,13 @@ class _SamplerThenEnumerator:
             return
         self._n_evaluations += len(values)
         self._stated = None
-        if not self.method.anew:
-            self._values.update(zip(_numbers(draws.coalitions).tolist(), values, strict=True))
-        self._take_in(draws.plan, values if self.method.anew else None)
+        self._values.update(zip(_numbers(draws.coalitions).tolist(), values, strict=True))
+        self._take_in(draws.plan)
 
-    def _take_in(self, draws: Draws, values: Floats | None = None) -> None:
-        """Give the sampler its draws, by default with the values that are known."""
+    def _take_in(self, draws: Draws) -> None:
+        """Give the sampler its draws, with the values that are known."""
         numbers = _numbers(draws.coalitions)
-        known = [self._values[number] for number in numbers.tolist()] if values is None else values
+        known = [self._values[number] for number in numbers.tolist()]
         self.sampler.update(draws, np.asarray(known))
         self._drawn.append(numbers)
 
@@ -203,10 +198,8 @@ class _SamplerThenEnumerator:
         """Return (m, K): how much each evaluation moves each group's value; None in an unfinished enumeration."""
         if self._enumerator is None:
             found = getattr(self.sampler, "influence", lambda groups: None)(partition)
-            return found if found is None or self.method.anew else self._by_evaluation(found)
-        found = self._enumerator.influence(partition)
-        unused = np.zeros((self._n_evaluations - 2 if self.method.anew else 0, partition.n_groups))
-        return None if found is None else np.concatenate([unused, found])
+            return found if found is None else self._by_evaluation(found)
+        return self._enumerator.influence(partition)
 
     def _by_evaluation(self, influence: Floats) -> Floats:
         """Return (m, K) of evaluations from that of draws: a value counts with every draw of its coalition."""

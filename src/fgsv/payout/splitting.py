@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fgsv.payout.money import Money, read_amounts, read_money, round_to, rounded_outward, smallest_unit, whole_units
+from fgsv.payout.money import Money, read_amounts, read_money, round_to, rounded_outward, smallest_unit
 from fgsv.payout.policy import Policy, Scenarios, apply, check_bounds
 from fgsv.payout.refusal import Objection, PayoutRefused, objections
 from fgsv.running.differences import Difference
@@ -160,7 +160,7 @@ class Payout:
             amounts=tuple(map(Decimal, document["amounts"])),
             unit=Decimal(document["unit"]),
             notes=tuple(document["notes"]),
-            objections=tuple(map(Objection.from_dict, document.get("objections", ()))),
+            objections=tuple(map(Objection.from_dict, document["objections"])),
             outputs=tuple(valuation.outputs or ()),
             grouped=valuation.grouped,
         )
@@ -309,9 +309,6 @@ def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
     ]
     if len(stated["payments"]) != len(derived["payments"]):
         return [*found, Difference("payments", len(stated["payments"]), len(derived["payments"]))]
-    for row in stated["payments"]:  # 0.1.0 rounded bounds beyond what the policy allows, and wrote 1E+2 for 100.00
-        for name in ("low", "high"):
-            row[name] = str(payout.policy.within(whole_units(Decimal(row[name]), payout.unit)))
     for paid, due in zip(stated["payments"], derived["payments"], strict=True):
         names = [name for name in {**due, **paid} if paid.get(name) != due.get(name)]
         where = f"payment of {due['group']!r}"

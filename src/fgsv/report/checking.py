@@ -93,7 +93,7 @@ def open_again(source: Source | None, data: Any, test: Any = None, ledger: str |
     """Open data as the data of a result was opened; `ledger` has taken over what its run started from."""
     if source is None or source.opened_with is None:
         raise ValueError(
-            "this result does not say how its data was opened (it was not made from a table by name, or by 0.1.0): "
+            "this result does not say how its data was opened (it was not made from a table by name): "
             "open it with fgsv.open_table, and use fgsv.running.record_checks.verify_records"
         )
     if test is None and source.test_file is not None:

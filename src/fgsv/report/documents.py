@@ -45,7 +45,6 @@ def document_of(result: Result) -> dict[str, Any]:
         "n_known": valuation.n_known,
         "n_unfitted": valuation.n_unfitted,
         "efficient": valuation.efficient,
-        "stopped": valuation.stopped,
         "end": valuation.end.to_dict(),
         "notes": [] if result.source is None else list(result.source.notes),
         "groupings": tables,

@@ -24,6 +24,8 @@ from fgsv.valuation import Reason, file
 from fgsv.words import check_type, option
 
 PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
+SCHEMA = 1
+"""Of a payout in a file of its own."""
 RESULT, TABLE, PAGE = "valuation.json", "valuation.csv", "report.html"
 LONGEST_NAME = 100
 """Bytes of a column's name in the name of its file."""
@@ -101,13 +103,14 @@ def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
 
 
 def write_payout(path: str | Path, payout: Payout) -> Path:
-    """Write payments as .csv, a row for each group, or as .json with all that `Payout.to_dict` holds."""
+    """Write payments as .csv, a row for each group, or as .json: a schema number and all that `Payout.to_dict` holds."""
     check_type(payout, Payout, "a payout", "fgsv.payout.split makes one")
     suffix = as_path(path, "a payout").suffix.lower()
     if suffix not in (".csv", ".json"):
         raise ValueError(f"{path} must end in .csv or .json")
     if suffix == ".json":
-        return write_whole(path, json.dumps(plain(payout.to_dict()), indent=1, ensure_ascii=False, allow_nan=False))
+        document = {"schema": SCHEMA} | plain(payout.to_dict())
+        return write_whole(path, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False))
     frame = payout.to_frame().assign(currency=payout.currency, policy=payout.policy.describe())
     return write_whole(path, to_csv(frame))
 

@@ -112,7 +112,7 @@ def _contents(result: Result, aggregate_only: bool, confidence: float | None, ti
         "errors": _errors(result),
         "questions": _questions(result, confidence),
         "covered": _covered(result),
-        "stopped": f"The run ended because: {valuation.stopped}",
+        "stopped": f"The run ended because: {valuation.end}",
         "outputs": valuation.outputs or ("",),
         "whatif": None if panel is None else _json(panel.data),
         "whatif_words": "" if panel is None else panel.words,
@@ -175,7 +175,7 @@ def _charts(result: Result, confidence: float, panel: Panel | None) -> dict[str,
     if len(history) > 1:
         charts["convergence"] = convergence_chart(history)
     if result.audit is not None and len(result.audit.attacks):
-        charts["gains"] = gains_chart(_records(result.audit.attacks_in_words))
+        charts["gains"] = gains_chart(_records(result.audit.attacks))
     return charts
 
 
@@ -412,7 +412,7 @@ def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:
         ("group", "split", "gain under GSV", "from … to", "under FGSV"),
         tuple(
             (r["group"], f"{r['way']}, into {r['parts']}", _percent(r["gain"]), _range(r), "0")
-            for r in _records(audit.attacks_in_words)
+            for r in _records(audit.attacks)
         ),
     )
     others = [each.for_competitors() if aggregate_only else each for each in audit.tables]

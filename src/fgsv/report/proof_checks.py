@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-import fgsv
 from fgsv import payout
 from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import NotRecorded
@@ -227,16 +226,12 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
 
 
 def _doubts_about_the_end(valuation: Valuation) -> Iterator[str]:
-    """Yield why the end of a run with a target may have been chosen: it was only repeated up to its stated end."""
-    settings = valuation.settings
-    assert settings is not None
-    if not has_targets(valuation):
-        return
-    where = "whether the run ended where its target was met"
-    if was_regrouped(valuation):
-        yield f"{where}: the target refers to the first grouping; check valuation.json, which must have the same root"
-    elif valuation.end.reason is Reason.TARGET and settings.version != fgsv.__version__:
-        yield f"{where}: it was made with fgsv {settings.version}; check it with that version"
+    """Yield why an end may have been chosen: by other groups a run with a target is only repeated up to that end."""
+    if has_targets(valuation) and was_regrouped(valuation):
+        yield (
+            "whether the run ended where its target was met: the target refers to the first grouping; check "
+            "valuation.json, which must have the same root"
+        )
 
 
 def _evaluator(valuation: Valuation, sealed: Sealed, values: Floats) -> Evaluator:

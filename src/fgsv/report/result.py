@@ -180,8 +180,6 @@ class Result:
         source = {} if self.source is None else self.source.to_dict()
         settings = {"confidence": self.confidence} | document["settings"] | source
         settings["shown_confidence"] = self.confidence
-        if self.valuation.ends is not None and self.valuation.outputs is None:
-            settings["ends"] = self.valuation.ends.tolist()
         info = dict(document["info"])
         if self.history:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
@@ -213,7 +211,7 @@ class Result:
             return cls(
                 valuation,
                 Source.from_dict(settings),
-                settings.get("shown_confidence", settings.get("confidence", 0.95)),
+                settings["shown_confidence"],
                 Payout.from_dict(info["payout"], valuation) if "payout" in info else None,
                 history=tuple(HistoryPoint(*point) for point in info.get("history", [])),
                 own_warnings=tuple(info.get("warnings", [])),

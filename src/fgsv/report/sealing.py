@@ -15,7 +15,7 @@ import numpy as np
 
 from fgsv.data.corpus import Opened, check_opened
 from fgsv.data.source import Source
-from fgsv.files import as_path, read_json, write_whole
+from fgsv.files import as_path, other_schema, read_json, write_whole
 from fgsv.game import Game, as_game
 from fgsv.packages import versions
 from fgsv.partition import Partition
@@ -32,7 +32,7 @@ SCHEMA = 1
 SALT_BYTES = 32
 SEED_BYTES = 4
 """Seeds below 2^32, which every library takes."""
-_NOT_SEALED = ("seed", "rules", "proxy", "version")
+_NOT_SEALED = ("seed", "version")
 """Settings of a run that a seal leaves out: the seed is drawn later, and the others are stated elsewhere."""
 _HASHED = {
     "players": "training rows or documents, or their order,",
@@ -143,7 +143,7 @@ def load_as(read: Callable[[Mapping[str, Any]], T], path: str | Path, what: str,
     try:
         document = read_json(as_path(path, f"a {what}"))
         if document["schema"] != schema:
-            raise ValueError(f"schema {document['schema']}; this version of fgsv reads schema {schema}")
+            raise ValueError(other_schema(document["schema"], schema))
         return read(document)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no {what} at {path}") from None

@@ -11,15 +11,19 @@ from fgsv.ledger import Ledger
 from fgsv.methods import Draws
 from fgsv.methods.method import OtherLaw
 
-_DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerprint", "proxy", "on_error")
+_DRAWN_BY = ("method", "options", "semivalue", "cost", "seed", "start", "fingerprint", "on_error")
 """The settings of a run that its draws depend on; the fingerprint tells a game from its views."""
 
 
 def laws_of_draws(ledger: Ledger, settings: Mapping[str, Any]) -> list[dict[int, dict[str, Any]]]:
     """Return the laws, by round, of each run that drew as one with these settings does; of the same version first."""
-    runs = [run for run in ledger.runs() if all(run.settings.get(each) == settings.get(each) for each in _DRAWN_BY)]
+    runs = [run for run in ledger.runs() if _drawn_by(run.settings) == _drawn_by(settings)]
     runs.sort(key=lambda run: run.settings.get("version") != settings.get("version"))
     return [ledger.laws(run.id) for run in runs]
+
+
+def _drawn_by(settings: Mapping[str, Any]) -> list[Any]:
+    return ["proxy" in settings.get("needs", ()), *(settings.get(name) for name in _DRAWN_BY)]
 
 
 def drawn_by(

@@ -165,7 +165,7 @@ class Evaluator:
         if batches and not self._checked:
             self.known_before.check(self._workers)
             if self._ledger is not None and self._lookup is not None:
-                recheck(self._ledger, self._lookup.numbers, self.game, self._workers)
+                recheck(self._ledger, self._lookup.number, self.game, self._workers)
             self._checked = True
         return self.calls(batches, self.deadline)
 

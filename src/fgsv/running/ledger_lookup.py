@@ -22,10 +22,7 @@ class LedgerLookup:
         self._ledger, self._game = ledger, game
         self.number = ledger.game(game)
         """The game's number in the ledger."""
-        self._old = ledger.old_game(game)
-        self.numbers = [self.number] if self._old is None else [self.number, self._old]
-        """The game's numbers, including the one from 0.1.0 if its records are trusted."""
-        widths = (batch.outcome.values.shape[1] for number in self.numbers for batch in ledger.batches(number))
+        widths = (batch.outcome.values.shape[1] for batch in ledger.batches(self.number))
         self.width = next((width for width in widths if width), None)
         """Outputs of the recorded evaluations; None if there are none."""
         self._retries = retries
@@ -38,22 +35,13 @@ class LedgerLookup:
         known: dict[bytes, Outcome] = {}
         missing: dict[bytes, PackedBatch] = {}
         for batch in batches:
-            outcome = self._find(batch.packed)
+            outcome = self._ledger.find(self.number, batch.packed)
             if outcome is not None and not self._should_retry(outcome.failures):
                 known[batch.packed] = outcome
             else:
                 missing[batch.packed] = batch  # a batch that occurs twice in a round is evaluated once
         known |= zip(missing, evaluated(list(missing.values())), strict=True)
         return [known[batch.packed] for batch in batches]
-
-    def _find(self, packed: bytes) -> Outcome | None:
-        """Return the recorded outcome of a batch, or the one from 0.1.0 if its records are trusted."""
-        found = self._ledger.find(self.number, packed)
-        return found if found is not None or self._old is None else self._ledger.find(self._old, packed)
-
-    def _find_rows(self, rows: set[bytes]) -> dict[bytes, Row]:
-        found = self._ledger.find_rows(self.number, rows)
-        return found if self._old is None else self._ledger.find_rows(self._old, rows - set(found)) | found
 
     def _by_row(self, batches: list[PackedBatch], evaluated: Evaluated) -> list[Outcome]:
         """Look up each row separately, and evaluate each missing row once."""
@@ -65,7 +53,7 @@ class LedgerLookup:
         missing: list[list[bytes]] = []
         asked: list[PackedBatch] = []
         unknown = {row for batch in rows for row in batch if row not in known}
-        found = self._find_rows(unknown)
+        found = self._ledger.find_rows(self.number, unknown)
         known |= {row: seen for row, seen in found.items() if not self._should_retry(seen.failure)}
         for batch, wanted in zip(batches, rows, strict=True):
             new = [row for row in dict.fromkeys(wanted) if row not in known and row not in claimed]

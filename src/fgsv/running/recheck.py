@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from fgsv.coalitions import Coalitions, join, split, unpack
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, LedgerError
-from fgsv.ledger.schema import Promise
 from fgsv.methods.known import Known
 from fgsv.packages import versions
 from fgsv.running.batches import PackedBatch
@@ -20,14 +19,14 @@ TOLERANCE = 1e-6
 """Largest difference allowed, relative to the largest recorded value: other versions round differently."""
 
 
-def recheck(ledger: Ledger, numbers: list[int], game: Game, workers: Workers) -> None:
+def recheck(ledger: Ledger, number: int, game: Game, workers: Workers) -> None:
     """Evaluate a few coalitions again that were recorded with other versions; raise an error if their values moved.
 
     These evaluations are outside the budget and not recorded.
     """
     recorded: dict[int | None, dict[str, str]] = {run.id: run.versions for run in ledger.runs()}
     now = versions()
-    for batch in [batch for number in numbers for batch in _first_and_last(ledger, number)]:
+    for batch in _first_and_last(ledger, number):
         before = recorded.get(batch.run, {})
         if before == now:
             continue
@@ -48,14 +47,10 @@ def recheck_known(known: Known, workers: Workers) -> None:
 
 
 def _first_and_last(ledger: Ledger, number: int) -> list[Batch]:
-    """Return the first and the last batch of a game without failures, of those whose versions a run recorded.
-
-    Records of 0.1.0 do not say which run asked for them: they all count.
-    """
-    says_run = ledger.promises()[number] is Promise.CODE
+    """Return the first and the last batch of a game without failures, of those whose versions a run recorded."""
     first = last = None
     for batch in ledger.batches(number):
-        if not batch.outcome.failures and not (says_run and batch.run is None):
+        if not batch.outcome.failures and batch.run is not None:
             first, last = first or batch, batch
     return [batch for batch in dict.fromkeys((first, last)) if batch is not None]
 

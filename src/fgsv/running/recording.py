@@ -85,7 +85,7 @@ class Recorder:
         Only a run that is recorded may draw by another law than those before.
         """
         laws = [self._given_laws] if self._source is None else laws_of_draws(self._source, self._settings)
-        if self.is_open and self._settings.get("proxy"):  # a law of another proxy may resemble this one's
+        if self.is_open and "proxy" in self._settings["needs"]:  # a law of another proxy may resemble this one's
             laws = []
         before = [each[round_number] for each in laws if round_number in each]
         law, draws = drawn_by(before, draws, self._settings["seed"], round_number, may_differ=self.is_open)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import fgsv
 from fgsv.coalitions import Coalitions, join, pack, split, unpack
 from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
@@ -73,19 +72,16 @@ def repeated(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | 
     assert settings is not None
     given = dict(own or {})
     regrouped = was_regrouped(valuation)
-    by_old_rules = valuation.end.reason is Reason.TARGET and settings.version != fgsv.__version__
-    if regrouped or by_old_rules:  # targets were met, or not, by other groups or rules: follow it as far as it went
-        given |= {"precision": None, "stderr": None}
-        if regrouped:
-            given["stop"] = None
-        given["max_seconds"] = float("inf") if settings.rules or "stop" in settings.needs else None
+    if regrouped:  # targets were met, or not, by other groups: follow it as far as it went
+        given |= {"precision": None, "stderr": None, "stop": None}
+        given["max_seconds"] = float("inf") if settings.max_seconds or has_targets(valuation) else None
     # rounds that ask only for what was known count nothing: such a run is over at its own end
     by_itself = settings.start is not None and valuation.end.reason in (Reason.BUDGET, Reason.EXHAUSTED)
     for derived in iterate(access, valuation.partition, **(_arguments(settings) | given)):
         as_far = (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known)
         if as_far and (derived.end.reason is not Reason.INTERRUPTED or not by_itself):
             break
-    if regrouped or by_old_rules:
+    if regrouped:
         derived = without_stop_bias(derived, valuation.stop_shares)
     # each fold of the test rows is an output of the game
     return derived if valuation.weights is None else derived.combined(valuation.weights)
@@ -130,9 +126,7 @@ def follow_laws(evaluator: Evaluator, laws: Mapping[int, Mapping[str, Any]]) -> 
 
 def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:
     """Return a game's number in the ledger, and the game, which can only replay recorded values."""
-    promises = ledger.promises()
-    old_first = sorted(ledger.games(), key=lambda each: promises[each[0]])
-    games = {game.fingerprint: (number, game) for number, game in old_first}
+    games = {game.fingerprint: (number, game) for number, game in ledger.games()}
     if fingerprint is None:
         raise WrongLedger(
             f"the game has no fingerprint, so it was not recorded in {ledger.path}, nor in any other ledger"

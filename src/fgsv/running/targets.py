@@ -8,11 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-import fgsv
 from fgsv.running.stop_bias import stop_shares, without_stop_bias
 from fgsv.running.stopping import MaxSeconds, Progress, Rule, own_rules
 from fgsv.types import Floats
-from fgsv.valuation import Reason, RunSettings, Valuation, positive_total
+from fgsv.valuation import RunSettings, Valuation, positive_total
 from fgsv.words import level
 
 LOOKS = 1.2
@@ -173,17 +172,6 @@ def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
             count = f"all {2**n:,}" if np.log2(needed) > n else f"about {float(f'{needed:.2g}'):,.0f}"
             notes.append(f"{aim} {count} evaluations")
     return notes
-
-
-def same_end(stated: Valuation, derived: Valuation) -> bool:
-    """Say whether two runs ended alike: in the same words, or for the same reason if the versions differ."""
-    settings = stated.settings
-    if settings is not None and settings.version == fgsv.__version__:
-        return stated.end == derived.end
-    targets = [] if settings is None or stated.end.reason is not Reason.TARGET else targets_in(rules_of(settings))
-    if any(rule.ratio(derived) <= 1 for rule in targets):
-        return True  # 0.1.0 stopped at the first error within a target
-    return stated.end.reason is derived.end.reason
 
 
 def targets_in(rules: Iterable[Rule]) -> list[StandardError | Precision]:

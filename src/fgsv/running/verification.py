@@ -17,7 +17,6 @@ from fgsv.methods.method import OtherLaw
 from fgsv.running.differences import LEARNED, ROUNDING, Difference, Differences, different_entries
 from fgsv.running.recorded_results import compare_with_record, longer_runs
 from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeated, was_regrouped
-from fgsv.running.targets import same_end
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, Valuation, check_valuation
 from fgsv.valuation.file import to_document
@@ -43,10 +42,6 @@ RECOMPUTED = {
 """Fields of a file -> fields of a valuation that follow from the recorded utilities."""
 BY_OUTPUT = ("values", "stderr", "total", "ends", "player_values", "deviations")
 """Fields with an entry for each output, which may be of very different scales."""
-REPEATED = 1024
-"""Evaluations up to which the draws of 0.1.0 can be repeated; beyond that, learning rounds differently now."""
-_MAY_BE_MISSING = ("ends",)
-"""Fields that files of 0.1.0 need not have."""
 
 
 def verify(
@@ -95,7 +90,7 @@ def verify(
     found.to_the_bit = repeats_bits
     if not (repeats_bits or found):
         notes.append("the numbers agree but for rounding, which differs between processors")
-    checked = {*RECOMPUTED, *(() if _end_is_free(valuation) else ("end", "stopped"))}
+    checked = {*RECOMPUTED, *(() if _end_is_free(valuation) else ("end",))}
     altered = {name: said for name, said in altered.items() if name not in checked}
     on_trust = [name for name in on_trust if name not in checked]
     if was_regrouped(valuation):  # after the run: the ledger knows players, not providers
@@ -115,7 +110,7 @@ def _repeated(ledger: Ledger, valuation: Valuation, own: Mapping[str, Any]) -> V
         with from_ledger(ledger, game, settings) as evaluator:
             return repeated(evaluator, valuation, own)
     except NotRecorded:
-        if settings.version != fgsv.__version__ and valuation.n_evaluations > REPEATED:
+        if settings.version != fgsv.__version__ and not has_forgotten(game):
             raise ValueError(
                 f"fgsv {settings.version} made this result, and version {fgsv.__version__} may draw other "
                 "coalitions from its seed: verify it with the version that made it"
@@ -150,16 +145,14 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
     slack = _slack(derived)
     for field, name in RECOMPUTED.items():
         ours, theirs = getattr(stated, name), getattr(derived, name)
-        if name in _MAY_BE_MISSING and ours is None:
-            continue
         if isinstance(ours, np.ndarray | float) or isinstance(theirs, np.ndarray):
             by_output = stated.outputs is not None and name in BY_OUTPUT
             allowed = {} if field in to_the_bit else {"rounding": ROUNDING, "slack": slack.get(name, 0.0)}
             yield from different_entries(name, ours, theirs, stated.names, by_output=by_output, **allowed)
         elif ours != theirs:
             yield Difference(name, ours, theirs)
-    if not _end_is_free(stated) and not same_end(stated, derived):
-        yield Difference("stopped", repr(stated.end.to_text()), repr(derived.end.to_text()))
+    if not _end_is_free(stated) and stated.end != derived.end:
+        yield Difference("end", repr(str(stated.end)), repr(str(derived.end)))
 
 
 def _slack(derived: Valuation) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copyreg
 import hashlib
 import inspect
-import operator
 import random
 import sys
 import sysconfig
@@ -42,14 +41,14 @@ class _NoFingerprint(Exception):
     """Raised for an object that has no content to hash, only an address in memory."""
 
 
-def fingerprint(*parts: Any, sees_code: bool = True) -> str | None:
+def fingerprint(*parts: Any) -> str | None:
     """Return the SHA-256 of the content of all parts, or None if one of them has no content to hash.
 
     A part may be a number, string, array, data frame, sparse matrix, an estimator (hashed with its parameters), a
     function or class, an instance of your own class (with its attributes), or a container of these. Arrays are hashed
-    by type, shape and little-endian bytes. `sees_code=False` gives the fingerprints of 0.1.0.
+    by type, shape and little-endian bytes.
     """
-    content = _Content(sees_code)
+    content = _Content()
     try:
         for part in parts:
             content.add(part)
@@ -61,9 +60,8 @@ def fingerprint(*parts: Any, sees_code: bool = True) -> str | None:
 class _Content:
     """Hashes parts in turn; each function, class and module once, so that they may refer to each other."""
 
-    def __init__(self, sees_code: bool) -> None:
+    def __init__(self) -> None:
         self.digest = hashlib.sha256()
-        self._sees_code = sees_code
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no id is used twice
 
@@ -100,10 +98,8 @@ class _Content:
             self.add(["scorer", part._score_func, part._sign, part._kwargs, part._response_method])
         elif isinstance(part, FunctionType):
             self._function(part)
-        elif self._sees_code:
-            self._other(part)
         else:
-            raise _NoFingerprint(type(part).__name__)
+            self._other(part)
 
     def _bytes(self, kind: str, content: bytes) -> None:
         self.digest.update(f"{kind} {len(content)}:".encode())
@@ -119,18 +115,11 @@ class _Content:
     def _changed_parameters(self, estimator: Any) -> dict[str, Any]:
         """Return the parameters that differ from their defaults; the defaults change with scikit-learn's version."""
         defaults = {name: item.default for name, item in inspect.signature(type(estimator)).parameters.items()}
-        same = _is_same if self._sees_code else operator.is_  # 0.1.0 told apart equal numbers
         parameters = estimator.get_params(deep=False)
-        return {name: value for name, value in parameters.items() if not same(value, defaults.get(name, inspect))}
+        return {name: value for name, value in parameters.items() if not _is_same(value, defaults.get(name, inspect))}
 
     def _function(self, function: FunctionType) -> None:
-        if not self._sees_code:
-            code = function.__code__
-            self.add(["function", function.__module__, function.__qualname__, code.co_code])
-            self.add([repr(constant) for constant in code.co_consts if not hasattr(constant, "co_code")])
-            self.add([function.__defaults__, function.__kwdefaults__])
-            self.add([cell.cell_contents for cell in function.__closure__ or ()])
-        elif self._is_new("function", function):
+        if self._is_new("function", function):
             self.add([function.__qualname__, function.__defaults__, function.__kwdefaults__])
             self._code(function.__code__)
             for cell in function.__closure__ or ():
@@ -148,9 +137,7 @@ class _Content:
                 self.add(_in_order(constant))
 
     def _class(self, part: type) -> None:
-        if not self._sees_code:
-            self.add(["class", part.__module__, part.__qualname__])
-        elif self._is_new("class", part):
+        if self._is_new("class", part):
             self.add([part.__qualname__, list(part.__bases__)])
             for name, attribute in sorted(vars(part).items()):
                 if name not in _OF_ANY_CLASS and not name.startswith(("_abc_", "_sklearn_")):

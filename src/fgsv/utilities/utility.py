@@ -84,8 +84,6 @@ class Utility:
     frame: dict[str, str] | None
     """Hashes of what a value depends on besides the players; None where one cannot be hashed."""
     fingerprint: str | None
-    old_fingerprint: str | None
-    """The fingerprint that 0.1.0 gave, which saw names and not code."""
     targets: tuple[float, ...] | None = None
     """Weights of the outputs whose sum a run's targets are about; None for every output."""
 
@@ -327,16 +325,7 @@ def build(
         outputs,
         data,
         known if len(known) == len(frame) else None,
-        fingerprint("utility 2", known, data.X, data.y, rows) if len(known) == len(frame) else None,
-        fingerprint(
-            "utility 1",
-            learner.name,
-            content,
-            [data.X, data.y, data.X_test, data.y_test, data.classes],
-            [*rows, min_size],
-            [[output.name, output.scorer, output.rows, output.each_point, output.default] for output in scored],
-            sees_code=False,
-        ),
+        fingerprint("utility", known, data.X, data.y, rows) if len(known) == len(frame) else None,
     )
 
 

@@ -27,7 +27,7 @@ class End:
     """The end of a run.
 
     >>> end = End(Reason.BUDGET, "budget of 100 reached")
-    >>> str(end), End.from_text(end.to_text()) == end
+    >>> str(end), End.from_dict(end.to_dict()) == end
     ('budget of 100 reached', True)
     """
 
@@ -40,20 +40,6 @@ class End:
     def with_note(self, note: str) -> End:
         """Return the same end with a note added."""
         return End(self.reason, f"{self}; {note}")
-
-    def to_text(self) -> str:
-        """Return one line for a ledger; `from_text` reads it back."""
-        return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
-
-    @classmethod
-    def from_text(cls, text: str) -> End:
-        """Read a line written by `to_text` or by fgsv 0.1.0."""
-        reason, _, detail = text.partition(": ")
-        if reason in set(Reason) and (detail or text == reason):
-            return cls(Reason(reason), detail)
-        from fgsv.valuation.old_files import end_of
-
-        return end_of(text)
 
     def to_dict(self) -> dict[str, str]:
         """Return a document for JSON."""

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgsv.files import as_path, most_expanded, read_json, write_whole
+from fgsv.files import as_path, most_expanded, other_schema, read_json, write_whole
 from fgsv.partition import Partition
 from fgsv.types import Floats
-from fgsv.valuation import old_files
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Failures
 from fgsv.valuation.learned import Learned
@@ -28,7 +27,7 @@ from fgsv.valuation.settings import RunSettings, whole_number
 from fgsv.valuation.valuation import Valuation
 from fgsv.words import check_type
 
-SCHEMA = 1
+SCHEMA = 2
 _ROUNDING = 1e-6
 """Relative error allowed in sums of a file, made on another machine; deviations are stored in single precision."""
 
@@ -50,7 +49,6 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "method": valuation.method,
         "seed": valuation.seed,
         "n_evaluations": valuation.n_evaluations,
-        "stopped": valuation.stopped,
         "end": valuation.end.to_dict(),
         "outputs": None if valuation.outputs is None else list(valuation.outputs),
         "names": [_json_name(name) for name in partition.names],
@@ -110,14 +108,12 @@ def read(path: str | Path) -> dict[str, Any]:
             f"{path} is not a saved valuation: {words}; expected a valuation.json or its folder"
         ) from None
     if schema != SCHEMA:
-        raise ValueError(f"{path} has schema {schema}; this version of fgsv reads schema {SCHEMA}")
+        raise ValueError(f"{path} cannot be read: {other_schema(schema, SCHEMA)}")
     return dict(document)
 
 
 def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
-    """Read a document made by `to_document` or by 0.1.0; errors name the file and the field."""
-    if not {"end", "finished"} & set(document) and isinstance(document.get("stopped"), str):
-        document = _upgraded(document, path)
+    """Read a document made by `to_document`; errors name the file and the field."""
 
     def field(name: str, read: Callable[[Any], Any], optional: bool = False) -> Any:
         if name not in document:
@@ -163,8 +159,6 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         learned=entry("learned", Learned.from_dict),
         stop_shares=entry("stop_shares", _parts_of_one),
     )
-    if field("stopped", str) != loaded.stopped:
-        raise ValueError(f"{path}: the fields 'stopped' and 'end' contradict each other")
     _check_shapes(loaded, path)
     _check_sums(loaded, path)
     return loaded
@@ -178,20 +172,6 @@ def _of(kind: type) -> Callable[[Any], Any]:
         return stated
 
     return read
-
-
-def _upgraded(document: Mapping[str, Any], path: str | Path) -> dict[str, Any]:
-    """Return a document of 0.1.0 with the fields that it stores as text or elsewhere."""
-    try:
-        return {
-            **document,
-            "end": old_files.end_of(document["stopped"]).to_dict(),
-            "finished": old_files.is_finished(document),
-            "ends": old_files.ends_of(document),
-            "weights": old_files.weights_of(document),
-        }
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a complete valuation: {error!r}") from None
 
 
 def _check_shapes(valuation: Valuation, path: str | Path) -> None:

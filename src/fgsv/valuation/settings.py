@@ -10,12 +10,11 @@ import numpy as np
 
 import fgsv
 from fgsv.valuation.intervals import check_confidence
-from fgsv.valuation.old_files import settings_of
 from fgsv.words import as_number
 
 _LIMITS = ("max_seconds", "stderr", "precision", "timeout")
 _REQUIRED = ("method", "semivalue", "seed", "budget", "batch_size", "options", "cost", "on_error", "fingerprint")
-"""What every file has, also those of 0.1.0."""
+"""Fields without which no run can be repeated."""
 _TEXTS = ("method", "semivalue", "fingerprint", "groups", "version", "start")
 
 
@@ -46,9 +45,9 @@ class RunSettings:
     fingerprint: str | None = None
     """Fingerprint of the game."""
     groups: str | None = None
-    """Fingerprint of the groups whose errors the stopping rules looked at; None in files of 0.1.0."""
+    """Fingerprint of the groups whose errors the stopping rules looked at."""
     version: str = fgsv.__version__
-    """Version of fgsv: the text of an end may differ between versions."""
+    """Version of fgsv that made the run."""
     start: str | None = None
     """Hash of the known evaluations that the run started from (`Known.sha256`)."""
     targets: tuple[float, ...] | None = None
@@ -79,30 +78,15 @@ class RunSettings:
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # plain Python numbers, so that JSON can hold them
 
-    @property
-    def rules(self) -> list[str]:
-        """The stopping rules besides the budget, as text."""
-        found = [] if self.max_seconds is None else [f"MaxSeconds(seconds={self.max_seconds!r})"]
-        if self.stderr is not None:
-            found.append(f"StandardError(target={self.stderr!r})")
-        if self.precision is not None:
-            found.append(f"Precision(target={self.precision!r}, confidence={self.confidence!r})")
-        return found
-
     def to_dict(self) -> dict[str, Any]:
-        """Return a document for JSON; `rules` and `proxy` are for readers of 0.1.0's files."""
-        document = asdict(self) | {"rules": self.rules, "proxy": "proxy" in self.needs}
+        """Return a document for JSON."""
+        document = asdict(self)
         document |= {name: "inf" for name in _LIMITS if document[name] == np.inf}  # JSON has no infinity
         return {name: list(part) if isinstance(part, tuple) else part for name, part in document.items()}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> RunSettings:
-        """Read a document made by `to_dict` or by 0.1.0; other keys are ignored."""
-        if "needs" not in document:
-            document = settings_of(document)
-        if document.get("method") == "covariance" and "opening" not in document.get("options", {}):
-            as_in_0_1_0 = {"opening": False, "whole_rounds": True}
-            document = {**document, "options": {**document.get("options", {}), **as_in_0_1_0}}
+        """Read a document made by `to_dict`; other keys are ignored."""
         document = dict(document) | {
             name: float(document[name]) for name in _LIMITS if document.get(name) is not None
         }

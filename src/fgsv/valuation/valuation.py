@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,11 +170,6 @@ class Valuation:
         return self.partition.names
 
     @property
-    def stopped(self) -> str:
-        """Why the run ended, as text."""
-        return str(self.end)
-
-    @property
     def about_evaluations(self) -> str:
         """How many evaluations the run made, and used of earlier runs, in words."""
         known = f" and {self.n_known:,} known from earlier runs" if self.n_known else ""
@@ -190,11 +185,6 @@ class Valuation:
             return f"1 evaluation was of a coalition {why} one of a single class: it counts like the empty one"
         were = f"{self.n_unfitted:,} evaluations were of coalitions"
         return f"{were} {why} those of one class: they count like the empty one"
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """The failures as a dictionary, under the key "failures"; empty if there are none."""
-        return {} if self.failures is None else {"failures": asdict(self.failures)}
 
     @property
     def group_deviations(self) -> Floats | None:

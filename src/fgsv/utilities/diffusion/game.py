@@ -196,14 +196,8 @@ class DiffusionGame:
         """A hash of the players, the images, the frozen weights, the noise schedule and the settings."""
         scheduler = self.model.scheduler
         schedule = [str(scheduler.config.prediction_type), *map(float, scheduler.alphas_cumprod)]
-        digest = hashlib.sha256(f"{self.old_fingerprint} {schedule}".encode())
-        return "diffusion-" + digest.hexdigest()[:32]
-
-    @cached_property
-    def old_fingerprint(self) -> str:
-        """The fingerprint that 0.1.0 gave, which did not see the noise schedule."""
         digest = hashlib.sha256(repr(sorted(asdict(self.settings).items())).encode())
-        digest.update(repr((self.outputs, self.process.timesteps, str(self.adapted.dtype))).encode())
+        digest.update(repr((self.outputs, self.process.timesteps, str(self.adapted.dtype), schedule)).encode())
         tensors = [self.data.latents, self.data.texts, self.data.text, self.generated, self._queries]
         tensors += [weight for _, weight in sorted(self.model.unet.state_dict().items())]
         for tensor in tensors:
