@@ -13,8 +13,6 @@ from fgsv.payout import Terms
 from fgsv.report import Result, make_result, verify_data
 from fgsv.valuation import file
 
-rng = np.random.default_rng(0)
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -22,6 +20,7 @@ def made(tmp_path_factory):
     import pandas as pd
 
     folder = tmp_path_factory.mktemp("made")
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(160, 3))
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=X[:, 0] + 0.2 * rng.normal(size=160))
     frame["provider"] = np.array(["north", "south", "east", "west"])[np.arange(160) % 4]

@@ -32,9 +32,9 @@ def ledger(tmp_path):
 
 def change(path, table, number, **cells):
     """Change cells of a record, with a checksum that fits."""
-    names = schema.COLUMNS[2][table].replace('"', "").split(", ")
+    names = schema.COLUMNS[table].replace('"', "").split(", ")
     with sqlite3.connect(path) as db:
-        row = db.execute(f"SELECT {schema.COLUMNS[2][table]} FROM {table} WHERE id = ?", (number,)).fetchone()
+        row = db.execute(f"SELECT {schema.COLUMNS[table]} FROM {table} WHERE id = ?", (number,)).fetchone()
         new = [cells.get(name, cell) for name, cell in zip(names, row, strict=True)]
         marks = ", ".join("?" * (len(new) + 1))
         db.execute(f"DELETE FROM {table} WHERE id = ?", (number,))

@@ -169,7 +169,7 @@ def test_a_run_with_an_object_of_ones_own_is_verified_with_that_object(tmp_path,
 def forge(path, shift):
     """Change a value as somebody would who knows how checksums are made."""
     with sqlite3.connect(path) as db:
-        row = list(db.execute(f"SELECT {schema.COLUMNS[2]['batch']} FROM batch").fetchone())
+        row = list(db.execute(f"SELECT {schema.COLUMNS['batch']} FROM batch").fetchone())
         row[5] = (np.frombuffer(row[5]) + shift).tobytes()
         forged = (row[5], schema.checksum(row), row[0])
         db.execute('UPDATE batch SET "values" = ?, checksum = ? WHERE id = ?', forged)

@@ -211,7 +211,7 @@ class Result:
             return cls(
                 valuation,
                 Source.from_dict(settings),
-                settings["shown_confidence"],
+                settings.get("shown_confidence", settings.get("confidence", 0.95)),
                 Payout.from_dict(info["payout"], valuation) if "payout" in info else None,
                 history=tuple(HistoryPoint(*point) for point in info.get("history", [])),
                 own_warnings=tuple(info.get("warnings", [])),

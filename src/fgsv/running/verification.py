@@ -152,7 +152,7 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
         elif ours != theirs:
             yield Difference(name, ours, theirs)
     if not _end_is_free(stated) and stated.end != derived.end:
-        yield Difference("end", repr(str(stated.end)), repr(str(derived.end)))
+        yield Difference("end", *(f"{each.end.reason} ({each.end})" for each in (stated, derived)))
 
 
 def _slack(derived: Valuation) -> dict[str, Any]:
