@@ -14,7 +14,7 @@ import fgsv
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fgsv"
 LAYERS = [
-    ["types", "packages", "files", "words"],
+    ["types", "packages", "files", "words", "checks"],
     ["coalitions", "partition", "semivalue"],
     ["game"],
     ["valuation"],

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.ledger import Ledger, Purpose
 from fgsv.running.preparation import access_to, read_players
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
 from fgsv.valuation.notebook import html_of
-from fgsv.valuation.settings import whole_number
 
 N_SIZES = 16
 N_RESAMPLES = 200

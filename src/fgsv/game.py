@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fgsv.checks import as_list, as_number, check_type
 from fgsv.coalitions import Coalitions
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import as_list, as_number, check_type
 
 
 class GameError(RuntimeError):

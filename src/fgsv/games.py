@@ -9,8 +9,8 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fgsv.checks import whole_number
 from fgsv.types import Floats, Ints, Masks
-from fgsv.valuation.settings import whole_number
 
 _ROWS = 16  # coalitions handled together: their bitsets stay in the processor's cache
 

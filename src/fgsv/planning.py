@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fgsv.checks import check_type, positive_number, whole_number
 from fgsv.game import as_game
 from fgsv.methods import MOST_ENUMERATED, Covariance
 from fgsv.running.evaluator import Evaluator
@@ -25,8 +26,8 @@ from fgsv.running.targets import RULE_OF_THREE
 from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
 from fgsv.valuation.notebook import html_of
-from fgsv.valuation.settings import check_precision, positive_number, whole_number
-from fgsv.words import check_type, duration, level
+from fgsv.valuation.settings import check_precision
+from fgsv.words import duration, level
 
 if TYPE_CHECKING:
     from fgsv.data.corpus import Opened

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fgsv.checks import as_list, check_type
 from fgsv.packages import optional
 from fgsv.valuation import Valuation, check_valuation
-from fgsv.words import as_list, check_type, level
+from fgsv.words import level
 
 if TYPE_CHECKING:
     import pandas as pd

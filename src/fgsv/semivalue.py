@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 from scipy.special import betaln
 
+from fgsv.checks import as_number
 from fgsv.coalitions import log_choose
 from fgsv.types import Floats
-from fgsv.words import as_number
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from fgsv.audit.shells import COLUMNS as COLUMNS_OF_ATTACKS
 from fgsv.audit.shells import Sample, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
 from fgsv.audit.splits import PARTS, WAYS, Splits
+from fgsv.checks import whole_number
 from fgsv.ledger import Ledger
 from fgsv.payout.verdicts import pairs_in_words, rankings
 from fgsv.running.calls import OutOfTime
@@ -26,7 +27,6 @@ from fgsv.running.run import value
 from fgsv.running.views import by_groups
 from fgsv.valuation import Valuation, check_confidence, check_valuation, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
-from fgsv.valuation.settings import whole_number
 
 FEWEST_OF_GSV = 100
 """Minimum evaluations for the usual group values."""

@@ -16,10 +16,11 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from fgsv.checks import as_number, check_type
 from fgsv.data.test_rows import contents_with_target
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import as_number, check_type, some
+from fgsv.words import some
 
 Rule = Literal["first", "share"]
 

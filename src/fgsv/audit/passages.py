@@ -18,10 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from fgsv.audit.copies import Copies, copies_of, ranks_of
+from fgsv.checks import as_texts
 from fgsv.partition import Partition
 from fgsv.types import Ints, Masks
 from fgsv.utilities.language.texts import WORD
-from fgsv.words import as_texts
 
 SHINGLE = 8
 """Words in a shingle."""

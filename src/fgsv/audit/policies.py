@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from fgsv.audit.splits import PARTS, check_parts
+from fgsv.checks import as_list, whole_number
 from fgsv.partition import Partition
 from fgsv.payout import Money, terms
 from fgsv.payout.splitting import payments_of
 from fgsv.valuation import Valuation, check_valuation
-from fgsv.valuation.settings import whole_number
-from fgsv.words import as_list
 
 
 def policy_gains(

@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.special import comb
 
 from fgsv.audit.splits import FEWEST_PAIRS, FEWEST_SETS, PARTS, WAYS, Splits, all_pairs, cost, divisible, n_parts
+from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions, log_choose
 from fgsv.ledger import Ledger, Purpose
 from fgsv.partition import Partition
@@ -21,7 +22,6 @@ from fgsv.running.preparation import access_to, read_players
 from fgsv.running.views import by_groups
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import End, Failures, Reason, check_confidence, t_quantile
-from fgsv.valuation.settings import whole_number
 
 MOST_MEASURED = 24
 """Up to this many groups the smallest budget measures the splits of all; above it, of a sample of this many."""
@@ -62,8 +62,8 @@ def shell_companies(
 
     Ways: `evenly` (every k-th player), `at random`, `by class` (the k - 1 commonest classes apart; needs `classes`,
     one for each player), each into every number of `parts`; `one by one`, a company for every player of a group of up
-    to twelve; and `found by search`, the most profitable of a dozen splits by value, class and chance, measured again on
-    sets that the search has not seen. `player_values` are the values that the search sorts by. Never uses more than
+    to twelve; and `found by search`, the most profitable of a dozen splits by value, class and chance, measured again
+    on sets that the search has not seen. `player_values` are the values that the search sorts by. Never uses more than
     `budget` evaluations; the default is 2000, or the minimum it needs. With more than 24 groups and a budget that is
     too small for all, a sample of groups is measured: half the largest, half drawn at random. `n_jobs`, `ledger`,
     `on_error` and `timeout` are as for `fgsv.value`.

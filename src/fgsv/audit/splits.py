@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from fgsv.checks import as_list
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints
-from fgsv.words import as_list
 
 WAYS = ("evenly", "at random", "by class", "one by one", "found by search")
 PARTS = (2, 3, 5)

@@ -17,6 +17,7 @@ from fgsv.audit.sections import Section
 from fgsv.audit.shells import MOST_MEASURED, Sample, sample_groups
 from fgsv.audit.splits import PARTS
 from fgsv.audit.text_audit import passage_sections, warnings_of_test_texts
+from fgsv.checks import whole_number
 from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.dataset import Dataset
 from fgsv.data.leaks import warnings_of_test_rows
@@ -30,7 +31,6 @@ from fgsv.running.game_access import GameAccess
 from fgsv.running.run import value
 from fgsv.running.views import by_precedence, weighted
 from fgsv.valuation import Valuation, check_valuation
-from fgsv.valuation.settings import whole_number
 from fgsv.words import option
 
 MOST_OF_TEST = 0.5

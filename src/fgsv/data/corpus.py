@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fgsv.checks import check_type
 from fgsv.data.documents import EVERYTHING, Documents, TestText, prepare_texts
 from fgsv.data.folders import PROVIDER, read_folder
 from fgsv.data.folds import FOLDS, Folds
@@ -24,7 +25,7 @@ from fgsv.data.source import Source
 from fgsv.types import Floats, Masks
 from fgsv.utilities import language
 from fgsv.utilities.language.texts import words_of
-from fgsv.words import check_type, option
+from fgsv.words import option
 
 NGRAM = "ngram"
 """The name of the model that is used if none is chosen."""

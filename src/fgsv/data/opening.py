@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
+from fgsv.checks import as_list, check_type, whole_number
 from fgsv.data.carried_over import CarriedOver
 from fgsv.data.dataset import Dataset, Task, prepare
 from fgsv.data.folds import Folds, without_each_fold
@@ -29,8 +30,7 @@ from fgsv.partition import Partition
 from fgsv.types import Floats, Masks
 from fgsv.utilities.seeds import TrainingSeeds
 from fgsv.valuation import Valuation
-from fgsv.valuation.settings import whole_number
-from fgsv.words import as_list, check_type, option
+from fgsv.words import option
 
 
 class OpenedData:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
+from fgsv.checks import check_type, whole_number
 from fgsv.data.reading import TableError, TableFile, listed_names
-from fgsv.valuation.settings import whole_number
-from fgsv.words import check_type, option
+from fgsv.words import option
 
 SharedUnits = Literal["co-own", "split"]
 """A unit with rows of several providers: one player owned in proportion to rows, or a player for each."""

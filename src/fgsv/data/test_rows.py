@@ -16,9 +16,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
+from fgsv.checks import as_number
 from fgsv.data.reading import TableError
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import as_number, numbered, option
+from fgsv.words import numbered, option
 
 REMEDY = "choose a large split seed that providers did not know when they delivered, or bring a file of test rows"
 TEST_MARKS = dict.fromkeys(("test", "true", "1", "1.0", "yes"), True)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fgsv.checks import check_type
 from fgsv.coalitions import unpack_masks
 from fgsv.game import Game, as_game, each_digest
 from fgsv.ledger.erasure import check_stays_forgotten
@@ -20,7 +21,7 @@ from fgsv.ledger.file import Ledger, WrongLedger
 from fgsv.ledger.records import Purpose, RecordedRun, RecordedStart
 from fgsv.methods.known import Known, Related, as_keys
 from fgsv.types import Floats, Ints, Masks
-from fgsv.words import check_type, numbered
+from fgsv.words import numbered
 
 MOST_BYTES = 2**31
 """Limit on the bits of all known coalitions."""

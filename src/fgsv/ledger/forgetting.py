@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fgsv.checks import as_texts
 from fgsv.coalitions import unpack_masks
 from fgsv.files import as_path
 from fgsv.game import Game, each_digest, player_digest, provider_digest
@@ -17,7 +18,7 @@ from fgsv.ledger.earlier import latest
 from fgsv.ledger.file import Ledger, LedgerError, WrongLedger
 from fgsv.ledger.records import Batch, Outcome, RecordedStart
 from fgsv.types import Masks
-from fgsv.words import as_texts, option
+from fgsv.words import option
 
 FORGOTTEN = "forgotten: a player has withdrawn"
 """Recorded in place of an erased value; such a coalition is evaluated again if its game is run again."""

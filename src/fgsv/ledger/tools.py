@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fgsv.checks import check_type
 from fgsv.coalitions import n_rows, unpack
 from fgsv.files import as_path, to_csv, written_whole
 from fgsv.game import Game
@@ -20,7 +21,6 @@ from fgsv.ledger.copying import copy_batches, copy_runs
 from fgsv.ledger.erasure import check_stays_forgotten
 from fgsv.ledger.forgetting import FORGOTTEN
 from fgsv.packages import how_to_install
-from fgsv.words import check_type
 
 CHUNK = 64
 """Batches in memory at a time."""

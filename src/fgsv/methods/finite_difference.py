@@ -8,14 +8,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from fgsv.checks import as_number, positive_number, whole_number
 from fgsv.coalitions import Coalitions, log_choose
 from fgsv.methods.baselines.sampling import check_count, check_shapley
 from fgsv.methods.method import Draws, Problem
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
-from fgsv.valuation.settings import positive_number, whole_number
-from fgsv.words import as_number
 
 
 @dataclass(frozen=True)

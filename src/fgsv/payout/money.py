@@ -13,7 +13,8 @@ from typing import Any
 from babel.numbers import get_currency_precision, list_currencies
 from numpy import ndarray
 
-from fgsv.words import check_type, some
+from fgsv.checks import check_type
+from fgsv.words import some
 
 Money = int | str | Decimal
 

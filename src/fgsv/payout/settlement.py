@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from fgsv.checks import check_type
 from fgsv.partition import by_text
 from fgsv.payout.splitting import Payout
 from fgsv.valuation.notebook import html_of
-from fgsv.words import check_type
 
 
 @dataclass(frozen=True)

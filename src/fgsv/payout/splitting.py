@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fgsv.checks import check_type
 from fgsv.payout.money import Money, read_amounts, read_money, round_to, rounded_outward, smallest_unit
 from fgsv.payout.policy import Policy, Scenarios, apply, check_bounds
 from fgsv.payout.refusal import Objection, PayoutRefused, objections
@@ -19,7 +20,7 @@ from fgsv.types import Floats
 from fgsv.valuation import Valuation, check_confidence, check_valuation, t_quantile
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.valuation import some_outputs
-from fgsv.words import check_type, some
+from fgsv.words import some
 
 N_SCENARIOS = 2000
 """Random scenarios of the values, for the intervals of a policy that is not linear."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fgsv.checks import as_number
 from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, check_valuation, t_quantile
 from fgsv.valuation.units import unit_of
-from fgsv.words import as_number, counted, level, percent
+from fgsv.words import counted, level, percent
 
 if TYPE_CHECKING:
     from fgsv.data.folds import TestError

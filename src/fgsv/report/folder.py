@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fgsv.checks import check_type
 from fgsv.files import as_path, to_csv, writable_folder, write_whole
 from fgsv.payout import Payout
 from fgsv.report.documents import plain
@@ -21,7 +22,7 @@ from fgsv.report.page import render
 from fgsv.report.result import Result, check_result
 from fgsv.running.interrupts import held_interrupts
 from fgsv.valuation import Reason, file
-from fgsv.words import check_type, option
+from fgsv.words import option
 
 PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
 SCHEMA = 1
@@ -103,7 +104,7 @@ def check_file(path: Path, *, force: bool, kinds: Sequence[str] = ()) -> None:
 
 
 def write_payout(path: str | Path, payout: Payout) -> Path:
-    """Write payments as .csv, a row for each group, or as .json: a schema number and all that `Payout.to_dict` holds."""
+    """Write payments as .csv, a row for each group, or as .json, with all that `Payout.to_dict` holds."""
     check_type(payout, Payout, "a payout", "fgsv.payout.split makes one")
     suffix = as_path(path, "a payout").suffix.lower()
     if suffix not in (".csv", ".json"):

@@ -11,6 +11,7 @@ from typing import Any
 from fgsv.audit import AuditPlan, audit_table
 from fgsv.audit.splits import PARTS
 from fgsv.audit.table_audit import n_valuations
+from fgsv.checks import check_type
 from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.folds import error_of_test_rows, half_width_of_total, jackknife_half_width
 from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
@@ -40,7 +41,7 @@ from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
-from fgsv.words import check_type, now, option
+from fgsv.words import now, option
 
 INTERRUPTED_FIRST = "the run was interrupted first"
 """Why a result lacks a step after its run."""

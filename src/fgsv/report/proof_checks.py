@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fgsv import payout
+from fgsv.checks import check_type, whole_number
 from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import NotRecorded
 from fgsv.ledger.merkle import Tree
@@ -39,8 +40,6 @@ from fgsv.running.replay import Records, coalitions_of, follow_laws, from_values
 from fgsv.running.verification import differences
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
-from fgsv.valuation.settings import whole_number
-from fgsv.words import check_type
 
 CHOSEN_ENDS = (Reason.INTERRUPTED, Reason.TIME, Reason.FAILED)
 """Ends that the operator of a run can choose."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fgsv.checks import check_type, whole_number
 from fgsv.files import write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
@@ -23,8 +24,7 @@ from fgsv.running.earlier_laws import laws_of_draws
 from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeated
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
-from fgsv.valuation.settings import whole_number
-from fgsv.words import check_type, option
+from fgsv.words import option
 
 SCHEMA = 1
 RECORDS = 300

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fgsv.checks import as_list
 from fgsv.data.folds import TestError
 from fgsv.partition import by_text
 from fgsv.report.answers import Answers
@@ -18,7 +19,7 @@ from fgsv.types import Floats, Ints
 from fgsv.valuation import check_confidence, t_quantile
 from fgsv.valuation.intervals import ROUNDING, is_clear
 from fgsv.valuation.notebook import html_of
-from fgsv.words import as_list, counted, option, some
+from fgsv.words import counted, option, some
 
 RESAMPLES = 2000
 MOST_GROUPS = 1000

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fgsv.audit import Audit, close_calls
 from fgsv.audit.sections import Section
+from fgsv.checks import check_type
 from fgsv.data.folds import TestError
 from fgsv.data.source import Source
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
@@ -21,7 +22,6 @@ from fgsv.report.scores_without import ScoresWithout
 from fgsv.report.sealing import Sealed
 from fgsv.valuation import Reason, Valuation, check_valuation, file
 from fgsv.valuation.notebook import html_lines
-from fgsv.words import check_type
 
 PARTS: dict[str, Any] = {
     "audit": Audit,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fgsv.checks import check_type
 from fgsv.data.corpus import Opened, check_opened
 from fgsv.data.source import Source
 from fgsv.files import as_path, other_schema, read_json, write_whole
@@ -24,7 +25,7 @@ from fgsv.running.differences import Difference
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.preparation import prepare, worth_of_failure
 from fgsv.valuation import RunSettings
-from fgsv.words import check_type, option
+from fgsv.words import option
 
 T = TypeVar("T")
 

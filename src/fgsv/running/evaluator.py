@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.files import as_path
 from fgsv.game import Game, as_game
@@ -33,7 +34,7 @@ from fgsv.running.start import KnownBefore, Start
 from fgsv.running.workers import Workers
 from fgsv.types import Floats
 from fgsv.valuation import Failures
-from fgsv.valuation.settings import failure_value, whole_number
+from fgsv.valuation.settings import failure_value
 
 
 class Evaluator:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fgsv.checks import as_number, whole_number
 from fgsv.coalitions import unpack
 from fgsv.game import as_game
 from fgsv.ledger import Batch, Ledger
@@ -15,8 +16,6 @@ from fgsv.running.batches import PackedBatch
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.replay import recorded_game
 from fgsv.running.workers import Workers
-from fgsv.valuation.settings import whole_number
-from fgsv.words import as_number
 
 SAMPLE = 60
 """Batches evaluated again by default: if 5% are forged, at least one of them is found with 95% probability."""

@@ -21,6 +21,7 @@ from joblib.parallel import (
     get_active_backend,
 )
 
+from fgsv.checks import positive_number, whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import Outcome, failed
@@ -28,7 +29,6 @@ from fgsv.running.batches import PackedBatch, attempt, timed_out, where
 from fgsv.running.dask_calls import DaskCalls
 from fgsv.running.threads import one_thread
 from fgsv.running.worker_process import attempt_in_worker, exit_with_driver
-from fgsv.valuation.settings import positive_number, whole_number
 from fgsv.words import option
 
 TRIES = 3

@@ -14,9 +14,9 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
+from fgsv.checks import whole_number
 from fgsv.partition import read_labels
 from fgsv.types import Floats
-from fgsv.valuation.settings import whole_number
 from fgsv.words import some
 
 NullSampler = Callable[[Any, Any, int, np.random.Generator], tuple[Any, Any]]

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.types import Floats, Ints
 from fgsv.utilities.batched.neighbours import Neighbours, neighbours
 from fgsv.utilities.data import Data, check_labels, check_mask, classes_of, read_column
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.row_sets import Units, as_masks, slices
-from fgsv.valuation.settings import whole_number
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fgsv.checks import check_type, whole_number
 from fgsv.files import as_path, most_expanded, other_schema, read_json, write_whole
 from fgsv.partition import Partition
 from fgsv.types import Floats
@@ -23,9 +24,8 @@ from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Failures
 from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise
-from fgsv.valuation.settings import RunSettings, whole_number
+from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.valuation import Valuation
-from fgsv.words import check_type
 
 SCHEMA = 2
 _ROUNDING = 1e-6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fgsv.checks import as_number
 from fgsv.types import Floats, Masks
-from fgsv.words import as_number
 
 ROUNDING = 1e-9
 """Shares that differ by no more than this may be equal but for rounding, also if they are exact."""

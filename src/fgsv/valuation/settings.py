@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import fgsv
+from fgsv.checks import as_number, positive_number, whole_number
 from fgsv.valuation.intervals import check_confidence
-from fgsv.words import as_number
 
 _LIMITS = ("max_seconds", "stderr", "precision", "timeout")
 _REQUIRED = ("method", "semivalue", "seed", "budget", "batch_size", "options", "cost", "on_error", "fingerprint")
@@ -112,26 +112,6 @@ def failure_value(on_error: str | float) -> float | None:
     if not np.isfinite(counted_as := as_number(on_error)):
         raise ValueError(f'on_error must be "raise" or a finite number that a failure counts as, got {on_error!r}')
     return counted_as
-
-
-def positive_number(name: str, number: Any) -> float:
-    """Return a number as a float, or raise an error if it is not positive."""
-    if not (positive := as_number(number)) > 0:
-        raise ValueError(f"{name} must be a positive number, got {number!r:.200}")
-    return positive
-
-
-def whole_number(name: str, number: Any, least: int | None = None) -> int:
-    """Return a number as an integer, or raise an error if it is not whole, or too small."""
-    try:
-        whole = int(number)
-    except (TypeError, ValueError, OverflowError):
-        whole = None
-    if whole is None or whole != number or isinstance(number, str):
-        raise ValueError(f"{name} must be a whole number, got {number!r:.200}")
-    if least is not None and whole < least:
-        raise ValueError(f"{name} must be at least {least}, got {whole}")
-    return whole
 
 
 def _plain(option: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fgsv.checks import check_type
 from fgsv.game import Game
 from fgsv.partition import Partition
 from fgsv.types import Floats
@@ -23,7 +24,7 @@ from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.units import unit_of
-from fgsv.words import check_type, counted, some
+from fgsv.words import counted, some
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
+from fgsv.checks import as_number, as_texts
 from fgsv.game import Game
 from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.fingerprint import fingerprint
 from fgsv.utilities.language.texts import WORD, read_documents, read_tests, words_of
-from fgsv.words import as_number, as_texts
 
 VOCABULARY = 1_000_000
 """Without data, each of so many words is equally likely: more than a language has, and a number of no document."""
