@@ -91,7 +91,7 @@ def synthetic_game(seed: int, training_seeds: str) -> fgsv.Game:
 
     if training_seeds == "fixed":
         return fgsv.Game(fixed, N)
-    return fgsv.Game(fresh, N, again=lambda repeat: lambda masks: fresh(masks, repeat))
+    return fgsv.Game(fresh, N, retrain=lambda repeat: lambda masks: fresh(masks, repeat))
 
 
 def expected(masks: Masks) -> Floats:

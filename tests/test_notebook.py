@@ -83,7 +83,7 @@ def test_a_valuation_is_a_mapping_of_its_groups(result):
     assert list(result) == [HOSTILE, "north"]
     assert "north" in result
     north = result["north"]
-    assert (north.name, north.points, float(north.value)) == ("north", 2, pytest.approx(7.0))
+    assert (north.name, north.players, float(north.value)) == ("north", 2, pytest.approx(7.0))
     assert float(north.share) == pytest.approx(7 / 8)
     np.testing.assert_array_equal(north.interval, result.interval()[1])
     np.testing.assert_array_equal(north.share_interval, result.share_interval()[1])
@@ -204,6 +204,6 @@ def test_a_bar_follows_the_weighted_sum_that_a_target_is_about(monkeypatch):
         return np.outer(np.sqrt(masks.sum(axis=1)), [1.0, -0.2])
 
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    game = fgsv.Game(scores, 20, outputs=("gain", "harm"), targets=(1.0, 1.0))  # there are no shares of the harm
+    game = fgsv.Game(scores, 20, outputs=("gain", "harm"), weights=(1.0, 1.0))  # there are no shares of the harm
     found = fgsv.value(game, [i % 3 for i in range(20)], precision=0.001, budget=300, progress=True)
     assert found.combined([1.0, 1.0]).total > 0

@@ -166,7 +166,7 @@ def test_a_table_of_payments_counts_players_as_the_table_of_values_does():
     game = fgsv.games.Airport([1, 2, 3])
     for groups in (["a", "a", "b"], np.array([[1, 0], [0.5, 0.5], [0, 1]])):
         valuation = fgsv.exact(game, groups)
-        ours, theirs = payout.split(valuation, 6).to_frame()["points"], valuation.to_frame()["points"]
+        ours, theirs = payout.split(valuation, 6).to_frame()["players"], valuation.to_frame()["players"]
         assert (ours.tolist(), ours.dtype) == (theirs.tolist(), theirs.dtype)
 
 

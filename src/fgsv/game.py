@@ -65,10 +65,10 @@ class Game:
     players: Sequence[Any] | bytes | Callable[[], bytes] | None = None
     """An id for each player, by which another game of the same frame recognises it; or 16 bytes for each, which a
     function may return. Together with `frame` it makes the fingerprint."""
-    again: Callable[[int], Callable[[Masks], ArrayLike]] | None = None
+    retrain: Callable[[int], Callable[[Masks], ArrayLike]] | None = None
     """If every coalition is trained with its own seed: k = 1, 2, ... -> the same game with other seeds. A run then
     trains some coalitions again, and its intervals hold for the expected utility."""
-    targets: Sequence[float] | None = None
+    weights: Sequence[float] | None = None
     """Weights of the outputs: a precision or standard error refers to their weighted sum, not to every output."""
     unfitted: Callable[[Coalitions, Floats], Masks] | None = None
     """Coalitions and their (m, q) values -> (m,) whether a coalition has the value of the empty one only because a
@@ -79,7 +79,7 @@ class Game:
             raise TypeError(f"a game needs a callable, got {type(self.function).__name__}")
         if not isinstance(self.n_players, int | np.integer) or isinstance(self.n_players, bool):
             raise TypeError(f"n_players must be a whole number, got {self.n_players!r}")
-        for name in ("cost", "evaluate_lists", "again", "unfitted"):
+        for name in ("cost", "evaluate_lists", "retrain", "unfitted"):
             given = getattr(self, name)
             if given is not None and not callable(given):
                 raise TypeError(f"{name} of a game must be a function, got {given!r:.200}")
@@ -92,8 +92,8 @@ class Game:
             check_type(self.frame, (str, Mapping), "a text, or a mapping from parts to texts, as frame of a game")
         if self.outputs is not None:
             object.__setattr__(self, "outputs", _names_of(self.outputs))
-            if self.targets is not None and np.shape(self.targets) != (q := len(self.outputs),):
-                raise ValueError(f"targets must list a weight for each of the {q} outputs, got {self.targets!r:.200}")
+            if self.weights is not None and np.shape(self.weights) != (q := len(self.outputs),):
+                raise ValueError(f"weights must list a weight for each of the {q} outputs, got {self.weights!r:.200}")
         if self.fingerprint is None and self.frame is not None and self.players is not None:
             content = json.dumps(self.frame, sort_keys=True).encode() + (self.player_digests() or b"")
             object.__setattr__(self, "fingerprint", hashlib.sha256(content).hexdigest())
@@ -172,8 +172,11 @@ def as_game(game: Any, n_players: int | None = None) -> Game:
     if isinstance(game, Game):
         return game
     stated: dict[str, Any] = {name: getattr(game, name) for name in _STATED if hasattr(game, name)}
+    # attributes of these names may mean anything
     if stated.get("frame") is None:
-        stated.pop("players", None)  # an attribute of that name may mean anything
+        stated.pop("players", None)
+    if stated.get("outputs") is None:
+        stated.pop("weights", None)
     return Game(game, n, **stated)
 
 
@@ -280,14 +283,14 @@ def _over(inner: Game, rows: Callable[[Masks], Masks], n: int, name: str) -> Gam
 
     Nothing of what the other says about its own players holds for these: neither who they are nor what they cost.
     """
-    again, unfitted = inner.again, inner.unfitted
+    retrain, unfitted = inner.retrain, inner.unfitted
     return replace(
         inner,
         function=lambda masks: inner.function(rows(masks)),
         n_players=n,
         fingerprint=inner.fingerprint and f"{inner.fingerprint}/{name}",
         grouped_by=None,
-        again=None if again is None else lambda k: lambda masks: again(k)(rows(masks)),
+        retrain=None if retrain is None else lambda k: lambda masks: retrain(k)(rows(masks)),
         unfitted=None
         if unfitted is None
         else lambda asked, values: unfitted(Coalitions.from_masks(rows(asked.masks())), values),
@@ -302,18 +305,20 @@ _BITS = 8
 
 
 def trained_again(game: Game, coalitions: Masks, numbers: Ints) -> tuple[Game, Masks]:
-    """Return a game and coalitions of it whose values are those of `game.again(k)`, k the number of each coalition.
+    """Return a game and coalitions of it whose values are those of `game.retrain(k)`, k the number of each coalition.
 
     Its last eight players are the bits of k, so one game, with its workers and its place in a ledger, holds all
     trainings.
     """
-    again, n = game.again, game.n_players
-    assert again is not None
+    retrain, n = game.retrain, game.n_players
+    assert retrain is not None
 
     def function(masks: Masks) -> ArrayLike:
         asked = np.packbits(masks[:, n:], axis=1)[:, 0]
         rows = {int(k): np.flatnonzero(asked == k) for k in np.unique(asked)}
-        parts = [shaped(_by_name(again(k)(masks[where, :n]), game.outputs), len(where)) for k, where in rows.items()]
+        parts = [
+            shaped(_by_name(retrain(k)(masks[where, :n]), game.outputs), len(where)) for k, where in rows.items()
+        ]
         return np.concatenate(parts)[np.argsort(np.concatenate(list(rows.values())))]
 
     bits = np.unpackbits(numbers.astype(np.uint8)[:, None], axis=1).astype(bool)

@@ -271,8 +271,8 @@ def test_a_game_of_fresh_training_seeds_keeps_them():
     def noisy(k):
         return lambda masks: masks.sum(axis=1) + np.random.default_rng(k).normal(size=64)[masks @ (1 << np.arange(6))]
 
-    game = with_precedence(fgsv.Game(noisy(0), 6, again=noisy), [0, 1, 2, 3, 4, 0])
+    game = with_precedence(fgsv.Game(noisy(0), 6, retrain=noisy), [0, 1, 2, 3, 4, 0])
     masks = np.array([[0, 1, 0, 0, 0, 1], [1, 1, 0, 0, 0, 1]], dtype=bool)
     counted = np.array([[0, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 1]], dtype=bool)  # the last row is a copy of the first
-    np.testing.assert_array_equal(game.again(3)(masks), noisy(3)(counted))
+    np.testing.assert_array_equal(game.retrain(3)(masks), noisy(3)(counted))
     assert fgsv.value(game, budget=64).seed_noise is not None

@@ -11,7 +11,7 @@ from fgsv.report import Result
 
 NAMES = ["north", "Clinic Birch", "日本"]
 NUMBERS = {
-    "points": [27, 25, 16],
+    "players": [27, 25, 16],
     "value": [0.05925, 0.1659, -0.03575],
     "stderr": [0.09791, 0.1037, 0.08184],
     "share": [0.1909, 0.5344, -0.1152],

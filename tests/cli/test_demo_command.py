@@ -27,7 +27,7 @@ def test_the_demo_runs(fgsv_command, tmp_path, monkeypatch):
         monkeypatch.setattr(table_audit, setting, 0)
     code, text, notes = fgsv_command("demo", "--out", tmp_path / "d", "--budget", 300)
     assert (code, "about" in notes.split("refused:")[1]) == (3, True), notes  # the default budget is enough to pay
-    for word in ("Aurora", "Iris", "points", "value", "± stderr", "share"):
+    for word in ("Aurora", "Iris", "players", "value", "± stderr", "share"):
         assert word in text
     written = {path.name for path in (tmp_path / "d").iterdir()}
     assert {"valuation.json", "valuation.csv", "report.html", "hospitals.csv", "test.csv"} == written

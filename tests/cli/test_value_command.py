@@ -18,13 +18,13 @@ def test_a_file_in_and_a_table_out(fgsv_command, train, tmp_path):
         "value", train, *COLUMNS, "--budget", 400, "--payout", "1000", "--pay-anyway", "--out", out
     )
     assert code == 0, notes
-    for word in ("north", "south", "east", "west", "points", "value", "± stderr", "share", "payout"):
+    for word in ("north", "south", "east", "west", "players", "value", "± stderr", "share", "payout"):
         assert word in text
     assert "classification" in notes
     assert "plan: about 400 evaluations" in notes
     frame = pd.read_csv(out / "valuation.csv")
     assert list(frame.columns) == [
-        "group", "points", "value", "stderr", "share", "share_low", "share_high", "payout", "without",
+        "group", "players", "value", "stderr", "share", "share_low", "share_high", "payout", "without",
     ]  # fmt: skip
     assert frame["payout"].sum() == pytest.approx(1000)
     loaded = Result.load(out / "valuation.json")
@@ -110,7 +110,7 @@ def test_regression_units_and_refitted_preprocessing(fgsv_command, tmp_path):
     document = json.loads(text)
     assert any(note.startswith("regression") for note in document["notes"])
     assert any("preprocessing is refitted for each coalition" in note for note in document["notes"])
-    assert sum(row["points"] for row in document["groupings"]["provider"]) == 17
+    assert sum(row["players"] for row in document["groupings"]["provider"]) == 17
 
 
 def test_a_model_of_ones_own(fgsv_command, train, tmp_path, monkeypatch):

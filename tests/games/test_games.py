@@ -90,7 +90,7 @@ def test_outputs_are_names_that_differ(outputs, error, words):
         fgsv.Game(lambda masks: masks.sum(axis=1), 3, outputs=outputs)
 
 
-@pytest.mark.parametrize("name", ["cost", "evaluate_lists", "again", "unfitted"])
+@pytest.mark.parametrize("name", ["cost", "evaluate_lists", "retrain", "unfitted"])
 def test_what_a_game_calls_later_is_callable(name):
     with pytest.raises(TypeError, match=f"{name} of a game must be a function, got 5"):
         fgsv.Game(len, 3, **{name: 5})
@@ -101,10 +101,14 @@ def test_a_game_that_returns_nothing_is_told_so():
         fgsv.value(lambda masks: None, ["a", "b"])
 
 
-@pytest.mark.parametrize("targets", [[1.0], {"acc": 1.0, "auc": 0.0}])
-def test_targets_are_a_weight_for_each_output(targets):
-    with pytest.raises(ValueError, match="targets must list a weight for each of the 2 outputs"):
-        fgsv.Game(len, 3, outputs=["acc", "auc"], targets=targets)
+@pytest.mark.parametrize("weights", [[1.0], {"acc": 1.0, "auc": 0.0}])
+def test_weights_are_a_weight_for_each_output(weights):
+    with pytest.raises(ValueError, match="weights must list a weight for each of the 2 outputs"):
+        fgsv.Game(len, 3, outputs=["acc", "auc"], weights=weights)
+
+
+def test_weights_of_players_are_none_of_outputs():
+    assert fgsv.game.as_game(fgsv.games.WeightedMajority([3, 2, 2], 4)).weights is None
 
 
 def test_games_of_groups_and_of_rows_in_order_keep_what_the_game_says():
@@ -114,7 +118,7 @@ def test_games_of_groups_and_of_rows_in_order_keep_what_the_game_says():
         "independent_rows": True,
         "batch_size": 8,
         "seconds": 0.5,
-        "targets": (1.0, 0.0),
+        "weights": (1.0, 0.0),
         "unfitted": lambda asked, values: asked.masks().sum(axis=1) < 2,
     }
     game = fgsv.Game(lambda masks: np.stack([masks.sum(axis=1), -masks.sum(axis=1)], axis=1), 4, **stated)

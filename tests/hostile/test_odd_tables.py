@@ -116,7 +116,7 @@ def test_a_device_is_not_a_table():
 
 
 @pytest.mark.parametrize(
-    "column", ["share", "value", "group", "points", "x_low", "share_high", "[bold]x", "a\x1b[31m"]
+    "column", ["share", "value", "group", "players", "x_low", "share_high", "[bold]x", "a\x1b[31m"]
 )
 def test_a_provider_column_with_any_name_is_shown(tmp_path, fgsv_command, column):
     rng = np.random.default_rng(0)

@@ -116,7 +116,7 @@ def test_trainings_with_other_seeds_are_forgotten_too(tmp_path):
     def again(number):
         return lambda masks: game.function(masks) + number / 1000 + masks @ np.full(6, 1e-4)
 
-    fgsv.value(replace(game, again=again), budget=50, ledger=path)
+    fgsv.value(replace(game, retrain=again), budget=50, ledger=path)
     assert forget(path, keep=path).players == 0
     assert forget(path, ["c"]).players == 1
     with Ledger(path, read_only=True) as ledger:

@@ -87,7 +87,7 @@ def rows(page):
 
 
 def table(page):
-    """Return what the panel's table displays: provider -> texts of share, interval, points and value."""
+    """Return what the panel's table displays: provider -> texts of share, interval, players and value."""
     lines = page.evaluate(
         "[...document.querySelectorAll('#whatif-rows tr')].map((tr) => [...tr.cells].map((c) => c.textContent))"
     )
@@ -198,7 +198,7 @@ def test_split_and_reset(open_page, valuation, html):
         assert "Split south into 3 parts" in submit(page, "split")
         after = rows(page)
         parts = [row for name, row in after.items() if name.startswith("south / ")]
-        assert [row["points"] for row in parts] == [5, 5, 5]
+        assert [row["players"] for row in parts] == [5, 5, 5]
         first = valuation.player_values[1::4][:5].sum()
         best = np.sort(valuation.player_values[1::4])[-5:].sum()
         assert (parts[0]["value"] == pytest.approx(first)) == (way == "first")
@@ -330,11 +330,11 @@ def test_move_and_rename(open_page, valuation, html):
     assert rows(page)["<b>west</b>"]["share"] == moved["share"]
     assert page.locator("#whatif-rows b").count() == 0
     page.fill("#move-count", "1000")
-    assert "has 10 points" in submit(page, "move")
+    assert "has 10 players" in submit(page, "move")
     choose(page, "move-to", "south")
     page.fill("#move-count", "2")
     submit(page, "move")
-    assert rows(page)["south"]["points"] == 17
+    assert rows(page)["south"]["players"] == 17
 
 
 def test_keyboard_and_screen_readers(open_page, html):

@@ -54,7 +54,7 @@ def test_further_outputs_are_those_of_runs_of_their_own(frame, test_error):
 def test_targets_and_payments_look_at_the_first_output(frame, tmp_path):
     table = opened(frame, **ALSO)
     made = make_result(table, precision=0.25, payout=Terms("100.00", pay_anyway=True), ledger=tmp_path / "run.db")
-    assert made.valuation.settings.targets == (1.0, 0.0, 0.0, 0.0, 0.0)
+    assert made.valuation.settings.weights == (1.0, 0.0, 0.0, 0.0, 0.0)
     assert made.valuation.end.reason is fgsv.Reason.TARGET
     assert made.valuation.share_half_width().max() <= 0.25
     assert sum(made.payout.payments) == 100

@@ -39,7 +39,7 @@ def test_an_aggregate_report_holds_no_single_points():
     assert len(b64decode(data["owner"])) == 4 * 4
     assert [len(b64decode(text)) for text in data["values"]] == [4 * 8]
     assert [len(b64decode(text)) for text in data["deviations"]] == [4 * 2 * replicates]
-    assert "leaves out the values of single points" in words_of(html)
+    assert "leaves out the values of single players" in words_of(html)
     assert "not split" not in words_of(render(result))
 
 
@@ -98,7 +98,7 @@ def test_the_report_of_50000_players_is_under_10_megabytes():
     assert 'form data-action="split"' in html
     larger = render(large(200_000))
     assert len(larger.encode()) < 10_000_000
-    assert "The values of 200,000 single points would make this page too large" in words_of(larger)
+    assert "The values of 200,000 single players would make this page too large" in words_of(larger)
 
 
 def test_sixteen_bits_are_enough():
@@ -139,7 +139,7 @@ def test_scores_of_several_outputs_are_named():
 def test_one_provider_is_not_called_several():
     html = render(fgsv.exact(fgsv.games.Airport([1, 2]), ["only", "only"]))
     assert "<h1>What the data of 1 provider is worth</h1>" in html
-    assert "1 provider supplied 2 points." in html
+    assert "1 provider supplied 2 players." in html
 
 
 def test_an_audit_says_what_it_spent():
@@ -204,7 +204,7 @@ def test_the_licence_of_the_bundled_charts_is_in_the_footer():
 
 def test_a_negative_value_is_explained_as_an_average_beside_the_score_without_it():
     valuation = fgsv.value(lambda masks: masks @ [1.0, 2.0, -0.5], ["a", "b", "c"])
-    average = "A negative value means that, averaged over all selections of the data, adding these points lowered"
+    average = "A negative value means that, averaged over all selections of the data, adding these players lowered"
     words = words_of(render(Result(valuation, without=ScoresWithout(((1.5,), (0.5,), (3.125,))))))
     assert average in words
     assert "score without" in words

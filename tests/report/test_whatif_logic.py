@@ -75,7 +75,7 @@ def assert_agrees(valuation, seen, output=0):
     column = (slice(None), output) if valuation.outputs else slice(None)
     rows = seen["rows"]
     assert [row["group"] for row in rows] == seen["names"]
-    assert [row["points"] for row in rows] == np.bincount(owner, minlength=len(rows)).tolist()
+    assert [row["players"] for row in rows] == np.bincount(owner, minlength=len(rows)).tolist()
     assert [row["value"] for row in rows] == expected.values[column].tolist()
     assert [row["share"] for row in rows] == expected.shares()[column].tolist()
     bounds = expected.share_interval(0.95)[column]
@@ -252,7 +252,7 @@ def test_data_of_whole_groups_agree_after_merges(run, of_two_outputs):
         first, shown, after = run(of_two_outputs, [["show", output, "x"], merge], aggregate_only=True)
         assert first["owner"] == [0, 1, 2, 3]
         expected = of_two_outputs.regroup([[0, 1, 2, 1][i % 4] for i in range(N)])
-        assert [row["points"] for row in after["rows"]] == [15, 30, 15]
+        assert [row["players"] for row in after["rows"]] == [15, 30, 15]
         assert [shown["rows"][k] for k in (0, 2)] == [after["rows"][k] for k in (0, 2)]
         for row, values, share, bounds in zip(
             after["rows"], expected.values, expected.shares(), expected.share_interval(0.95), strict=True
@@ -269,10 +269,10 @@ def test_points_of_several_providers_stay_with_them(run):
     valuation = fgsv.value(score, owned, budget=1000, seed=1)
     panel = panel_of(valuation, 0.95, aggregate_only=False)
     assert not panel.has_players
-    assert panel.words.startswith("Some points belong to several providers, so ")
+    assert panel.words.startswith("Some players belong to several providers, so ")
     _, after = run(valuation, [["merge", {"first": 0, "second": 2}]])
     expected = valuation.regroup(np.stack([owned[:, 0] + owned[:, 2], owned[:, 1]], axis=1))
-    assert [row["points"] for row in after["rows"]] == pytest.approx(expected.partition.sizes.tolist())
+    assert [row["players"] for row in after["rows"]] == pytest.approx(expected.partition.sizes.tolist())
     assert [row["value"] for row in after["rows"]] == pytest.approx(expected.values.tolist(), rel=1e-12)
     found = [[row["low"], row["high"]] for row in after["rows"]]
     assert np.array(found) == pytest.approx(expected.share_interval(0.95), abs=1e-5)
@@ -291,13 +291,13 @@ def test_providers_without_points_stay_until_they_are_merged(run, valuation):
     seen = run(sparse, steps)
     for each in seen:
         assert_agrees(sparse, each)
-    assert seen[0]["rows"][1] == {"group": "empty", "points": 0, "value": 0, "share": 0, "low": 0, "high": 0}
-    assert seen[1]["message"] == "empty has 0 points and cannot be split."
-    assert seen[2]["message"] == "empty has no points to move."
+    assert seen[0]["rows"][1] == {"group": "empty", "players": 0, "value": 0, "share": 0, "low": 0, "high": 0}
+    assert seen[1]["message"] == "empty has 0 players and cannot be split."
+    assert seen[2]["message"] == "empty has no players to move."
     assert seen[0]["rows"] == seen[1]["rows"] == seen[2]["rows"]
     assert seen[3]["names"] == ["full / 1", "empty", "other", "also empty", "full / 2"]
     assert seen[4]["names"] == ["full / 1", "empty + also empty", "other", "full / 2"]
-    assert [row["points"] for row in seen[5]["rows"]] == [15, 4, 26, 15]
+    assert [row["players"] for row in seen[5]["rows"]] == [15, 4, 26, 15]
 
 
 ODD = ["__proto__", "constructor", "<script>alert(1)</script>", "", "same", "same", "a + b", "a", "b", "é/🦔"]
@@ -337,13 +337,13 @@ def test_a_name_that_a_split_would_repeat_gets_a_number(run, valuation):
     ("action", "options", "message"),
     [
         ("merge", {"first": 1, "second": 1}, "Choose two different providers to merge."),
-        ("split", {"group": 1, "parts": 1, "way": "first"}, "south has 15 points: split it into 2 to 15 parts."),
-        ("split", {"group": 1, "parts": 16, "way": "best"}, "south has 15 points: split it into 2 to 15 parts."),
-        ("split", {"group": 1, "parts": 2.5, "way": "best"}, "south has 15 points: split it into 2 to 15 parts."),
+        ("split", {"group": 1, "parts": 1, "way": "first"}, "south has 15 players: split it into 2 to 15 parts."),
+        ("split", {"group": 1, "parts": 16, "way": "best"}, "south has 15 players: split it into 2 to 15 parts."),
+        ("split", {"group": 1, "parts": 2.5, "way": "best"}, "south has 15 players: split it into 2 to 15 parts."),
         ("move", {"from": 0, "to": 0, "count": 1, "way": "first"}, "Choose two different providers."),
-        ("move", {"from": 0, "to": 1, "count": 0, "way": "first"}, "north has 15 points: move 1 to 15 of them."),
-        ("move", {"from": 0, "to": None, "count": 16, "way": "first"}, "north has 15 points: move 1 to 15 of them."),
-        ("move", {"from": 0, "to": 1, "count": 1.5, "way": "first"}, "north has 15 points: move 1 to 15 of them."),
+        ("move", {"from": 0, "to": 1, "count": 0, "way": "first"}, "north has 15 players: move 1 to 15 of them."),
+        ("move", {"from": 0, "to": None, "count": 16, "way": "first"}, "north has 15 players: move 1 to 15 of them."),
+        ("move", {"from": 0, "to": 1, "count": 1.5, "way": "first"}, "north has 15 players: move 1 to 15 of them."),
         ("rename", {"group": 0, "name": "   "}, "Enter a new name."),
         ("rename", {"group": 0, "name": " south "}, "There is already a provider named south."),
         ("rename", {"group": 0, "name": "north"}, "There is already a provider named north."),
@@ -359,8 +359,8 @@ def test_a_single_point_cannot_be_split(run, exact):
     seen = run(
         alone, [["split", {"group": 0, "parts": 2, "way": "first"}], ["move", {"from": 1, "to": 0, "count": 1}]]
     )
-    assert seen[1]["message"] == "alone has 1 point and cannot be split."
-    assert seen[2]["message"] == "Moved 1 point from rest to alone."
+    assert seen[1]["message"] == "alone has 1 player and cannot be split."
+    assert seen[2]["message"] == "Moved 1 player from rest to alone."
 
 
 def test_the_chart_has_the_sixty_largest_shares_in_the_order_of_the_table(run):

@@ -43,8 +43,8 @@ def test_a_seed_follows_from_the_run_and_from_who_is_there():
     assert len(set(values)) > 3  # not one seed for all
     np.testing.assert_array_equal(game_of()(MASKS[::-1])[::-1], values)
     assert (game_of(seed=1)(MASKS) != values).any()
-    assert (game_of().again(1)(MASKS) != values).any()
-    assert game_of(training_seeds="fixed").again is None
+    assert (game_of().retrain(1)(MASKS) != values).any()
+    assert game_of(training_seeds="fixed").retrain is None
     # what a coalition is worth does not change where other players join, or come in another order
     fewer = game_of(rows=slice(0, 16))
     joined = MASKS[:, :8]
@@ -108,11 +108,11 @@ def test_networks_have_batches_and_initial_weights_of_their_own():
     fixed, fresh = game(), game(training_seeds="fresh")
     values = fresh(masks)
     assert np.abs(values - fixed(masks)).min() > 1e-4
-    assert np.abs(values - fresh.again(1)(masks)).min() > 1e-4
+    assert np.abs(values - fresh.retrain(1)(masks)).min() > 1e-4
     np.testing.assert_allclose([fresh(row[None])[0] for row in masks], values, rtol=1e-5)
     same_start = network()
     small = np.arange(20)[None] < 3  # no larger than a mini-batch: only the initial weights could differ
     kept = game(same_start, training_seeds="fresh")
-    np.testing.assert_allclose(kept(small), kept.again(1)(small), rtol=1e-6)
-    assert abs(fresh(small) - fresh.again(1)(small)) > 1e-4
+    np.testing.assert_allclose(kept(small), kept.retrain(1)(small), rtol=1e-6)
+    assert abs(fresh(small) - fresh.retrain(1)(small)) > 1e-4
     assert len({fixed.fingerprint, fresh.fingerprint, game(seed=1, training_seeds="fresh").fingerprint}) == 3

@@ -37,7 +37,7 @@ def noisy(seed, spread=0.1, n=N, function=expected):
     def again(repeat):
         return lambda masks: trained(masks, repeat)
 
-    return fgsv.Game(trained, n, again=again, fingerprint=f"noisy {seed}")
+    return fgsv.Game(trained, n, retrain=again, fingerprint=f"noisy {seed}")
 
 
 TRUTH = fgsv.exact(fgsv.Game(expected, N), GROUPS)
@@ -103,10 +103,10 @@ def test_a_game_without_noise_has_no_error_of_seeds():
 def test_the_noise_follows_outputs_groups_and_files(tmp_path):
     def both(masks, repeat=0):
         game = noisy(1)
-        one = (game.function if repeat == 0 else game.again(repeat))(masks)
+        one = (game.function if repeat == 0 else game.retrain(repeat))(masks)
         return np.stack([one, 2 * one + masks.sum(axis=1)], axis=1)
 
-    game = fgsv.Game(both, N, outputs=("a", "b"), again=lambda k: lambda masks: both(masks, k))
+    game = fgsv.Game(both, N, outputs=("a", "b"), retrain=lambda k: lambda masks: both(masks, k))
     outputs, alone = fgsv.value(game, GROUPS, budget=60), fgsv.value(noisy(1), GROUPS, budget=60)
     first = outputs.combined([1.0, 0.0])
     np.testing.assert_allclose(first.seed_half_width(), alone.seed_half_width(), rtol=1e-9)
@@ -126,7 +126,7 @@ def test_trainings_again_are_recorded_and_a_result_verifies(tmp_path):
         calls.append(len(masks))
         return expected(masks)
 
-    game = replace(noisy(5), again=lambda k: counted)
+    game = replace(noisy(5), retrain=lambda k: counted)
     first = fgsv.value(game, GROUPS, budget=60, seed=2, ledger=tmp_path / "run.db")
     assert sum(calls) == first.seed_noise.n_evaluations == 32
     second = fgsv.value(game, GROUPS, budget=60, seed=2, ledger=tmp_path / "run.db")
@@ -141,7 +141,7 @@ def test_failures_of_trainings_again_are_said():
     def fails(masks):
         raise ArithmeticError
 
-    game = replace(noisy(0), again=lambda k: fails)
+    game = replace(noisy(0), retrain=lambda k: fails)
     with pytest.warns(RuntimeWarning, match="for the error of training seeds 32 evaluations failed"):
         fgsv.value(game, GROUPS, budget=60, on_error=0.0, opening=False)
     with pytest.raises(fgsv.GameError, match=rf"trained again.*members from {N} on stand.*ArithmeticError"):
@@ -151,7 +151,7 @@ def test_failures_of_trainings_again_are_said():
 @pytest.mark.parametrize("wrong", [lambda values: values[:1], lambda values: values.astype(str)])
 def test_answers_of_trainings_again_are_checked_like_all_others(wrong):
     game = noisy(0)
-    game = replace(game, again=lambda k: lambda masks: wrong(game.function(masks)))
+    game = replace(game, retrain=lambda k: lambda masks: wrong(game.function(masks)))
     with pytest.raises(fgsv.GameError, match=r"the game returned an array of shape|expected real numbers"):
         fgsv.value(game, GROUPS, budget=60, opening=False)
 
@@ -170,7 +170,7 @@ def test_iterate_and_grouped_games():
     assert all(each.seed_noise is None for each in rounds)  # trained again when the run has ended
     pairs = grouped(noisy(0), GROUPS)
     assert fgsv.exact(pairs).seed_noise is not None
-    assert as_game(pairs).again is not None
+    assert as_game(pairs).retrain is not None
 
 
 def test_the_verdict_and_the_payout_know_what_no_evaluations_reduce():

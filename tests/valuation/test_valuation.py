@@ -96,8 +96,8 @@ def test_a_file_of_another_kind_is_refused(tmp_path, text):
 
 def test_the_table_has_a_row_for_each_group(result):
     frame = result.to_frame()
-    assert list(frame.columns) == ["group", "points", "value", "stderr", "share", "share_low", "share_high"]
-    assert frame["points"].tolist() == [8, 16]
+    assert list(frame.columns) == ["group", "players", "value", "stderr", "share", "share_low", "share_high"]
+    assert frame["players"].tolist() == [8, 16]
     assert json.loads(frame.to_json())["group"] == {"0": "a", "1": "b"}
     assert "a" in repr(result)
 
@@ -166,7 +166,7 @@ def test_a_group_by_its_name_is_its_row_of_the_arrays(result):
     for found in (result, fgsv.value(game, ["a", "b", "b", "c"], budget=16)):
         for k, name in enumerate(found):
             row = found[name]
-            assert (row.name, row.points) == (name, found.partition.sizes[k])
+            assert (row.name, row.players) == (name, found.partition.sizes[k])
             np.testing.assert_array_equal(row.value, found.values[k])
             np.testing.assert_array_equal(row.stderr, found.stderr[k])
             np.testing.assert_array_equal(row.interval, found.interval()[k])

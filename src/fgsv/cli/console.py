@@ -38,12 +38,12 @@ SHARES |= {"spread", "choice", "error"}
 """Columns that are shown in percent."""
 OF_OUTPUT = "half_width_"
 """Begins the columns of a plan with several metrics."""
-COUNTS = {"points", "evaluations", "parts"}
+COUNTS = {"players", "evaluations", "parts"}
 WIDE = 160
 LEAST_NAME = 6
 """Cells to which names may be narrowed before a table is wider than the terminal."""
 NEGATIVE = (
-    "a negative value means that, averaged over all selections of the data, adding these points lowered the score. "
+    "a negative value means that, averaged over all selections of the data, adding these players lowered the score. "
     "The column `score without` answers another question: how the model scores without them"
 )
 EXIT_REFUSED = 3

@@ -229,7 +229,7 @@ def open_table(
     )
     table = Table(game, dataset, inputs, source, scores.folds, _warnings(dataset, fitted), tuple(scores.also))
     weights = table.weights if scores.also else None
-    return table if weights is None else replace(table, game=replace(game, targets=tuple(weights.tolist())))
+    return table if weights is None else replace(table, game=replace(game, weights=tuple(weights.tolist())))
 
 
 def _warnings(dataset: Dataset, fitted: Fitted) -> tuple[str, ...]:

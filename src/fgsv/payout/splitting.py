@@ -59,7 +59,7 @@ class Payout:
     """Who is paid what: parts that add up to the amount exactly, each with an interval."""
 
     names: tuple[Hashable, ...]
-    points: Floats
+    players: Floats
     shares: Floats
     """(K,) parts of the amount, before they are rounded to money."""
     payments: tuple[Decimal, ...]
@@ -106,7 +106,7 @@ class Payout:
         return pd.DataFrame(
             {
                 "group": pd.Series(list(self.names), dtype=object),
-                "points": self.points.astype(int) if (self.points % 1 == 0).all() else self.points,
+                "players": self.players.astype(int) if (self.players % 1 == 0).all() else self.players,
                 "share": self.shares,
                 "payout": pd.Series(list(self.payments), dtype=object),
                 "payout_low": pd.Series(list(self.low), dtype=object),
@@ -149,7 +149,7 @@ class Payout:
         names = {str(name): name for name in valuation.names}
         return cls(
             names=tuple(names.get(payment["group"], payment["group"]) for payment in payments),
-            points=valuation.partition.sizes,
+            players=valuation.partition.sizes,
             shares=np.array([payment["share"] for payment in payments], dtype=float),
             payments=money("payout"),
             low=money("low"),
@@ -243,7 +243,7 @@ def split(
     notes.append(f"rounding to {smallest:f} {currency} moves each part by less than that")
     return Payout(
         names=valuation.names,
-        points=valuation.partition.sizes,
+        players=valuation.partition.sizes,
         shares=np.array([float(x / Fraction(whole)) for x in ideal]),
         payments=payments,
         low=low,

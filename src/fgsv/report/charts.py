@@ -30,7 +30,7 @@ def share_chart(frame: pd.DataFrame, name: str | None = None) -> dict[str, Any]:
     outputs = list(dict.fromkeys(frame["output"])) if "output" in frame else []
     furthest = frame["share"].abs().groupby(frame["group"], sort=False).max()
     frame = frame[frame["group"].isin(furthest.nlargest(most_groups(max(1, len(outputs)))).index)]
-    frame = frame.drop(columns=["points", "value", "stderr"]).astype(object)
+    frame = frame.drop(columns=["players", "value", "stderr"]).astype(object)
     values = frame.where(frame.notna(), None).to_dict("records")  # JSON has no NaN; a null draws no interval
     data = alt.InlineData(values=values) if name is None else alt.InlineData(values=values, name=name)
     y = alt.Y("group:N", sort=None, title=None, axis=alt.Axis(labelLimit=140))

@@ -282,7 +282,7 @@ def _with_training_seeds(raw: Valuation, evaluator: Evaluator) -> tuple[Valuatio
             raw = with_seed_noise(raw, evaluator, SHAPLEY)
         except GameError as error:
             return raw, (f"{missing}: {error}",)
-    lost = raw.end.reason is Reason.INTERRUPTED and evaluator.game.again is not None
+    lost = raw.end.reason is Reason.INTERRUPTED and evaluator.game.retrain is not None
     return raw, (f"{missing}: {INTERRUPTED_FIRST}",) if lost else ()
 
 

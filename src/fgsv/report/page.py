@@ -190,7 +190,7 @@ def _first_output(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _summary(valuation: Valuation, source: Source | None) -> str:
     is_text = source is not None and source.task == "text"
-    players = f"{valuation.partition.n_players:,} {'documents' if is_text else 'points'}"
+    players = f"{valuation.partition.n_players:,} {'documents' if is_text else 'players'}"
     what = f"{counted(len(valuation), 'provider')} supplied {players}"
     how = ""
     if source is not None:
@@ -219,7 +219,7 @@ def _rows(valuation: Valuation, confidence: float, without: ScoresWithout | None
         {
             "group": str(row["group"]),
             "output": row.get("output"),
-            "points": f"{row['points']:,.6g}",
+            "players": f"{row['players']:,.6g}",
             "value": significant(row["value"], 4),
             "stderr": "unknown" if math.isnan(row["stderr"]) else significant(row["stderr"], 2),
             "share": _percent(row.get("share")),
@@ -405,7 +405,7 @@ def _audit(audit: Audit, aggregate_only: bool) -> dict[str, Any]:
         "Shell companies: what splitting would earn",
         (
             "In percentage points of all shares. Under the faithful value nobody gains, by construction: "
-            "whatever names it uses, a provider earns the sum of its points' values. For dots of one "
+            "whatever names it uses, a provider earns the sum of its players' values. For dots of one "
             "colour, the number of parts grows from top to bottom; gains beyond 100 percentage points are "
             "cut off.",
         ),

@@ -42,14 +42,14 @@ def panel_of(
     partition = valuation.partition
     players = valuation.player_values.reshape(partition.n_players, -1)
     deviations = _deviations(valuation, players)
-    points: Floats | None = None  # one for each player
+    sizes: Floats | None = None  # 1 for each player
     reason = _why_groups_only(valuation, deviations, aggregate_only)
     if reason is None:
         owner = partition.codes
         words = "" if valuation.exact else "The intervals here are rounded and can differ slightly from those above."
     else:
         deviations = np.stack([partition.sums(each.astype(float)) for each in deviations])
-        points, players = partition.sizes, valuation.values.reshape(partition.n_groups, -1)
+        sizes, players = partition.sizes, valuation.values.reshape(partition.n_groups, -1)
         owner = np.arange(partition.n_groups)
         words = f"{reason}, so providers can be merged and renamed here, but not split."
     scales, levels = quantized(deviations)
@@ -61,7 +61,7 @@ def panel_of(
         "efficient": valuation.efficient,
         "names": [str(name) for name in valuation.names],
         "owner": _base64(owner.astype("<i4")),
-        "points": None if points is None else _base64(points.astype("<f8")),
+        "sizes": None if sizes is None else _base64(sizes.astype("<f8")),
         "values": [_base64(column.astype("<f8")) for column in players.T],
         "deviations": [_base64(levels[:, :, output]) for output in range(levels.shape[2])],
         "scales": [scales[:, output].tolist() for output in range(levels.shape[2])],
@@ -107,11 +107,11 @@ def _money(payout: Payout) -> dict[str, Any] | None:
 def _why_groups_only(valuation: Valuation, deviations: NDArray[np.floating], aggregate_only: bool) -> str | None:
     """Return why the panel has no single players, or None if it has them."""
     if aggregate_only:
-        return "This page leaves out the values of single points"
+        return "This page leaves out the values of single players"
     if not valuation.partition.is_disjoint:
-        return "Some points belong to several providers"
+        return "Some players belong to several providers"
     if deviations.size * 2 > MOST_BYTES:
-        return f"The values of {valuation.partition.n_players:,} single points would make this page too large"
+        return f"The values of {valuation.partition.n_players:,} single players would make this page too large"
     return None
 
 

@@ -11,7 +11,7 @@ const whatIf = (() => {
   const percent = (x) => (100 * x).toFixed(2).replace(/^-(0\.00)$/, "$1") + "%";
   const number = (x) => (Number.isInteger(x) ? x.toLocaleString("en") : x.toPrecision(4));
   const value = (x) => (Math.abs(x) >= 9999.5 && Math.abs(x) < 1e12 ? x.toFixed(0) : x.toPrecision(4));
-  const points = (count) => (count === 1 ? "1 point" : `${count.toLocaleString("en")} points`);
+  const players = (count) => (count === 1 ? "1 player" : `${count.toLocaleString("en")} players`);
 
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
 
@@ -21,7 +21,7 @@ const whatIf = (() => {
       values,
       deviations: data.deviations.map((text) => new Int16Array(bytes(text))),
       scales: data.scales,
-      sizes: data.points ? new Float64Array(bytes(data.points)) : new Float64Array(values[0].length).fill(1),
+      sizes: data.sizes ? new Float64Array(bytes(data.sizes)) : new Float64Array(values[0].length).fill(1),
       total: data.total,
       quantile: data.quantile,
       efficient: data.efficient,
@@ -101,7 +101,7 @@ const whatIf = (() => {
     return names.map((name, group) => {
       const share = value[group] / total;
       const half = panel.quantile * Math.sqrt(variance[group]);
-      const row = { group: name, points: size[group], value: value[group], share, low: share - half, high: share + half };
+      const row = { group: name, players: size[group], value: value[group], share, low: share - half, high: share + half };
       return paid === null ? row : { ...row, paid: paid[group] };
     });
   }
@@ -169,9 +169,9 @@ const whatIf = (() => {
     split(session, { group, parts, way }) {
       const list = members(session, group, way);
       const name = current(session).names[group];
-      if (list.length < 2) return { message: `${name} has ${points(list.length)} and cannot be split.` };
+      if (list.length < 2) return { message: `${name} has ${players(list.length)} and cannot be split.` };
       if (!Number.isInteger(parts) || parts < 2 || parts > list.length) {
-        return { message: `${name} has ${points(list.length)}: split it into 2 to ${list.length} parts.` };
+        return { message: `${name} has ${players(list.length)}: split it into 2 to ${list.length} parts.` };
       }
       const owner = current(session).owner.slice();
       const names = [...current(session).names];
@@ -190,9 +190,9 @@ const whatIf = (() => {
       if (from === to) return { message: "Choose two different providers." };
       const list = members(session, from, way);
       const names = [...current(session).names];
-      if (list.length === 0) return { message: `${names[from]} has no points to move.` };
+      if (list.length === 0) return { message: `${names[from]} has no players to move.` };
       if (!Number.isInteger(count) || count < 1 || count > list.length) {
-        return { message: `${names[from]} has ${points(list.length)}: move 1 to ${list.length} of them.` };
+        return { message: `${names[from]} has ${players(list.length)}: move 1 to ${list.length} of them.` };
       }
       const place = to ?? names.push(unused("new provider", names)) - 1;
       const owner = current(session).owner.slice();
@@ -201,7 +201,7 @@ const whatIf = (() => {
       return {
         grouping: count === list.length ? without(from, grouping) : grouping,
         touched: to === null ? [from] : [from, to],
-        message: `Moved ${points(count)} from ${names[from]} to ${names[place]}.`,
+        message: `Moved ${players(count)} from ${names[from]} to ${names[place]}.`,
       };
     },
 
@@ -267,7 +267,7 @@ if (typeof document !== "undefined" && document.getElementById("whatif-data")) {
     const [share, low, high] = [row.share, row.low, row.high].map(whatIf.percent);
     line.append(head);
     const paid = session.panel.money ? [whatIf.money(session.panel, row.paid)] : [];
-    for (const text of [share, `${low} to ${high}`, ...paid, whatIf.number(row.points), whatIf.value(row.value)]) {
+    for (const text of [share, `${low} to ${high}`, ...paid, whatIf.number(row.players), whatIf.value(row.value)]) {
       const cell = document.createElement("td");
       cell.textContent = text;
       line.append(cell);

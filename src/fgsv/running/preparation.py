@@ -127,7 +127,7 @@ def prepare(
         timeout=access.evaluator.timeout,
         fingerprint=game.fingerprint,
         groups=partition.fingerprint,
-        targets=None if game.targets is None else tuple(game.targets),
+        weights=None if game.weights is None else tuple(game.weights),
         start=None if known is None else known.sha256,
         needs=_own_objects(asked, weights, stop),
     )

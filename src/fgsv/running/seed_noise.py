@@ -27,7 +27,7 @@ def with_seed_noise(valuation: Valuation, access: GameAccess, semivalue: Semival
     Takes 32 to 128 more evaluations: U(N) and U(0) 8 to 32 times each, and as many pairs of other coalitions, of
     sizes that are drawn in proportion to what their noise adds to the variance of a player.
     """
-    if access.game.again is None:
+    if access.game.retrain is None:
         return valuation
     n, n_used = access.game.n_players, valuation.n_evaluations + valuation.n_known
     count = int(np.clip(n_used // PART, FEWEST, MOST))

@@ -147,9 +147,9 @@ def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) ->
     if settings.max_seconds is not None:
         rules.append(MaxSeconds(settings.max_seconds))
     if settings.stderr is not None:
-        rules.append(StandardError(settings.stderr, settings.targets))
+        rules.append(StandardError(settings.stderr, settings.weights))
     if settings.precision is not None:
-        rules.append(Precision(settings.precision, settings.confidence, settings.targets))
+        rules.append(Precision(settings.precision, settings.confidence, settings.weights))
     return (*rules, *own_rules(own))
 
 

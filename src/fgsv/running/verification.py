@@ -105,7 +105,7 @@ def _repeated(ledger: Ledger, valuation: Valuation, own: Mapping[str, Any]) -> V
     settings = valuation.settings
     assert settings is not None
     game = recorded_game(ledger, settings.fingerprint)[1]
-    game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, targets=settings.targets)
+    game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, weights=settings.weights)
     try:
         with from_ledger(ledger, game, settings) as evaluator:
             return repeated(evaluator, valuation, own)

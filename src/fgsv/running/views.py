@@ -80,7 +80,7 @@ def by_groups(access: GameAccess, partition: Partition) -> View:
     def lift(coalitions: Coalitions) -> Coalitions:
         return Coalitions.from_masks(coalitions.masks()[:, codes])
 
-    game = replace(grouped(access.game, partition), again=None)  # an audit trains nothing twice
+    game = replace(grouped(access.game, partition), retrain=None)  # an audit trains nothing twice
     return View(access, game, lift, codes)
 
 
@@ -90,7 +90,7 @@ def by_precedence(access: GameAccess, order: Precedence) -> View:
     def lift(coalitions: Coalitions) -> Coalitions:
         return Coalitions.from_masks(order.rows(coalitions.masks()))
 
-    game = replace(with_precedence(access.game, order), again=None)  # an audit trains nothing twice
+    game = replace(with_precedence(access.game, order), retrain=None)  # an audit trains nothing twice
     return View(access, game, lift, order.players)
 
 
@@ -100,5 +100,5 @@ def weighted(access: GameAccess, weights: ArrayLike | None) -> GameAccess:
         return access
     numbers = np.asarray(weights, dtype=float)
     fingerprint = access.game.fingerprint and f"{access.game.fingerprint}/outputs {numbers.tolist()}"
-    game = replace(access.game, outputs=None, fingerprint=fingerprint, targets=None, unfitted=None)
+    game = replace(access.game, outputs=None, fingerprint=fingerprint, weights=None, unfitted=None)
     return View(access, game, lower=lambda values: (values @ numbers)[:, None])

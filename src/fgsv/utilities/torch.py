@@ -204,12 +204,12 @@ class TorchUtility:
         return np.mean([replicate.evaluate_lists(coalitions) for replicate in self.replicates], axis=0)
 
     @property
-    def again(self) -> Callable[[int], Callable[[Masks], ArrayLike]] | None:
+    def retrain(self) -> Callable[[int], Callable[[Masks], ArrayLike]] | None:
         """With fresh training seeds: k = 1, 2, ... -> the same game by other seeds."""
-        parts = [replicate.again for replicate in self.replicates]
+        parts = [replicate.retrain for replicate in self.replicates]
         if parts[0] is None:
             return None
-        return lambda k: TorchUtility(tuple(again(k) for again in parts))  # type: ignore[misc]
+        return lambda k: TorchUtility(tuple(retrain(k) for retrain in parts))  # type: ignore[misc]
 
     def describe(self) -> str:
         """Describe in words what is evaluated, and how."""

@@ -84,7 +84,7 @@ class Utility:
     frame: dict[str, str] | None
     """Hashes of what a value depends on besides the players; None where one cannot be hashed."""
     fingerprint: str | None
-    targets: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | None = None
     """Weights of the outputs whose sum a run's targets are about; None for every output."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Utility:
         return 2e-9 * self.data.n_rows * (self.data.X.shape[1] ** 2 + len(self.data.y_test))
 
     @property
-    def again(self) -> Callable[[int], Callable[[Masks], ArrayLike]] | None:
+    def retrain(self) -> Callable[[int], Callable[[Masks], ArrayLike]] | None:
         """With fresh training seeds: k = 1, 2, ... -> the same game by other seeds."""
         learner: Any = self.learner
         seeds = getattr(learner, "seeds", None)

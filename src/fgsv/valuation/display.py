@@ -26,7 +26,7 @@ def to_frame(valuation: Valuation, confidence: float) -> pd.DataFrame:
         frame = pd.DataFrame({"group": pd.Series(list(valuation.names), dtype=object)})
         if output is not None:
             frame["output"] = output
-        frame["points"] = valuation.partition.sizes
+        frame["players"] = valuation.partition.sizes
         frame["value"] = values[:, column]
         frame["stderr"] = valuation.stderr.reshape(values.shape)[:, column]
         if shared:
@@ -35,8 +35,8 @@ def to_frame(valuation: Valuation, confidence: float) -> pd.DataFrame:
             frame["share_low"], frame["share_high"] = bounds[:, 0], bounds[:, 1]
         frames.append(frame)
     frame = pd.concat(frames, ignore_index=True)
-    if (frame["points"] % 1 == 0).all():
-        frame["points"] = frame["points"].astype(int)
+    if (frame["players"] % 1 == 0).all():
+        frame["players"] = frame["players"].astype(int)
     return frame
 
 

@@ -50,7 +50,7 @@ class RunSettings:
     """Version of fgsv that made the run."""
     start: str | None = None
     """Hash of the known evaluations that the run started from (`Known.sha256`)."""
-    targets: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | None = None
     """Weights of the outputs whose sum `precision` and `stderr` are about; None for every output."""
     needs: tuple[str, ...] = ()
     """Arguments of `fgsv.value` that are the user's own objects, and must be passed again to repeat the run."""
@@ -72,7 +72,7 @@ class RunSettings:
         self._set("on_error", "raise" if counted_as is None else counted_as)
         self._set("options", {name: _plain(option) for name, option in self.options.items()})
         self._set("cost", None if self.cost is None else tuple(map(float, self.cost)))
-        self._set("targets", None if self.targets is None else tuple(map(float, self.targets)))
+        self._set("weights", None if self.weights is None else tuple(map(float, self.weights)))
         self._set("needs", tuple(self.needs))
 
     def _set(self, name: str, value: Any) -> None:

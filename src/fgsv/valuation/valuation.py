@@ -35,7 +35,7 @@ class GroupValue:
     """One group's row of a valuation; with several outputs the numbers are arrays, one number for each."""
 
     name: Hashable
-    points: float
+    players: float
     """How many players it has."""
     value: Floats
     stderr: Floats
