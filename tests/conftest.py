@@ -1,4 +1,4 @@
-"""Shared by all tests: under CI a skipped test is a failure, unless it is a GPU that is missing."""
+"""Shared by all tests: under CI a skipped test is a failure, unless it needs a GPU."""
 
 import gc
 import os
@@ -18,45 +18,6 @@ collect_ignore_glob = ["*conftest.py"]  # several modules of one name: none of t
 settings.register_profile("fgsv", deadline=None, derandomize=True)
 settings.load_profile("fgsv")
 
-SLOW = {
-    "test_audit_running.py",
-    "test_baselines.py",
-    "test_bench.py",
-    "test_copyright_experiment.py",
-    "test_covariance.py",
-    "test_demo_command.py",
-    "test_diabetes.py",
-    "test_docs.py",
-    "test_door.py",
-    "test_faults.py",
-    "test_killed_audit.py",
-    "test_page_in_browser.py",
-    "test_proxy.py",
-    "test_started.py",
-    "test_stops.py",
-    "test_torture.py",
-    "test_workers.py",
-}
-TORCH = {
-    "test_adapter_memory.py",
-    "test_adapters.py",
-    "test_code_experiment.py",
-    "test_copyright_experiment.py",
-    "test_corpus.py",
-    "test_diffusion_game.py",
-    "test_diffusion_model.py",
-    "test_fresh_seeds.py",
-    "test_language_hub.py",
-    "test_language_input.py",
-    "test_language_network.py",
-    "test_likelihood.py",
-    "test_names_in_docs.py",
-    "test_public_names.py",
-    "test_small_model.py",
-    "test_torch.py",
-    "test_training_plan.py",
-}
-"""Files that import torch and packages around it, which takes seconds: one worker of pytest-xdist has them all."""
 WHOLE_OPENING = {
     "test_docs.py",
     "test_opening.py",
@@ -68,6 +29,10 @@ WHOLE_OPENING = {
 """Files that test the opening itself, or compare with what another process gives."""
 
 
+def is_marked(item, name):
+    return item.get_closest_marker(name) is not None
+
+
 def pytest_collection_modifyitems(items):
     """Let the workers of pytest-xdist end together.
 
@@ -75,10 +40,10 @@ def pytest_collection_modifyitems(items):
     begins with what is slow, and the first with what needs torch.
     """
     parts = [[] for _ in range(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))]
-    slow = sorted({item.path for item in items if item.path.name in SLOW - TORCH})
+    slow = sorted({item.path for item in items if is_marked(item, "slow") and not is_marked(item, "torch")})
     rest = []
     for item in items:
-        if item.path.name in TORCH:
+        if is_marked(item, "torch"):
             parts[0].append(item)
         elif item.path in slow:
             parts[-1 - slow.index(item.path) % max(1, len(parts) - 1)].append(item)
@@ -100,11 +65,11 @@ def pytest_collection_finish():
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
-    if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
+    may_skip = os.environ.get("CI") != "true" or is_marked(item, "gpu")
+    if report.skipped and not may_skip and not hasattr(report, "wasxfail"):
         reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
-        if "GPU" not in reason:
-            report.outcome = "failed"
-            report.longrepr = f"skipped under CI: {reason}"
+        report.outcome = "failed"
+        report.longrepr = f"skipped under CI: {reason}"
 
 
 @pytest.fixture(autouse=True)

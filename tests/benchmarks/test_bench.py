@@ -18,6 +18,8 @@ from fgsv.cli import app
 from fgsv.coalitions import Coalitions
 from fgsv.experiments import sou
 
+pytestmark = pytest.mark.slow
+
 TINY = sou.Settings(
     n=(12,), budget=600, repeats=2, methods=("covariance", "finite_difference", "one_for_all"), jobs=1
 )

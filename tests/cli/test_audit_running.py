@@ -7,6 +7,8 @@ import pytest
 
 from fgsv.cli import console
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_second_audit_with_the_ledger_trains_nothing(fgsv_command, audited, learning, tmp_path):
     command = [*audited, "--ledger", tmp_path / "run.db", "--json"]

@@ -4,9 +4,12 @@ import json
 import shlex
 
 import pandas as pd
+import pytest
 
 from fgsv.audit import table_audit
 from fgsv.experiments import hospitals as demo
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_demo_has_what_it_promises():

@@ -5,11 +5,14 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from cli_cases import undated
 
 from fgsv.ledger import Ledger, LedgerError
 from fgsv.ledger.tools import summary
 from fgsv.report import Result
+
+pytestmark = pytest.mark.slow
 
 COMMAND = """
 import sys, pytest

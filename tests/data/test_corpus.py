@@ -21,6 +21,8 @@ from fgsv.report import make_result
 from fgsv.utilities import language
 from fgsv.valuation import t_quantile
 
+pytestmark = pytest.mark.torch
+
 WORDS = "the cat sat on a mat while rain fell over dark hills and one dog slept near old stones"
 
 

@@ -14,6 +14,8 @@ from shortened import shorten, shorten_audits
 
 from fgsv.cli import command_line as cli
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("README.md")])

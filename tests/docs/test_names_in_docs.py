@@ -9,6 +9,8 @@ from test_public_names import resolve
 
 from fgsv.cli import app
 
+pytestmark = pytest.mark.torch
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 FILE = re.compile(r"\b(?:tests|src|benchmarks|docs)/[\w/.-]+\.(?:py|pyi|md|png|svg)\b")

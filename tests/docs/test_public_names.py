@@ -19,6 +19,8 @@ import pytest
 
 import fgsv
 
+pytestmark = pytest.mark.torch
+
 ROOT = Path(__file__).parents[2]
 COMMANDS = sorted((ROOT / "src" / "fgsv" / "cli").glob("*.py"))
 DOCUMENTED = re.compile(r"^<!-- ::: (\S+) -->$", re.MULTILINE)

@@ -8,7 +8,7 @@ from heavy import Lazy, needs
 
 from fgsv.experiments.code import sources
 
-pytestmark = needs("torch", "transformers", "matplotlib")
+pytestmark = [pytest.mark.torch, needs("torch", "transformers", "matplotlib")]
 experiment = Lazy("fgsv.experiments.code.experiment")
 base_model = Lazy("fgsv.experiments.code.base_model")
 

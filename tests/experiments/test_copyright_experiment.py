@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from tiny_diffusion import tiny_model
 
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
+
 BRANDS = ["google", "sprite", "starbucks", "vodafone"]
 PARTS = ["googlelarge", "googlesmall", "spritelarge", "spritesmall", "starbucks", "vodafone"]
 

@@ -6,6 +6,8 @@ import pytest
 import fgsv
 from fgsv.experiments.diabetes import make_game, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def diabetes_results(reproduce, tmp_path_factory):

@@ -8,7 +8,7 @@ from tiny_diffusion import tiny_model
 from fgsv.experiments.copyright.drawn_logos import MARKS, draw_logos
 from fgsv.experiments.copyright.logos import prompt
 
-pytestmark = needs("diffusers", "PIL")
+pytestmark = [pytest.mark.torch, needs("diffusers", "PIL")]
 small_model = Lazy("fgsv.experiments.copyright.small_model")
 
 

@@ -11,6 +11,8 @@ from fgsv.games import Airport, SumOfUnanimity, WeightedMajority
 from fgsv.running.targets import NOTHING_VARIED, Precision, StandardError
 from fgsv.valuation import Reason, Valuation
 
+pytestmark = pytest.mark.slow
+
 VOTE = WeightedMajority([12, 9, 8, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 1], 38)
 GROUPS = np.arange(14) % 4
 

@@ -8,6 +8,8 @@ import pytest
 import fgsv
 from fgsv.games import Airport, Glove, SumOfUnanimity, WeightedMajority
 
+pytestmark = pytest.mark.slow
+
 BASELINES = {
     "permutation": {},
     "group_testing": {},

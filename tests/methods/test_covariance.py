@@ -8,6 +8,8 @@ import fgsv
 from fgsv.games import Airport, SumOfUnanimity
 from fgsv.methods.covariance import epochs
 
+pytestmark = pytest.mark.slow
+
 
 def noise(n, seed=0):
     """Return a game without any structure: every coalition has its own random number."""

@@ -9,6 +9,8 @@ import fgsv
 from fgsv.games import Airport, SumOfUnanimity
 from fgsv.methods.covariance.proxy import value_proxy
 
+pytestmark = pytest.mark.slow
+
 
 class Correlated:
     """An expensive game and a cheap one that resembles it."""

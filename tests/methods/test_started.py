@@ -10,6 +10,8 @@ from fgsv.methods.covariance import beginning
 from fgsv.methods.covariance.beginning import Beginning
 from fgsv.methods.covariance.design import Cells, Sampler, divided
 
+pytestmark = pytest.mark.slow
+
 N = 9
 UTILITIES = np.random.default_rng(0).exponential(size=2**N) ** 2
 

@@ -13,6 +13,8 @@ from fgsv.payout import Terms
 from fgsv.planning import HistoryPoint
 from fgsv.report import Result, render
 
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 

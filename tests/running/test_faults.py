@@ -15,6 +15,8 @@ from fgsv.running import workers
 from fgsv.running.verification import verify
 from fgsv.valuation import Reason
 
+pytestmark = pytest.mark.slow
+
 BUDGET, BATCH = 98, 8
 
 

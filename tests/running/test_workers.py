@@ -19,6 +19,8 @@ from fgsv.ledger import Ledger
 from fgsv.running import calls, workers
 from fgsv.running.batches import PackedBatch
 
+pytestmark = pytest.mark.slow
+
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a cluster's workers cannot import the tests
 
 

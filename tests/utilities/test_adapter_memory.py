@@ -3,7 +3,7 @@
 import pytest
 from heavy import Lazy, needs
 
-pytestmark = needs("torch")
+pytestmark = [pytest.mark.torch, needs("torch")]
 torch, memory = Lazy("torch"), Lazy("fgsv.utilities.adapters.memory")
 
 

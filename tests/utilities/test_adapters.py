@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from heavy import Lazy, needs
 
-pytestmark = needs("torch", "diffusers", "peft")
+pytestmark = [pytest.mark.torch, needs("torch", "diffusers", "peft")]
 torch, peft, layers = Lazy("torch"), Lazy("peft"), Lazy("fgsv.utilities.adapters.layers")
 trainings, diffusion = Lazy("fgsv.utilities.adapters.training"), Lazy("fgsv.utilities.diffusion.game")
 

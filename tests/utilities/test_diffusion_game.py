@@ -8,7 +8,7 @@ import pytest
 from heavy import Lazy, needs
 from tiny_diffusion import tiny_model
 
-pytestmark = needs("torch", "diffusers", "peft")
+pytestmark = [pytest.mark.torch, needs("torch", "diffusers", "peft")]
 torch, diffusers, peft = Lazy("torch"), Lazy("diffusers"), Lazy("peft")
 small_model, diffusion = Lazy("fgsv.experiments.copyright.small_model"), Lazy("fgsv.utilities.diffusion.game")
 likelihood, memory = Lazy("fgsv.utilities.diffusion.likelihood"), Lazy("fgsv.utilities.adapters.memory")

@@ -6,7 +6,7 @@ from tiny_diffusion import tiny_model
 
 from fgsv.experiments.copyright.drawn_logos import draw_logos
 
-pytestmark = needs("torch", "diffusers", "PIL")
+pytestmark = [pytest.mark.torch, needs("torch", "diffusers", "PIL")]
 torch, small_model = Lazy("torch"), Lazy("fgsv.experiments.copyright.small_model")
 diffusion = Lazy("fgsv.utilities.diffusion.model")
 

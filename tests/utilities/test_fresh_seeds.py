@@ -10,6 +10,8 @@ from sklearn.preprocessing import StandardScaler
 
 import fgsv
 
+pytestmark = pytest.mark.torch
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
 Y = np.arange(30) % 2

@@ -11,7 +11,7 @@ from heavy import Lazy, needs
 
 import fgsv
 
-pytestmark = needs("torch", "transformers", "huggingface_hub")
+pytestmark = [pytest.mark.torch, needs("torch", "transformers", "huggingface_hub")]
 torch, hub, language = Lazy("torch"), Lazy("huggingface_hub"), Lazy("fgsv.utilities.language")
 
 

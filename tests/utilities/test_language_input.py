@@ -7,7 +7,7 @@ import pytest
 import tiny_language as tiny
 from heavy import Lazy, needs
 
-pytestmark = needs("torch", "transformers")
+pytestmark = [pytest.mark.torch, needs("torch", "transformers")]
 torch, transformers, language = Lazy("torch"), Lazy("transformers"), Lazy("fgsv.utilities.language")
 tokenized = Lazy("fgsv.utilities.language.tokens")
 

@@ -13,7 +13,7 @@ from heavy import Lazy, needs
 
 import fgsv
 
-pytestmark = needs("torch", "transformers", "peft")
+pytestmark = [pytest.mark.torch, needs("torch", "transformers", "peft")]
 torch, transformers, peft = Lazy("torch"), Lazy("transformers"), Lazy("peft")
 layers, memory = Lazy("fgsv.utilities.adapters.layers"), Lazy("fgsv.utilities.adapters.memory")
 language, models = Lazy("fgsv.utilities.language"), Lazy("fgsv.utilities.language.model")

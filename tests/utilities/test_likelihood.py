@@ -6,7 +6,7 @@ from heavy import Lazy, needs
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-pytestmark = needs("torch", "diffusers")
+pytestmark = [pytest.mark.torch, needs("torch", "diffusers")]
 torch, diffusers = Lazy("torch"), Lazy("diffusers")
 likelihood = Lazy("fgsv.utilities.diffusion.likelihood")
 

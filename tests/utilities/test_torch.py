@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 import fgsv
 
-pytestmark = needs("torch")
+pytestmark = [pytest.mark.torch, needs("torch")]
 torch, utilities = Lazy("torch"), Lazy("fgsv.utilities.torch")
 
 

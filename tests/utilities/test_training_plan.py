@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from heavy import Lazy, needs
 
-pytestmark = needs("torch")
+pytestmark = [pytest.mark.torch, needs("torch")]
 plans = Lazy("fgsv.utilities.adapters.plan")
 
 

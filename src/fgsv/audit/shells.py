@@ -63,10 +63,10 @@ def shell_companies(
     Ways: `evenly` (every k-th player), `at random`, `by class` (the k - 1 commonest classes apart; needs `classes`,
     one for each player), each into every number of `parts`; `one by one`, a company for every player of a group of up
     to twelve; and `found by search`, the most profitable of a dozen splits by value, class and chance, measured again
-    on sets that the search has not seen. `player_values` are the values that the search sorts by. It never needs more
-    than `budget` evaluations; the default is 2000, or the minimum it needs. With more than 24 groups and a budget that is
-    too small for all, a sample of groups is measured: half the largest, half drawn at random. `n_jobs`, `ledger`,
-    `on_error` and `timeout` are as for `fgsv.value`.
+    on sets that the search has not seen. `player_values` are the values that the search sorts by. It never uses more
+    than `budget` evaluations; the default is 2000, or the minimum it needs. With more than 24 groups and a budget
+    that is too small for all, a sample of groups is measured: half the largest, half drawn at random. `n_jobs`,
+    `ledger`, `on_error` and `timeout` are as for `fgsv.value`.
     """
     check_confidence(confidence)
     read, partition = read_players(game, groups)
