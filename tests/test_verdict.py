@@ -107,8 +107,8 @@ def test_a_second_objection_begins_a_sentence():
 
 def test_a_result_knows_the_noise_of_its_test_rows():
     valuation = with_error([6, 3, 1], 0.02)
-    for total, decision in ((None, "settled"), (9.0, "settled"), (11.0, "unresolvable")):
-        result = Result(valuation, test_error=TestError(10, (0.1,) * 10, (), total))
+    for total, decision in ((9.0, "settled"), (11.0, "unresolvable")):
+        result = Result(valuation, test_error=TestError(10, (0.1,) * 10, (), total, (1.0,) * 10))
         assert result.verdict.decision == decision
         paid = result.paid_by(Terms("100.00"))
         assert (paid.payout is None, isinstance(paid.unpaid, PayoutRefused)) == (decision == "unresolvable",) * 2

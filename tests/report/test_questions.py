@@ -126,7 +126,7 @@ def test_resampled_test_rows_have_the_spread_of_the_test_error():
     values = np.array([[0.5], [0.3], [0.2]]) + 0.05 * rng.normal(size=(3, 10))
     totals = values.sum(axis=0)
     rows = tuple({"group": f"p{k}", "share": 0.0, "folds": values[k].tolist()} for k in range(3))
-    error = TestError(10, (0.1,) * 10, rows, None, tuple(totals.tolist()))
+    error = TestError(10, (0.1,) * 10, rows, 0.1, tuple(totals.tolist()))
     result = replace(answers_of([[0.5, 0.3, 0.2]]), answers=None, test_error=error)
     found = sensitivity(result).groups
     spread = (found["test_high"] - found["test_low"]) / 2 / 1.96

@@ -35,8 +35,8 @@ class Source:
     notes: tuple[str, ...]
     """The choices that were made, in plain words."""
     versions: Mapping[str, str]
-    features: tuple[str, ...]
-    """The columns that the model sees, by name."""
+    features: tuple[str, ...] = ()
+    """The columns that the model sees, by name; none for texts."""
     opened_with: Mapping[str, Any] | None = None
     """The other arguments of `open_table`, to open the same data again; None where JSON cannot hold them."""
     frame: Mapping[str, str] | None = None
