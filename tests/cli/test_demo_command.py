@@ -6,7 +6,7 @@ import shlex
 import pandas as pd
 
 from fgsv.audit import table_audit
-from fgsv.experiments import hospitals as demo
+from fgsv.cli import hospitals as demo
 
 
 def test_the_demo_has_what_it_promises():

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import fgsv
 from fgsv.experiments.code.sources import Project
 from fgsv.experiments.royalties import Royalties, figure, gains_of, write_shares
 from fgsv.experiments.workspace import Workspace
+
+import fgsv
 
 
 def write_report(

@@ -7,10 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import fgsv
-from fgsv.experiments.copyright.scale import Scale
 from fgsv.experiments.royalties import Royalties, figure, royalties, write_shares
 from fgsv.experiments.workspace import Workspace
+
+import fgsv
+from fgsv.experiments.copyright.scale import Scale
 from fgsv.packages import optional
 from fgsv.types import Images
 from fgsv.utilities.diffusion.game import DiffusionGame

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fgsv.experiments.copyright.small_model import Pretraining, SmallModel
+
 from fgsv.utilities.diffusion.game import Settings
 
 
