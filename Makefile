@@ -7,17 +7,24 @@ unexport PYTHONDONTWRITEBYTECODE  # compile a module at its first import, not in
 # most modules of the packages are never imported: no time is spent on compiling them all
 INSTALL := $(PY) -m pip install --quiet --no-compile
 
-.PHONY: demo test hostile torture docs check-release clean
+.PHONY: demo test reproduce hostile torture docs check-release clean
 
 demo: .venv/fgsv
 	$(PY) -m fgsv demo --out fgsv-demo --force
 
 # while mypy works, the modules that the tests import are compiled; a third process of pytest works while others wait
 test: .venv/test
-	.venv/bin/ruff check src tests benchmarks docs tools
-	.venv/bin/ruff format --check src tests benchmarks docs tools
+	.venv/bin/ruff check src tests benchmarks experiments docs tools
+	.venv/bin/ruff format --check src tests benchmarks experiments docs tools
 	{ $(PY) -m pytest --collect-only -q; $(PY) -c 'import diffusers, peft'; } >/dev/null & .venv/bin/mypy; found=$$?; wait; exit $$found
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist worksteal
+
+reproduce: .venv/test  ## every experiment of the paper in small, ten minutes: `python -m experiments` for full size
+	$(PY) -m experiments motivation --budget 2000
+	$(PY) -m experiments sou 64 --budget 2000 --repeats 3
+	$(PY) -m experiments copyright --small
+	$(PY) -m experiments diabetes --budget 2000 --repeats 3
+	$(PY) -m experiments code --small
 
 hostile: .venv/test  ## every hostile case, campaigns at full length: forged records, kills, awkward files and games
 	FGSV_HOSTILE=all OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal tests/hostile

@@ -5,7 +5,7 @@ bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baseline
 	$(PY) -m benchmarks accuracy
 
 bench-sou: .venv/test  ## the paper's Figures 2 and 5
-	$(PY) -m fgsv bench sou --n 64 128 256 --budget 20000 --repeats 30 --out bench-out/sou
+	$(PY) -m experiments sou
 
 bench-coverage: .venv/test  ## coverage of the intervals, and unbiasedness
 	$(PY) -m benchmarks coverage

@@ -16,7 +16,7 @@ import pandas as pd
 import fgsv
 from benchmarks.options import parsed
 from benchmarks.problems import Case, case
-from fgsv.experiments.repeats import read_method, run_all
+from experiments.repeats import read_method, run_all
 
 OURS, PAPERS = "covariance, surrogate=True", "finite_difference"
 UNOPENED, PLAIN = "covariance, opening=False", "covariance, surrogate=False"

@@ -22,7 +22,7 @@ import pandas as pd
 from benchmarks.attack_rules import REMEDIES, RULES, SPACES, THRESHOLDS, detect, detectors, players_of
 from benchmarks.attack_worlds import ATTACKS, COPIES, DISGUISED, TWINS, Source, World, honest, sources
 from benchmarks.options import parsed
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 from fgsv.packages import versions
 
 MOST = 0.01

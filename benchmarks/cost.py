@@ -23,7 +23,7 @@ import pandas as pd
 import fgsv
 from benchmarks.curves import Curve, grid_of, on_grid, relative, truth_of
 from benchmarks.options import parsed
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 from fgsv.ledger.costs import Cost
 from fgsv.packages import versions
 

@@ -21,7 +21,7 @@ from scipy.stats import kurtosis, norm
 
 import fgsv
 from benchmarks.options import parsed
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 from fgsv.running.stopping import Progress
 from fgsv.running.targets import is_look
 

@@ -21,7 +21,7 @@ import pandas as pd
 
 import fgsv
 from benchmarks.peers import PEERS, Counted
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "explain.md"
 OURS = "fgsv.value"

@@ -36,7 +36,7 @@ from benchmarks.few_table import (
     verdict,
     write,
 )
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 
 OLD = Path(__file__).with_name("few_0.1.0.json")
 BUDGETS = (64, 128, 256, 512, 1024, 20_000)

@@ -19,7 +19,7 @@ import pandas as pd
 
 import fgsv
 from benchmarks.tree_game import friedman_prediction
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 from fgsv.methods.covariance import opening
 from fgsv.types import Floats
 

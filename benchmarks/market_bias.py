@@ -14,7 +14,7 @@ from scipy.stats import f, norm
 
 import fgsv
 from benchmarks.few_games import load
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 
 N = 18
 OLD_LENGTH, NEW = 128, 40

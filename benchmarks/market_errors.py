@@ -16,7 +16,7 @@ import pandas as pd
 import fgsv
 from benchmarks import market_dynamic as dynamic
 from benchmarks.problems import CACHE
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 
 OLD_LENGTH = 1500
 PARTS = 0.05, 0.2

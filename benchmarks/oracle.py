@@ -19,7 +19,7 @@ import pandas as pd
 import fgsv
 from benchmarks.few_games import GAMES, load
 from benchmarks.few_table import PEERS, best_of, read
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 from fgsv.methods.covariance.design import counts
 from fgsv.methods.covariance.opening_epoch import filled
 from fgsv.methods.covariance.process import Process

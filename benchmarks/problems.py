@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import fgsv
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 
 CACHE = Path(os.environ.get("FGSV_BENCH_CACHE", "bench-out/truth"))
 TRUTH_RUNS, TRUTH_BUDGET = 4, 2_000_000
@@ -69,7 +69,7 @@ def _case(name: str, folder: str, truth_budget: int) -> Case:
 @cache
 def diabetes_game() -> tuple[Any, dict[str, fgsv.Partition]]:
     """Return ridge regression on 350 patients, and the groups by sex, by age, and by sex, age and BMI."""
-    from fgsv.experiments.diabetes import make_game
+    from experiments.diabetes import make_game
 
     game, categories = make_game()
     by = {"sex": ["sex"], "age": ["age"], "sex x age x BMI": ["sex", "age", "bmi"]}

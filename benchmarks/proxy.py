@@ -20,7 +20,7 @@ import pandas as pd
 import fgsv
 from benchmarks.curves import Curve, grid_of, on_grid, relative, truth_of
 from benchmarks.options import parsed
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 from fgsv.packages import versions
 
 TRUTH_SEED = 1_000_000

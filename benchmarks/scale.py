@@ -22,8 +22,8 @@ import pandas as pd
 
 import fgsv
 from benchmarks.options import parsed
+from experiments.repeats import read_method, run_all
 from fgsv.coalitions import Coalitions
-from fgsv.experiments.repeats import read_method, run_all
 from fgsv.packages import optional
 from fgsv.plots import new_figure
 

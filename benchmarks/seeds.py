@@ -19,7 +19,7 @@ import pandas as pd
 
 import fgsv
 from benchmarks.options import parsed
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 from fgsv.methods.enumeration import everything
 from fgsv.types import Floats, Masks
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 import fgsv
 from benchmarks.options import parsed
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 
 RUNS_PER_TASK = 25
 

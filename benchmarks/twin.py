@@ -1,8 +1,9 @@
 """What the n-gram twin saves as the proxy of a fine-tuned language model: `python -m benchmarks twin`.
 
-Ten pieces of source code of two installed projects, and a small model trained on the standard library, as in `fgsv
-example code --small`. Both games are evaluated everywhere once (a thousand trainings, about ten minutes on a CPU) and
-kept; then the default method runs on these tables with and without the proxy, for every output apart.
+Ten pieces of source code of two installed projects, and a small model trained on the standard library, as in
+`python -m experiments code --small`. Both games are evaluated everywhere once (a thousand trainings, about ten
+minutes on a CPU) and kept; then the default method runs on these tables with and without the proxy, for every output
+apart.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pandas as pd
 
 import fgsv
 from benchmarks.options import parsed
-from fgsv.experiments.repeats import run_all
+from experiments.repeats import run_all
 from fgsv.methods.enumeration import everything
 from fgsv.types import Floats
 
@@ -33,14 +34,15 @@ def make(folder: Path) -> dict[str, Floats]:
     if not path.exists():
         from transformers import AutoTokenizer
 
-        from fgsv.experiments.code.experiment import SMALL, base_model, texts_of
-        from fgsv.experiments.code.sources import installed_projects
-        from fgsv.experiments.workspace import Workspace
+        from experiments.code import SMALL, base_model, texts_of
+        from experiments.sources import installed_projects
+        from experiments.training import choose_device
         from fgsv.utilities.language.network import fine_tuned
         from fgsv.utilities.language.word_counts import ngram
 
         scale = replace(SMALL, projects=2, pieces=PIECES)
-        model = base_model(Workspace.of(folder, "auto", "auto", False), scale.model)
+        device, _ = choose_device("auto", "auto", small=True)
+        model = base_model(folder, scale.model, device)
         tokenizer = AutoTokenizer.from_pretrained(model)
         documents, _, tests = texts_of(installed_projects(scale.projects), tokenizer, scale, 0)
         network = fine_tuned(

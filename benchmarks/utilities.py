@@ -31,8 +31,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from threadpoolctl import threadpool_limits
 
 import fgsv
+from experiments import diabetes, motivation
 from fgsv.coalitions import Coalitions, draw_blocks
-from fgsv.experiments import diabetes, motivation
 
 ROUNDS = 5
 

@@ -80,7 +80,7 @@ def photograph_report(path: Path) -> None:
     """Value the ten hospitals of `fgsv demo`, open the report, and save a picture of its first screen."""
     from playwright.sync_api import sync_playwright
 
-    from fgsv.experiments.hospitals import write
+    from fgsv.cli.hospitals import write
     from fgsv.payout import Terms
     from fgsv.report import make_result
 

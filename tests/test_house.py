@@ -22,7 +22,7 @@ LAYERS = [
     ["running"],
     ["payout", "planning", "diagnosis", "plots", "data"],
     ["audit"],
-    ["report", "experiments"],
+    ["report"],
     ["cli"],
     ["__main__"],
 ]

@@ -3,7 +3,7 @@
 
 def tiny_model(size):
     """Return the smallest model for images of this many pixels a side."""
-    from fgsv.experiments.copyright.small_model import SmallModel
+    from experiments.diffusion_model import SmallModel
 
     return SmallModel(
         image_size=size,

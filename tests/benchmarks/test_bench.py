@@ -2,64 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import fgsv
 from benchmarks import accuracy, coverage, few, peers, problems, scale, seeds, stops
-from fgsv.cli import app
 from fgsv.coalitions import Coalitions
-from fgsv.experiments import sou
 
 pytestmark = pytest.mark.slow
-
-TINY = sou.Settings(
-    n=(12,), budget=600, repeats=2, methods=("covariance", "finite_difference", "one_for_all"), jobs=1
-)
-
-
-def test_command_writes_tables_figures_and_settings(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.setattr(sou, "N_CHECKPOINTS", 5)
-    arguments = ["bench", "sou", "--n", "8", "12", "--budget", "400", "--repeats", "2", "--jobs", "1"]
-    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "new")])
-    assert done.exit_code == 0, done.output
-    summary = pd.read_csv(tmp_path / "new" / "summary.csv")
-    assert set(summary["n"]) == {8, 12}
-    assert set(summary["method"]) == set(sou.LABELS)
-    assert (summary["evaluations"] <= 400).all()
-    document = json.loads((tmp_path / "new" / "run.json").read_text())
-    assert document["settings"]["budget"] == 400
-    assert document["settings"]["seed"] == 0
-    assert document["versions"]["numpy"] == np.__version__
-    for name in (
-        "figure2.png",
-        "figure5.png",
-        "convergence.png",
-        "runs.csv",
-        "convergence.csv",
-        "utility_seconds.csv",
-    ):
-        assert (tmp_path / "new" / name).stat().st_size > 0
-    assert "n = 12, ARE" in done.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--n", "4"], "at least 8"), (["--budget", "399"], "at least 400"), (["--repeats", "1"], "at least 2")],
-)
-def test_command_refuses_before_it_runs(tmp_path, arguments, message):
-    done = CliRunner().invoke(app, ["bench", "sou", *arguments, "--out", str(tmp_path)])
-    assert done.exit_code == 2
-    assert message in done.output.replace("\n", " ").replace("│", " ")
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -90,49 +44,6 @@ def test_a_small_run_does_not_replace_the_tables_of_a_full_one(tmp_path, monkeyp
     found = {str(path.parent): pd.read_csv(path) for path in Path().rglob("stops.csv")}
     assert set(found) == {"bench-out/stops", "bench-out/stops-other", "mine"}
     assert (len(found["bench-out/stops"]), set(found["bench-out/stops"]["runs"])) == (len(stops.GAMES), {200})
-
-
-def test_checkpoints_are_prefixes_of_one_run():
-    result = sou.converge((12, "one_for_all", 0, TINY))
-    game, groups = fgsv.games.SumOfUnanimity(12), np.arange(12) % 4
-    total = game.shapley.sum()
-    least = 2 + 2 * 12
-    for checkpoint in (6, least - 2):
-        np.testing.assert_allclose(result.estimates[checkpoint // 6 - 1], total / 4)
-    whole = fgsv.value(game, groups, method="one_for_all", budget=600, seed=0, round_size=6, batch_size=6)
-    np.testing.assert_array_equal(result.estimates[-1], whole.values)
-    assert result.n_evaluations == whole.n_evaluations <= 600
-    prefix = fgsv.value(game, groups, method="one_for_all", budget=300, seed=0, round_size=6, batch_size=6)
-    np.testing.assert_array_equal(result.estimates[49], prefix.values)
-
-
-def test_errors_are_those_of_the_papers_definitions():
-    report = sou.run(replace(TINY, methods=("finite_difference", "one_for_all")))
-    run = report.runs[(report.runs.method == "one_for_all") & (report.runs.seed == 1) & (report.runs.group == 2)]
-    estimates = sou.converge((12, "one_for_all", 1, TINY)).estimates[:, 2]
-    truth = fgsv.games.SumOfUnanimity(12).shapley[2::4].sum()
-    assert run["AUCC"].item() == pytest.approx(np.mean(np.abs(1 - estimates / truth)))
-    assert run["ARE"].item() == pytest.approx(abs(1 - estimates[-1] / truth))
-    both = report.runs[report.runs.method == "one_for_all"]
-    assert report.summary.set_index("method").loc["one_for_all", "ARE"] == pytest.approx(both["ARE"].mean())
-
-
-def test_statements_say_what_the_numbers_say():
-    row = {"n": 8, "AUCC_stderr": 0.01, "ARE_stderr": 0.01}
-    table = pd.DataFrame(
-        [
-            {**row, "method": "covariance", "AUCC": 0.1, "ARE": 0.1, "seconds_per_evaluation": 1.0},
-            {**row, "method": "finite_difference", "AUCC": 0.2, "ARE": 0.5, "seconds_per_evaluation": 2.0},
-            {**row, "method": "kernelshap", "AUCC": 0.4, "ARE": 0.3, "seconds_per_evaluation": 3.0},
-        ]
-    )
-    said = "\n".join(sou.statements(table))
-    assert "n = 8, AUCC: as in the paper, Algorithm 1 is lowest (Algorithm 1 0.2, KernelSHAP 0.4)" in said
-    assert "n = 8, ARE: not as in the paper, KernelSHAP is lower" in said
-    assert "n = 8, ARE: the default method has 0.1; the best of the others, KernelSHAP, 0.3, 3 times" in said
-    assert "Algorithm 1 is number 1 of 2 from the fastest" in said
-    table["ARE_stderr"] = 0.2
-    assert "n = 8, ARE: undecided" in "\n".join(sou.statements(table))
 
 
 def test_accuracy_says_what_learning_is_worth():

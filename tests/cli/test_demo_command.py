@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fgsv.audit import table_audit
-from fgsv.experiments import hospitals as demo
+from fgsv.cli import hospitals as demo
 
 pytestmark = pytest.mark.slow
 

@@ -174,19 +174,10 @@ def test_groups_of_one_valuation_only_are_not_compared():
         (["verify", "SAVED", "--ledger", "LEDGER"], {"same", "checked", "differences"}),
         (["compare", "SAVED", "OTHER"], {"groups", "notes"}),
         (["report", "SAVED", "--out", "NEW.html"], {"report"}),
-        (
-            ["reproduce", "motivation", "--out", "NEW", "--budget", "300"],
-            {"experiment", "settings", "table", "files"},
-        ),
-        (
-            ["bench", "sou", "--n", "8", "--budget", "400", "--repeats", "2", "--jobs", "1", "--out", "NEW"],
-            {"summary", "statements", "folder"},
-        ),
     ],
     ids=lambda part: " ".join(part[:2]) if isinstance(part, list) else "",
 )
-def test_json_is_one_document_and_nothing_else(capfd, tmp_path, monkeypatch, arguments, keys):
-    monkeypatch.setattr("fgsv.experiments.sou.N_CHECKPOINTS", 10)  # of the benchmark
+def test_json_is_one_document_and_nothing_else(capfd, tmp_path, arguments, keys):
     roots = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 8, fingerprint="roots")
     places = {"SAVED": tmp_path / "a.json", "OTHER": tmp_path / "b.json", "LEDGER": tmp_path / "run.db"}
     fgsv.value(roots, [0, 1] * 4, budget=100, ledger=places["LEDGER"]).save(places["SAVED"])

@@ -25,7 +25,7 @@ BUDGETS["audit"] = BUDGETS["value"]
 BUDGETS["plan"] = ["--pilot", "100"]
 BUDGETS["seal"] = BUDGETS["value"]
 FORCED = ("value", "audit", "report", "payout", "seal", "challenge")
-ELSEWHERE = ("bench", "demo", "example", "ledger", "reproduce", "verify")
+ELSEWHERE = ("demo", "ledger", "verify")
 """Commands that have tests of their own."""
 
 

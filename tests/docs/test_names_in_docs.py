@@ -1,5 +1,6 @@
 """Files, targets, options and dotted names that the documentation mentions exist."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -7,13 +8,14 @@ import pytest
 import typer
 from test_public_names import resolve
 
+from experiments.__main__ import EXPERIMENTS
 from fgsv.cli import app
 
 pytestmark = pytest.mark.torch
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
-FILE = re.compile(r"\b(?:tests|src|benchmarks|docs)/[\w/.-]+\.(?:py|pyi|md|png|svg)\b")
+FILE = re.compile(r"\b(?:tests|src|benchmarks|experiments|docs)/[\w/.-]+\.(?:py|pyi|md|png|svg)\b")
 TARGET = re.compile(r"`make ([\w-]+)`")
 NAME = re.compile(r"\bfgsv(?:\.[A-Za-z_]\w*)+")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z-]+)")
@@ -57,7 +59,15 @@ def options():
         below = [name for sub in getattr(command, "commands", {}).values() for name in of(sub)]
         return [name for parameter in command.params for name in parameter.opts] + below
 
-    return set(of(typer.main.get_command(app))) | OF_OTHERS
+    return set(of(typer.main.get_command(app))) | OF_OTHERS | of_experiments()
+
+
+def of_experiments():
+    """Return the options of the experiments: the arguments of `run`, read without importing torch."""
+    trees = [ast.parse((ROOT / "experiments" / f"{name}.py").read_text(encoding="utf-8")) for name in EXPERIMENTS]
+    runs = [node for tree in trees for node in tree.body if getattr(node, "name", None) == "run"]
+    assert len(runs) == len(EXPERIMENTS)
+    return {f"--{arg.arg.replace('_', '-')}" for run in runs for arg in [*run.args.args, *run.args.kwonlyargs]}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -112,7 +112,7 @@ def test_every_name_of_a_public_room_is_documented(room):
 
 
 def test_every_function_that_a_command_calls_is_documented():
-    assert {"fgsv.report.making.make_result", "fgsv.ledger.tools.merge", "fgsv.experiments.sou.run"} <= called()
+    assert {"fgsv.report.making.make_result", "fgsv.ledger.tools.merge"} <= called()
     assert called() - canonicals(documented()) == set()
 
 

@@ -4,21 +4,21 @@ import json
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from fgsv.cli import app
+from experiments.__main__ import main
 
 
 @pytest.fixture(scope="session")
-def reproduce():
-    """Return a function that runs `fgsv reproduce NAME` and returns the table and the findings it wrote."""
+def experiment():
+    """Return a function that runs `python -m experiments NAME` and returns the table and the record it wrote."""
 
-    def run(name, out, *options):
-        result = CliRunner().invoke(app, ["reproduce", name, "--out", str(out), *options], catch_exceptions=False)
-        assert result.exit_code == 0
-        assert (out / f"{name}.png").stat().st_size > 10_000
+    def run(name, out, *arguments):
+        with pytest.raises(SystemExit) as end:
+            main(name, *map(str, arguments), "--out", str(out))
+        assert end.value.code == 0
+        assert max(path.stat().st_size for path in out.glob("*.png")) > 10_000
         record = json.loads((out / f"{name}.json").read_text())
-        assert {"settings", "findings", "versions", "seconds"} <= set(record)
-        return pd.read_csv(out / f"{name}.csv"), record["findings"]
+        assert record["versions"]["pandas"] == pd.__version__
+        return pd.read_csv(out / f"{name}.csv"), record
 
     return run

@@ -5,8 +5,8 @@ import pytest
 
 image_module = pytest.importorskip("PIL.Image")
 
-from fgsv.experiments.copyright.drawn_logos import MARKS, draw_logos  # noqa: E402
-from fgsv.experiments.copyright.logos import VALUED, Logos, read_flickr_logos  # noqa: E402
+from experiments.drawn_logos import MARKS, draw_logos  # noqa: E402
+from experiments.logos import VALUED, Logos, read_flickr_logos  # noqa: E402
 
 
 def test_drawn_brands_differ_more_than_their_views():
@@ -16,15 +16,15 @@ def test_drawn_brands_differ_more_than_their_views():
     pixels = logos.images.reshape(27, 3, -1).astype(float)
     within = pixels.std(axis=1).mean()
     assert 1 < within < pixels.mean(axis=1).std(axis=0).mean()
-    again = draw_logos(per_brand=2, size=16, brands=["sprite"])
+    again = draw_logos(per_brand=2, size=16).only(["sprite"])
     assert np.array_equal(again.images, logos.only(["sprite"]).images[:2])
-    assert not np.array_equal(draw_logos(2, 16, seed=1, brands=["sprite"]).images, again.images)
+    assert not np.array_equal(draw_logos(2, 16, seed=1).only(["sprite"]).images, again.images)
 
 
 def test_a_brand_without_images_is_named():
     logos = draw_logos(per_brand=2, size=8)
     assert logos.only(VALUED).brands[::2] == VALUED
-    with pytest.raises(ValueError, match="brand 'acme' has no images; there are images of adidas"):
+    with pytest.raises(ValueError, match="brand 'acme' has 0 images, expected at least 1"):
         logos.only(["acme"])
     with pytest.raises(ValueError, match="brand 'google' has 2 images, expected at least 30"):
         logos.only(VALUED, 30)
@@ -57,29 +57,20 @@ def test_flickr_logos_are_cropped_to_their_largest_box(flickr):
     np.testing.assert_array_equal(logos.images[:, 4, 4], [[255, 0, 0], [0, 128, 0], [0, 0, 255]])
 
 
-def test_images_that_cannot_be_read_are_named_and_counted(flickr):
+def test_images_that_are_not_there_are_named_and_counted(flickr):
     (flickr / "images" / "0.png").unlink()
-    (flickr / "images" / "2.png").write_text("not an image")
-    with pytest.raises(ValueError, match=r"2 of 3 images cannot be read: 0\.png \(not in .*2\.png \(cannot identify"):
+    with pytest.raises(ValueError, match=r"1 of 3 images are not in .*: 0\.png"):
         read_flickr_logos(flickr)
 
 
 def test_annotations_of_another_format_are_refused(flickr, tmp_path):
-    other = tmp_path / "labels.csv"
-    other.write_text("file,brand\n0.png,Google\n")
+    (flickr / "flickr_logos_27_dataset_training_set_annotation.txt").write_text("file,brand\n0.png,Google\n")
     with pytest.raises(ValueError, match=r"line 1: 'file,brand'; expected 'image\.jpg Brand subset x1 y1 x2 y2'"):
-        read_flickr_logos(flickr, other)
-    other.write_bytes(b"PK\x03\x04\xff\xfe")
-    with pytest.raises(ValueError, match="is not a text file; expected 'image"):
-        read_flickr_logos(flickr, other)
-    other.write_text("0.png Google 1 5 5 5 5\n")
-    with pytest.raises(ValueError, match="no box with an area"):
-        read_flickr_logos(flickr, other)
+        read_flickr_logos(flickr)
     with pytest.raises(FileNotFoundError, match="expected one"):
         read_flickr_logos(tmp_path / "elsewhere")
 
 
 def test_logos_keep_images_and_brands_together():
     logos = Logos(np.zeros((2, 4, 4, 3), dtype=np.uint8), ("a", "b"))
-    assert len(logos) == 2
     assert logos.only(["b"]).brands == ("b",)

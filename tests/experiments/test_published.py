@@ -1,17 +1,15 @@
 """Shares from the published utilities: an additive game whose values are known, and files that are refused."""
 
-import json
 from itertools import product
 
 import numpy as np
 import pytest
 
-from fgsv.experiments.copyright.published import (
+from experiments.published import (
+    clipped_shares,
     finite_difference_values,
     group_shapley_values,
     read_published,
-    royalties,
-    run_published,
     swaps,
 )
 
@@ -81,15 +79,15 @@ def test_values_of_an_additive_game_are_known(file, worth):
     utilities = read_published(file)
     assert utilities.brands == tuple(BRANDS)
     assert utilities.parts == tuple(PARTS)
-    whole = np.stack([30 * worth[brand] for brand in BRANDS], axis=1)
-    parts = np.stack([size(p) * worth[next(b for b in BRANDS if p.startswith(b))] for p in PARTS], axis=1)
+    whole = np.stack([30 * worth[brand] for brand in BRANDS])
+    parts = np.stack([size(p) * worth[next(b for b in BRANDS if p.startswith(b))] for p in PARTS])
     np.testing.assert_allclose(group_shapley_values(utilities, utilities.brands), whole, rtol=1e-12)
     np.testing.assert_allclose(group_shapley_values(utilities, utilities.parts), parts, rtol=1e-12)
     # For an additive game the finite difference is exact, up to the factor n/(n - 1) that the authors leave
     # out.
-    gain = whole.sum(axis=1, keepdims=True)
+    gain = whole.sum(axis=0)
     for players, exact in ((utilities.brands, whole), (utilities.parts, parts)):
-        a = np.array([size(player) / N for player in players])[None, :, None]
+        a = np.array([size(player) / N for player in players])[:, None, None]
         found = finite_difference_values(utilities, players)
         np.testing.assert_allclose(a * gain + (found - a * gain) * N / (N - 1), exact, rtol=1e-5)
 
@@ -103,30 +101,26 @@ def test_group_values_add_up_on_any_table(file):
     names = content["group_coalitions"].tolist()
     gain = content["group_utility"][:, names.index("full")] - content["group_utility"][:, names.index("null")]
     for players in (utilities.brands, utilities.parts):
-        np.testing.assert_allclose(group_shapley_values(utilities, players).sum(axis=1), gain, rtol=1e-9)
+        np.testing.assert_allclose(group_shapley_values(utilities, players).sum(axis=0), gain, rtol=1e-9)
 
 
-def test_run_published_writes_shares_and_figure(file, tmp_path, capsys):
-    out = tmp_path / "out"
-    tables = run_published(file, out)
-    shares = json.loads((out / "shares.json").read_text())
-    assert list(shares) == ["srs_whole", "srs_split", "fsrs_whole", "fsrs_split", "stderr"]
-    assert list(shares["srs_split"]["google"]) == PARTS
-    assert list(shares["stderr"]["fsrs_whole"]["vodafone"]) == BRANDS
-    for name in ("srs_whole", "fsrs_split"):
-        assert sum(shares[name]["sprite"].values()) == pytest.approx(1)
-        assert shares[name]["sprite"]["starbucks"] == tables[name].shares[1, -2]
+def test_the_experiment_writes_shares_and_a_figure(file, experiment, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    table, record = experiment("published", tmp_path / "out", file)
+    assert len(table) == 4 * (4 + 6 + 4 + 6)
+    np.testing.assert_allclose(table.groupby(["rule", "scenario", "prompt"])["share"].sum(), 1)
+    assert list(record["gain"]) == BRANDS
+    assert table[table.player == "spritesmall"]["provider"].unique().tolist() == ["sprite"]
     assert "U(N) - U(0)" in capsys.readouterr().out
-    assert (out / "copyright.png").stat().st_size > 10_000
-    assert (out / "shares.csv").read_text().count("\n") == 1 + 4 * (4 + 6 + 4 + 6)
+    assert (tmp_path / "out" / "published.png").exists()
 
 
-def test_jackknife_errors_are_those_of_a_mean_where_shares_are_means(file):
-    values = np.random.default_rng(3).uniform(1, 2, size=(2, 1, 20))
-    both = np.concatenate([values, 5 - values], axis=1)  # a constant sum: the share is a mean over images
-    table = royalties(both, ("a", "b"), ("x", "y"))
-    expected = (values[:, 0] / 5).std(axis=-1, ddof=1) / np.sqrt(20)
-    np.testing.assert_allclose(table.stderr[:, 0], expected)
+def test_jackknife_errors_are_those_of_a_mean_where_shares_are_means():
+    values = np.random.default_rng(3).uniform(1, 2, size=(1, 2, 20))
+    both = np.concatenate([values, 5 - values])  # a constant sum: shares are means over images
+    share, error = clipped_shares(both)
+    np.testing.assert_allclose(share[0], (values[0] / 5).mean(axis=-1))
+    np.testing.assert_allclose(error[0], (values[0] / 5).std(axis=-1, ddof=1) / np.sqrt(20))
 
 
 @pytest.mark.parametrize(
@@ -145,29 +139,4 @@ def test_a_file_of_another_layout_is_refused(file, change, message):
     change(content)
     np.savez(file, **content)
     with pytest.raises(ValueError, match=message):
-        read_published(file)
-
-
-def test_no_file_and_no_archive(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no file of published utilities"):
-        read_published(tmp_path / "none.npz")
-    (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(ValueError, match=r"not an \.npz file"):
-        read_published(tmp_path / "text.npz")
-
-
-def test_the_command_reads_the_published_file(file, tmp_path):
-    import typer
-    from typer.testing import CliRunner
-
-    from fgsv.cli.reproduce import copyright
-
-    app = typer.Typer()
-    app.command()(copyright)
-    result = CliRunner().invoke(app, ["--out", str(tmp_path / "out"), "--published", str(file)])
-    assert result.exit_code == 0, result.output
-    assert "fsrs_split" in result.output
-    assert (tmp_path / "out" / "shares.json").is_file()
-    refused = CliRunner().invoke(app, ["--out", str(tmp_path / "two"), "--published", str(file), "--small"])
-    assert "use it with --out and --json only" in str(refused.exception)
-    assert not (tmp_path / "two").exists()
+        group_shapley_values(read_published(file), tuple(BRANDS))

@@ -4,11 +4,9 @@ import pytest
 from heavy import Lazy, needs
 from tiny_diffusion import tiny_model
 
-from fgsv.experiments.copyright.drawn_logos import draw_logos
-
 pytestmark = [pytest.mark.torch, needs("torch", "diffusers", "PIL")]
-torch, small_model = Lazy("torch"), Lazy("fgsv.experiments.copyright.small_model")
-diffusion = Lazy("fgsv.utilities.diffusion.model")
+torch, small_model = Lazy("torch"), Lazy("experiments.diffusion_model")
+diffusion, drawn_logos = Lazy("fgsv.utilities.diffusion.model"), Lazy("experiments.drawn_logos")
 
 
 def test_a_saved_model_is_loaded_again(tmp_path):
@@ -19,7 +17,7 @@ def test_a_saved_model_is_loaded_again(tmp_path):
     model.save(tmp_path / "model")
     again = diffusion.load_model(tmp_path / "model")
     torch.testing.assert_close(again.embed(["A logo by Ford"]), model.embed(["A logo by Ford"]))
-    images = draw_logos(1, 16).images[:3]
+    images = drawn_logos.draw_logos(1, 16).images[:3]
     latents = again.encode(images)
     torch.testing.assert_close(latents, model.encode(images))
     assert again.decode(latents).shape == (3, 16, 16, 3)

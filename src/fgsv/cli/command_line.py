@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import typer
 
 import fgsv
-from fgsv.cli import bench, example, ledger, options, reproduce, results, seals, tables
+from fgsv.cli import ledger, options, results, seals, tables
 from fgsv.cli.demo import demo
 from fgsv.cli.documents import echo, print_json
 from fgsv.cli.sections import App
@@ -57,9 +57,6 @@ for function in (tables.plan, results.report, results.compare, results.payout, r
     app.command()(function)
 for function in (seals.seal, seals.challenge, seals.check, demo):
     app.command()(function)
-app.add_typer(bench.app, name="bench")
-app.add_typer(reproduce.app, name="reproduce")
-app.add_typer(example.app, name="example")
 app.add_typer(ledger.app, name="ledger")
 
 

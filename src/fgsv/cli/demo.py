@@ -26,7 +26,7 @@ def demo(
     Example: fgsv demo --out fgsv-demo
     """
     from fgsv.cli import console
-    from fgsv.experiments.hospitals import write
+    from fgsv.cli.hospitals import write
     from fgsv.report import check_folder
 
     check_folder(out, force=force)

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 import typer
@@ -25,11 +25,6 @@ def print_json(document: Any) -> None:
     from fgsv.report.documents import plain
 
     print(json.dumps(plain(document), allow_nan=False))
-
-
-def prose_aside(as_json: bool) -> AbstractContextManager[None]:
-    """Send what is printed in the block to stderr if stdout is reserved for JSON."""
-    return results_only() if as_json else nullcontext()
 
 
 @contextmanager

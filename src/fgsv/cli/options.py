@@ -239,22 +239,6 @@ NotSealedStart = Annotated[list[Path] | None, typer.Option("--start", hidden=Tru
 Public = Annotated[str | None, typer.Option(help="With --seal: the value that became public after sealing")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a finished valuation")]
 ForceFile = Annotated[bool, typer.Option("--force", help="Replace an existing file")]
-# for the experiments that train many adapters
-Results = Annotated[
-    Path, typer.Option(help="Folder to write to; an interrupted run resumes from it", metavar="FOLDER")
-]
-Device = Annotated[str, typer.Option(help="cuda, cpu, or auto: a GPU if available")]
-Floating = Annotated[str, typer.Option(help="float32, bfloat16, or auto: bfloat16 on a GPU")]
-Small = Annotated[bool, typer.Option("--small", help="Small version for a CPU: two or three minutes")]
-Adapters = Annotated[
-    int | None, typer.Option(min=1, help="Adapters trained at once (default: as many as fit in GPU memory)")
-]
-LastRound = Annotated[
-    float | None,
-    typer.Option(min=0, help="Do not start a round of evaluations that would end after this many seconds"),
-]
-SeedOfModel = Annotated[int, typer.Option(min=0, help="Random seed of the model and the sample")]
-
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 Saved = Annotated[Path, typer.Argument(help="A valuation.json or its folder")]
 

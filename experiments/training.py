@@ -1,4 +1,4 @@
-"""Training a small model from scratch, as the experiments do that have no checkpoint to start from."""
+"""Training on one device: which one, and how a small model is trained from scratch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,25 @@ from typing import Any
 
 import torch
 
+from experiments.records import say
 from fgsv.utilities.adapters.training import recorded
 
-Report = Callable[[str, int, int, torch.Tensor], None]
-"""Takes the part trained, the step, the number of steps and the loss; reading the loss waits for the GPU."""
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def choose_device(device: str, precision: str, *, small: bool) -> tuple[torch.device, torch.dtype]:
+    """Return the device and the precision of adapters; "auto" is a GPU if there is one, and bfloat16 on it."""
+    has_gpu = torch.cuda.is_available()
+    if device == "auto" and not has_gpu and not small:
+        raise ValueError("torch finds no GPU; at full size this takes days on a CPU: use --small or --device cpu")
+    chosen = torch.device(("cuda" if has_gpu else "cpu") if device == "auto" else device)
+    if precision == "auto":
+        precision = "bfloat16" if chosen.type == "cuda" else "float32"
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision {precision!r} is unknown; expected auto, {' or '.join(PRECISIONS)}")
+    if small:
+        torch.set_num_threads(1)  # with small tensors, several threads only wait for each other
+    return chosen, PRECISIONS[precision]
 
 
 def minimise(
@@ -23,9 +38,12 @@ def minimise(
     batches: Iterator[tuple[torch.Tensor, ...]],
     steps: int,
     rate: float,
-    report: Report | None,
-) -> None:
-    """Minimise a loss with AdamW; the learning rate warms up over a twentieth of the steps, then follows a cosine."""
+) -> torch.Tensor:
+    """Minimise a loss with AdamW, and return its value at each step.
+
+    The learning rate warms up over a twentieth of the steps, then follows a cosine.
+    """
+    module.train().requires_grad_(True)
     device = next(module.parameters()).device
     on_gpu = device.type == "cuda"
     # On a GPU the rate is a tensor, which a recorded step reads again on every replay. It is zero while the step is
@@ -44,6 +62,7 @@ def minimise(
 
     first = next(batches)
     run = recorded(step, first) if on_gpu else step
+    losses = []
     for number, inputs in zip(range(steps), chain([first], batches), strict=False):
         warm = (number + 1) / max(1, steps // 20)
         now = rate * min(warm, 0.5 + 0.5 * math.cos(math.pi * number / steps))
@@ -52,9 +71,11 @@ def minimise(
                 group["lr"].fill_(now)
             else:
                 group["lr"] = now
-        loss = run(*inputs)
-        if report is not None:
-            report(what, number + 1, steps, loss)
+        losses.append(run(*inputs).clone())
+        if (number + 1) % max(1, steps // 5) == 0:  # rarely: reading a loss waits for the GPU
+            say(f"{what}: step {number + 1} of {steps}, loss {float(losses[-1]):.4f}")
+    module.eval().requires_grad_(False)
+    return torch.stack(losses)
 
 
 def shuffled(n: int, batch: int, generator: torch.Generator) -> Iterator[torch.Tensor]:

@@ -13,22 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import torch
+import transformers
 
-from fgsv.packages import how_to_install
-
-try:
-    import matplotlib  # noqa: F401  for the figure: a missing package is reported before anything is trained
-    import tokenizers  # noqa: F401
-    import torch
-    import transformers
-except ImportError as error:
-    raise ImportError(f"{error}: {how_to_install('language', 'plots')}") from error
-
-from fgsv.experiments.code.base_model import BaseModel, train_model, train_tokenizer
-from fgsv.experiments.code.report import write_report
-from fgsv.experiments.code.sources import Project, installed_projects, standard_library
-from fgsv.experiments.royalties import Royalties
-from fgsv.experiments.workspace import Workspace, check_size, four_scenarios, torch_threads
+from experiments.language_model import BaseModel, train_model, train_tokenizer
+from experiments.records import find_or_make, say
+from experiments.royalties import four_scenarios, report
+from experiments.sources import Project, installed_projects, standard_library
+from experiments.training import choose_device
 from fgsv.utilities.language.network import fine_tuned
 
 SPARE_TOKENS = 8
@@ -57,8 +50,6 @@ class Scale:
     """The run stops when the standard error of every share is at most this, but for the roughest output."""
     budget: int = 4000
     round_size: int = 256
-    threads: int | None = None
-    """Threads of torch on a CPU (None: torch's choice)."""
 
 
 FULL = Scale()
@@ -69,46 +60,32 @@ SMALL = Scale(
     sequences=6,
     large=4,
     tests=12,
-    model=BaseModel(
-        vocabulary=1024,
-        hidden=64,
-        layers=2,
-        heads=2,
-        context=64,
-        files=100,
-        sequences=4000,
-        epochs=2,
-        batch=16,
-        rate=4e-3,
-    ),
+    model=BaseModel(1024, 64, 2, 2, context=64, files=100, sequences=4000, epochs=2, batch=16, rate=4e-3),
     learning_rate=1e-3,
     budget=98,
     round_size=32,
-    threads=1,
 )
-"""Two or three minutes on a CPU: enough to see that the parts work, too little to compare projects."""
+"""Enough to see that the parts work, too little to compare projects."""
 
 
 def run(
-    out: str | Path,
+    out: Path = Path("bench-out/code"),
     *,
     device: str = "auto",
     precision: str = "auto",
     small: bool = False,
-    scale: Scale | None = None,
-    adapters_at_once: int | None = None,
+    adapters: int | None = None,
     max_seconds: float | None = None,
     seed: int = 0,
-    quiet: bool = False,
-) -> dict[str, Royalties]:
-    """Run the experiment, write shares, the figure and the sources into `out`, and return the four tables.
+) -> pd.DataFrame:
+    """Share among installed projects what a model learns: minutes on a GPU, with --small two or three on a CPU.
 
-    The base model and the evaluations are kept in `out`, where another run finds them. With `max_seconds` the run
-    stops before a round of evaluations that would end later.
+    The base model and every evaluation are kept in `out`, where another run finds them. `adapters` are trained at
+    once (default: as many as fit), and sampling stops after the first round that ends later than `max_seconds`.
     """
-    if scale is None and not small:
-        check_size(device)
-    scale = scale or (SMALL if small else FULL)
+    where, dtype = choose_device(device, precision, small=small)
+    transformers.utils.logging.disable_progress_bar()
+    scale = SMALL if small else FULL
     scale = replace(scale, model=replace(scale.model, seed=seed))
     projects = installed_projects(scale.projects)
     if len(projects) < 2:
@@ -116,49 +93,59 @@ def run(
             f"{len(projects)} projects with enough Python files are installed here; the experiment compares at least "
             "two: install numpy, pandas, scikit-learn, matplotlib or rich"
         )
-    workspace = Workspace.of(out, device, precision, quiet)
-    library: Any = transformers
-    library.utils.logging.disable_progress_bar()  # its bars last milliseconds and clutter the progress lines
-    with torch_threads(scale.threads):
-        model = base_model(workspace, scale.model)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-        documents, owners, tests = texts_of(projects, tokenizer, scale, seed)
-        game = fine_tuned(
-            documents,
-            tests,
-            model=model,
-            epochs=scale.epochs,
-            learning_rate=scale.learning_rate,
-            context=scale.model.context,
-            dtype="bfloat16" if workspace.dtype == torch.bfloat16 else "float32",
-            device=workspace.device,
-            evaluations=scale.budget // 4,
-            adapters_at_once=adapters_at_once,
-            seed=seed,
-        )
-        utility: Any = game.function
-        for line in utility.describe().splitlines():
-            workspace.say(line)
-        parts = _parts(owners, scale)
-        results = four_scenarios(
-            workspace, game, owners, parts, scale, what="pieces", seed=seed, max_seconds=max_seconds, spared=1
-        )
-        return write_report(workspace, asdict(scale), projects, utility.describe(), results)
+    for each in projects:
+        say(f"{each.name} {each.version}, {len(each.texts)} files, licence: {each.licence}")
+    model = base_model(out, scale.model, where)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    documents, owners, tests = texts_of(projects, tokenizer, scale, seed)
+    game = fine_tuned(
+        documents,
+        tests,
+        model=model,
+        epochs=scale.epochs,
+        learning_rate=scale.learning_rate,
+        context=scale.model.context,
+        dtype="bfloat16" if dtype == torch.bfloat16 else "float32",
+        device=where,
+        evaluations=scale.budget // 4,
+        adapters_at_once=adapters,
+        seed=seed,
+    )
+    utility: Any = game.function
+    say(utility.describe())
+    parts = [
+        owner + ("large" if number < scale.large else "small") if owner == owners[0] else owner
+        for number, owner in enumerate(owners)
+    ]
+    results = four_scenarios(
+        game,
+        owners,
+        parts,
+        out,
+        stderr=scale.stderr,
+        spared=1,
+        budget=scale.budget,
+        round_size=scale.round_size,
+        seed=seed,
+        max_seconds=max_seconds,
+    )
+    sources = [{"project": each.name, "version": each.version, "licence": each.licence} for each in projects]
+    return report(out, "code", results, settings=asdict(scale), sources=sources, game=utility.describe().splitlines())
 
 
-def base_model(workspace: Workspace, sizes: BaseModel) -> Path:
+def base_model(out: Path, sizes: BaseModel, device: torch.device) -> Path:
     """Return the folder of the model trained on the standard library: found again, or trained now."""
     texts = standard_library()
     texts = [texts[k] for k in np.random.default_rng(sizes.seed).permutation(len(texts))[: sizes.files]]
 
     def train(folder: Path) -> None:
-        workspace.say(f"training a tokenizer and a model on {len(texts)} files of the standard library")
+        say(f"training a tokenizer and a model on {len(texts)} files of the standard library")
         tokenizer = train_tokenizer(texts, sizes.vocabulary)
-        train_model(texts, tokenizer, sizes, workspace.device, workspace.report).save_pretrained(folder)
+        train_model(texts, tokenizer, sizes, device).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 
     content = hashlib.sha256("\0".join(texts).encode()).hexdigest()
-    return workspace.find_or_train({"sizes": asdict(sizes), "texts": content}, train)
+    return find_or_make(out / "model", f"{sizes} {content}", train)
 
 
 def texts_of(
@@ -193,13 +180,4 @@ def _pieces(texts: list[str], tokenizer: Any, length: int) -> list[str]:
         text[offsets[k][0] : offsets[k + length - 1][1]]
         for text, offsets in zip(texts, read["offset_mapping"], strict=True)
         for k in range(0, len(offsets) - length + 1, length)
-    ]
-
-
-def _parts(owners: list[str], scale: Scale) -> list[str]:
-    """Return the group of each player where the first project is split: the project, or its large or small part."""
-    first = owners[0]
-    return [
-        owner + ("large" if number < scale.large else "small") if owner == first else owner
-        for number, owner in enumerate(owners)
     ]

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import torch
+import transformers
 
-from fgsv.experiments.pretraining import Report, minimise, mixed_precision, shuffled
+from experiments.training import minimise, mixed_precision, shuffled
 from fgsv.types import Images
-from fgsv.utilities.diffusion.model import DiffusionModel, as_pixels, libraries
+from fgsv.utilities.diffusion.model import DiffusionModel, as_pixels
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,6 @@ def build_model(sizes: SmallModel, seed: int = 0) -> DiffusionModel:
 
     The tokenizer spells words letter by letter; the noise schedule is Stable Diffusion's.
     """
-    diffusers, transformers = libraries()
     tokenizer = spelling_tokenizer()
     levels = len(sizes.channels)
     with torch.random.fork_rng(devices=[]):
@@ -91,18 +92,16 @@ def build_model(sizes: SmallModel, seed: int = 0) -> DiffusionModel:
 
 def spelling_tokenizer() -> Any:
     """Return a CLIPTokenizer without merges: a token for each character, and another for it at the end of a word."""
-    _, transformers = libraries()
     characters = string.ascii_lowercase + string.digits + string.punctuation
     tokens = [*characters, *(f"{character}</w>" for character in characters)]
     tokens += ["<|startoftext|>", "<|endoftext|>"]
     special = {"bos_token": tokens[-2], "eos_token": tokens[-1], "unk_token": tokens[-1], "pad_token": tokens[-1]}
     with tempfile.TemporaryDirectory() as folder:
+        settings = {"tokenizer_class": "CLIPTokenizer", "model_max_length": 24, **special}
         files = {
             "vocab.json": json.dumps({token: number for number, token in enumerate(tokens)}),
             "merges.txt": "#version: 0.2\n",
-            "tokenizer_config.json": json.dumps(
-                {"tokenizer_class": "CLIPTokenizer", "model_max_length": 24, **special}
-            ),
+            "tokenizer_config.json": json.dumps(settings),
         }
         for name, content in files.items():
             (Path(folder) / name).write_text(content)
@@ -124,11 +123,10 @@ class Pretraining:
     seed: int = 0
 
 
-def train_autoencoder(
-    model: DiffusionModel, images: Images, settings: Pretraining, report: Report | None = None
-) -> None:
-    """Train the autoencoder in place, and set its scaling factor so that latents have unit variance."""
-    vae, device = model.vae.train().requires_grad_(True), model.device
+def train_autoencoder(model: DiffusionModel, images: Images, settings: Pretraining) -> torch.Tensor:
+    """Train the autoencoder in place, scale it so that latents have unit variance, and return the losses."""
+    vae = model.vae
+    device = model.device
     pixels = as_pixels(images, device)
 
     def loss_of(batch: torch.Tensor) -> torch.Tensor:
@@ -149,20 +147,17 @@ def train_autoencoder(
             yield (batch.rot90(turns, (2, 3)).flip((3,) if mirrored % 2 else ()).contiguous(),)
 
     steps, rate = settings.autoencoder_steps, settings.autoencoder_rate
-    minimise("autoencoder", vae, loss_of, batches(), steps, rate, report)
-    vae.eval().requires_grad_(False)
+    losses = minimise("autoencoder", vae, loss_of, batches(), steps, rate)
     vae.register_to_config(scaling_factor=1.0)
     spread = float(model.encode(images[:1024]).std())
     vae.register_to_config(scaling_factor=1.0 / spread)
+    return losses
 
 
-def train_denoiser(
-    model: DiffusionModel, images: Images, prompts: list[str], settings: Pretraining, report: Report | None = None
-) -> None:
-    """Train the UNet and the text encoder in place to predict the noise in latents."""
+def train_denoiser(model: DiffusionModel, images: Images, prompts: list[str], settings: Pretraining) -> torch.Tensor:
+    """Train the UNet and the text encoder in place to predict the noise in latents, and return the losses."""
     device = model.device
     parts = torch.nn.ModuleList([model.unet, model.text_encoder])
-    parts.train().requires_grad_(True)
     latents = model.encode(images)
     distinct = ["", *dict.fromkeys(prompts)]
     tokens = model.tokens(distinct)
@@ -188,5 +183,4 @@ def train_denoiser(
             noisy = product.sqrt() * latents[rows.to(device)] + (1 - product).sqrt() * noise
             yield noisy, timesteps, which, noise
 
-    minimise("denoiser", parts, loss_of, batches(), settings.steps, settings.rate, report)
-    parts.eval().requires_grad_(False)
+    return minimise("denoiser", parts, loss_of, batches(), settings.steps, settings.rate)

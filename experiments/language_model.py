@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tokenizers
 import torch
+import transformers
 
-from fgsv.experiments.pretraining import Report, minimise, mixed_precision, shuffled
-from fgsv.packages import optional
+from experiments.training import minimise, mixed_precision, shuffled
 from fgsv.utilities.language.model import use_plain_attention
 
 
@@ -34,8 +35,6 @@ class BaseModel:
 
 def train_tokenizer(texts: Sequence[str], size: int) -> Any:
     """Return a byte-level BPE tokenizer trained on texts."""
-    tokenizers = optional("tokenizers", "tokenizers", "language")
-    transformers = optional("transformers", "language models", "language")
     found = tokenizers.Tokenizer(tokenizers.models.BPE())
     found.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     found.decoder = tokenizers.decoders.ByteLevel()
@@ -49,11 +48,8 @@ def train_tokenizer(texts: Sequence[str], size: int) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=found, bos_token="<s>")
 
 
-def train_model(
-    texts: Sequence[str], tokenizer: Any, sizes: BaseModel, device: torch.device, report: Report | None = None
-) -> Any:
+def train_model(texts: Sequence[str], tokenizer: Any, sizes: BaseModel, device: torch.device) -> Any:
     """Return a model of Llama's layers, trained on texts from random weights."""
-    transformers = optional("transformers", "language models", "language")
     config = transformers.LlamaConfig(
         vocab_size=sizes.vocabulary,
         hidden_size=sizes.hidden,
@@ -89,8 +85,6 @@ def train_model(
         for chosen in shuffled(len(data), sizes.batch, generator):
             yield (data[chosen.to(device)],)
 
-    model.train().requires_grad_(True)
-    steps = sizes.epochs * len(data) // sizes.batch
-    minimise("base model", model, loss_of, batches(), steps, sizes.rate, report)
+    minimise("base model", model, loss_of, batches(), sizes.epochs * len(data) // sizes.batch, sizes.rate)
     model.set_attn_implementation("sdpa")
-    return model.eval().requires_grad_(False)
+    return model

@@ -1,1 +1,0 @@
-"""The copyright experiment: royalty shares of brands from a diffusion model."""
