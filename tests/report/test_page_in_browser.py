@@ -13,7 +13,6 @@ from fgsv.payout import Terms
 from fgsv.planning import HistoryPoint
 from fgsv.report import Result, render
 
-pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
 NAMES = ["north", "south", "<script>window.hacked = 1</script>", "=cmd()"]

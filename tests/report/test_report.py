@@ -21,7 +21,6 @@ from fgsv.report.panel import quantized
 from fgsv.report.scores_without import ScoresWithout
 from fgsv.valuation import End, Reason, Valuation
 
-altair = pytest.importorskip("altair")
 vl_convert = pytest.importorskip("vl_convert")
 
 
@@ -151,6 +150,7 @@ def test_an_audit_says_what_it_spent():
 
 
 def test_charts_are_valid_specifications():
+    altair = pytest.importorskip("altair")
     frame = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"]).to_frame()
     gain = {"group": "a", "way": "evenly", "parts": 2, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
     charts = [share_chart(frame, name="rows"), share_chart(frame.assign(output="u")), gains_chart([gain])]

@@ -23,7 +23,7 @@ from fgsv.running.interrupts import held_interrupts
 from fgsv.valuation import Reason, file
 from fgsv.words import check_type, option
 
-PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
+PACKAGES_OF_REPORT = ("vl_convert", "jinja2")
 RESULT, TABLE, PAGE = "valuation.json", "valuation.csv", "report.html"
 LONGEST_NAME = 100
 """Bytes of a column's name in the name of its file."""
