@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from base64 import b64decode
 from html import unescape
 
@@ -164,7 +166,7 @@ def test_a_chart_of_many_outputs_shows_all_shares_of_the_groups_in_it():
     worth = np.stack([np.arange(1.0, 31), np.full(30, 9.0), np.arange(30.0, 0, -1)], axis=1)
     game = fgsv.Game(lambda masks: masks @ worth, 30, outputs=("u", "v", "w"))
     result = fgsv.value(game, [f"g{k}" for k in range(30)], budget=300, seed=0)
-    (rows,) = (each for each in share_chart(result.to_frame())["datasets"].values() if "share" in each[0])
+    rows = share_chart(result.to_frame())["data"]["values"]
     counts = pd.DataFrame(rows).groupby("group")["output"].count()
     assert (len(counts), set(counts)) == (20, {3})
     assert "shows the 20 providers whose shares are furthest from zero" in words_of(render(Result(result)))
@@ -249,3 +251,10 @@ def test_a_result_without_the_settings_of_a_run_is_saved(tmp_path):
     loaded = Result.load(tmp_path / "valuation.json").valuation
     assert loaded.settings is None
     assert loaded.values.tolist() == valuation.values.tolist()
+
+
+def test_a_report_is_written_where_python_drops_docstrings():
+    code = "import fgsv; from fgsv.report import render; print(ascii(render(fgsv.exact(fgsv.games.Airport([1, 2])))))"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "field" in done.stdout
