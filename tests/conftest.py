@@ -40,6 +40,7 @@ SLOW = {
 TORCH = {
     "test_adapter_memory.py",
     "test_adapters.py",
+    "test_any_model.py",
     "test_code_experiment.py",
     "test_copyright_experiment.py",
     "test_corpus.py",
