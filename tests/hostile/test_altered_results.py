@@ -187,7 +187,7 @@ def test_a_payout_that_its_values_and_terms_do_not_give_is_refused_when_loaded(m
     payout = document["info"]["payout"]
     PAYOUTS[kind](payout)
     (made / "altered.json").write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="was changed after it was made: |cannot be read"):
+    with pytest.raises(ValueError, match=r"was changed after it was made: |cannot be read"):
         Result.load(made / "altered.json")
 
 

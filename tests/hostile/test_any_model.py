@@ -122,9 +122,9 @@ def test_a_model_that_cannot_be_fitted_to_all_rows_is_an_error_however_failures_
 
 
 LEFT_OUT = {  # they need arguments, or are deprecated
-    "ClassifierChain", "FixedThresholdClassifier", "MultiOutputClassifier", "OneVsOneClassifier", "OneVsRestClassifier",
-    "OutputCodeClassifier", "PassiveAggressiveClassifier", "SelfTrainingClassifier", "StackingClassifier",
-    "TunedThresholdClassifierCV", "VotingClassifier",
+    "ClassifierChain", "FixedThresholdClassifier", "MultiOutputClassifier", "OneVsOneClassifier",
+    "OneVsRestClassifier", "OutputCodeClassifier", "PassiveAggressiveClassifier", "SelfTrainingClassifier",
+    "StackingClassifier", "TunedThresholdClassifierCV", "VotingClassifier",
 }  # fmt: skip
 CLASSIFIERS = {name: each for name, each in all_estimators("classifier") if name not in LEFT_OUT}
 

@@ -1,4 +1,4 @@
-"""Targets and utilities beyond what a float can hold: a target that nothing meets, or an error before work is spent."""
+"""Targets and utilities beyond what a float can hold: a target that is not met, or an error before work is spent."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,9 @@ from fgsv.games import SumOfUnanimity
 GROUPS = np.arange(30) % 4
 
 
-@pytest.mark.parametrize("target", [{"precision": 1e-300}, {"precision": 5e-324}, {"stderr": 1e-160}, {"stderr": 1e-300}])
+@pytest.mark.parametrize(
+    "target", [{"precision": 1e-300}, {"precision": 5e-324}, {"stderr": 1e-160}, {"stderr": 1e-300}]
+)
 def test_a_target_too_small_to_square_is_one_that_the_budget_does_not_reach(target):
     found = fgsv.value(SumOfUnanimity(30), GROUPS, budget=100, **target)
     plain = fgsv.value(SumOfUnanimity(30), GROUPS, budget=100, precision=1e-9)

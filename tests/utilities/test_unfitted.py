@@ -140,7 +140,7 @@ def test_an_error_that_is_not_about_too_few_rows_of_a_class_is_an_error():
     assert fgsv.value(game, budget=300, on_error="empty").failures.kinds.keys() == {"raised"}
     broken = fgsv.utility(LinearDiscriminantAnalysis(solver="none"), *data)
     for on_error in ("raise", "empty", 0.5):
-        with pytest.raises(GameError, match="size 40 .*solver") as error:  # on all rows: no coalition is to blame
+        with pytest.raises(GameError, match=r"size 40 .*solver") as error:  # on all rows: no coalition is to blame
             fgsv.value(broken, budget=60, on_error=on_error)
         assert "counts such coalitions" not in str(error.value)
 

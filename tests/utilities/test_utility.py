@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.compose import make_column_transformer
-from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Perceptron, Ridge

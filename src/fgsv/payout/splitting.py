@@ -331,8 +331,8 @@ def check_payout(payout: Payout, valuation: Valuation) -> None:
     for k, name in enumerate(due.names):
         if payout.payments[k] != due.payments[k] or payout.shares[k] != due.shares[k]:
             raise ValueError(
-                f"the payment to {name!r} is stated as {payout.payments[k]}, but the values and the terms of the payout "
-                f"give {due.payments[k]}"
+                f"the payment to {name!r} is stated as {payout.payments[k]}, but the values and the terms of the "
+                f"payout give {due.payments[k]}"
             )
         for stated, derived in ((payout.low[k], due.low[k]), (payout.high[k], due.high[k])):
             if str(stated) != str(derived) and not abs(stated - derived) <= slack:

@@ -228,7 +228,9 @@ class Result:
             try:
                 check_payout(result.payout, valuation)
             except (ValueError, ArithmeticError) as error:
-                raise ValueError(f"{path} was changed after it was made: {error}. Restore it, or value the data again") from None
+                raise ValueError(
+                    f"{path} was changed after it was made: {error}. Restore it, or value the data again"
+                ) from None
         return result
 
 
