@@ -119,7 +119,7 @@ def test_messages_name_options_by_the_function_that_knows_who_reads_them():
 def test_importing_fgsv_loads_no_optional_package():
     code = "import fgsv, sys; print(' '.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    heavy = {"numpy", "torch", "diffusers", "transformers", "peft", "ray", "dask", "matplotlib", "altair", "pyarrow"}
+    heavy = {"numpy", "torch", "diffusers", "transformers", "peft", "ray", "dask", "matplotlib", "jinja2", "pyarrow"}
     assert not heavy & {name.split(".")[0] for name in loaded.split()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -138,9 +139,11 @@ class Plan:
         if not math.isfinite(self.half_width):
             raise ValueError("the method of this plan does not estimate its errors: use the default method")
         n, known = self.n_evaluations, self.n_known
-        product = n * (n + known) * (self.half_width / precision) ** 4  # b (b + known) for the b to find
-        fewest = 2 + math.ceil(RULE_OF_THREE / precision) - known if self.half_width else 0
-        needed = max(n, fewest, math.ceil((math.sqrt(known**2 + 4 * product) - known) / 2))
+        ratio = self.half_width / precision
+        product = n * (n + known) * ratio * ratio * ratio * ratio  # b (b + known) for the b to find; may be infinite
+        fewest = 2 + RULE_OF_THREE / precision - known if self.half_width else 0.0
+        wanted = max(n, fewest, (math.sqrt(known**2 + 4 * product) - known) / 2)
+        needed = math.ceil(min(wanted, sys.float_info.max))
         return needed if self.exact or needed <= self.exact_after / 2 else int(self.exact_after)
 
     def seconds_for(self, budget: int) -> float:

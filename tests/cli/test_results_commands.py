@@ -99,7 +99,7 @@ def test_a_plan_of_several_metrics_has_shares_in_percent(capsys):
 
 
 def test_money_after_the_fact(fgsv_command, train, tmp_path):
-    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
     fgsv_command("value", train, *COLUMNS, "--budget", 100, "--out", tmp_path / "o")
     saved = tmp_path / "o" / "valuation.json"
     before = saved.read_bytes()

@@ -237,7 +237,7 @@ def test_a_command_says_what_was_learned(fgsv_command, corpus):
 
 
 def test_payments_by_several_outputs_are_shown_with_the_amount_for_each(fgsv_command, corpus, tmp_path):
-    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
     out = tmp_path / "out"
     options = [*OPTIONS, "--output-by", "domain", "--budget", 100, "--payout", "600,300,100", "--pay-anyway"]
     code, printed, errors = fgsv_command("value", corpus, *options, "--out", out)

@@ -51,7 +51,7 @@ def test_the_amount_and_the_policy_are_stated_beside_the_payments(fgsv_command, 
 
 
 def test_a_payout_that_nobody_should_rely_on_is_refused_and_the_valuation_kept(fgsv_command, train, tmp_path):
-    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
     out = tmp_path / "out"
     command = ["value", train, *COLUMNS, "--budget", 100, "--payout", 100, "--out", out]
     code, text, notes = fgsv_command(*command)

@@ -4,6 +4,7 @@ import copy
 import json
 import zlib
 from base64 import b64encode
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -101,7 +102,8 @@ ALTERED = {
     "the audit": lambda d: d["info"]["audit"].update(warnings=[]) or d["info"]["audit"].update(extra=1),
     "the audit removed": lambda d: d["info"].pop("audit"),
     "the test error": lambda d: d["info"].pop("test_error"),
-    "a payment": lambda d: d["info"]["payout"]["payments"][0].update(payment="999.00"),
+    "a payment": lambda d: d["info"]["payout"]["payments"][0].update(payout="999.00"),
+    "a field of a payment": lambda d: d["info"]["payout"]["payments"][0].update(payment="999.00"),
     "the budget": lambda d: d["settings"].update(budget=d["settings"]["budget"] + 1),
     "the options": lambda d: d["settings"]["options"].update(surrogate=not d["settings"]["options"]["surrogate"]),
     "confidence": lambda d: d["settings"].update(shown_confidence=0.5),
@@ -147,6 +149,55 @@ def test_an_altered_field_is_found(made, kind):
     found = verdict(made, altered)
     assert found in ("found", "refused when loaded") or kind in ADDED
     assert found is not None
+
+
+PAYOUTS = {
+    "a payment": lambda p: p["payments"][0].update(payout="999.00"),
+    "two payments, by as much": lambda p: move_money(p["payments"], "0.01"),
+    "payments swapped": lambda p: swap_fields(p["payments"], "payout", "low", "high"),
+    "groups swapped": lambda p: swap_fields(p["payments"], "group"),
+    "a share": lambda p: p["payments"][0].update(share=p["payments"][0]["share"] + 1e-6),
+    "an interval": lambda p: p["payments"][0].update(low=p["payments"][0]["payout"]),
+    "no interval": lambda p: p["payments"][0].update(low="NaN"),
+    "the amount": lambda p: p.update(amount="2000.00"),
+    "the amount for the score": lambda p: p.update(amounts=["2000.00"]),
+    "the policy": lambda p: p.update(clip=True),
+    "a cap": lambda p: p.update(cap="400.00"),
+    "the unit": lambda p: p.update(unit="0.1"),
+    "a note": lambda p: p["notes"].append("checked by nobody"),
+    "a payment missing": lambda p: p["payments"].pop(),
+}
+
+
+def move_money(payments, moved):
+    for payment, sign in zip(payments[:2], (1, -1), strict=True):
+        payment["payout"] = str(Decimal(payment["payout"]) + sign * Decimal(moved))
+
+
+def swap_fields(payments, *names):
+    for name in names:
+        payments[0][name], payments[1][name] = payments[1][name], payments[0][name]
+
+
+@pytest.mark.parametrize("kind", PAYOUTS)
+def test_a_payout_that_its_values_and_terms_do_not_give_is_refused_when_loaded(made, kind):
+    document = file.read(made / "result" / "valuation.json")
+    payout = document["info"]["payout"]
+    PAYOUTS[kind](payout)
+    (made / "altered.json").write_text(json.dumps(document))
+    with pytest.raises(ValueError, match=r"was changed after it was made: |cannot be read"):
+        Result.load(made / "altered.json")
+
+
+def test_no_report_is_written_of_an_altered_payment(made, tmp_path, fgsv_command):
+    document = file.read(made / "result" / "valuation.json")
+    name, due = (document["info"]["payout"]["payments"][0][each] for each in ("group", "payout"))
+    PAYOUTS["a payment"](document["info"]["payout"])
+    (tmp_path / "valuation.json").write_text(json.dumps(document))
+    code, _, notes = fgsv_command("report", tmp_path / "valuation.json")
+    words = f"the payment to {name!r} is stated as 999.00, but the values and the terms of the payout give {due}"
+    assert (code, words in " ".join(notes.split())) == (2, True)
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_an_altered_reason_of_the_end_is_shown(made):

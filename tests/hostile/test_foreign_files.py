@@ -160,7 +160,7 @@ def test_a_file_that_lies_about_is_not_imported_for_a_package(tmp_path, monkeypa
 
 
 def test_python_m_fgsv_imports_nothing_from_the_current_folder(tmp_path):
-    for name in ("jinja2", "rich", "typer", "altair"):
+    for name in ("jinja2", "rich", "typer", "vl_convert"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} of the folder ran')\n")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(

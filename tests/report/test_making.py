@@ -265,7 +265,7 @@ def test_an_earlier_result_with_several_outputs_or_without_shares_is_refused_bef
 
 
 def test_a_run_without_shares_has_its_report_without_the_comparison(table, tmp_path):
-    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
     before = make_result(opened(tmp_path / "t.csv"), budget=100)
     found = make_result(opened(tmp_path / "t.csv", empty=2.0), budget=100, before=before, out=tmp_path / "o")
     assert (found.errors, [path.name for path in found.files][-1]) == ((), "report.html")

@@ -15,7 +15,6 @@ from fgsv.report import Result, render
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 
 NAMES = ["north", "south", "<script>window.hacked = 1</script>", "=cmd()"]

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from base64 import b64decode
 from html import unescape
 
@@ -21,7 +23,6 @@ from fgsv.report.panel import quantized
 from fgsv.report.scores_without import ScoresWithout
 from fgsv.valuation import End, Reason, Valuation
 
-altair = pytest.importorskip("altair")
 vl_convert = pytest.importorskip("vl_convert")
 
 
@@ -151,6 +152,7 @@ def test_an_audit_says_what_it_spent():
 
 
 def test_charts_are_valid_specifications():
+    altair = pytest.importorskip("altair")
     frame = fgsv.value(fgsv.games.Airport([1, 2, 3]), ["a", "b", "b"]).to_frame()
     gain = {"group": "a", "way": "evenly", "parts": 2, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.15}
     charts = [share_chart(frame, name="rows"), share_chart(frame.assign(output="u")), gains_chart([gain])]
@@ -164,7 +166,7 @@ def test_a_chart_of_many_outputs_shows_all_shares_of_the_groups_in_it():
     worth = np.stack([np.arange(1.0, 31), np.full(30, 9.0), np.arange(30.0, 0, -1)], axis=1)
     game = fgsv.Game(lambda masks: masks @ worth, 30, outputs=("u", "v", "w"))
     result = fgsv.value(game, [f"g{k}" for k in range(30)], budget=300, seed=0)
-    (rows,) = (each for each in share_chart(result.to_frame())["datasets"].values() if "share" in each[0])
+    rows = share_chart(result.to_frame())["data"]["values"]
     counts = pd.DataFrame(rows).groupby("group")["output"].count()
     assert (len(counts), set(counts)) == (20, {3})
     assert "shows the 20 providers whose shares are furthest from zero" in words_of(render(Result(result)))
@@ -249,3 +251,10 @@ def test_a_result_without_the_settings_of_a_run_is_saved(tmp_path):
     loaded = Result.load(tmp_path / "valuation.json").valuation
     assert loaded.settings is None
     assert loaded.values.tolist() == valuation.values.tolist()
+
+
+def test_a_report_is_written_where_python_drops_docstrings():
+    code = "import fgsv; from fgsv.report import render; print(ascii(render(fgsv.exact(fgsv.games.Airport([1, 2])))))"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "field" in done.stdout

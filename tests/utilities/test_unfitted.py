@@ -7,10 +7,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -98,14 +102,61 @@ def test_a_run_counts_the_same_however_it_runs(tmp_path):
     assert fgsv.verify(alone, tmp_path / "run.db") == []
 
 
-def test_the_error_of_a_model_that_small_coalitions_cannot_be_fitted_to_says_what_to_do():
+def test_the_fewest_rows_of_each_class_are_found_by_a_probe():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 6)), np.arange(40) % 2
+    needed = {
+        LinearDiscriminantAnalysis(): 2,  # more rows than classes
+        QuadraticDiscriminantAnalysis(): 7,  # a covariance of full rank in each
+        CalibratedClassifierCV(LogisticRegression()): 5,  # one in each fold
+        make_pipeline(PCA(6, random_state=0), LogisticRegression()): 3,
+        DecisionTreeClassifier(random_state=0): 1,
+        LinearDiscriminantAnalysis(solver="none"): 0,  # not a matter of rows
+    }
+    for model, least in needed.items():
+        assert fgsv.utility(model, X, y, X, y).learner.least_rows == least
+    regression = fgsv.utility(make_pipeline(PCA(5, random_state=0), Ridge()), X, X[:, 0], X, X[:, 0])
+    assert regression.learner.least_rows == 5
+    found = fgsv.value(regression, budget=60)
+    assert found.failures is None
+    assert found.n_unfitted > 0
+
+
+class OfNoSixteen(DecisionTreeClassifier):
+    """A tree that refuses a number of rows which is not too few."""
+
+    def fit(self, X, y):
+        if len(X) == 16:
+            raise RuntimeError("sixteen")
+        return super().fit(X, y)
+
+
+def test_an_error_that_is_not_about_too_few_rows_of_a_class_is_an_error():
     rng = np.random.default_rng(0)
     data = rng.normal(size=(40, 3)), np.arange(40) % 2, rng.normal(size=(20, 3)), np.arange(20) % 2
-    game = fgsv.utility(LinearDiscriminantAnalysis(), *data)
-    with pytest.raises(GameError, match=r"on_error=\"empty\" counts such coalitions as the empty one"):
-        fgsv.value(game, budget=60)
-    assert fgsv.value(game, budget=60, on_error="empty").failures.coalitions > 0
+    game = fgsv.utility(OfNoSixteen(random_state=0), *data)
+    with pytest.raises(GameError, match=r"size 16 .*sixteen.*on_error=\"empty\" counts such coalitions as the empty"):
+        fgsv.value(game, budget=300)
+    assert fgsv.value(game, budget=300, on_error="empty").failures.kinds.keys() == {"raised"}
     broken = fgsv.utility(LinearDiscriminantAnalysis(solver="none"), *data)
-    with pytest.raises(GameError, match="solver") as error:  # on all rows: nothing to be done about small ones
-        fgsv.value(broken, budget=60)
-    assert "on_error" not in str(error.value)
+    for on_error in ("raise", "empty", 0.5):
+        with pytest.raises(GameError, match=r"size 40 .*solver") as error:  # on all rows: no coalition is to blame
+            fgsv.value(broken, budget=60, on_error=on_error)
+        assert "counts such coalitions" not in str(error.value)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_model_of_one_class_predicts_it_with_certainty_whatever_it_returns():
+    """Some return two columns of probabilities for one class, and networks even odds."""
+    X, y, X_test, y_test = rows()
+    scoring = ["accuracy", "neg_log_loss", "roc_auc", "average_precision"]
+    values = [
+        fgsv.utility(model, X, y, X_test, y_test, scoring)(MASKS[ONE_CLASS])
+        for model in (
+            DecisionTreeClassifier(random_state=0),
+            HistGradientBoostingClassifier(random_state=0),
+            MLPClassifier(max_iter=2, random_state=0),
+        )
+    ]
+    np.testing.assert_array_equal(values[1], values[0])
+    np.testing.assert_array_equal(values[2], values[0])

@@ -317,6 +317,26 @@ def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
     return found
 
 
+def check_payout(payout: Payout, valuation: Valuation) -> None:
+    """Raise an error unless a payout is what the valuation and its own terms give.
+
+    Payments, shares and notes are exact; the ends of intervals may differ by a unit and by rounding.
+    """
+    due = payout.split_again(valuation, payout.confidence)
+    if (payout.names, payout.amount, payout.notes) != (due.names, due.amount, due.notes):
+        raise ValueError("the payout is not by its own terms, or not by these groups")
+    slack = payout.unit + payout.amount / 10**6
+    for k, name in enumerate(due.names):
+        if payout.payments[k] != due.payments[k] or payout.shares[k] != due.shares[k]:
+            raise ValueError(
+                f"the payment to {name!r} is stated as {payout.payments[k]}, but the values and the terms of the "
+                f"payout give {due.payments[k]}"
+            )
+        for stated, derived in ((payout.low[k], due.low[k]), (payout.high[k], due.high[k])):
+            if str(stated) != str(derived) and not abs(stated - derived) <= slack:
+                raise ValueError(f"the interval of the payment to {name!r} ends at {stated}, not at {derived}")
+
+
 def royalty_shares(valuation: Valuation, *, clip: bool = False) -> Floats:
     """Return (K,) or (K, q) shares that sum to one over the groups: FSRS of FGSV, SRS of GSV (section 4.2).
 

@@ -24,7 +24,7 @@ from fgsv.running.interrupts import held_interrupts
 from fgsv.valuation import Reason, file
 from fgsv.words import option
 
-PACKAGES_OF_REPORT = ("altair", "vl_convert", "jinja2")
+PACKAGES_OF_REPORT = ("vl_convert", "jinja2")
 SCHEMA = 1
 """Of a payout in a file of its own."""
 RESULT, TABLE, PAGE = "valuation.json", "valuation.csv", "report.html"

@@ -15,7 +15,7 @@ from fgsv.checks import check_type
 from fgsv.data.folds import TestError
 from fgsv.data.source import Source
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
-from fgsv.payout.splitting import paid_shares
+from fgsv.payout.splitting import check_payout, paid_shares
 from fgsv.planning import HistoryPoint
 from fgsv.report.answers import Answers
 from fgsv.report.scores_without import ScoresWithout
@@ -208,7 +208,7 @@ class Result:
         valuation = file.from_document(document, path)
         settings, info = document["settings"], document["info"]
         try:
-            return cls(
+            result = cls(
                 valuation,
                 Source.from_dict(settings),
                 settings.get("shown_confidence", settings.get("confidence", 0.95)),
@@ -222,6 +222,14 @@ class Result:
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
             raise ValueError(f"{path}: settings or info cannot be read: {error!r}; value it again") from None
+        if result.payout is not None:
+            try:
+                check_payout(result.payout, valuation)
+            except (ValueError, ArithmeticError) as error:
+                raise ValueError(
+                    f"{path} was changed after it was made: {error}. Restore it, or value the data again"
+                ) from None
+        return result
 
 
 def as_result(given: Result | Valuation, others: Mapping[str, Valuation] | None = None) -> Result:

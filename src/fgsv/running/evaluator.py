@@ -19,7 +19,7 @@ import numpy as np
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.files import as_path
-from fgsv.game import Game, as_game
+from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
 from fgsv.methods import Evaluate
 from fgsv.methods.units import InUnits
@@ -178,7 +178,17 @@ class Evaluator:
     def _ends(self) -> Floats:
         mark = self.failures.mark()
         ends = self(Coalitions.ends(self.game.n_players))
-        self._failures_of_ends = self.failures.since(mark)
+        failed = self._failures_of_ends = self.failures.since(mark)
+        if failed is not None and hasattr(self.game.function, "defaults"):  # then U(0) needs no model
+            raise GameError(f"the model fails on all the data, whose score is what is shared ({failed.first})")
+        with np.errstate(over="ignore"):
+            total = ends[1] - ends[0]
+        if len(wrong := np.flatnonzero(~np.isfinite(total))):
+            nobody, everybody = ends[:, wrong[0]].tolist()
+            raise GameError(
+                f"U(N) - U(0), which is what is shared, is too large for a number: U(0) = {nobody:g} and "
+                f"U(N) = {everybody:g}. Divide the utility by a constant"
+            )
         return ends
 
     def recorded_groups(self, partition: Partition) -> Partition:

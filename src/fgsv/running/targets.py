@@ -156,7 +156,8 @@ def rules_of(settings: RunSettings, own: Rule | Sequence[Rule] | None = None) ->
 def evaluations_for(rule: StandardError | Precision, valuation: Valuation) -> float:
     """Estimate the evaluations that a target takes: errors fall with the square root of the evaluations."""
     found = _aimed_at(rule, valuation)
-    return max(found.n_evaluations * rule.ratio(found) ** 2, rule.fewest(found))
+    ratio = rule.ratio(found)
+    return max(found.n_evaluations * ratio * ratio, rule.fewest(found))  # infinite, where a power would be an error
 
 
 def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
@@ -164,12 +165,14 @@ def unreached(rules: Iterable[Rule], valuation: Valuation) -> list[str]:
     notes = []
     for rule in targets_in(rules):
         needed = evaluations_for(rule, valuation)
-        if np.isfinite(needed) and not _holds(rule, valuation):
+        if not np.isnan(needed) and not _holds(rule, valuation):
             n, aim = valuation.partition.n_players, f"{rule.name} of {rule.target:g} would take"
             if needed <= valuation.n_evaluations + valuation.n_known:  # the error has too few degrees of freedom
                 notes.append(f"{aim} more evaluations: errors are known only roughly so far")
                 continue
-            count = f"all {2**n:,}" if np.log2(needed) > n else f"about {float(f'{needed:.2g}'):,.0f}"
+            count = f"about {float(f'{needed:.2g}'):,.0f}" if np.isfinite(needed) else "over 1e308"
+            if n < min(np.log2(needed), 1024):
+                count = f"all {2**n:,}"
             notes.append(f"{aim} {count} evaluations")
     return notes
 

@@ -177,26 +177,38 @@ def _check_model(model: Any) -> None:
         raise TypeError(f"model must be a classifier or a regressor; {type(model).__name__} is neither")
 
 
-def with_all_classes(model: Any, classes: NDArray[Any]) -> Any:
-    """Return a fitted classifier that knows all classes, with probability 0 for those it was not trained on."""
-    return model if len(model.classes_) == len(classes) else _Completed(model, classes)
+def with_all_classes(model: Any, classes: NDArray[Any], known: NDArray[Any] | None = None) -> Any:
+    """Return a fitted classifier that knows all classes, with probability 0 for those it was not trained on.
+
+    `known`: the classes that were 0, 1, ... to the model, if its labels had to be numbered.
+    """
+    if known is None and len(model.classes_) == len(classes):
+        return model
+    return _Completed(model, classes, known)
 
 
 class _Completed:
-    """A fitted classifier with probabilities of all classes; everything else is its own."""
+    """A fitted classifier with labels of the data and probabilities of all classes; everything else is its own."""
 
-    def __init__(self, model: Any, classes: NDArray[Any]) -> None:
-        self._model, self.classes_ = model, classes
+    def __init__(self, model: Any, classes: NDArray[Any], known: NDArray[Any] | None) -> None:
+        self._model, self.classes_, self._numbered = model, classes, known
+        self._places = np.searchsorted(classes, model.classes_ if known is None else known)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_model", "decision_function"):  # a column of it for an absent class would be made up
+        made_up = name == "decision_function" and len(self._places) < len(self.classes_)  # of an absent class
+        if made_up or name in ("_model", "_places"):
             raise AttributeError(name)
         return getattr(self._model, name)
 
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return (t,) labels."""
+        labels = np.asarray(self._model.predict(X))
+        return labels if self._numbered is None else self._numbered[labels.astype(int)]
+
     def predict_proba(self, X: Any) -> Floats:
-        """Return (t, C) probabilities."""
+        """Return (t, C) probabilities; of one class it is 1, whatever a model makes of having nothing to choose."""
         probabilities = np.zeros((X.shape[0], len(self.classes_)))
-        probabilities[:, np.searchsorted(self.classes_, self._model.classes_)] = self._model.predict_proba(X)
+        probabilities[:, self._places] = 1.0 if len(self._places) == 1 else self._model.predict_proba(X)
         return probabilities
 
 

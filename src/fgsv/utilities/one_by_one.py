@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,13 +19,21 @@ from fgsv.utilities.row_sets import CHUNK_BYTES, RowSets
 from fgsv.utilities.scores import Need, Predictions
 from fgsv.utilities.seeds import FreshSeeds
 
-_PROBED = 32
-"""Rows of one class that a model is tried on."""
+_FEW = 32
+"""Rows of a class that stand for more."""
+_MOST_PROBED = 256
+"""Rows of each class beyond which a model is no longer tried on more: what it raises is not about their number."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneByOne:
-    """A scikit-learn estimator or pipeline, cloned and fitted for each set of rows."""
+    """A scikit-learn estimator or pipeline, cloned and fitted for each set of rows.
+
+    Sets may have few rows of a class, or none, which a model need not be made for. One rule holds for all of them:
+    probabilities have a column for every class, 0 for those that the set lacks; a model fitted to one class predicts
+    it with certainty; and if `fit` raises an error where a class of the data has fewer rows than the model needs
+    (`least_rows`, at least one), the set counts as unfitted. Any other error, and any error on all rows, is an error.
+    """
 
     model: Any
     data: Data
@@ -37,15 +47,12 @@ class OneByOne:
     def predict(self, sets: RowSets, needs: frozenset[Need]) -> Predictions:
         """Fit the model to the one set of a chunk, rows in increasing order, and return what the scores need."""
         rows = np.sort(sets.explicit().listed)
-        model = _with_neighbours(clone(self.model), len(rows))
-        if self.seeds is not None:
-            model.set_params(**dict.fromkeys(seed_parameters(model), self.seeds.of(rows)))
-        labels = self.data.labels_of(rows)
         try:
-            model.fit(take_rows(self.data.X, rows), labels)
-        except ValueError as error:
-            # raised by models that need two classes; any other error is for the user to see
-            if self.data.n_classes and len(np.unique(labels)) == 1 and "class" in str(error):
+            model = self._fit(rows, None if self.seeds is None else self.seeds.of(rows))
+        except MemoryError:
+            raise
+        except Exception:
+            if len(rows) < self.data.n_rows and self._has_too_few(self._counts(rows)):
                 return Predictions(np.zeros(1, dtype=bool))
             raise
         return Predictions(
@@ -54,23 +61,96 @@ class OneByOne:
             labels=self._labels(model) if "labels" in needs else None,
             probabilities=self._probabilities(model) if "probabilities" in needs else None,
             ranks=self._ranks(model) if "ranks" in needs else None,
-            estimators=(model if self.data.classes is None else with_all_classes(model, self.data.classes),),
+            estimators=(model,),
         )
 
     def unfitted(self, sets: RowSets) -> Masks:
-        """Return whether the one set of a chunk has one class, and the model needs two."""
-        one_class = self.data.n_classes > 0 and len(np.unique(self.data.y[sets.explicit().listed])) == 1
-        return np.array([one_class and self._needs_two_classes])
+        """Return whether a class has too few rows in the one set of a chunk, and the model cannot do with as many.
+
+        One fit to a few rows answers for all sets with as many rows of each class.
+        """
+        rows = sets.explicit().listed
+        counts = np.minimum(self._counts(rows), max(_FEW, self.least_rows))
+        if len(rows) >= self.data.n_rows or not self._has_too_few(counts):
+            return np.zeros(1, dtype=bool)
+        kind = tuple(counts.tolist())
+        if kind not in self._fits_kind:
+            self._fits_kind[kind] = self._can_fit(self._first_rows(counts))
+        return np.array([not self._fits_kind[kind]])
 
     @cached_property
-    def _needs_two_classes(self) -> bool:
-        """Whether a few rows of one class are refused; one fit, since the answer is the same for all of them."""
-        rows = np.flatnonzero(self.data.y == self.data.y[0])[:_PROBED]
-        few = RowSets(self.data.n_rows, rows, np.array([0, len(rows)]), np.zeros(1, dtype=bool))
+    def least_rows(self) -> int:
+        """The fewest rows of each class (of a regression, in all) that a probe can fit the model to.
+
+        0 if it can fit none: then it is not their number that the model objects to.
+        """
+        enough = 1
+        while not self._can_fit_each(enough):
+            enough *= 2
+            if enough > _MOST_PROBED:
+                return 0
+        return bisect_left(range(enough), True, lo=enough // 2 + 1, key=self._can_fit_each)
+
+    @cached_property
+    def _wants_codes(self) -> bool:
+        """Whether labels must be 0, 1, ... without a gap: without the first class, only such ones are accepted."""
+        rows = self._first_rows(np.where(np.arange(self._n_kinds) == 0, 0, _FEW))
+        labels = self.data.labels_of(rows)
+        X, codes = take_rows(self.data.X, rows), np.unique(labels, return_inverse=True)[1]
+        return not _succeeds(lambda: clone(self.model).fit(X, labels)) and _succeeds(
+            lambda: clone(self.model).fit(X, codes)
+        )
+
+    @cached_property
+    def _kinds(self) -> Ints:
+        """(n,) the class of each row as a number, among those that rows have; 0 for all rows of a regression."""
+        if not self.data.n_classes:
+            return np.zeros(len(self.data.y), dtype=np.int64)
+        return np.unique(self.data.y, return_inverse=True)[1]
+
+    @property
+    def _n_kinds(self) -> int:
+        return int(self._kinds.max()) + 1
+
+    @cached_property
+    def _fits_kind(self) -> dict[tuple[int, ...], bool]:
+        """Whether the model can be fitted to a few rows: their number in each class -> answer."""
+        return {}
+
+    def _counts(self, rows: Ints) -> Ints:
+        return np.bincount(self._kinds[rows], minlength=self._n_kinds)
+
+    def _has_too_few(self, counts: Ints) -> bool:
+        return bool((counts == 0).any() or (counts < self.least_rows).any())
+
+    def _first_rows(self, counts: Ints) -> Ints:
+        """Return as many rows of each class, the first ones in an order drawn once."""
+        order = np.random.default_rng(0).permutation(self.data.n_rows)
+        kinds = self._kinds[order]
+        return np.sort(np.concatenate([order[kinds == kind][:count] for kind, count in enumerate(counts)]))
+
+    def _can_fit_each(self, count: int) -> bool:
+        return self._can_fit(self._first_rows(np.full(self._n_kinds, count)))
+
+    def _can_fit(self, rows: Ints) -> bool:
+        return _succeeds(lambda: self._fit(rows))
+
+    def _fit(self, rows: Ints, seed: int | None = None) -> Any:
+        """Return the model fitted to some rows; a classifier knows all classes, and its labels are those of y."""
+        X, labels = take_rows(self.data.X, rows), self.data.labels_of(rows)
         try:
-            return not self.predict(few, frozenset()).fitted[0]
-        except Exception:  # fails for another reason, as the run will have said
-            return False
+            model = self._unfitted_model(len(rows), seed).fit(X, labels)
+            known = None
+        except Exception:
+            if self.data.classes is None or not self._wants_codes:
+                raise
+            known, codes = np.unique(labels, return_inverse=True)
+            model = self._unfitted_model(len(rows), seed).fit(X, codes)
+        return model if self.data.classes is None else with_all_classes(model, self.data.classes, known)
+
+    def _unfitted_model(self, size: int, seed: int | None) -> Any:
+        model = _with_neighbours(clone(self.model), size)
+        return model if seed is None else model.set_params(**dict.fromkeys(seed_parameters(model), seed))
 
     def _values(self, model: Any) -> Floats:
         return np.asarray(model.predict(self.data.X_test), dtype=float).reshape(1, -1)
@@ -86,14 +166,31 @@ class OneByOne:
         return codes[None]
 
     def _probabilities(self, model: Any) -> Floats:
-        assert self.data.classes is not None
-        complete = with_all_classes(model, self.data.classes)
-        return np.asarray(complete.predict_proba(self.data.X_test), dtype=float)[None]
+        probabilities = np.asarray(model.predict_proba(self.data.X_test), dtype=float)
+        if probabilities.shape != (len(self.data.y_test), self.data.n_classes):
+            raise ValueError(
+                f"predict_proba returns shape {probabilities.shape} for {len(self.data.y_test)} rows and "
+                f"{self.data.n_classes} classes"
+            )
+        return probabilities[None]
 
     def _ranks(self, model: Any) -> Floats:
-        if hasattr(model, "decision_function") and len(model.classes_) == 2:
+        if hasattr(model, "decision_function"):
             return np.asarray(model.decision_function(self.data.X_test), dtype=float)[None]
         return self._probabilities(model)[:, :, 1]
+
+
+def _succeeds(fit: Callable[[], object]) -> bool:
+    """Return whether a fit raises no error; what it warns of is about too few rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fit()
+        except MemoryError:
+            raise
+        except Exception:
+            return False
+    return True
 
 
 def _with_neighbours(model: Any, size: int) -> Any:

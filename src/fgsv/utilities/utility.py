@@ -270,10 +270,13 @@ def utility(
     `per_test_point` the score at each test point is an output of its own.
 
     `empty`: the worth of a coalition that the model cannot be fitted to, one number or one for each output. These
-    are the empty coalition and, for models that need two classes, coalitions of one; the result's `n_unfitted`
-    counts them. Default: the score of the best constant. A fit that fails for another reason ends a run with an error
-    that names the coalition, or is worth the same and counted in the result's `failures` if the run says
-    `on_error="empty"`.
+    are the empty coalition and those where `fit` fails because some class has fewer rows than the model needs: the
+    result's `n_unfitted` counts them. Default: the score of the best constant. A fit that fails for another reason
+    ends a run with an error that names the coalition, or is worth the same and counted in the result's `failures` if
+    the run says `on_error="empty"`. A fit to all rows must not fail.
+
+    Probabilities have a column for every class, 0 for those that a coalition lacks; a model of one class predicts it
+    with certainty. A model that takes only the labels 0, 1, ... (XGBoost) is given these.
 
     `min_size`, `null`: coalitions of fewer rows are padded with uninformative rows, drawn once: rows of the data
     with shuffled labels, or what a callable (X, y, size, rng) -> (X, y) returns.
