@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fgsv.game import as_game
-from fgsv.methods import MOST_ENUMERATED, Covariance
+from fgsv.methods import Enumeration, Method, Task, as_method, for_task, opens_with
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.game_access import GameAccess
@@ -221,20 +221,23 @@ class Plan:
 
 def _exact_after(valuation: Valuation) -> float:
     """Return how many coalitions there are, if a run like this one evaluates all of them where it may."""
-    n, settings = valuation.partition.n_players, valuation.settings
-    enumerates = settings is not None and settings.method == Covariance.name and n < MOST_ENUMERATED
-    return 2**n if enumerates else math.inf
+    everything = 2**valuation.partition.n_players
+    return everything if isinstance(_method_of(valuation, everything)[0], Enumeration) else math.inf
 
 
 def _opening(valuation: Valuation) -> int | None:
     """Return how many evaluations the opening of a run takes; 0 if it learned from known ones, None without one."""
-    settings = valuation.settings
-    if settings is None or not settings.options.get("opening"):
-        return None
-    if valuation.n_known > 0:
-        return 0
-    surrogate = bool(settings.options.get("surrogate"))
-    return Covariance(surrogate=surrogate).opens_with(valuation.partition.n_players) or None
+    method, task = _method_of(valuation)
+    return None if method is None else opens_with(method, task)
+
+
+def _method_of(valuation: Valuation, budget: int | None = None) -> tuple[Method | None, Task]:
+    """Return the method of a run like this one, with another budget; None if it was the user's own."""
+    settings, partition = valuation.settings, valuation.partition
+    task = Task(partition.n_players, partition, budget=budget, n_known=valuation.n_known)
+    if settings is None or "method" in settings.needs:
+        return None, task
+    return for_task(as_method(settings.method, dict(settings.options)), task), task
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ def test_a_useless_proxy_is_harmless():
     ("arguments", "message"),
     [
         ({"proxy": SumOfUnanimity(9)}, "the proxy has 9 players, but the game has 20"),
-        ({"proxy": SumOfUnanimity(20), "method": "permutation"}, "proxy works only with the method 'covariance'"),
+        ({"proxy": SumOfUnanimity(20), "method": "permutation"}, "method 'permutation' takes no proxy"),
         ({"round_size": 2}, "round_size must be at least 4"),
         ({"round_size": 10.5}, "round_size must be at least 4 and whole, got 10.5"),
         ({"round_size": "12"}, "round_size must be at least 4 and whole"),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.game import Game
-from fgsv.methods import Draws, Method, Problem
+from fgsv.methods import Draws, Method, Problem, Task
 from fgsv.methods.units import InUnits
 from fgsv.partition import Partition
 from fgsv.running.game_access import GameAccess
@@ -39,6 +39,7 @@ class Run:
     game: Game
     partition: Partition
     method: Method
+    task: Task
     semivalue: Semivalue
     cost: Callable[[Ints], ArrayLike] | None
     rules: tuple[Rule, ...]
@@ -46,13 +47,12 @@ class Run:
 
     @cached_property
     def least(self) -> int:
-        """The evaluations that the first estimate takes."""
-        return self.method.least(self.game.n_players, self.partition)
+        """The evaluations that the first estimate takes, known ones among them."""
+        return self.method.least(replace(self.task, n_known=0))
 
     def problem(self, ends: Floats, access: GameAccess) -> Problem:
         """Return the problem that the method works on."""
-        n, seed = self.game.n_players, self.settings.seed
-        return Problem(n, ends, self.partition, self.semivalue, self.cost, seed, access.other_game, access.known)
+        return Problem(self.task, ends, self.cost, self.settings.seed, access.known, access.other_game)
 
 
 @dataclass(frozen=True, eq=False)

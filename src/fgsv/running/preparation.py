@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.game import Game, as_game
-from fgsv.methods import METHODS, Covariance, Enumeration, Method, as_method, for_budget
-from fgsv.methods.covariance.proxy import check_proxy
+from fgsv.methods import DEFAULT, METHODS, Enumeration, Method, Task, as_method, for_task
 from fgsv.partition import Partition
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
@@ -29,12 +28,6 @@ from fgsv.valuation.settings import check_precision
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
 """Default budget with another stopping rule: it only guards against targets that are out of reach."""
-LEARNING = {"opening", "surrogate", "plug_in", "most_known"}
-"""Options of the default method that say what it learns; if none is given, the time of an evaluation may decide."""
-MOST_PLAYERS = 24
-"""Largest number of players for exact values."""
-LEAST_STARTED = 3
-"""Evaluations, U(0) and U(N) among them, of a run that starts from enough known ones."""
 
 
 def is_open(game: Any) -> bool:
@@ -89,7 +82,7 @@ def prepare(
     access: GameAccess,
     partition: Partition,
     *,
-    method: str | Method = "covariance",
+    method: str | Method = DEFAULT,
     budget: int | None = None,
     max_seconds: float | None = None,
     stderr: float | None = None,
@@ -105,11 +98,15 @@ def prepare(
     """Return the run that the arguments of `fgsv.value` describe, or raise an error that says what is wrong."""
     game, known, n = access.game, access.evaluator.known, access.game.n_players
     check_precision(precision)
-    asked = _asked_method(method, dict(options or {}), proxy, game, started=bool(known))
+    asked = _asked_method(method, dict(options or {}), proxy)
     weights = as_semivalue(semivalue, n)
     rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
+    seconds, may_stop_early = game.seconds, rules_given
+    task = Task(n, partition, weights, budget, may_stop_early, len(known or ()), seconds, game.outputs)
     if budget is None:
-        budget = max(asked.least(n, partition), BUDGET_BESIDE_A_RULE if rules_given else DEFAULT_BUDGET)
+        budget = max(asked.least(task), BUDGET_BESIDE_A_RULE if rules_given else DEFAULT_BUDGET)
+        task = replace(task, budget=budget)
+    asked = for_task(asked, task)
     costs = _costs(game.cost if cost is None else cost, n)
     settings = RunSettings(
         method=asked.name,
@@ -131,39 +128,21 @@ def prepare(
         start=None if known is None else known.sha256,
         needs=_own_objects(asked, weights, stop),
     )
-    running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)
-    least = running.least(n, partition)
-    if isinstance(running, Covariance) and known is not None and running.opens_with(n):
-        least = max(min(least, LEAST_STARTED), least - len(known))
-    if settings.budget < least:
-        least = min(least, 2**n) if isinstance(asked, Covariance) else least
+    if settings.budget < (least := asked.least(task)):
         raise ValueError(
             f"method {asked.name!r} needs a budget of at least {least} evaluations, got {settings.budget}"
         )
     by_size = None if costs is None else lambda sizes: costs[sizes - 1]
-    return Run(game, partition, running, weights, by_size, rules_of(settings, stop), settings)
+    return Run(game, partition, asked, task, weights, by_size, rules_of(settings, stop), settings)
 
 
-def _asked_method(method: str | Method, options: dict[str, Any], proxy: Any, game: Game, *, started: bool) -> Method:
-    """Return the method with its options and proxy; if these do not say what the default learns, its game does."""
+def _asked_method(method: str | Method, options: dict[str, Any], proxy: Any) -> Method:
+    """Return the method with its options and proxy."""
     if proxy is not None:
-        name = method if isinstance(method, str) else method.name
-        if name != Covariance.name:
-            raise ValueError(f"proxy works only with the method {Covariance.name!r}, not with {name!r}")
-        check_proxy(proxy, game.n_players)
         options["proxy"] = proxy
     if "backend" in options:
         raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
-    asked = as_method(method, options, [*keywords(prepare), *keywords(Evaluator)])
-    if isinstance(asked, Enumeration) and (n := game.n_players) > MOST_PLAYERS:
-        raise ValueError(
-            f"exact values of {n} players would take 2^{n} evaluations; the limit is {MOST_PLAYERS} players. Use "
-            "fgsv.value(game, groups, budget=20_000) to estimate them, with errors; fgsv.exact also takes games that "
-            "state their Shapley values as `shapley`"
-        )
-    if method == Covariance.name and isinstance(asked, Covariance) and not LEARNING & options.keys():
-        return asked.for_seconds(game.seconds, game.n_players, started=started)
-    return asked
+    return as_method(method, options, [*keywords(prepare), *keywords(Evaluator)])
 
 
 def _options(method: Method) -> dict[str, Any]:

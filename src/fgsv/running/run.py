@@ -11,10 +11,11 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fgsv.ledger import Ledger, Purpose
-from fgsv.methods import Enumeration, Method
+from fgsv.methods import DEFAULT, Enumeration, Method
+from fgsv.methods.enumeration import MOST_PLAYERS
 from fgsv.running.closed_form import by_closed_form
 from fgsv.running.loop import rounds
-from fgsv.running.preparation import MOST_PLAYERS, access_to, is_open, prepare, read_players
+from fgsv.running.preparation import access_to, is_open, prepare, read_players
 from fgsv.running.progress import is_shown, watched
 from fgsv.running.signatures import same_arguments
 from fgsv.running.start import Start
@@ -35,7 +36,7 @@ def _start(
     game: Any,
     groups: Any = None,
     *,
-    method: str | Method = "covariance",
+    method: str | Method = DEFAULT,
     budget: int | None = None,
     max_seconds: float | None = None,
     stderr: float | None = None,

@@ -13,8 +13,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, RecordedStart, WrongLedger, known
 from fgsv.ledger.copying import take_over
-from fgsv.methods import Covariance
-from fgsv.methods.covariance.process import MANY_PLAYERS
+from fgsv.methods import DEFAULT, Task, as_method, opens_with
 from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.running.recheck import recheck_known
@@ -136,10 +135,10 @@ def in_words(known: Known, partition: Partition, seconds: float | None = None) -
         rest = "".join(f", {count:,} {status}" for status, count in counts.items() if count)
         players = f"{same:,} of {everyone:,} providers as before{rest} ({players})"
     said = f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
-    n = partition.n_players
-    if n <= MANY_PLAYERS or Covariance().for_seconds(seconds, n, started=True).opens_with(n):
+    task = Task(partition.n_players, partition, n_known=len(known), seconds=seconds)
+    if opens_with(as_method(DEFAULT, {}), task) is not None:
         return said
-    return f"{said} where they are drawn again; with so many players, nothing is learned from them"
+    return f"{said} where they are drawn again; nothing is learned from them"
 
 
 def _renamed(known: Known, partition: Partition, here: Sequence[str]) -> set[str]:
