@@ -262,9 +262,9 @@ class Limits:
 
 def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
     """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost."""
-    before = evaluator.calls.seconds
+    before = evaluator.meter
     evaluator.ends()
-    seconds = evaluator.calls.seconds - before
+    seconds = (evaluator.meter - before).seconds
     default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
     return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
 
@@ -341,14 +341,14 @@ class _Stopwatch:
 
     def __init__(self, access: GameAccess) -> None:
         self._evaluator, self._start = access.evaluator, time.monotonic()
-        self._before = self._evaluator.calls.seconds
+        self._before = self._evaluator.meter
         self.seconds = self.evaluating = 0.0
         self._first: tuple[int, float] | None = None
 
     def look(self, valuation: Valuation) -> None:
         """Take the time after a round."""
         self.seconds = time.monotonic() - self._start
-        self.evaluating = (self._evaluator.calls.seconds - self._before) / self._evaluator.n_workers
+        self.evaluating = (self._evaluator.meter - self._before).seconds / self._evaluator.n_workers
         self._first = self._first or (valuation.n_evaluations, self.seconds)
 
     def plan(self, valuation: Valuation, confidence: float) -> Plan:

@@ -10,7 +10,7 @@ from fgsv.methods import Covariance, Enumeration
 from fgsv.methods.covariance import estimator, opening
 from fgsv.methods.enumeration import SampleThenEnumerate
 from fgsv.methods.method import Problem, Task
-from fgsv.methods.units import InUnits
+from fgsv.methods.steady import Steady
 from fgsv.partition import Partition
 
 
@@ -29,7 +29,7 @@ def estimated(n, budget, partition, *, moved=None, by=0.0, **options):
     game = utility(n)
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
     problem = Problem(Task(n, partition), ends, other_game=lambda proxy: lambda some: proxy(some.masks())[:, None])
-    started = InUnits(Covariance(**options), problem)
+    started = Steady(Covariance(**options), problem)
     number, count, last = 0, 2, 2
     while count < budget:
         draws = started.draw(np.random.default_rng([0, number]))
@@ -95,7 +95,7 @@ def test_the_opening_is_linear_in_what_it_has_drawn(options):
 def test_methods_that_do_not_tell_say_nothing():
     ends = np.array([[0.0], [1.0]])
     for method in (Covariance(surrogate=False), fgsv.METHODS["permutation"]()):
-        started = InUnits(method, Problem(Task(1100, Partition.of(np.arange(1100) % 2)), ends))
+        started = Steady(method, Problem(Task(1100, Partition.of(np.arange(1100) % 2)), ends))
         assert started.influence(Partition.of(np.arange(1100) % 2)) is None
 
 
@@ -142,7 +142,7 @@ def test_every_coalition_counts_as_in_the_definition(method):
     n, partition = 6, Partition.of([0, 0, 1, 1, 1, 2])
     game = utility(n)
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
-    started = InUnits(method, Problem(Task(n, partition), ends))
+    started = Steady(method, Problem(Task(n, partition), ends))
     values, number = [], 0
     while (draws := started.draw(np.random.default_rng([0, number]))) is not None:
         values.append(game(draws.coalitions.masks()))
