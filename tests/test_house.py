@@ -30,7 +30,6 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(SOURCE.rglob("*.py"))
 MOST_NAMES = 26
 MOST_LINES = 500
-MOST_LINES_OF_RUNNING = 200
 
 
 def name_of(path):
@@ -48,8 +47,6 @@ def test_no_file_is_long():
     files = [*MODULES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in files}
     assert [path for path, length in lengths.items() if length > MOST_LINES] == []
-    running = [path for path in lengths if path.is_relative_to(SOURCE / "running")]
-    assert [path for path in running if lengths[path] >= MOST_LINES_OF_RUNNING] == []
 
 
 @cache

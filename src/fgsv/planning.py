@@ -222,22 +222,30 @@ class Plan:
 def _exact_after(valuation: Valuation) -> float:
     """Return how many coalitions there are, if a run like this one evaluates all of them where it may."""
     everything = 2**valuation.partition.n_players
-    return everything if isinstance(_method_of(valuation, everything)[0], Enumeration) else math.inf
+    method = _method_of(valuation)
+    if method is None or not isinstance(for_task(method, _task_of(valuation, everything)), Enumeration):
+        return math.inf
+    return everything
 
 
 def _opening(valuation: Valuation) -> int | None:
     """Return how many evaluations the opening of a run takes; 0 if it learned from known ones, None without one."""
-    method, task = _method_of(valuation)
-    return None if method is None else opens_with(method, task)
+    method = _method_of(valuation)
+    return None if method is None else opens_with(method, _task_of(valuation))
 
 
-def _method_of(valuation: Valuation, budget: int | None = None) -> tuple[Method | None, Task]:
-    """Return the method of a run like this one, with another budget; None if it was the user's own."""
-    settings, partition = valuation.settings, valuation.partition
-    task = Task(partition.n_players, partition, budget=budget, n_known=valuation.n_known)
+def _method_of(valuation: Valuation) -> Method | None:
+    """Return the method of a run; None if it was the user's own."""
+    settings = valuation.settings
     if settings is None or "method" in settings.needs:
-        return None, task
-    return for_task(as_method(settings.method, dict(settings.options)), task), task
+        return None
+    return as_method(settings.method, dict(settings.options))
+
+
+def _task_of(valuation: Valuation, budget: int | None = None) -> Task:
+    """Return the task of a run like this one, with another budget."""
+    partition = valuation.partition
+    return Task(partition.n_players, partition, budget=budget, n_known=valuation.n_known)
 
 
 @dataclass(frozen=True)

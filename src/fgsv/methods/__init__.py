@@ -54,11 +54,9 @@ def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable
 
     An option that is unknown may be meant for one of the other `arguments`.
     """
-    if "proxy" in options and not _takes_proxy(METHODS.get(method) if isinstance(method, str) else method):
-        raise ValueError(f"method {method if isinstance(method, str) else method.name!r} takes no proxy")
     if not isinstance(method, str):
-        if set(options) == {"proxy"}:
-            return replace(method, **options)  # type: ignore[type-var]
+        if set(options) == {"proxy"} and is_dataclass(method) and hasattr(method, "proxy"):
+            return replace(method, **options)
         if options:
             raise TypeError(
                 f"options {sorted(options)} only apply to a method given by name: set them on the method object"
@@ -79,10 +77,6 @@ def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable
         hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known) or 'none'}"
         raise TypeError(f"method {method!r} has no option {', '.join(unknown)}; {hint}")
     return kind(**options)
-
-
-def _takes_proxy(method: Any) -> bool:
-    return is_dataclass(method) and "proxy" in [field.name for field in fields(method)]
 
 
 def for_task(method: Method, task: Task) -> Method:

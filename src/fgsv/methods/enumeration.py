@@ -18,7 +18,7 @@ from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
 
 MOST_PLAYERS = 24
-"""Largest number of players for exact values."""
+"""Largest number of players whose coalitions are all evaluated without a budget that says so."""
 _PER_ROUND = 2**11
 """Coalitions in a round: a run can stop between rounds."""
 
@@ -30,18 +30,14 @@ class Enumeration:
     name: ClassVar[str] = "exact"
 
     def least(self, task: Task) -> int:
-        """Return the evaluations needed for the estimate."""
-        return int(2**task.n_players)
-
-    def for_task(self, task: Task) -> Enumeration:
-        """Return itself; raise an error for too many players."""
-        if (n := task.n_players) > MOST_PLAYERS:
+        """Return the evaluations needed for the estimate; raise an error for many players without a budget."""
+        if (n := task.n_players) > MOST_PLAYERS and task.budget is None:
             raise ValueError(
                 f"exact values of {n} players would take 2^{n} evaluations; the limit is {MOST_PLAYERS} players. Use "
                 "fgsv.value(game, groups, budget=20_000) to estimate them, with errors; fgsv.exact also takes games "
                 "that state their Shapley values as `shapley`"
             )
-        return self
+        return int(2**n)
 
     def start(self, problem: Problem) -> Enumerator:
         """Return an estimator that draws every coalition once."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.ledger import Ledger, Purpose
-from fgsv.methods import DEFAULT, Enumeration, Method, Problem, as_method, for_task
+from fgsv.methods import DEFAULT, Enumeration, Method, Problem, Task, as_method, for_task
 from fgsv.methods.enumeration import MOST_PLAYERS
 from fgsv.methods.steady import Steady
 from fgsv.running.bar import is_shown, watched
@@ -202,6 +202,8 @@ def _rounds(
     how = {"batch_size": batch_size, "n_jobs": n_jobs, "on_error": on_error, "timeout": timeout}
     access, opened = access_to(game, read, ledger=ledger, start=start, **how)  # not open yet; an open one stays open
     evaluator = access.evaluator
+    if "backend" in options:
+        raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
     asked = as_method(method, {**options} if proxy is None else {**options, "proxy": proxy}, keywords(value))
     early = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
     task = task_of(access, partition, asked, semivalue=semivalue, budget=budget, may_stop_early=early)
@@ -301,7 +303,7 @@ def exact(
         game,
         groups,
         method=Enumeration(),
-        budget=2**n,
+        budget=Enumeration().least(Task(n, partition)),
         semivalue=semivalue,
         batch_size=BATCH_OF_EXACT if read.batch_size is None and not is_open(game) else None,
         n_jobs=n_jobs,
