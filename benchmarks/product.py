@@ -28,7 +28,7 @@ import fgsv
 from benchmarks.options import parsed
 from fgsv.partition import Partition
 from fgsv.report import render
-from fgsv.running.threads import one_thread
+from fgsv.signals import one_thread
 from fgsv.valuation import Valuation
 
 FGSV = [sys.executable, "-m", "fgsv"]

@@ -14,7 +14,7 @@ import fgsv
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fgsv"
 LAYERS = [
-    ["types", "packages", "files", "words", "checks"],
+    ["types", "packages", "files", "words", "checks", "signals"],
     ["coalitions", "partition", "semivalue"],
     ["game"],
     ["valuation"],
@@ -28,7 +28,7 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(SOURCE.rglob("*.py"))
-MOST_NAMES = 25
+MOST_NAMES = 26
 
 
 def name_of(path):
@@ -40,6 +40,9 @@ def test_every_room_has_its_place_and_there_are_few():
     rooms = {name_of(path) for path in MODULES} - {"__init__"}
     assert rooms == set(LEVEL)
     assert len(rooms) <= MOST_NAMES
+
+
+MOST_NAMES = 26
 
 
 @cache

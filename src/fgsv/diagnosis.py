@@ -165,9 +165,9 @@ def diagnose(
         ends = access.ends()
         if not 0 <= output < ends.shape[1]:
             raise ValueError(f"output must be a position from 0 to {ends.shape[1] - 1}, got {output}")
-        mark = access.evaluator.failures.mark()
+        before = access.evaluator.meter
         values = access(coalitions)[:, output]
-        failures = access.evaluator.failures_of_run(mark)
+        failures = access.evaluator.spent_since(before).failures
         record.end = End(Reason.EXHAUSTED)
     drawn = values.reshape(len(sizes), n_draws, EVALUATIONS_PER_DRAW)
     weights = rng.multinomial(n_draws, np.full(n_draws, 1 / n_draws), size=(N_RESAMPLES, len(sizes))) / n_draws

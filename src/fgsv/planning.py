@@ -16,7 +16,7 @@ import pandas as pd
 
 from fgsv.checks import check_type, positive_number, whole_number
 from fgsv.game import as_game
-from fgsv.methods import MOST_ENUMERATED, Covariance
+from fgsv.methods import Enumeration, Method, Task, as_method, for_task, opens_with
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.game_access import GameAccess
@@ -225,20 +225,31 @@ class Plan:
 
 def _exact_after(valuation: Valuation) -> float:
     """Return how many coalitions there are, if a run like this one evaluates all of them where it may."""
-    n, settings = valuation.partition.n_players, valuation.settings
-    enumerates = settings is not None and settings.method == Covariance.name and n < MOST_ENUMERATED
-    return 2**n if enumerates else math.inf
+    everything = 2**valuation.partition.n_players
+    method = _method_of(valuation)
+    if method is None or not isinstance(for_task(method, _task_of(valuation, everything)), Enumeration):
+        return math.inf
+    return everything
 
 
 def _opening(valuation: Valuation) -> int | None:
     """Return how many evaluations the opening of a run takes; 0 if it learned from known ones, None without one."""
+    method = _method_of(valuation)
+    return None if method is None else opens_with(method, _task_of(valuation))
+
+
+def _method_of(valuation: Valuation) -> Method | None:
+    """Return the method of a run; None if it was the user's own."""
     settings = valuation.settings
-    if settings is None or not settings.options.get("opening"):
+    if settings is None or "method" in settings.needs:
         return None
-    if valuation.n_known > 0:
-        return 0
-    surrogate = bool(settings.options.get("surrogate"))
-    return Covariance(surrogate=surrogate).opens_with(valuation.partition.n_players) or None
+    return as_method(settings.method, dict(settings.options))
+
+
+def _task_of(valuation: Valuation, budget: int | None = None) -> Task:
+    """Return the task of a run like this one, with another budget."""
+    partition = valuation.partition
+    return Task(partition.n_players, partition, budget=budget, n_known=valuation.n_known)
 
 
 @dataclass(frozen=True)
@@ -263,9 +274,9 @@ class Limits:
 
 def first_cost(evaluator: Evaluator, limits: Limits, advice: str = "") -> FirstCost:
     """Evaluate U(0) and U(N), which every run does first and once, and return what the run will cost."""
-    before = evaluator.calls.seconds
+    before = evaluator.meter
     evaluator.ends()
-    seconds = evaluator.calls.seconds - before
+    seconds = (evaluator.meter - before).seconds
     default = None if limits.precision is not None or limits.max_seconds is not None else DEFAULT_BUDGET
     return FirstCost(seconds, limits.budget or default, evaluator.n_workers, advice)
 
@@ -342,14 +353,14 @@ class _Stopwatch:
 
     def __init__(self, access: GameAccess) -> None:
         self._evaluator, self._start = access.evaluator, time.monotonic()
-        self._before = self._evaluator.calls.seconds
+        self._before = self._evaluator.meter
         self.seconds = self.evaluating = 0.0
         self._first: tuple[int, float] | None = None
 
     def look(self, valuation: Valuation) -> None:
         """Take the time after a round."""
         self.seconds = time.monotonic() - self._start
-        self.evaluating = (self._evaluator.calls.seconds - self._before) / self._evaluator.n_workers
+        self.evaluating = (self._evaluator.meter - self._before).seconds / self._evaluator.n_workers
         self._first = self._first or (valuation.n_evaluations, self.seconds)
 
     def plan(self, valuation: Valuation, confidence: float) -> Plan:

@@ -10,7 +10,7 @@ from scipy.special import betaln
 
 from fgsv.checks import as_number
 from fgsv.coalitions import log_choose
-from fgsv.types import Floats
+from fgsv.types import Floats, Masks
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,13 @@ class SizeWeights:
     """p(n - 1)"""
     empty: float
     """p(0)"""
+
+    def coefficients(self, masks: Masks) -> Floats:
+        """Return (m, n): what U(S) counts in phi(i), times the number of coalitions of its size; 0 at the ends."""
+        sizes = masks.sum(axis=1)
+        gain = np.concatenate([[0.0], self.gain, [0.0]])[sizes]
+        drift = np.concatenate([[0.0], self.drift, [0.0]])[sizes]
+        return np.asarray(gain[:, None] * (masks - (sizes / masks.shape[1])[:, None]) + drift[:, None])
 
     @classmethod
     def of(cls, semivalue: Semivalue, n_players: int) -> SizeWeights:

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = sorted((ROOT / "src" / "fgsv" / "cli").glob("*.py"))
 DOCUMENTED = re.compile(r"^<!-- ::: (\S+) -->$", re.MULTILINE)
 HELPERS = ("fgsv.cli", "fgsv.files", "fgsv.packages", "fgsv.words", "fgsv.report.documents", "fgsv.report.result")
-HELPERS += ("fgsv.running.progress",)
+HELPERS += ("fgsv.running.bar",)
 ROOMS = [name for name in fgsv.__all__ if isinstance(getattr(fgsv, name), ModuleType)]
 
 

@@ -15,7 +15,7 @@ from fgsv.cli import main
 from fgsv.cli.command_line import ended_as_interrupted
 from fgsv.report import Result, write_result
 from fgsv.report.folder import _file_names, folder_of_run
-from fgsv.running.interrupts import held_interrupts
+from fgsv.signals import held_interrupts
 
 OPTIONS = ["--group", "provider", "--target", "y", "--ignore", "site", "--budget", 60]
 FILES = ["report.html", "valuation.csv", "valuation.json"]

@@ -1,5 +1,7 @@
 """How much a draw counts in an estimate: against what happens to the estimate when its utility moves."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,8 @@ import fgsv
 from fgsv.methods import Covariance, Enumeration
 from fgsv.methods.covariance import estimator, opening
 from fgsv.methods.enumeration import SampleThenEnumerate
-from fgsv.methods.method import Problem
-from fgsv.methods.units import InUnits
+from fgsv.methods.method import Problem, Task
+from fgsv.methods.steady import Steady
 from fgsv.partition import Partition
 
 
@@ -26,8 +28,8 @@ def estimated(n, budget, partition, *, moved=None, by=0.0, **options):
     """Return the groups' values after so many evaluations, the estimator, and the draws and rounds."""
     game = utility(n)
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
-    problem = Problem(n, ends, partition, other_game=lambda proxy: lambda some: proxy(some.masks())[:, None])
-    started = InUnits(Covariance(**options), problem)
+    problem = Problem(Task(n, partition), ends, other_game=lambda proxy: lambda some: proxy(some.masks())[:, None])
+    started = Steady(Covariance(**options), problem)
     number, count, last = 0, 2, 2
     while count < budget:
         draws = started.draw(np.random.default_rng([0, number]))
@@ -93,7 +95,7 @@ def test_the_opening_is_linear_in_what_it_has_drawn(options):
 def test_methods_that_do_not_tell_say_nothing():
     ends = np.array([[0.0], [1.0]])
     for method in (Covariance(surrogate=False), fgsv.METHODS["permutation"]()):
-        started = InUnits(method, Problem(1100, ends, Partition.of(np.arange(1100) % 2)))
+        started = Steady(method, Problem(Task(1100, Partition.of(np.arange(1100) % 2)), ends))
         assert started.influence(Partition.of(np.arange(1100) % 2)) is None
 
 
@@ -101,8 +103,8 @@ def test_a_coalition_that_is_drawn_again_counts_with_all_its_draws():
     n, partition = 9, Partition.of(np.arange(9) % 3)
     game = utility(n)
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
-    problem, sampling = Problem(n, ends, partition), Covariance(opening=False)
-    once, every = SampleThenEnumerate(sampling, 250).start(problem), sampling.start(problem)
+    problem, sampling = Problem(Task(n, partition), ends), Covariance(opening=False)
+    once, every = SampleThenEnumerate(sampling.start(problem), 250, problem), sampling.start(problem)
     drawn, evaluated = [], []
     for number in range(3):
         new, draws = once.draw(np.random.default_rng([0, number])), every.draw(np.random.default_rng([0, number]))
@@ -116,10 +118,22 @@ def test_a_coalition_that_is_drawn_again_counts_with_all_its_draws():
     assert np.allclose(once.influence(partition), same @ every.influence(partition))
 
 
+@dataclass
+class Sampled:
+    """Sample 40 coalitions, then enumerate."""
+
+    sampling: Covariance
+    anew: bool = False
+
+    def start(self, problem):
+        return SampleThenEnumerate(self.sampling.start(problem), 40, problem, self.anew)
+
+
 METHODS = {
     "enumerate": Enumeration(),
-    "sample first": SampleThenEnumerate(Covariance(), 40),
-    "with repetitions": SampleThenEnumerate(Covariance(opening=False), 40),
+    "sample first": Sampled(Covariance()),
+    "with repetitions": Sampled(Covariance(opening=False)),
+    "as in 0.1.0": Sampled(Covariance(), anew=True),
 }
 
 
@@ -128,7 +142,7 @@ def test_every_coalition_counts_as_in_the_definition(method):
     n, partition = 6, Partition.of([0, 0, 1, 1, 1, 2])
     game = utility(n)
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
-    started = InUnits(method, Problem(n, ends, partition))
+    started = Steady(method, Problem(Task(n, partition), ends))
     values, number = [], 0
     while (draws := started.draw(np.random.default_rng([0, number]))) is not None:
         values.append(game(draws.coalitions.masks()))

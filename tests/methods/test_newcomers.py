@@ -18,7 +18,7 @@ from fgsv.methods.covariance.opening import Opening
 from fgsv.methods.covariance.process import Process
 from fgsv.methods.covariance.proxy import Proxy
 from fgsv.methods.covariance.target import Target
-from fgsv.methods.method import Problem
+from fgsv.methods.method import Problem, Task
 from fgsv.partition import Partition
 from fgsv.running.verification import verify
 from fgsv.semivalue import SHAPLEY, Beta
@@ -133,7 +133,7 @@ def begun(tmp_path, before, after):
     march, game = tmp_path / "march.db", market(after)
     fgsv.value(market(before), budget=60, ledger=march, progress=False)
     ends = UTILITIES[[0, (1 << np.array(after)).sum()], None]
-    problem = Problem(len(after), ends, Partition.of([0] * len(after)), known=known(game, [march]))
+    problem = Problem(Task(len(after), Partition.of([0] * len(after))), ends, known=known(game, [march]))
     return Opening(problem, Proxy.nothing(len(after), 1), None, plug_in=False, most_known=4000), game
 
 

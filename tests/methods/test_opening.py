@@ -262,7 +262,7 @@ def test_exact_when_everything_is_enumerated(quick):
     n = 6
     _, utilities, truth = table_game(n)
     estimator = fgsv.methods.Covariance().start(
-        fgsv.methods.Problem(n, utilities[[0, -1], None], fgsv.Partition.of(np.arange(n)))
+        fgsv.methods.Problem(fgsv.methods.Task(n, fgsv.Partition.of(np.arange(n))), utilities[[0, -1], None])
     )
     number = 0
     while (draws := estimator.draw(np.random.default_rng([0, number]))) is not None:
@@ -388,7 +388,9 @@ def test_constant_additive_and_noisy_games(n, quick):
 def test_laws_are_plain_data(quick):
     game = SumOfUnanimity(8)
     ends = game(all_masks(8)[[0, -1]])[:, None]
-    estimator = fgsv.methods.Covariance().start(fgsv.methods.Problem(8, ends, fgsv.Partition.of(np.arange(8))))
+    estimator = fgsv.methods.Covariance().start(
+        fgsv.methods.Problem(fgsv.methods.Task(8, fgsv.Partition.of(np.arange(8))), ends)
+    )
     laws = []
     for number in range(6):
         draws = estimator.draw(np.random.default_rng([0, number]))

@@ -9,7 +9,6 @@ from fgsv.games import SumOfUnanimity
 from fgsv.methods.covariance import opening
 from fgsv.methods.covariance.design import Cells, divided, most_strata
 from fgsv.methods.covariance.opening_epoch import LEARNING, epoch_weight, milestone
-from fgsv.semivalue import SHAPLEY
 
 
 def base(n):
@@ -20,7 +19,7 @@ def base(n):
 def opened(game, n, n_rounds, seed=0, **options):
     """Return the opening of a game after some rounds."""
     ends = game(np.array([[False] * n, [True] * n]))[:, None]
-    problem = fgsv.methods.Problem(n, ends, fgsv.Partition.of(np.arange(n)), semivalue=SHAPLEY)
+    problem = fgsv.methods.Problem(fgsv.methods.Task(n, fgsv.Partition.of(np.arange(n))), ends)
     estimator = fgsv.methods.Covariance(**options).start(problem)
     for number in range(n_rounds):
         draws = estimator.draw(np.random.default_rng([seed, number]))
@@ -108,7 +107,7 @@ def test_a_steep_output_is_enough(quick):
 
     masks = np.stack([np.zeros(12, dtype=bool), np.ones(12, dtype=bool)])
     estimator = fgsv.methods.Covariance().start(
-        fgsv.methods.Problem(12, both(masks), fgsv.Partition.of(np.arange(12)))
+        fgsv.methods.Problem(fgsv.methods.Task(12, fgsv.Partition.of(np.arange(12))), both(masks))
     )
     for number in range(3):
         draws = estimator.draw(np.random.default_rng(number))

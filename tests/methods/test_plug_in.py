@@ -14,7 +14,7 @@ from fgsv.methods.covariance.choice import _candidates, choose
 from fgsv.methods.covariance.process import Process
 from fgsv.methods.covariance.proxy import Proxy
 from fgsv.methods.covariance.target import Target
-from fgsv.methods.method import OtherLaw, Problem
+from fgsv.methods.method import OtherLaw, Problem, Task
 from fgsv.partition import Partition
 from fgsv.running.verification import verify
 from fgsv.semivalue import SHAPLEY
@@ -38,7 +38,7 @@ def opened(n, budget, seed=0, look=False):
     """Return an opening after so many evaluations of a smooth game, and the laws of its rounds."""
     weights = np.linspace(0.2, 2.0, n)
     ends = np.sqrt([[0.0], [weights.sum()]])
-    problem = Problem(n, ends, Partition.of(np.arange(n)))
+    problem = Problem(Task(n, Partition.of(np.arange(n))), ends)
     run = opening.Opening(problem, Proxy.nothing(n, 1), None, plug_in=True, most_known=4000)
     laws = []
     while run.n_evaluations < budget:
@@ -103,7 +103,7 @@ def test_it_opens_with_hundreds_of_players_and_cheap_evaluations(seconds):
     corrected, predicted = (fgsv.value(game, budget=48, plug_in=each).values for each in (False, True))
     truth = unanimity.shapley
     assert np.square(predicted - truth).sum() < 0.25 * np.square(corrected - truth).sum()
-    assert not Covariance(plug_in=True).opens_with(513)
+    assert Covariance(plug_in=True).opens_with(Task(513, fgsv.Partition.of(np.arange(513)))) is None
 
 
 # --- the choice

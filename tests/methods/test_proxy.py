@@ -161,7 +161,6 @@ def test_a_useless_proxy_is_harmless():
     ("arguments", "message"),
     [
         ({"proxy": SumOfUnanimity(9)}, "the proxy has 9 players, but the game has 20"),
-        ({"proxy": SumOfUnanimity(20), "method": "permutation"}, "proxy works only with the method 'covariance'"),
         ({"round_size": 2}, "round_size must be at least 4"),
         ({"round_size": 10.5}, "round_size must be at least 4 and whole, got 10.5"),
         ({"round_size": "12"}, "round_size must be at least 4 and whole"),
@@ -170,6 +169,14 @@ def test_a_useless_proxy_is_harmless():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         fgsv.value(SumOfUnanimity(20), **arguments)
+
+
+def test_a_method_without_a_proxy_takes_none():
+    game = SumOfUnanimity(20)
+    with pytest.raises(TypeError, match="method 'permutation' has no option proxy"):
+        fgsv.value(game, proxy=game, method="permutation")
+    with pytest.raises(TypeError, match="only apply to a method given by name"):
+        fgsv.value(game, proxy=game, method=fgsv.METHODS["permutation"]())
 
 
 @pytest.mark.parametrize("option", ["surrogate", "opening", "plug_in", "whole_rounds"])

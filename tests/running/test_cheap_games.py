@@ -9,6 +9,7 @@ from sklearn.svm import SVR
 import fgsv
 from fgsv.game import as_game
 from fgsv.methods.covariance.covariance import CHEAP, FEW_KNOWN, MOST_KNOWN, QUICK, SLOW, Covariance
+from fgsv.methods.method import Task
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.start import in_words
 
@@ -26,12 +27,12 @@ def opened(game, **options):
     [(None, True, True), (1.0, True, True), (QUICK / 2, False, True), (CHEAP / 2, False, False)],
 )
 def test_what_an_evaluation_takes_decides(seconds, opens, learned):
-    game = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 12, seconds=seconds)
+    game = fgsv.Game(lambda masks: masks.sum(axis=1) ** 0.5, 24, seconds=seconds)
     assert opened(game) is opens
     assert options_of(game)["surrogate"] is learned
     assert opened(game, opening=True)
     assert options_of(game, surrogate=True)["surrogate"]
-    assert opened(fgsv.grouped(game, np.arange(12) // 2), opening=not opens) is not opens
+    assert opened(fgsv.grouped(game, np.arange(24) // 2), opening=not opens) is not opens
 
 
 def test_batched_models_know_it_from_their_shapes():
@@ -65,5 +66,5 @@ def test_a_start_is_learned_from_even_if_evaluations_are_cheap_unless_players_ar
     [(None, 80, MOST_KNOWN), (SLOW, 80, MOST_KNOWN), (SLOW / 2, 80, FEW_KNOWN), (CHEAP / 2, 60, FEW_KNOWN)],
 )
 def test_more_of_a_start_is_learned_from_if_evaluations_are_slow(seconds, n, most):
-    chosen = Covariance().for_seconds(seconds, n, started=True)
-    assert chosen == Covariance(most_known=most)
+    task = Task(n, fgsv.Partition.of(np.arange(n)), n_known=100, seconds=seconds)
+    assert Covariance().for_task(task) == Covariance(True, opening=True, plug_in=False, most_known=most)

@@ -15,7 +15,6 @@ from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
 from fgsv.running.calls import OutOfTime
 from fgsv.running.evaluator import Evaluator
-from fgsv.running.failures import Mark
 from fgsv.running.views import by_groups, weighted
 from fgsv.valuation import Reason
 
@@ -162,7 +161,7 @@ def test_a_run_counts_its_own_failures_on_an_evaluator_that_is_used_again():
     game = Watched(fails=lambda masks: masks.sum(axis=1) == 5)
     with Evaluator(fgsv.game.as_game(game), on_error=0.0) as evaluator:
         first, second = (fgsv.value(evaluator, GROUPS, budget=200, seed=seed) for seed in (1, 2))
-        all_of_them = evaluator.failures.since(Mark())
+        all_of_them = evaluator.meter.failures
     alone = fgsv.value(game, GROUPS, budget=200, seed=2, on_error=0.0)
     assert second.failures.coalitions == alone.failures.coalitions
     assert first.failures.coalitions + second.failures.coalitions == all_of_them.coalitions
@@ -177,17 +176,22 @@ def test_an_audit_out_of_time_says_what_it_spent():
     with Evaluator(fgsv.Game(slow, N, batch_size=8)) as evaluator, evaluator.within(0.2):
         audited = fgsv.audit.audit(evaluator, valuation)
     assert any("time ran out" in warning for warning in audited.warnings)
-    assert audited.n_evaluations == evaluator.n_asked > 0
+    assert audited.n_evaluations == evaluator.meter.asked > 0
 
 
-def test_an_interrupted_lookup_counts_nothing_twice(tmp_path, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
+def test_an_interrupted_lookup_counts_nothing_twice(tmp_path):
+    class Interrupted(Ledger):
+        looks = 0
+
+        def find(self, game, coalitions):
+            self.looks += 1
+            if self.looks > 1:
+                raise KeyboardInterrupt
+            return super().find(game, coalitions)
 
     game = fgsv.game.as_game(Watched())
-    with Evaluator(game, ledger=tmp_path / "run.db") as evaluator:
+    with Interrupted(tmp_path / "run.db") as ledger, Evaluator(game, ledger=ledger) as evaluator:
         evaluator.ends()
-        monkeypatch.setattr("fgsv.running.ledger_lookup.LedgerLookup.outcomes", interrupted)
         with pytest.raises(KeyboardInterrupt):
             evaluator(Coalitions.from_masks(np.eye(N, dtype=bool)))
-        assert evaluator.n_asked == 2
+        assert evaluator.meter.asked == 2

@@ -3,14 +3,14 @@
 import signal
 from contextlib import suppress
 
+import joblib
 import numpy as np
 import pytest
+from joblib.parallel import ThreadingBackend
 
 import fgsv
 from fgsv.games import SumOfUnanimity
 from fgsv.methods import Covariance
-from fgsv.methods.units import InUnits
-from fgsv.running.calls import Calls
 from fgsv.valuation import INTERRUPTED
 
 
@@ -55,20 +55,46 @@ def test_an_interrupt_that_a_model_swallows_ends_the_run(then):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-@pytest.mark.parametrize(("kind", "name"), [(InUnits, "estimate"), (Calls, "_attempt")])
-def test_an_interrupt_that_is_swallowed_elsewhere_ends_the_run(monkeypatch, kind, name):
-    """Where threads are limited or processes awaited, callbacks from C drop exceptions."""
-    found, calls = getattr(kind, name), []
+class Dropped:
+    """Raises an interrupt in its third call, and drops it, as callbacks from C do."""
 
-    def drops(*arguments):
-        calls.append(name)
-        if len(calls) == 3:
+    def __init__(self):
+        self.n_calls = 0
+
+    def __call__(self):
+        self.n_calls += 1
+        if self.n_calls == 3:
             with suppress(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
-        return found(*arguments)
 
-    monkeypatch.setattr(kind, name, drops)
-    *_, result = fgsv.iterate(SumOfUnanimity(20), budget=10_000)
+
+def test_an_interrupt_that_is_swallowed_in_an_estimate_ends_the_run():
+    dropped = Dropped()
+
+    class Deaf(Covariance):
+        def start(self, problem):
+            estimator = super().start(problem)
+            estimate = estimator.estimate
+            estimator.estimate = lambda: (dropped(), estimate())[1]
+            return estimator
+
+    *_, result = fgsv.iterate(SumOfUnanimity(20), budget=10_000, method=Deaf())
+    assert result.end == INTERRUPTED
+    assert result.n_evaluations < 200
+
+
+def test_an_interrupt_that_is_swallowed_where_workers_are_awaited_ends_the_run():
+    dropped = Dropped()
+
+    class Deaf(ThreadingBackend):
+        def submit(self, func, callback=None):
+            dropped()
+            return super().submit(func, callback)
+
+    joblib.register_parallel_backend("deaf", Deaf)
+    with joblib.parallel_config(backend="deaf", n_jobs=2):
+        *_, result = fgsv.iterate(SumOfUnanimity(20), budget=10_000)
+    assert dropped.n_calls >= 3
     assert result.end == INTERRUPTED
     assert result.n_evaluations < 200
 

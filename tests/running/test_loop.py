@@ -114,8 +114,8 @@ class Marginals:
 
     name: ClassVar[str] = "marginals"
 
-    def least(self, n_players, partition):
-        return 2 + self.orders_per_round * (n_players - 1)
+    def least(self, task):
+        return 2 + self.orders_per_round * (task.n_players - 1)
 
     def start(self, problem):
         return _Marginals(self, problem)

@@ -2,8 +2,8 @@
 
 import inspect
 import re
+from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,9 @@ from sklearn.linear_model import LinearRegression
 
 import fgsv
 from fgsv.games import Airport, SumOfUnanimity
-from fgsv.running import loop
-from fgsv.running.preparation import prepare
+from fgsv.running.preparation import settings_of
 from fgsv.running.stop_bias import without_stop_bias
+from fgsv.valuation import Reason
 
 
 class Counting:
@@ -344,13 +344,24 @@ class Interrupted:
         return self.game(masks)
 
 
+@dataclass
+class AfterEvaluations:
+    """A rule like a time limit, whose clock is the number of evaluations."""
+
+    most: int
+
+    reason = Reason.TIME
+
+    def __call__(self, progress):
+        return f"{self.most} evaluations" if progress.n_evaluations >= self.most else None
+
+
 @pytest.mark.parametrize(
     ("after", "rule", "reason"),
-    [(7000, {"stderr": 1e-12}, "interrupted"), (np.inf, {"max_seconds": 5000}, "time limit of 5000 s reached")],
+    [(7000, {"stderr": 1e-12}, "interrupted"), (np.inf, {"stop": AfterEvaluations(5000)}, "5000 evaluations")],
 )
-def test_what_was_sampled_is_returned_when_not_every_coalition_is_evaluated(after, rule, reason, monkeypatch):
+def test_what_was_sampled_is_returned_when_not_every_coalition_is_evaluated(after, rule, reason):
     game = Interrupted(after)  # 4096 are drawn, some of them twice, then the others of 8192 evaluated
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: float(game.asked)))
     result = fgsv.value(game, budget=20_000, **rule)
     assert not result.exact
     assert result.n_evaluations < 2**12 < game.asked < 2**13
@@ -427,9 +438,17 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     assert fgsv.Valuation.load(tmp_path / "run.json").seed == 1
 
 
-def test_a_run_is_prepared_with_the_defaults_of_value():
-    """So a seal, which prepares one, describes the run that is made."""
-    prepared, given = (inspect.signature(each).parameters for each in (prepare, fgsv.value))
-    names = [name for name, each in prepared.items() if each.kind is each.KEYWORD_ONLY and name != "options"]
+def test_iterate_has_the_arguments_of_value():
+    given, same = (inspect.signature(each).parameters for each in (fgsv.value, fgsv.iterate))
+    assert len(given) > 20
+    assert list(same.values()) == list(given.values())
+    [*_, last] = fgsv.iterate(SumOfUnanimity(20), None, budget=100, round_size=16)
+    assert last.values.tobytes() == fgsv.value(SumOfUnanimity(20), None, budget=100, round_size=16).values.tobytes()
+
+
+def test_a_seal_describes_the_run_that_is_made():
+    """It is made with the defaults of value, and so is the run."""
+    given, sealed = (inspect.signature(each).parameters for each in (fgsv.value, settings_of))
+    names = [name for name, each in sealed.items() if each.kind is each.KEYWORD_ONLY]
     assert len(names) > 5
-    assert {name: prepared[name].default for name in names} == {name: given[name].default for name in names}
+    assert {name: sealed[name].default for name in names} == {name: given[name].default for name in names}

@@ -193,7 +193,7 @@ def audit_through(
     warnings = close_calls(valuation, confidence)
     shells = Shells.nothing()
     missing = "everybody"
-    mark = evaluator.failures.mark()
+    before = evaluator.meter
     with suppress(OutOfTime):
         with counted(spent, "group values", evaluator):
             _check_same_game(access, valuation)
@@ -213,7 +213,7 @@ def audit_through(
         missing = ", ".join(shells.not_measured)
     if missing:
         warnings.append(f"time ran out before the splits of {missing} were measured: allow more time to measure them")
-    if failures := evaluator.failures.since(mark):
+    if failures := (evaluator.meter - before).failures:
         warnings.append(f"in the audit {failures}")
     return Audit(frame, shells.table, tuple(warnings), spent, sample=shells.sample)
 
@@ -221,11 +221,11 @@ def audit_through(
 @contextmanager
 def counted(spent: dict[str, int], purpose: str, evaluator: Evaluator) -> Iterator[None]:
     """Note how many evaluations the block asked for, however it ends."""
-    before = evaluator.n_asked
+    before = evaluator.meter
     try:
         yield
     finally:
-        spent[purpose] = evaluator.n_asked - before
+        spent[purpose] = (evaluator.meter - before).asked
 
 
 def least_budget(groups: Any, *, parts: Sequence[int] = PARTS, classes: Any = None) -> int:

@@ -139,13 +139,13 @@ def measure_shells(
     total = everybody - nobody
     if not total > 0:
         raise ValueError(f"gains are parts of U(N) - U(0), which must be positive; it is {total:.6g}")
-    mark = access.evaluator.failures.mark()
+    before = access.evaluator.meter
     settings = {"method": "shell companies", "budget": budget, "seed": seed, "fingerprint": access.game.fingerprint}
     with access.evaluator.recorded(settings, Purpose.AUDIT) as record:
         market = _Market(access, partition, np.random.default_rng([seed, 1]))
         found = _measured(market, chosen, splits, budget=budget, confidence=confidence, total=total)
         record.end = End(Reason.TIME if found.not_measured else Reason.EXHAUSTED)
-    failures, sample = access.evaluator.failures.since(mark), Sample.among(partition, chosen)
+    failures, sample = (access.evaluator.meter - before).failures, Sample.among(partition, chosen)
     return replace(found, failures=failures, sample=sample)
 
 

@@ -27,7 +27,7 @@ from fgsv.cli import ledger, options, results, seals, tables
 from fgsv.cli.demo import demo
 from fgsv.cli.documents import echo, print_json
 from fgsv.cli.sections import App
-from fgsv.running.interrupts import ENDINGS
+from fgsv.signals import ENDINGS
 from fgsv.words import in_command
 
 UsageError: Any = typer.BadParameter.__bases__[0]

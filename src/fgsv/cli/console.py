@@ -23,9 +23,9 @@ from fgsv.packages import how_to_install
 from fgsv.payout import Payout, PayoutRefused
 from fgsv.planning import Limits, Plan, Watcher
 from fgsv.report.result import Result, table_of
+from fgsv.running.bar import bar_of_evaluations
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.preparation import DEFAULT_BUDGET
-from fgsv.running.progress import bar_of_evaluations
 from fgsv.valuation import Valuation
 from fgsv.words import duration, level, percent, printable, significant
 

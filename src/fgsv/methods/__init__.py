@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from fgsv.methods.baselines.group_testing import GroupTesting
-from fgsv.methods.baselines.kernelshap import KernelSHAP, LeverageSHAP, UnbiasedKernelSHAP
-from fgsv.methods.baselines.permutation import Permutation
-from fgsv.methods.baselines.stratified import Complementary, OneForAll
 from fgsv.methods.covariance import Covariance
-from fgsv.methods.enumeration import Enumeration, SampleThenEnumerate
+from fgsv.methods.enumeration import Enumeration
 from fgsv.methods.finite_difference import FiniteDifference, theorem3
-from fgsv.methods.method import Draws, Estimator, Evaluate, Method, Problem
-from fgsv.partition import Partition
+from fgsv.methods.group_testing import GroupTesting
+from fgsv.methods.kernelshap import KernelSHAP, LeverageSHAP, UnbiasedKernelSHAP
+from fgsv.methods.method import Draws, Estimator, Evaluate, Method, Problem, Task
+from fgsv.methods.permutation import Permutation
+from fgsv.methods.stratified import Complementary, OneForAll
 
 METHODS: dict[str, type[Method]] = {
     "covariance": Covariance,
@@ -29,7 +28,11 @@ METHODS: dict[str, type[Method]] = {
     "leverageshap": LeverageSHAP,
 }
 
+DEFAULT = "covariance"
+"""The method of a run that names none."""
+
 __all__ = [
+    "DEFAULT",
     "METHODS",
     "Covariance",
     "Draws",
@@ -38,13 +41,12 @@ __all__ = [
     "Evaluate",
     "Method",
     "Problem",
+    "Task",
     "as_method",
-    "for_budget",
+    "for_task",
+    "opens_with",
     "theorem3",
 ]
-
-MOST_ENUMERATED = 40
-"""From this many players on, 2^n evaluations are out of the question."""
 
 
 def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable[str] = ()) -> Method:
@@ -53,7 +55,7 @@ def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable
     An option that is unknown may be meant for one of the other `arguments`.
     """
     if not isinstance(method, str):
-        if set(options) == {"proxy"} and isinstance(method, Covariance):
+        if set(options) == {"proxy"} and is_dataclass(method) and hasattr(method, "proxy"):
             return replace(method, **options)
         if options:
             raise TypeError(
@@ -77,16 +79,13 @@ def as_method(method: str | Method, options: dict[str, Any], arguments: Iterable
     return kind(**options)
 
 
-def for_budget(method: Method, n_players: int, partition: Partition, budget: int, *, may_stop_early: bool) -> Method:
-    """Return the method that uses the budget best: an enumeration may replace the default one.
+def for_task(method: Method, task: Task) -> Method:
+    """Return the method that serves a task: itself, unless it knows better."""
+    chosen = getattr(method, "for_task", None)
+    return method if chosen is None else chosen(task)
 
-    If 2^n evaluations are within the budget, the default method evaluates every coalition; if a rule may end the
-    run earlier, it first samples, at most half as many.
-    """
-    if not isinstance(method, Covariance) or n_players >= MOST_ENUMERATED or 2**n_players > budget:
-        return method
-    half = 2 ** (n_players - 1)
-    most_sampled = min(half, budget - 2**n_players) if method.whole_rounds else half
-    if may_stop_early and most_sampled >= method.least(n_players, partition):
-        return SampleThenEnumerate(method, most_sampled)
-    return Enumeration()
+
+def opens_with(method: Method, task: Task) -> int | None:
+    """Return the evaluations of the opening of a run, in which learning costs most; None if it has none."""
+    found = getattr(method, "opens_with", None)
+    return None if found is None else found(task)

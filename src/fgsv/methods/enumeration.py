@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from math import comb
 from typing import ClassVar
 
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.methods.covariance.design import counts
-from fgsv.methods.covariance.target import in_groups
-from fgsv.methods.method import Draws, Estimator, Method, Problem
+from fgsv.methods.method import Draws, Estimator, Problem, Task
 from fgsv.partition import Partition
 from fgsv.semivalue import SHAPLEY, Semivalue, SizeWeights
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
 
+MOST_PLAYERS = 24
+"""Largest number of players whose coalitions are all evaluated without a budget that says so."""
 _PER_ROUND = 2**11
 """Coalitions in a round: a run can stop between rounds."""
 
@@ -28,9 +29,15 @@ class Enumeration:
 
     name: ClassVar[str] = "exact"
 
-    def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations needed for the estimate."""
-        return int(2**n_players)
+    def least(self, task: Task) -> int:
+        """Return the evaluations needed for the estimate; raise an error for many players without a budget."""
+        if (n := task.n_players) > MOST_PLAYERS and task.budget is None:
+            raise ValueError(
+                f"exact values of {n} players would take 2^{n} evaluations; the limit is {MOST_PLAYERS} players. Use "
+                "fgsv.value(game, groups, budget=20_000) to estimate them, with errors; fgsv.exact also takes games "
+                "that state their Shapley values as `shapley`"
+            )
+        return int(2**n)
 
     def start(self, problem: Problem) -> Enumerator:
         """Return an estimator that draws every coalition once."""
@@ -87,41 +94,26 @@ class Enumerator:
             return None
         n = self.problem.n_players
         masks = np.concatenate([each.masks() for each in everything(n)])
-        coefficients = in_groups(partition, masks, SizeWeights.of(self.problem.semivalue, n))
-        coefficients /= counts(n)[masks.sum(axis=1)][:, None]
+        coefficients = partition.sums(SizeWeights.of(self.problem.semivalue, n).coefficients(masks).T).T
+        coefficients /= np.array([float(comb(n, s)) for s in range(n + 1)])[masks.sum(axis=1)][:, None]
         taken = np.concatenate([np.zeros(0, dtype=np.int64), *self._taken])
         return coefficients[taken]
 
 
-@dataclass(frozen=True)
-class SampleThenEnumerate:
-    """Sample first, because a target may be met long before the last coalition; then evaluate all others."""
-
-    sampling: Method
-    most_sampled: int
-    """Draws, including the ends, after which the enumeration begins."""
-
-    name: ClassVar[str] = "sample then enumerate"
-
-    def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations needed for the first, sampled estimate."""
-        return self.sampling.least(n_players, partition)
-
-    def start(self, problem: Problem) -> _SamplerThenEnumerator:
-        """Return an estimator that samples first."""
-        return _SamplerThenEnumerator(self, self.sampling.start(problem), problem)
-
-
 @dataclass(eq=False)
-class _SamplerThenEnumerator:
-    """Samples, then enumerates the rest; the sample's estimate stands until every coalition is evaluated.
+class SampleThenEnumerate:
+    """Samples first, because a target may be met long before the last coalition; then enumerates the rest.
 
-    A coalition that is drawn again keeps its value, and is not evaluated again.
+    The sample's estimate stands until every coalition is evaluated. A coalition that is drawn again keeps its value,
+    and is not evaluated again.
     """
 
-    method: SampleThenEnumerate
     sampler: Estimator
+    most_sampled: int
+    """Draws, including the ends, after which the enumeration begins."""
     problem: Problem
+    anew: bool = False
+    """Whether coalitions that were drawn before are evaluated again, as in 0.1.0."""
     _values: dict[int, Floats] = field(default_factory=dict)
     """(q,) of each coalition that was sampled, by its number, in the order of their evaluation."""
     _drawn: list[Ints] = field(default_factory=list)
@@ -136,7 +128,7 @@ class _SamplerThenEnumerator:
         """Return what is new in the sampler's next draws or, once these would exceed its part, the enumerator's."""
         while self._enumerator is None:
             again = deepcopy(rng)
-            draws, left = self.sampler.draw(rng), self.method.most_sampled - 2 - sum(map(len, self._drawn))
+            draws, left = self.sampler.draw(rng), self.most_sampled - 2 - sum(map(len, self._drawn))
             if draws is None:
                 return None
             draws = draws.within(left)
@@ -154,6 +146,8 @@ class _SamplerThenEnumerator:
         """Return what to evaluate of the sampler's draws, which become the plan; `again` draws them again."""
         numbers, rows = np.unique(_numbers(draws.coalitions), return_index=True)
         rows = np.sort(rows[[number not in self._values for number in numbers.tolist()]])
+        if self.anew:
+            rows = np.arange(len(draws.coalitions))
         follow = draws.follow
         return Draws(
             draws.coalitions.take(rows),
@@ -165,7 +159,7 @@ class _SamplerThenEnumerator:
     def _enumerate(self) -> Enumerator:
         """Return an enumerator that knows what was sampled."""
         enumerator = Enumerator(self.problem)
-        if self._values:
+        if self._values and not self.anew:
             enumerator.know(np.array(list(self._values)), np.array(list(self._values.values())))
         return enumerator
 
@@ -176,8 +170,9 @@ class _SamplerThenEnumerator:
             return
         self._n_evaluations += len(values)
         self._stated = None
-        self._values.update(zip(_numbers(draws.coalitions).tolist(), values, strict=True))
-        self._take_in(draws.plan)
+        if not self.anew:
+            self._values.update(zip(_numbers(draws.coalitions).tolist(), values, strict=True))
+        self._take_in(draws.plan, values if self.anew else None)
 
     def _take_in(self, draws: Draws) -> None:
         """Give the sampler its draws, with the values that are known."""
@@ -198,8 +193,10 @@ class _SamplerThenEnumerator:
         """Return (m, K): how much each evaluation moves each group's value; None in an unfinished enumeration."""
         if self._enumerator is None:
             found = getattr(self.sampler, "influence", lambda groups: None)(partition)
-            return found if found is None else self._by_evaluation(found)
-        return self._enumerator.influence(partition)
+            return found if found is None or self.anew else self._by_evaluation(found)
+        found = self._enumerator.influence(partition)
+        unused = np.zeros((self._n_evaluations - 2 if self.anew else 0, partition.n_groups))
+        return None if found is None else np.concatenate([unused, found])
 
     def _by_evaluation(self, influence: Floats) -> Floats:
         """Return (m, K) of evaluations from that of draws: a value counts with every draw of its coalition."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from fgsv.checks import as_number, positive_number, whole_number
 from fgsv.coalitions import Coalitions, log_choose
-from fgsv.methods.baselines.sampling import check_count, check_shapley
-from fgsv.methods.method import Draws, Problem
+from fgsv.methods.method import Draws, Problem, Task
+from fgsv.methods.sampling import check_count, check_shapley
 from fgsv.partition import Partition
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import Estimate
@@ -49,9 +49,9 @@ class FiniteDifference:
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
 
-    def least(self, n_players: int, partition: Partition) -> int:
+    def least(self, task: Task) -> int:
         """Return the evaluations of m1 and m2 samples for all groups (of one pass, if they are not given)."""
-        samples = [_samples(n_players, len(members), self.threshold) for members in _groups(partition)]
+        samples = [_samples(task.n_players, len(members), self.threshold) for members in _groups(task.partition)]
         n_single = sum(int((~sample.paired).sum()) for sample in samples)
         n_pairs = sum(int(sample.paired.sum()) for sample in samples)
         return 2 + (self.m1 or 1) * n_single + 2 * (self.m2 or 1) * n_pairs
@@ -109,7 +109,7 @@ class FiniteDifferenceEstimator:
     def __init__(self, method: FiniteDifference, problem: Problem) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
         self._n, self._ends, self._round_size = n, problem.ends, method.round_size
-        self._members = _groups(problem.partition)
+        self._members = _groups(problem.task.partition)
         samples = [_samples(n, len(members), method.threshold) for members in self._members]
         self._group = np.repeat(np.arange(len(samples)), [len(sample.size) for sample in samples])
         self._size, self._overlap, self._coefficient, self._paired = map(np.concatenate, zip(*samples, strict=True))

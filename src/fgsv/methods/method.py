@@ -16,6 +16,9 @@ from fgsv.semivalue import SHAPLEY, Semivalue
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Estimate
 
+MOST_ENUMERATED = 40
+"""From this many players on, 2^n evaluations are out of the question."""
+
 Evaluate = Callable[[Coalitions], Floats]
 """m coalitions -> (m, q) values, finite and checked."""
 
@@ -25,25 +28,54 @@ def _no_other_game(game: Any) -> Evaluate:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """What to estimate."""
+class Task:
+    """What a run is to value, and what it may spend: all that is known before the first evaluation."""
 
     n_players: int
-    ends: Floats
-    """(2, q): U(0) and U(N), evaluated before the first round."""
     partition: Partition
     """For methods that value one group at a time; the others ignore it."""
     semivalue: Semivalue = SHAPLEY
+    budget: int | None = None
+    """Evaluations that the run may make, U(0) and U(N) among them; None before that is settled."""
+    may_stop_early: bool = False
+    """Whether a rule may end the run before its budget."""
+    n_known: int = 0
+    """Evaluations that the run starts from (`Problem.known`), which do not count."""
+    seconds: float | None = None
+    """What an evaluation takes, if the game states it."""
+    outputs: tuple[str, ...] | None = None
+    """Names of the outputs, if the game has any."""
+
+    @property
+    def has_room_for_all(self) -> bool:
+        """Whether the budget has room for every coalition."""
+        return self.budget is not None and self.n_players < MOST_ENUMERATED and 2**self.n_players <= self.budget
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What to estimate, once U(0) and U(N) are evaluated."""
+
+    task: Task
+    ends: Floats
+    """(2, q): U(0) and U(N)."""
     cost: Callable[[Ints], ArrayLike] | None = None
     """(k,) sizes -> (k,) relative costs of one evaluation."""
     seed: int = 0
+    known: Known | None = None
+    """Evaluations known before the run. A method may ignore them; those that it draws are still looked up here."""
     other_game: Callable[[Any], Evaluate] = _no_other_game
     """How to evaluate another game of the same players, such as a proxy."""
-    known: Known | None = None
-    """Evaluations known before the run. A method may ignore them; those that it draws are still looked up here.
 
-    The estimator of a method that uses them says how many, as `n_known`.
-    """
+    @property
+    def n_players(self) -> int:
+        """The number of players."""
+        return self.task.n_players
+
+    @property
+    def semivalue(self) -> Semivalue:
+        """How much each size of coalition counts."""
+        return self.task.semivalue
 
 
 class OtherLaw(ValueError):
@@ -77,10 +109,18 @@ class Draws:
 
 
 class Estimator(Protocol):
-    """A running estimate. One loop (`fgsv.running`) draws, evaluates and updates, round after round."""
+    """A running estimate. One loop (`fgsv.running.run`) draws, evaluates and updates, round after round.
+
+    An estimator may also have `n_known`, how many of the known evaluations it uses, and `influence(partition)`, which
+    returns (m, K): how much each draw so far, in draw order and without the ends, moves each group's value; None if
+    the method cannot say.
+    """
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
-        """Return the next round's coalitions, or None when there is nothing left to draw."""
+        """Return the next round's coalitions, or None when there is nothing left to draw.
+
+        `rng` is this round's own. It is the only source of randomness, so a run can be repeated and resumed.
+        """
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Take in the (m, q) values of a round, in draw order."""
@@ -90,15 +130,22 @@ class Estimator(Protocol):
 
 
 class Method(Protocol):
-    """A method's settings: a frozen dataclass whose fields are the options of `fgsv.value`."""
+    """A method's settings: a frozen dataclass whose fields are the options of `fgsv.value`.
+
+    A method may also have `for_task(task) -> Method`, which returns the method that serves a task better than itself:
+    one with other settings, or an enumeration. Its name and its fields are recorded, and repeat the run; so
+    `for_task` returns a method unchanged that was chosen for such a task before. And it may have `opens_with(task) ->
+    int | None`: the first evaluations of a run, whose learning costs most, 0 if that is what is known; None if it
+    learns nothing that takes time.
+    """
 
     name: ClassVar[str]
 
-    def least(self, n_players: int, partition: Partition) -> int:
-        """Return the evaluations needed for the first estimate, including the two ends.
+    def least(self, task: Task) -> int:
+        """Return the evaluations needed for the first estimate, including the two ends; what is known may lower it.
 
         Raise an error, before any evaluation, if the method cannot value such a game.
         """
 
     def start(self, problem: Problem) -> Estimator:
-        """Return an estimator that knows only the ends."""
+        """Return an estimator that knows only the ends, and what was known before."""

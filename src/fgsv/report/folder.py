@@ -20,7 +20,7 @@ from fgsv.payout import Payout
 from fgsv.report.documents import plain
 from fgsv.report.page import render
 from fgsv.report.result import Result, check_result
-from fgsv.running.interrupts import held_interrupts
+from fgsv.signals import held_interrupts
 from fgsv.valuation import Reason, file
 from fgsv.words import option
 

@@ -307,7 +307,7 @@ def _with_scores_without(making: _Making, result: Result) -> Result:
     table, evaluator = making.table, making.evaluator
     if table.partition.n_groups > MOST_GROUPS or result.interrupted:
         return result
-    mark = evaluator.failures.mark()
+    before = evaluator.meter
     try:
         if not table.partition.is_disjoint:
             raise GameError("some players belong to several providers")
@@ -319,7 +319,7 @@ def _with_scores_without(making: _Making, result: Result) -> Result:
     except (GameError, OutOfTime) as error:
         warning = str(error)
     else:
-        failures = evaluator.failures.since(mark)
+        failures = (evaluator.meter - before).failures
         noted = () if failures is None else (f"for the scores without each provider {failures}",)
         return replace(result, without=scores, own_warnings=(*result.own_warnings, *noted))
     warning = f"the scores without each provider are missing: {warning}"
@@ -331,23 +331,23 @@ def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
     if result.interrupted:
         warning = f"the audit is missing: {INTERRUPTED_FIRST}"
         return replace(result, own_warnings=(*result.own_warnings, warning))
-    left, most, calls = making.seconds_left(), plan.most(result.valuation), making.evaluator.calls
-    evaluating = calls.seconds / making.evaluator.n_workers
+    left, most, spent = making.seconds_left(), plan.most(result.valuation), making.evaluator.meter
+    evaluating = spent.seconds / making.evaluator.n_workers
     learning = max(0.0, time.monotonic() - making.started - evaluating)  # again in each valuation of a remedy
-    expected = most * evaluating / max(1, calls.n_done) + n_valuations(plan.copies) * learning
+    expected = most * evaluating / max(1, spent.evaluated) + n_valuations(plan.copies) * learning
     making.watcher.audit_begins(most, expected if left is None else min(expected, left))
-    making.evaluator.watch = making.watcher.audited
     try:
-        audited = audit_table(
-            making.table,
-            result.valuation,
-            plan,
-            evaluator=making.evaluator,
-            payout=None if result.payout is None and result.unpaid is None else making.payout,
-            max_seconds=left,
-            confidence=result.confidence,
-            seed=making.seed,
-        )
+        with making.evaluator.watched(making.watcher.audited):
+            audited = audit_table(
+                making.table,
+                result.valuation,
+                plan,
+                evaluator=making.evaluator,
+                payout=None if result.payout is None and result.unpaid is None else making.payout,
+                max_seconds=left,
+                confidence=result.confidence,
+                seed=making.seed,
+            )
     except (Exception, KeyboardInterrupt) as error:
         errors = (error,) if isinstance(error, Exception) else ()
         words = "failed" if errors else "was interrupted"
@@ -365,11 +365,9 @@ def _with_audit(making: _Making, result: Result, plan: AuditPlan) -> Result:
 
 def _recorded(result: Result, evaluator: Evaluator) -> Result:
     """Record in the ledger what the result states for each grouping; return it, with the error if that fails."""
-    if not evaluator.recorder.is_open:
-        return result
     try:
         for stated in (result, *result.of_others().values()):
-            evaluator.recorder.state(stated.to_document())
+            evaluator.state(stated.to_document)
     except LedgerError as error:
         return replace(result, errors=(*result.errors, error))
     return result

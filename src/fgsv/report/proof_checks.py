@@ -36,7 +36,7 @@ from fgsv.report.sealing import (
 from fgsv.running.differences import ROUNDING, Difference
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.recorded_results import compare_with_record
-from fgsv.running.replay import Records, coalitions_of, follow_laws, from_values, has_targets, repeated, was_regrouped
+from fgsv.running.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
 from fgsv.running.verification import differences
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation, file
@@ -195,13 +195,11 @@ def _against_tree(proof: Proof, sealed: Sealed) -> Iterator[Difference]:
 def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found: Check) -> None:
     """Repeat the run from the values of all records, and compare the results."""
     valuation = result.valuation
-    evaluator = _evaluator(valuation, sealed, values)
-    wrong = _repeat(valuation, sealed, values, evaluator)
-    if not wrong:
-        count, estimator = valuation.partition.n_groups, evaluator.estimator
-        influence = None if estimator is None else estimator.influence(valuation.partition)
+    wrong, repeated = _repeat(valuation, sealed, values)
+    if repeated is not None and not wrong:
+        count = valuation.partition.n_groups
         found.checked.append(f"the shares of {count} providers follow from the seed and {len(values)} values")
-        found.checked.append(moves_in_words(result, values, influence))
+        found.checked.append(moves_in_words(result, values, repeated.influence))
         found.doubts += _doubts_about_the_end(valuation)
         return
     made, here = {} if result.source is None else result.source.versions, versions()
@@ -212,10 +210,7 @@ def _replay(result: Result, sealed: Sealed, proof: Proof, values: Floats, found:
             f"made with {', '.join(others)}; check it with these"
         )
         return
-    if proof.laws:
-        evaluator = _evaluator(valuation, sealed, values)
-        follow_laws(evaluator, proof.laws)
-    if proof.laws and not _repeat(valuation, sealed, values, evaluator):
+    if proof.laws and not _repeat(valuation, sealed, values, proof.laws)[0]:
         found.doubts.append(
             "whether the draws were chosen: they follow recorded laws that this processor rounds differently; check "
             "it on the kind of machine that made it"
@@ -233,32 +228,31 @@ def _doubts_about_the_end(valuation: Valuation) -> Iterator[str]:
         )
 
 
-def _evaluator(valuation: Valuation, sealed: Sealed, values: Floats) -> Evaluator:
+def _repeat(
+    valuation: Valuation, sealed: Sealed, values: Floats, laws: Mapping[int, Mapping[str, Any]] | None = None
+) -> tuple[list[Difference], Repeated | None]:
+    """Return where the run that these values lead to is another one, and that run, if it could be made."""
     settings, names = valuation.settings, sealed.seal.contents.get("outputs")
     assert settings is not None
     outputs = tuple(names) if isinstance(names, list) else None
-    return from_values(values, valuation.partition.n_players, outputs, settings)
-
-
-def _repeat(valuation: Valuation, sealed: Sealed, values: Floats, evaluator: Evaluator) -> list[Difference]:
-    """Return where the run that these values lead to is another one."""
     if values.ndim != 2 or len(values) != sealed.n_records or not np.isfinite(values).all():
-        return [
-            Difference("values", f"an array of shape {values.shape}", f"{sealed.n_records} rows of finite numbers")
-        ]
+        expected = f"{sealed.n_records} rows of finite numbers"
+        return [Difference("values", f"an array of shape {values.shape}", expected)], None
     records = Records()
+    evaluator = from_values(values, valuation.partition.n_players, outputs, settings, laws)
     try:
         with evaluator, warnings.catch_warnings():
             # values in a wrong order look like those of a random game
             warnings.simplefilter("ignore", RuntimeWarning)
-            derived = repeated(records.watch(evaluator), valuation)
+            repeated = repeat(records.watch(evaluator), valuation)
     except (NotRecorded, OtherLaw, GameError, ValueError, FloatingPointError) as error:
-        return [Difference("draws", f"{len(values)} records", str(error))]
+        return [Difference("draws", f"{len(values)} records", str(error))], None
     root = Tree(records.leaves()).root.hex()
     if (root, len(records)) != (sealed.root, sealed.n_records):
-        return [Difference("root over the records", sealed.root, root)]
+        return [Difference("root over the records", sealed.root, root)], None
     # which evaluations failed is not among the values
-    return list(differences(valuation, replace(derived, failures=valuation.failures)))
+    derived = replace(repeated.valuation, failures=valuation.failures)
+    return list(differences(valuation, derived)), repeated
 
 
 def _evaluate_again(

@@ -21,7 +21,7 @@ from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result
 from fgsv.report.sealing import Sealed, load_as
 from fgsv.running.earlier_laws import laws_of_draws
-from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeated
+from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeat
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file
 from fgsv.words import option
@@ -190,7 +190,7 @@ def _recorded(valuation: Valuation, ledger: Ledger) -> tuple[Records, dict[int, 
     records = Records()
     try:
         with from_ledger(ledger, game, settings) as evaluator:
-            repeated(records.watch(evaluator), valuation)
+            repeat(records.watch(evaluator), valuation)
     except NotRecorded:
         forgotten = "players were forgotten, and their evaluations erased"
         why = forgotten if has_forgotten(game) else "is it another ledger?"

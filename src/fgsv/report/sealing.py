@@ -18,12 +18,13 @@ from fgsv.data.corpus import Opened, check_opened
 from fgsv.data.source import Source
 from fgsv.files import as_path, other_schema, read_json, write_whole
 from fgsv.game import Game, as_game
+from fgsv.methods import DEFAULT, as_method, for_task
 from fgsv.packages import versions
 from fgsv.partition import Partition
 from fgsv.payout.money import Money, read_money, smallest_unit
 from fgsv.running.differences import Difference
 from fgsv.running.evaluator import Evaluator
-from fgsv.running.preparation import prepare, worth_of_failure
+from fgsv.running.preparation import settings_of, task_of, worth_of_failure
 from fgsv.valuation import RunSettings
 from fgsv.words import option
 
@@ -198,13 +199,15 @@ def described_run(
     if game.fingerprint is None:
         raise ValueError("this model's content cannot be hashed: give it as package.module:object")
     evaluator = Evaluator(game, on_error=worth_of_failure(table.game, on_error))
-    run = prepare(evaluator, table.partition, budget=budget, precision=precision, confidence=confidence)
+    asked, early = as_method(DEFAULT, {}), precision is not None
+    task = task_of(evaluator, table.partition, asked, semivalue="shapley", budget=budget, may_stop_early=early)
+    settings = settings_of(evaluator, task, for_task(asked, task), precision=precision, confidence=confidence)
     return {
         **of_source(table.source),
         "groups": {column: of_partition(each) for column, each in table.dataset.groupings.items()},
         **_of_game(game),
         "weights": None if table.weights is None else table.weights.tolist(),
-        "settings": of_settings(run.settings),
+        "settings": of_settings(settings),
     }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from fgsv.coalitions import Coalitions, canonical, describe, pack
 from fgsv.game import CoalitionError, Game, GameError, ask, message_of, shaped
 from fgsv.ledger import LedgerError, Outcome, failed
-from fgsv.running.interrupts import kept_interrupts
+from fgsv.signals import kept_interrupts
 
 BATCH_SIZE = 256
 BATCH_BYTES = 2**24

@@ -11,8 +11,8 @@ from fgsv.coalitions import Coalitions
 from fgsv.game import Game, GameError
 from fgsv.ledger import Outcome, by_row, failed, joined
 from fgsv.running.batches import PackedBatch
-from fgsv.running.interrupts import kept_interrupts
 from fgsv.running.workers import Workers
+from fgsv.signals import kept_interrupts
 from fgsv.words import option
 
 CALL_SECONDS = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,14 +13,6 @@ from fgsv.types import Floats
 from fgsv.valuation import Failures
 
 
-@dataclass(frozen=True)
-class Mark:
-    """The failures before a run, from which its own are counted."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    number: int = 0
-
-
 class FailureCounter:
     """Replaces failed evaluations by the user's number, and counts them by kind."""
 
@@ -28,13 +20,23 @@ class FailureCounter:
         self._counted_as = counted_as
         self._n_outputs = len(game.outputs) if game.outputs else None
         self._assumed = False
-        self._counts: Counter[str] = Counter()
-        self._n_marks = 0
-        self._firsts: dict[int, str] = {}
-        """Number of a mark -> what went wrong first after it: one text each, however many failures there are."""
+        self.found: tuple[Failures, ...] = ()
+        """What failed in each request in which anything did: one text each, however many failures there are."""
 
-    def values(self, outcome: Outcome) -> Floats:
-        """Return (m, q) values with the user's number for the coalitions that failed."""
+    def values(self, outcomes: Sequence[Outcome]) -> Floats:
+        """Return the (m, q) values of a request, with the user's number for the coalitions that failed."""
+        values = np.concatenate([self._filled(outcome) for outcome in outcomes])
+        kinds: Counter[str] = Counter()
+        first = ""
+        for text, rows in (each for outcome in outcomes for each in outcome.failures.items()):
+            kinds[text.partition(":")[0]] += len(rows)
+            first = first or text
+        if kinds:
+            assert self._counted_as is not None
+            self.found += (Failures(kinds.total(), self._counted_as, dict(sorted(kinds.items())), first),)
+        return values
+
+    def _filled(self, outcome: Outcome) -> Floats:
         m, width = outcome.values.shape
         if self._assumed and width > 1:
             raise GameError(
@@ -47,21 +49,6 @@ class FailureCounter:
             return outcome.values
         assert self._counted_as is not None
         values = outcome.values.copy() if width else np.empty((m, self._n_outputs))
-        for text, rows in outcome.failures.items():
+        for rows in outcome.failures.values():
             values[rows] = self._counted_as
-            self._counts[text.partition(":")[0]] += len(rows)
-            self._firsts.setdefault(self._n_marks, text)
         return values
-
-    def mark(self) -> Mark:
-        """Return where the count stands now."""
-        self._n_marks += 1
-        return Mark(Counter(self._counts), self._n_marks)
-
-    def since(self, mark: Mark) -> Failures | None:
-        """Return the failures since a mark; None if there were none."""
-        new = self._counts - mark.counts
-        if not new or self._counted_as is None:
-            return None
-        first = next(text for number, text in self._firsts.items() if number >= mark.number)
-        return Failures(new.total(), self._counted_as, dict(sorted(new.items())), first)

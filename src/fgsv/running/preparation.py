@@ -1,40 +1,32 @@
-"""Preparation: turn the arguments of `fgsv.value` into a run, checked before any evaluation."""
+"""Preparation: turn the arguments of `fgsv.value` into a task and settings, checked before any evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fgsv.checks import whole_number
 from fgsv.game import Game, as_game
-from fgsv.methods import METHODS, Covariance, Enumeration, Method, as_method, for_budget
-from fgsv.methods.covariance.proxy import check_proxy
+from fgsv.methods import METHODS, Enumeration, Method, Task
 from fgsv.partition import Partition
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
-from fgsv.running.loop import Run
 from fgsv.running.stopping import Rule, own_rules
-from fgsv.running.targets import rules_of
 from fgsv.running.views import View
 from fgsv.semivalue import Banzhaf, Beta, Semivalue, as_semivalue
-from fgsv.types import Floats, Ints
+from fgsv.types import Ints
 from fgsv.valuation import RunSettings
 from fgsv.valuation.settings import check_precision
 
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
 """Default budget with another stopping rule: it only guards against targets that are out of reach."""
-LEARNING = {"opening", "surrogate", "plug_in", "most_known"}
-"""Options of the default method that say what it learns; if none is given, the time of an evaluation may decide."""
-MOST_PLAYERS = 24
-"""Largest number of players for exact values."""
-LEAST_STARTED = 3
-"""Evaluations, U(0) and U(N) among them, of a run that starts from enough known ones."""
 
 
 def is_open(game: Any) -> bool:
@@ -85,85 +77,72 @@ def keywords(function: Callable[..., object]) -> list[str]:
     return [name for name, each in signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY]
 
 
-def prepare(
+def task_of(
     access: GameAccess,
     partition: Partition,
+    method: Method,
     *,
-    method: str | Method = "covariance",
-    budget: int | None = None,
+    semivalue: str | Semivalue,
+    budget: int | None,
+    may_stop_early: bool,
+) -> Task:
+    """Return the task of a run; without a budget, it has the default one, or what the method needs."""
+    game, known = access.game, access.evaluator.known
+    task = Task(
+        n_players=game.n_players,
+        partition=partition,
+        semivalue=as_semivalue(semivalue, game.n_players),
+        budget=None if budget is None else whole_number("budget", budget),
+        may_stop_early=may_stop_early,
+        n_known=0 if known is None else len(known),
+        seconds=game.seconds,
+        outputs=game.outputs,
+    )
+    if budget is not None:
+        return task
+    return replace(task, budget=max(method.least(task), BUDGET_BESIDE_A_RULE if may_stop_early else DEFAULT_BUDGET))
+
+
+def settings_of(
+    access: GameAccess,
+    task: Task,
+    method: Method,
+    *,
+    seed: int = 0,
     max_seconds: float | None = None,
     stderr: float | None = None,
     precision: float | None = None,
     confidence: float = 0.95,
     stop: Rule | Sequence[Rule] | None = None,
-    seed: int = 0,
-    semivalue: str | Semivalue = "shapley",
     cost: Callable[[Ints], ArrayLike] | None = None,
-    proxy: Any = None,
-    options: Mapping[str, Any] | None = None,
-) -> Run:
-    """Return the run that the arguments of `fgsv.value` describe, or raise an error that says what is wrong."""
-    game, known, n = access.game, access.evaluator.known, access.game.n_players
+) -> RunSettings:
+    """Return the settings of a run, checked; raise an error if its budget is too small for its method."""
+    game, evaluator = access.game, access.evaluator
+    assert task.budget is not None
     check_precision(precision)
-    asked = _asked_method(method, dict(options or {}), proxy, game, started=bool(known))
-    weights = as_semivalue(semivalue, n)
-    rules_given = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
-    if budget is None:
-        budget = max(asked.least(n, partition), BUDGET_BESIDE_A_RULE if rules_given else DEFAULT_BUDGET)
-    costs = _costs(game.cost if cost is None else cost, n)
     settings = RunSettings(
-        method=asked.name,
-        semivalue=str(weights),
+        method=method.name,
+        semivalue=str(task.semivalue),
         seed=seed,
-        budget=budget,
-        batch_size=access.evaluator.batch_size,
-        options=_options(asked),
+        budget=task.budget,
+        batch_size=evaluator.batch_size,
+        options=_options(method),
         max_seconds=max_seconds,
         stderr=stderr,
         precision=precision,
         confidence=confidence,
-        cost=None if costs is None else tuple(costs.tolist()),
-        on_error=access.evaluator.on_error,
-        timeout=access.evaluator.timeout,
+        cost=_costs(game.cost if cost is None else cost, task.n_players),
+        on_error=evaluator.on_error,
+        timeout=evaluator.timeout,
         fingerprint=game.fingerprint,
-        groups=partition.fingerprint,
+        groups=task.partition.fingerprint,
         weights=None if game.weights is None else tuple(game.weights),
-        start=None if known is None else known.sha256,
-        needs=_own_objects(asked, weights, stop),
+        start=None if evaluator.known is None else evaluator.known.sha256,
+        needs=_own_objects(method, task.semivalue, stop),
     )
-    running = for_budget(asked, n, partition, settings.budget, may_stop_early=rules_given)
-    least = running.least(n, partition)
-    if isinstance(running, Covariance) and known is not None and running.opens_with(n):
-        least = max(min(least, LEAST_STARTED), least - len(known))
-    if settings.budget < least:
-        least = min(least, 2**n) if isinstance(asked, Covariance) else least
-        raise ValueError(
-            f"method {asked.name!r} needs a budget of at least {least} evaluations, got {settings.budget}"
-        )
-    by_size = None if costs is None else lambda sizes: costs[sizes - 1]
-    return Run(game, partition, running, weights, by_size, rules_of(settings, stop), settings)
-
-
-def _asked_method(method: str | Method, options: dict[str, Any], proxy: Any, game: Game, *, started: bool) -> Method:
-    """Return the method with its options and proxy; if these do not say what the default learns, its game does."""
-    if proxy is not None:
-        name = method if isinstance(method, str) else method.name
-        if name != Covariance.name:
-            raise ValueError(f"proxy works only with the method {Covariance.name!r}, not with {name!r}")
-        check_proxy(proxy, game.n_players)
-        options["proxy"] = proxy
-    if "backend" in options:
-        raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
-    asked = as_method(method, options, [*keywords(prepare), *keywords(Evaluator)])
-    if isinstance(asked, Enumeration) and (n := game.n_players) > MOST_PLAYERS:
-        raise ValueError(
-            f"exact values of {n} players would take 2^{n} evaluations; the limit is {MOST_PLAYERS} players. Use "
-            "fgsv.value(game, groups, budget=20_000) to estimate them, with errors; fgsv.exact also takes games that "
-            "state their Shapley values as `shapley`"
-        )
-    if method == Covariance.name and isinstance(asked, Covariance) and not LEARNING & options.keys():
-        return asked.for_seconds(game.seconds, game.n_players, started=started)
-    return asked
+    if task.budget < (least := method.least(task)):
+        raise ValueError(f"method {method.name!r} needs a budget of at least {least} evaluations, got {task.budget}")
+    return settings
 
 
 def _options(method: Method) -> dict[str, Any]:
@@ -184,7 +163,15 @@ def _own_objects(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, 
     return tuple(name for name, is_own in own.items() if is_own)
 
 
-def _costs(cost: Callable[[Ints], ArrayLike] | None, n: int) -> Floats | None:
+def cost_by_size(settings: RunSettings) -> Callable[[Ints], ArrayLike] | None:
+    """Return the relative cost of an evaluation by size, as the settings state it; None if it is the same for all."""
+    if settings.cost is None:
+        return None
+    costs = np.array(settings.cost)
+    return lambda sizes: costs[sizes - 1]
+
+
+def _costs(cost: Callable[[Ints], ArrayLike] | None, n: int) -> tuple[float, ...] | None:
     """Return the cost of each size from 1 to n - 1, checked; None if no cost is given."""
     if cost is None:
         return None
@@ -196,4 +183,4 @@ def _costs(cost: Callable[[Ints], ArrayLike] | None, n: int) -> Floats | None:
         raise ValueError(
             f"cost must give a positive number for each of the {n - 1} sizes from 1 to n - 1, got {costs!r:.200}"
         )
-    return np.broadcast_to(costs.astype(float), (n - 1,))
+    return tuple(np.broadcast_to(costs.astype(float), (n - 1,)).tolist())

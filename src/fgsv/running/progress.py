@@ -1,132 +1,145 @@
-"""Progress bars; the bar of `fgsv.value` is a stopping rule that never stops, and shows what it sees."""
+"""Progress: the state of a run after a round."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-import numpy as np
-
-from fgsv.running.evaluator import Evaluator
-from fgsv.running.first_cost import FirstCost
-from fgsv.running.loop import Run
-from fgsv.running.stopping import MaxSeconds, Progress
-from fgsv.running.targets import evaluations_for, targets_in
+from fgsv.methods import Draws, Task
+from fgsv.methods.steady import Steady
+from fgsv.running.game_access import GameAccess
+from fgsv.running.meter import Meter
+from fgsv.running.repeats import Repeats
+from fgsv.running.stopping import Rule
+from fgsv.running.targets import at_last_look, is_look, unreached
 from fgsv.types import Floats
-from fgsv.valuation import Valuation
-from fgsv.words import percent
+from fgsv.valuation import End, Reason, RunSettings, Valuation
 
-if TYPE_CHECKING:
-    from rich import progress as rich_progress
-
-PATIENCE = 1.0
-"""Seconds before a bar appears: quick runs have none."""
-EVERY = 0.5
-"""Seconds between two looks at the valuation, which costs an estimate."""
-EVERY_LINE = 30.0
-"""The same where no bar can be drawn, as in the log of a batch job: each look prints a line."""
+MOST_FREE = 10
+"""Known evaluations that a run may draw for each one of its budget: it must end even if it draws nothing new."""
 
 
-def is_shown(progress: bool | None) -> bool:
-    """Say whether to show a bar: as asked, or else in a terminal or notebook, but not in pipes and tests."""
-    if progress is not None:
-        if not isinstance(progress, bool | np.bool_):
-            raise TypeError(f"progress must be True, False or None, got {progress!r:.200}")
-        return bool(progress)
-    watched = sys.stderr is not None and sys.stderr.isatty()
-    return (watched or "ipykernel" in sys.modules) and "PYTEST_CURRENT_TEST" not in os.environ
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a run does not change: what it values and how, and when it began."""
+
+    access: GameAccess
+    task: Task
+    settings: RunSettings
+    rules: tuple[Rule, ...]
+    estimator: Steady
+    ends: Floats
+    """(2, q): U(0) and U(N)."""
+    least: int
+    """Evaluations that the first estimate takes, known ones among them."""
+    repeats: Repeats
+    began: Meter
+    """When U(0) and U(N) were evaluated."""
+    started: float
+    """On the clock `time.monotonic`."""
+
+    def spent(self) -> Meter:
+        """Return what was spent since the run began, U(0) and U(N) among it."""
+        return self.access.evaluator.spent_since(self.began)
+
+    def seconds(self) -> float:
+        """Return the seconds since the run began."""
+        return time.monotonic() - self.started
+
+    def begun(self) -> Progress:
+        """Return the state before the first round."""
+        return Progress(self, self.spent(), self.seconds())
 
 
-def bar_of_evaluations() -> rich_progress.Progress:
-    """Return a bar that shows evaluations done and expected; it is drawn on stderr and leaves nothing behind."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """The state of a run after a round; the valuation is computed on first use."""
 
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} of about {task.total:,.0f} evaluations"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    run: Run
+    spent: Meter
+    seconds: float
+    round_seconds: float = 0.0
+    last_look: int = 0
+    n_unfitted: int = 0
 
+    @property
+    def n_evaluations(self) -> int:
+        """Evaluations so far, which count towards the budget."""
+        return self.spent.asked
 
-@contextmanager
-def watched(run: Run, shown: bool, evaluator: Evaluator) -> Iterator[Run]:
-    """Yield the run, with a bar among its rules if one is to be shown."""
-    if not shown:
-        yield run
-        return
-    bar = Bar(run, evaluator)
-    try:
-        yield replace(run, rules=(*run.rules, bar))
-    finally:
-        bar.stop()
+    @property
+    def left(self) -> int:
+        """Evaluations left in the budget."""
+        return self.run.settings.budget - self.n_evaluations
 
+    @property
+    def is_estimate(self) -> bool:
+        """Whether there is an estimate yet."""
+        return self.spent.n_drawn + self.run.estimator.n_known >= self.run.least
 
-class Bar:
-    """Shows evaluations, the widest interval and the time left; it has no say in when a run stops."""
+    @property
+    def is_spent(self) -> bool:
+        """Whether the budget is spent, so that the run ends without another draw."""
+        return self.left <= 0 and self.is_estimate and not self.valuation.exact
 
-    def __init__(self, run: Run, evaluator: Evaluator) -> None:
-        self._run, self._evaluator = run, evaluator
-        self._bar: Any = None
-        self._task: Any = None
-        self._before = evaluator.calls.seconds
-        self._next = 0.0
+    def after(self, draws: Draws, values: Floats) -> Progress:
+        """Return the state after a round; the estimator takes in its (m, q) values."""
+        run = self.run
+        run.repeats.add(draws.coalitions, values)
+        run.estimator.update(draws, values)
+        now = run.seconds()
+        return replace(
+            self,
+            spent=run.spent(),
+            seconds=now,
+            round_seconds=now - self.seconds,
+            last_look=self.n_evaluations if is_look(self) else self.last_look,
+            n_unfitted=self.n_unfitted + run.access.game.n_unfitted(draws.coalitions, values),
+        )
 
-    def check(self, total: Floats) -> None:
-        """Print the expected cost of a long run; this evaluates U(0) and U(N) and nothing else."""
-        n_evaluations = None if self._run.rules else self._run.settings.budget
-        cost = FirstCost(self._evaluator.calls.seconds - self._before, n_evaluations, self._evaluator.n_workers)
-        if cost.is_worth_saying:
-            self._start()
-            self._bar.console.print(str(cost), soft_wrap=True)
+    @cached_property
+    def valuation(self) -> Valuation:
+        """The valuation so far."""
+        run, spent = self.run, self.spent
+        estimate = run.estimator.estimate()
+        return Valuation.of(
+            estimate,
+            run.task.partition,
+            game=run.access.game,
+            method=estimate.method or run.settings.method,
+            ends=run.ends,
+            n_evaluations=(estimate.n_evaluations or spent.n_drawn) - int(spent.known.sum()),
+            end=End(Reason.INTERRUPTED, "not ended"),
+            seed=run.settings.seed,
+            settings=run.settings,
+            failures=spent.failures,
+            is_estimate=self.is_estimate,
+            n_known=min(spent.n_used + run.estimator.n_known, len(spent.known)),
+            n_unfitted=self.n_unfitted,
+        )
 
-    def __call__(self, progress: Progress) -> None:
-        """Show the state of the run, if some time has passed since the last one."""
-        now = time.monotonic()
-        if progress.seconds < PATIENCE or now < self._next:
-            return
-        if self._bar is None:
-            self._start()
-        words = widest(progress.valuation, self._run.settings.confidence)
-        n, total = progress.n_evaluations, expected(self._run, progress)
-        self._bar.update(self._task, description=words, completed=n, total=total)
-        console, every = self._bar.console, EVERY
-        if not (console.is_terminal or console.is_jupyter):
-            console.print(f"{n:,} of about {total:,} evaluations, {words}", soft_wrap=True)
-            every = EVERY_LINE
-        self._next = now + max(every, 10 * (time.monotonic() - now))  # never more than a tenth of the time
+    def nothing_left(self, draws: Draws | None) -> End | None:
+        """Return the end of a run with nothing left to draw or too little budget, or None to go on."""
+        budget, left = self.run.settings.budget, self.left
+        if self.is_spent:
+            return End(Reason.BUDGET, f"budget of {budget} reached")
+        if draws is None:
+            exact = self.valuation.exact
+            return End(Reason.EXHAUSTED, "every coalition is evaluated" if exact else "nothing is left to draw")
+        if self.spent.known.sum() > MOST_FREE * budget:
+            return End(Reason.EXHAUSTED, "almost everything that is drawn was known before")
+        wanted = len(draws.coalitions)
+        if wanted <= left:
+            return None
+        unspent = f": the next round needs {wanted}, so {left} were left unspent" if left > budget / 8 else ""
+        return End(Reason.BUDGET, f"budget of {budget} reached{unspent}")
 
-    def _start(self) -> None:
-        self._bar = bar_of_evaluations()
-        self._task = self._bar.add_task("", total=self._run.settings.budget)
-        self._bar.start()
-
-    def stop(self) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.stop()
-
-
-def widest(valuation: Valuation, confidence: float) -> str:
-    """Return the half-width of the widest share in words, or of the widest value if there are no shares."""
-    half_width = valuation.half_width(confidence)
-    if np.all(valuation.total > 0):
-        return f"widest share ± {percent(float(np.max(half_width / valuation.total)))}"
-    return f"widest value ± {np.max(half_width):.3g}"
-
-
-def expected(run: Run, progress: Progress) -> int:
-    """Return about how many evaluations the run will take in total, from its rules and its pace so far."""
-    done, counts = progress.n_evaluations, [float(run.settings.budget)]
-    counts += [done * rule.seconds / progress.seconds for rule in run.rules if isinstance(rule, MaxSeconds)]
-    counts += [evaluations_for(rule, progress.valuation) for rule in targets_in(run.rules)]
-    return max(done, int(np.nanmin(counts)))
+    def ended(self, end: End) -> Valuation:
+        """Return the final valuation; its end says which targets were missed."""
+        rules, valuation = self.run.rules, self.valuation
+        if discarded := self.n_evaluations - valuation.n_evaluations:
+            end = end.with_note(f"{discarded} evaluations of an unfinished enumeration were discarded")
+        for note in unreached(rules, valuation):
+            end = end.with_note(note)
+        return replace(at_last_look(rules, self) if end.reason is Reason.TARGET else valuation, end=end)

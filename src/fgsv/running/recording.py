@@ -12,17 +12,8 @@ from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose, RecordedStart
 from fgsv.methods import Draws
 from fgsv.running.calls import OutOfTime
 from fgsv.running.earlier_laws import drawn_by, laws_of_draws
-from fgsv.valuation import INTERRUPTED, End, Reason
-from fgsv.valuation.file import statement
-
-
-@dataclass
-class Recorded:
-    """A run being recorded; its caller sets how it ended."""
-
-    end: End = INTERRUPTED
-    document: Callable[[], Mapping[str, Any]] | None = None
-    """What the result of the run states, as `Valuation.save` would write it."""
+from fgsv.valuation import INTERRUPTED, End, Reason, Valuation
+from fgsv.valuation.file import statement, to_document
 
 
 class Recorder:
@@ -31,72 +22,98 @@ class Recorder:
     def __init__(
         self, ledger: Ledger | None = None, game: int = 0, laws: Mapping[int, Mapping[str, Any]] | None = None
     ) -> None:
-        self._ledger = None if ledger is None or ledger.read_only else ledger
+        self.ledger = None if ledger is None or ledger.read_only else ledger
         self._source = ledger
         self._game = game
         self._given_laws = laws or {}
-        self._settings: Mapping[str, Any] = {}
         self._run: int | None = None
         self._stated: int | None = None
         """The first run that was a valuation: what a result states is recorded for it."""
 
-    @property
-    def is_open(self) -> bool:
-        """Whether anything is recorded."""
-        return self._ledger is not None
-
     def batches(self, batches: list[tuple[bytes, Outcome]]) -> None:
         """Record batches for the run that is under way."""
-        if self._ledger is not None:
-            self._ledger.record(self._game, batches, run=self._run)
+        if self.ledger is not None:
+            self.ledger.record(self._game, batches, run=self._run)
 
     @contextmanager
-    def run(self, settings: Mapping[str, Any], purpose: Purpose, n_asked: Callable[[], int]) -> Iterator[Recorded]:
-        """Record the block as a run with these settings, and how it ended."""
-        recorded, before, outer = Recorded(), n_asked(), (self._run, self._settings)
-        self._settings = settings
-        if self._ledger is None:
-            yield recorded
+    def run(
+        self,
+        settings: Mapping[str, Any],
+        purpose: Purpose,
+        start: RecordedStart | None,
+        n_asked: Callable[[], int],
+    ) -> Iterator[Recorded]:
+        """Record the block as a run with these settings and this start, and how it ended."""
+        if self.ledger is None:
+            yield Recorded(self, settings)
             return
-        number = self._run = self._ledger.begin_run(self._game, dict(settings), purpose)
+        before, outer = n_asked(), self._run
+        number = self.ledger.begin_run(self._game, dict(settings), purpose)
+        if start is not None:
+            self.ledger.add_start(number, start)
+        self._run = number
         if self._stated is None and purpose in (Purpose.DRAWS, Purpose.ENUMERATION):
             self._stated = number
+        recorded = Recorded(self, settings, number)
         try:
             yield recorded
         except LedgerError:
             raise
         except BaseException as error:
-            self._ledger.end_run(number, _end_by(error), n_asked() - before)
+            self.ledger.end_run(number, _end_by(error), n_asked() - before)
             raise
         finally:
-            self._run, self._settings = outer
-        self._ledger.end_run(number, recorded.end, n_asked() - before)
+            self._run = outer
+        self.ledger.end_run(number, recorded.end, n_asked() - before)
         if recorded.document is not None:
-            self._ledger.add_statement(number, statement(recorded.document()))
+            self.ledger.add_statement(number, statement(recorded.document))
 
-    def starts_from(self, start: RecordedStart) -> None:
-        """Record what the run starts from."""
-        if self._ledger is not None and self._run is not None:
-            self._ledger.add_start(self._run, start)
+    def laws(self, settings: Mapping[str, Any]) -> list[Mapping[int, Mapping[str, Any]]]:
+        """Return the laws, by round, of earlier runs that drew as one with these settings does."""
+        if self._source is None:
+            return [self._given_laws]
+        if self.ledger is not None and "proxy" in settings["needs"]:  # a law of another proxy may resemble this one's
+            return []
+        return list(laws_of_draws(self._source, settings))
 
-    def drawn(self, draws: Draws, round_number: int) -> Draws:
+    def state(self, document: Callable[[], Mapping[str, Any]]) -> None:
+        """Record what the result of the first valuation states, so that a change to its file can be named."""
+        if self.ledger is not None and self._stated is not None:
+            self.ledger.add_statement(self._stated, statement(document()))
+
+
+@dataclass
+class Recorded:
+    """A run being recorded; its caller says how it ended."""
+
+    recorder: Recorder
+    settings: Mapping[str, Any]
+    number: int | None = None
+    """The run's number in the ledger."""
+    end: End = INTERRUPTED
+    document: Mapping[str, Any] | None = None
+    """What the result of the run states, as `Valuation.save` would write it."""
+
+    def followed(self, draws: Draws, round_number: int) -> Draws:
         """Record the law of the draws from a round on; return these, or those of the law that was recorded before.
 
         Only a run that is recorded may draw by another law than those before.
         """
-        laws = [self._given_laws] if self._source is None else laws_of_draws(self._source, self._settings)
-        if self.is_open and "proxy" in self._settings["needs"]:  # a law of another proxy may resemble this one's
-            laws = []
-        before = [each[round_number] for each in laws if round_number in each]
-        law, draws = drawn_by(before, draws, self._settings["seed"], round_number, may_differ=self.is_open)
-        if self._ledger is not None and self._run is not None:
-            self._ledger.add_law(self._run, round_number, law)
+        if draws.law is None:
+            return draws
+        ledger = self.recorder.ledger
+        before = [each[round_number] for each in self.recorder.laws(self.settings) if round_number in each]
+        seed = self.settings["seed"]
+        law, draws = drawn_by(before, draws, seed, round_number, may_differ=ledger is not None)
+        if ledger is not None and self.number is not None:
+            ledger.add_law(self.number, round_number, law)
         return draws
 
-    def state(self, document: Mapping[str, Any]) -> None:
-        """Record what the result of the first valuation states, so that a change to its file can be named."""
-        if self._ledger is not None and self._stated is not None:
-            self._ledger.add_statement(self._stated, statement(document))
+    def ended(self, valuation: Valuation) -> Valuation:
+        """Record the end of the run, and what its result states; return the result."""
+        self.end = valuation.end
+        self.document = to_document(valuation) if self.number is not None else None
+        return valuation
 
 
 def _end_by(error: BaseException) -> End:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, starmap
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import numpy as np
 from fgsv.coalitions import Coalitions, join, pack, split, unpack
 from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
+from fgsv.methods.steady import Steady
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
-from fgsv.running.recording import Recorder
-from fgsv.running.run import iterate
+from fgsv.running.run import with_estimator
 from fgsv.running.start import known_of_run
 from fgsv.running.stop_bias import without_stop_bias
 from fgsv.running.views import View
@@ -66,7 +67,20 @@ def leaf(number: int, row: bytes, values: Floats) -> bytes:
     return number.to_bytes(8, "big") + len(row).to_bytes(4, "big") + row + floats
 
 
-def repeated(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | None = None) -> Valuation:
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """A run that was repeated, as far as the one that it repeats went."""
+
+    valuation: Valuation
+    estimator: Steady
+
+    @property
+    def influence(self) -> Floats | None:
+        """(m, K): how much each draw, in draw order, moves each group's value; None if the method does not say."""
+        return self.estimator.influence(self.valuation.partition)
+
+
+def repeat(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | None = None) -> Repeated:
     """Repeat the run that a valuation states, with open access; `own` has the user's objects that it needs."""
     settings = valuation.settings
     assert settings is not None
@@ -77,14 +91,17 @@ def repeated(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | 
         given["max_seconds"] = float("inf") if settings.max_seconds or has_targets(valuation) else None
     # rounds that ask only for what was known count nothing: such a run is over at its own end
     by_itself = settings.start is not None and valuation.end.reason in (Reason.BUDGET, Reason.EXHAUSTED)
-    for derived in iterate(access, valuation.partition, **(_arguments(settings) | given)):
+    for found in starmap(Repeated, with_estimator(access, valuation.partition, **(_arguments(settings) | given))):
+        derived = found.valuation
         as_far = (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known)
         if as_far and (derived.end.reason is not Reason.INTERRUPTED or not by_itself):
             break
     if regrouped:
         derived = without_stop_bias(derived, valuation.stop_shares)
     # each fold of the test rows is an output of the game
-    return derived if valuation.weights is None else derived.combined(valuation.weights)
+    if valuation.weights is not None:
+        derived = derived.combined(valuation.weights)
+    return replace(found, valuation=derived)
 
 
 def was_regrouped(valuation: Valuation) -> bool:
@@ -105,8 +122,17 @@ def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
     return Evaluator(game, ledger=ledger, start=start, **_evaluated_as(settings))
 
 
-def from_values(values: Floats, n_players: int, outputs: tuple[str, ...] | None, settings: RunSettings) -> Evaluator:
-    """Return an evaluator whose game answers with these (N, q) values in turn, and then with an error."""
+def from_values(
+    values: Floats,
+    n_players: int,
+    outputs: tuple[str, ...] | None,
+    settings: RunSettings,
+    laws: Mapping[int, Mapping[str, Any]] | None = None,
+) -> Evaluator:
+    """Return an evaluator whose game answers with these (N, q) values in turn, and then with an error.
+
+    A run draws by recorded `laws`, as far as these differ from its own by rounding alone.
+    """
     left = iter(values)
 
     def answer(masks: Any) -> Floats:
@@ -116,12 +142,7 @@ def from_values(values: Floats, n_players: int, outputs: tuple[str, ...] | None,
         return np.array(found)
 
     game = Game(answer, n_players, outputs, settings.fingerprint)
-    return Evaluator(game, **_evaluated_as(settings))
-
-
-def follow_laws(evaluator: Evaluator, laws: Mapping[int, Mapping[str, Any]]) -> None:
-    """Let a run draw by recorded laws, as far as these differ from its own by rounding alone."""
-    evaluator.recorder = Recorder(laws=laws)
+    return Evaluator(game, laws=laws, **_evaluated_as(settings))
 
 
 def recorded_game(ledger: Ledger, fingerprint: str | None) -> tuple[int, Game]:

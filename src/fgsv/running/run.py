@@ -1,41 +1,46 @@
-"""value, iterate and exact: the runs that users start."""
+"""value, iterate and exact: a run, from its arguments to its valuation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.ledger import Ledger, Purpose
-from fgsv.methods import Enumeration, Method
+from fgsv.methods import DEFAULT, Enumeration, Method, Problem, Task, as_method, for_task
+from fgsv.methods.enumeration import MOST_PLAYERS
+from fgsv.methods.steady import Steady
+from fgsv.running.bar import is_shown, watched
 from fgsv.running.closed_form import by_closed_form
-from fgsv.running.loop import rounds
-from fgsv.running.preparation import MOST_PLAYERS, access_to, is_open, prepare, read_players
-from fgsv.running.progress import is_shown, watched
+from fgsv.running.preparation import access_to, cost_by_size, is_open, keywords, read_players, settings_of, task_of
+from fgsv.running.progress import Run
+from fgsv.running.repeats import Repeats
+from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.signatures import same_arguments
 from fgsv.running.start import Start
-from fgsv.running.stopping import Rule
+from fgsv.running.stopping import Rule, met, own_rules
+from fgsv.running.targets import rules_of
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue
+from fgsv.signals import held_interrupts
 from fgsv.types import Ints
-from fgsv.valuation import Valuation
-from fgsv.valuation.file import to_document
+from fgsv.valuation import INTERRUPTED, End, Reason, Valuation
 
 BATCH_OF_EXACT = 2**11
 """Coalitions that `exact` evaluates together by default: with so few players, more of them fit into memory."""
 
-Rounds = Callable[..., Iterator[Valuation]]
 
-
-@contextmanager
-def _start(
+def value(
     game: Any,
     groups: Any = None,
     *,
-    method: str | Method = "covariance",
+    method: str | Method = DEFAULT,
     budget: int | None = None,
     max_seconds: float | None = None,
     stderr: float | None = None,
@@ -54,14 +59,72 @@ def _start(
     timeout: float | None = None,
     progress: bool | None = None,
     **options: Any,
-) -> Iterator[Rounds]:
-    """Check the arguments, open the evaluator, and yield what runs the rounds; the ledger records the end."""
-    read, partition = read_players(game, groups)
-    how = {"batch_size": batch_size, "n_jobs": n_jobs, "on_error": on_error, "timeout": timeout}
-    access, opened = access_to(game, read, ledger=ledger, start=start, **how)
-    run = prepare(
-        access,
-        partition,
+) -> Valuation:
+    """Estimate the faithful value of each group: the sum of its members' Shapley values (paper, Eq. 4).
+
+        FGSV(G) = sum over the players i of G of SV(i)
+
+    A run ends at `budget`, `max_seconds`, `stderr`, `precision` or `stop`, whichever comes first; an interrupt
+    returns the valuation so far. Same seed and same start give the same bits, however it runs.
+
+    A rule that looks at the errors tends to stop when they happen to look small, which biases values if tails are
+    heavy. At a stop by `stderr` or `precision` this bias is corrected to first order; with your own rules it is not
+    (`python -m benchmarks coverage`). Few draws may show too little, or nothing. So no target is met before 66
+    evaluations, nor before 3 divided by the precision, nor soon after with fewer than 8 degrees of freedom, nor
+    (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that take few values
+    or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 97% of runs. Standard errors cannot
+    reflect coalitions that were never sampled: a game that has value only in rare coalitions may meet its target
+    before the first of them is drawn.
+
+    Args:
+        game: A callable from an (m, n) boolean array, a coalition in each row, to (m,) or (m, q) numbers.
+        groups: The group of each player: (n,) labels, a mapping name -> indices, or an (n, K) ownership matrix. None
+            makes each player its own group.
+        method: One of `fgsv.METHODS`, or your own. With room for all 2^n coalitions the default method evaluates
+            them; if a rule may end the run earlier, it first samples, at most half as many.
+        budget: Evaluations in total, U(0) and U(N) among them. Default: 20,000, or a million with another rule.
+        max_seconds: The run ends after the first round that ends later than this.
+        stderr: Largest standard error of a group's value at which the run ends.
+        precision: Largest half-width of a share's interval, at `confidence`, at which the run ends; 0.01 is one
+            percentage point.
+        confidence: Level of the intervals that `precision` is about.
+        stop: One or several rules of your own: callables that take the progress and return why to stop, or None.
+        seed: Seed of everything that is drawn.
+        semivalue: "shapley", "banzhaf", "beta(a, b)", or your own.
+        cost: Relative cost of an evaluation by size: (k,) sizes to (k,) positive numbers. Default: the game's, or the
+            same for all.
+        proxy: A cheap game of the same players that resembles this one: what it explains is not sampled. Without a
+            closed form, it is valued in its own run, with 128 to 256 times the evaluations, up to 200,000.
+        batch_size: Coalitions that are evaluated together. Default: the game's, or at most 256.
+        n_jobs: Workers; -1 for one per core. Default: those of `joblib.parallel_config`, or one.
+        ledger: File that records every evaluation, and answers those that it has.
+        start: Ledgers of earlier runs. Evaluations of players who are still there are reused, and do not count.
+        on_error: "raise", a number that a failed evaluation counts as, or "empty" for the value of a coalition that
+            the model cannot be fitted to; the valuation's `failures` count them.
+        timeout: Seconds that a batch may take; it needs worker processes.
+        progress: Whether to show a bar with the widest interval and the time left. Default: in terminals and
+            notebooks, and not in `iterate`. If True, elsewhere too: a line every half minute.
+        options: Options of the method; for the default one `surrogate`, `round_size`, `opening`, `plug_in`,
+            `most_known`, `whole_rounds`.
+
+    Returns:
+        The valuation: `values` and `stderr`, (K,) or (K, q); what the run used, and how it ended.
+
+    Raises:
+        ValueError, TypeError: An argument is wrong; no evaluation was made.
+        GameError: An evaluation failed, and `on_error` is "raise".
+
+    Example:
+        >>> import fgsv
+        >>> result = fgsv.value(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"])
+        >>> result.names, result.values.round(4).tolist()
+        (('a', 'b'), [0.3333, 3.6667])
+
+    """
+    [(valuation, _)] = _rounds(
+        game,
+        groups,
+        every=False,
         method=method,
         budget=budget,
         max_seconds=max_seconds,
@@ -73,79 +136,137 @@ def _start(
         semivalue=semivalue,
         cost=cost,
         proxy=proxy,
+        batch_size=batch_size,
+        n_jobs=n_jobs,
+        ledger=ledger,
+        start=start,
+        on_error=on_error,
+        timeout=timeout,
+        progress=progress,
         options=options,
     )
-    purpose = Purpose.ENUMERATION if isinstance(run.method, Enumeration) else Purpose.DRAWS
-    shown = is_shown(False if progress is None and is_open(game) else progress)  # an open evaluator's run is a part
-    bar = watched(run, shown, access.evaluator)
-    with opened, access.evaluator.recorded(run.settings.to_dict(), purpose) as record, bar as seen:
-
-        def recorded_rounds(*, every: bool) -> Iterator[Valuation]:
-            for valuation in rounds(seen, access, every=every):
-                record.end = valuation.end
-                record.document = partial(to_document, valuation)
-                yield valuation
-
-        yield recorded_rounds
+    return valuation
 
 
-@same_arguments(_start)
-def iterate(*args: Any, **kwargs: Any) -> Iterator[Valuation]:
+@same_arguments(value)
+def iterate(**arguments: Any) -> Iterator[Valuation]:
     """Yield the valuation after each round of a run; the arguments are those of `value`.
 
-    >>> import fgsv
-    >>> game = fgsv.games.SumOfUnanimity(32)
-    >>> [v.n_evaluations for v in fgsv.iterate(game, budget=100)]
-    [16, 32, 64, 96, 100]
+    Example:
+        >>> import fgsv
+        >>> game = fgsv.games.SumOfUnanimity(32)
+        >>> [v.n_evaluations for v in fgsv.iterate(game, budget=100)]
+        [16, 32, 64, 96, 100]
+
     """
-    with _start(*args, **{"progress": False, **kwargs}) as run_rounds:
-        yield from run_rounds(every=True)
+    for valuation, _ in _rounds(every=True, **arguments):
+        yield valuation
 
 
-@same_arguments(_start)
-def value(*args: Any, **kwargs: Any) -> Valuation:
-    """Estimate the faithful value of each group: the sum of its members' Shapley values (paper, Eq. 4).
+@same_arguments(value)
+def with_estimator(**arguments: Any) -> Iterator[tuple[Valuation, Steady]]:
+    """Yield what `iterate` does, each with the estimator that it is from."""
+    return _rounds(every=True, **arguments)
 
-    >>> import fgsv
-    >>> result = fgsv.value(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"])
-    >>> result.names, result.values.round(4).tolist()
-    (('a', 'b'), [0.3333, 3.6667])
 
-    `game` is a callable from an (m, n) boolean array to (m,) or (m, q) numbers; `groups` are n labels, a mapping
-    name -> indices, an (n, K) ownership matrix, or None to make each player its own group.
+def _rounds(
+    game: Any,
+    groups: Any,
+    *,
+    every: bool,
+    method: str | Method,
+    budget: int | None,
+    max_seconds: float | None,
+    stderr: float | None,
+    precision: float | None,
+    confidence: float,
+    stop: Rule | Sequence[Rule] | None,
+    seed: int,
+    semivalue: str | Semivalue,
+    cost: Callable[[Ints], ArrayLike] | None,
+    proxy: Any,
+    batch_size: int | None,
+    n_jobs: int | None,
+    ledger: str | Path | Ledger | None,
+    start: Start,
+    on_error: str | float,
+    timeout: float | None,
+    progress: bool | None,
+    options: Mapping[str, Any],
+) -> Iterator[tuple[Valuation, Steady]]:
+    """Yield the valuation, and its estimator, after every round and at the end, or only at the end.
 
-    What is estimated, and how: `method` (one of `fgsv.METHODS`, whose options are further arguments: `surrogate`,
-    `round_size`, `opening`, `plug_in`, `most_known`, `whole_rounds` for the default; or your own method), `semivalue`
-    ("shapley", "banzhaf", "beta(a, b)", or your own), `cost` (sizes -> relative cost of an evaluation), `proxy` (a
-    cheap game that resembles this one: what it explains is not sampled; without a closed form, it is valued in its
-    own run, with 128 to 256 times the evaluations, up to 200,000), `seed`.
-
-    When it stops, whichever comes first: `budget` evaluations in total, including the ends (default: 20,000, or a
-    million with another rule); `max_seconds`; `stderr`, the largest standard error of a group; `precision`, the
-    half-width of every share's interval at `confidence`; `stop`, your own rules: callables that take the progress and
-    return why to stop, or None to go on. With a budget of 2^n or more the default method enumerates; with another
-    rule it first samples, at most half as many coalitions. A game that states its own Shapley values (`shapley`) is
-    still estimated; `fgsv.exact` uses the stated values, for any number of players.
-
-    A rule that looks at the errors tends to stop when they happen to look small, which biases values if tails are
-    heavy. At a stop by `stderr` or `precision` this bias is corrected to first order; with your own rules it is not
-    (`python -m benchmarks coverage`). Few draws may show too little, or nothing. So no target is met before 66
-    evaluations, nor before 3 divided by the precision, nor soon after with fewer than 8 degrees of freedom, nor
-    (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that take few values
-    or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 97% of runs. Standard errors cannot
-    reflect coalitions that were never sampled: a game that has value only in rare coalitions may meet its target
-    before the first of them is drawn.
-
-    How it runs: `n_jobs` workers (or those of `joblib.parallel_config`), `batch_size` coalitions at a time, `ledger`,
-    a file that records every evaluation, `start`, ledgers of earlier runs (their evaluations of players still present
-    are reused), `on_error` ("raise", a number that a failure counts as, or "empty" for the value of a coalition that
-    the model cannot be fitted to; `failures` counts them), `timeout` seconds a batch, `progress` (a bar with the
-    widest interval and the time left: by default in terminals and notebooks; elsewhere, if True, a line every half
-    minute). Same seed and start, same bits, however it runs. An interrupt returns the valuation so far.
+    This is a run, from top to bottom.
     """
-    with _start(*args, **kwargs) as run_rounds:
-        [valuation] = run_rounds(every=False)
-    return valuation
+    read, partition = read_players(game, groups)
+    how = {"batch_size": batch_size, "n_jobs": n_jobs, "on_error": on_error, "timeout": timeout}
+    access, opened = access_to(game, read, ledger=ledger, start=start, **how)  # not open yet; an open one stays open
+    evaluator = access.evaluator
+    if "backend" in options:
+        raise TypeError(f"joblib chooses workers: with joblib.parallel_config(backend={options['backend']!r}): ...")
+    asked = as_method(method, {**options} if proxy is None else {**options, "proxy": proxy}, keywords(value))
+    early = any(rule is not None for rule in (max_seconds, stderr, precision)) or bool(own_rules(stop))
+    task = task_of(access, partition, asked, semivalue=semivalue, budget=budget, may_stop_early=early)
+    chosen = for_task(asked, task)  # the method knows what to learn, and when to enumerate
+    settings = settings_of(
+        access,
+        task,
+        chosen,
+        seed=seed,
+        max_seconds=max_seconds,
+        stderr=stderr,
+        precision=precision,
+        confidence=confidence,
+        stop=stop,
+        cost=cost,
+    )
+    purpose = Purpose.ENUMERATION if isinstance(chosen, Enumeration) else Purpose.DRAWS
+    shown = is_shown(False if progress is None and (every or is_open(game)) else progress)
+    with (  # all is checked: now the ledger and the workers open
+        opened,
+        evaluator.recorded(settings.to_dict(), purpose, access.recorded_groups(partition)) as record,
+        watched(rules_of(settings, stop), settings, evaluator, shown=shown) as rules,
+    ):
+        started = time.monotonic()
+        ends = access.ends()
+        for check in (rule.check for rule in rules if hasattr(rule, "check")):
+            check(ends[1] - ends[0])
+        problem = Problem(task, ends, cost_by_size(settings), settings.seed, access.known, access.other_game)
+        estimator = Steady(chosen, problem)
+        least = chosen.least(replace(task, n_known=0))
+        repeats = Repeats(access.game, ends, settings.on_error)
+        run = Run(access, task, settings, rules, estimator, ends, least, repeats, evaluator.meter, started)
+        state = run.begun()
+        end: End | None = None
+        try:
+            for number in count():
+                draws = None if state.is_spent else estimator.draw(np.random.default_rng([settings.seed, number]))
+                draws = None if draws is None else draws.within(state.left)
+                end = state.nothing_left(draws)
+                if draws is None or end is not None:
+                    break
+                if every and number and state.valuation.n_evaluations == state.n_evaluations:
+                    yield state.valuation, estimator  # computed here: an interrupt in an estimate ends the run, too
+                draws = record.followed(draws, number).within(state.left)
+                values = access(draws.coalitions)
+                with held_interrupts():  # the estimator and the counts change together
+                    state = state.after(draws, values)
+                end = met(rules, state) if state.is_estimate else None
+                if end is not None:
+                    break
+        except KeyboardInterrupt:
+            if not state.is_estimate:
+                raise
+            end = INTERRUPTED
+        assert end is not None
+        if repeats.note is not None:
+            warnings.warn(repeats.note, RuntimeWarning, stacklevel=2)
+            end = end.with_note(repeats.note)
+        valuation = state.ended(end)
+        if not every and end.reason is not Reason.INTERRUPTED:
+            valuation = with_seed_noise(valuation, access, task.semivalue)
+        record.ended(valuation)
+    yield valuation, estimator
 
 
 def exact(
@@ -161,14 +282,16 @@ def exact(
 ) -> Valuation:
     """Return exact faithful group values: the sums of their members' Shapley values (paper, Eq. 1 and Thm. 1).
 
-    >>> import fgsv
-    >>> fgsv.exact(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"]).values.round(4).tolist()
-    [0.3333, 3.6667]
+    Costs 2^n evaluations, for at most 24 players. With more players, a game that states its Shapley values, as
+    `shapley` (n numbers, as the games of `fgsv.games` do), is valued by them: they are checked against U(N) - U(0),
+    at the cost of two evaluations. For the usual Group Shapley Value, where each group is one player, call it on
+    `fgsv.grouped(game, groups)`. The arguments are those of `value`.
 
-    Costs 2^n evaluations, for at most 24 players; it runs with the options of `fgsv.value`. With more players, a game
-    that states its Shapley values, as `shapley` (n numbers, as the games of `fgsv.games` do), is valued by them: they
-    are checked against U(N) - U(0), at the cost of two evaluations. For the usual Group Shapley Value, where each
-    group is one player, call it on `fgsv.grouped(game, groups)`.
+    Example:
+        >>> import fgsv
+        >>> fgsv.exact(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"]).values.round(4).tolist()
+        [0.3333, 3.6667]
+
     """
     read, partition = read_players(game, groups)
     n = read.n_players
@@ -180,7 +303,7 @@ def exact(
         game,
         groups,
         method=Enumeration(),
-        budget=2**n,
+        budget=Enumeration().least(Task(n, partition)),
         semivalue=semivalue,
         batch_size=BATCH_OF_EXACT if read.batch_size is None and not is_open(game) else None,
         n_jobs=n_jobs,

@@ -83,7 +83,6 @@ def _again(access: GameAccess, coalitions: Masks, numbers: Ints) -> Floats:
         return access.lower(_again(access.inner, inner, numbers))
     game, masks = trained_again(access.game, coalitions, numbers)
     with access.evaluator.beside(game) as beside:
-        mark = beside.failures.mark()
         try:
             values = beside(Coalitions.from_masks(masks))
         except GameError as error:
@@ -91,7 +90,7 @@ def _again(access: GameAccess, coalitions: Masks, numbers: Ints) -> Floats:
                 "coalitions could not be trained again, for the error of training seeds "
                 f"(members from {access.game.n_players} on stand for the seed): {error}"
             ) from error
-        failures = beside.failures.since(mark)
+        failures = beside.meter.failures
     if failures is not None:
         warnings.warn(f"for the error of training seeds {failures}", RuntimeWarning, stacklevel=2)
     return values

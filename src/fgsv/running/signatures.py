@@ -1,4 +1,4 @@
-"""A signature that two functions share, written once."""
+"""A signature that several functions share, written once."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ T = TypeVar("T")
 
 
 def same_arguments(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
-    """Give a function that takes *args and **kwargs the signature of the function it passes them to.
+    """Give a function the signature of another one; it gets each argument by name, those that were left out too.
 
     Type checkers read it from the return type, `help` and notebooks from `__signature__`.
     """
+    signature = inspect.signature(source)
 
     def decorate(function: Callable[..., T]) -> Callable[P, T]:
         @wraps(function)
         def same(*args: P.args, **kwargs: P.kwargs) -> T:
-            return function(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return function(**bound.arguments)
 
-        signature = inspect.signature(source)
         returned = inspect.signature(function).return_annotation
         same.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
         return same

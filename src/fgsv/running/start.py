@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, RecordedStart, WrongLedger, known
 from fgsv.ledger.copying import take_over
-from fgsv.methods import Covariance
-from fgsv.methods.covariance.process import MANY_PLAYERS
+from fgsv.methods import DEFAULT, Task, as_method, opens_with
 from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.running.recheck import recheck_known
@@ -29,17 +28,6 @@ AT_ONCE = 2**26
 """Booleans held at once when coalitions are looked up."""
 
 
-class Free(NamedTuple):
-    """Evaluations that a run did not have to make, because they were known before it."""
-
-    n_asked: int
-    """Each counted as often as the run asked for it."""
-    n_used: int
-    """Each counted once."""
-    n_known: int
-    """All that there are."""
-
-
 class KnownBefore:
     """What an evaluator starts from; it is fixed before the first evaluation, and does not change with the ledger."""
 
@@ -49,8 +37,8 @@ class KnownBefore:
         self.known: Known | None = start if isinstance(start, Known) else None
         if self._paths:
             self.known = known(game, self._paths)
-        self._asked = np.zeros(0 if self.known is None else len(self.known), dtype=np.int64)
-        """How often each known evaluation was asked for."""
+        self.asked = np.zeros(0 if self.known is None else len(self.known), dtype=np.int64)
+        """How often each known evaluation was requested."""
         self._keys: list[bytes] = []
 
     def _check_width(self, n_outputs: int) -> None:
@@ -60,19 +48,6 @@ class KnownBefore:
                 f"the evaluations to start from have {width} outputs, the game has {n_outputs}: run without them, "
                 "and give a game with other outputs another frame"
             )
-
-    def counter(self) -> Callable[[], Free]:
-        """Return a counter of the known evaluations in a run that begins now, including U(0) and U(N)."""
-        before = self._asked.copy()
-        if self.known is not None:
-            ends = self.known.find(Coalitions.ends(self._game.n_players))
-            before[ends[ends >= 0]] -= 1
-
-        def count() -> Free:
-            since = self._asked - before
-            return Free(int(since.sum()), int(np.count_nonzero(since)), len(since))
-
-        return count
 
     def take_over(self, ledger: Ledger) -> None:
         """Copy the evaluations into the ledger of the run, which then no longer needs the earlier ones."""
@@ -107,7 +82,7 @@ class KnownBefore:
             new = evaluate(coalitions.take(missing))
             self._check_width(new.shape[1])
             values[missing] = new
-        np.add.at(self._asked, rows[rows >= 0], 1)
+        np.add.at(self.asked, rows[rows >= 0], 1)
         return values
 
 
@@ -136,10 +111,10 @@ def in_words(known: Known, partition: Partition, seconds: float | None = None) -
         rest = "".join(f", {count:,} {status}" for status, count in counts.items() if count)
         players = f"{same:,} of {everyone:,} providers as before{rest} ({players})"
     said = f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
-    n = partition.n_players
-    if n <= MANY_PLAYERS or Covariance().for_seconds(seconds, n, started=True).opens_with(n):
+    task = Task(partition.n_players, partition, n_known=len(known), seconds=seconds)
+    if opens_with(as_method(DEFAULT, {}), task) is not None:
         return said
-    return f"{said} where they are drawn again; with so many players, nothing is learned from them"
+    return f"{said} where they are drawn again; nothing is learned from them"
 
 
 def _renamed(known: Known, partition: Partition, here: Sequence[str]) -> set[str]:

@@ -16,7 +16,7 @@ from fgsv.methods import Method
 from fgsv.methods.method import OtherLaw
 from fgsv.running.differences import LEARNED, ROUNDING, Difference, Differences, different_entries
 from fgsv.running.recorded_results import compare_with_record, longer_runs
-from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeated, was_regrouped
+from fgsv.running.replay import from_ledger, has_targets, recorded_game, repeat, was_regrouped
 from fgsv.semivalue import Semivalue
 from fgsv.valuation import Reason, Valuation, check_valuation
 from fgsv.valuation.file import to_document
@@ -108,7 +108,7 @@ def _repeated(ledger: Ledger, valuation: Valuation, own: Mapping[str, Any]) -> V
     game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, weights=settings.weights)
     try:
         with from_ledger(ledger, game, settings) as evaluator:
-            return repeated(evaluator, valuation, own)
+            return repeat(evaluator, valuation, own).valuation
     except NotRecorded:
         if settings.version != fgsv.__version__ and not has_forgotten(game):
             raise ValueError(

@@ -13,8 +13,7 @@ from fgsv.coalitions import unpack
 from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import Outcome
 from fgsv.running.batches import attempt
-from fgsv.running.interrupts import ENDINGS
-from fgsv.running.threads import one_thread
+from fgsv.signals import ENDINGS, one_thread
 
 _games: dict[str, Game] = {}
 """Games that this worker has loaded, by folder."""

@@ -27,8 +27,8 @@ from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import Outcome, failed
 from fgsv.running.batches import PackedBatch, attempt, timed_out, where
 from fgsv.running.dask_calls import DaskCalls
-from fgsv.running.threads import one_thread
 from fgsv.running.worker_process import attempt_in_worker, exit_with_driver
+from fgsv.signals import one_thread
 from fgsv.words import option
 
 TRIES = 3

@@ -29,7 +29,7 @@ class Target:
 
     def coefficients(self, masks: Masks) -> Floats:
         """Return (m, n): W_i(T) times the number of coalitions of the size of T; nothing at the ends."""
-        return _coefficients(masks, self.weights)
+        return self.weights.coefficients(masks)
 
     def base(self, costs: Floats) -> Floats:
         """Return (n - 1,): gain(s) sqrt(s (n - s)) / sqrt(cost), the best parts of draws if all sizes vary alike."""
@@ -51,10 +51,4 @@ def costs(problem: Problem) -> Floats:
 
 def in_groups(partition: Partition, masks: Masks, weights: SizeWeights) -> Floats:
     """Return (m, K): the coefficients of coalitions (see `Target.coefficients`), summed over each group."""
-    return partition.sums(_coefficients(masks, weights).T).T
-
-
-def _coefficients(masks: Masks, weights: SizeWeights) -> Floats:
-    sizes = masks.sum(axis=1)
-    gain, drift = (np.concatenate([[0.0], each, [0.0]])[sizes] for each in (weights.gain, weights.drift))
-    return np.asarray(gain[:, None] * (masks - (sizes / masks.shape[1])[:, None]) + drift[:, None])
+    return partition.sums(weights.coefficients(masks).T).T

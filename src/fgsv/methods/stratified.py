@@ -8,9 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.methods.baselines import sampling
-from fgsv.methods.method import Draws, Problem
-from fgsv.partition import Partition
+from fgsv.methods import sampling
+from fgsv.methods.method import Draws, Problem, Task
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Estimate
 
@@ -39,9 +38,9 @@ class Complementary:
         sampling.check_count("round_size", self.round_size)
         check_unseen(self.unseen)
 
-    def least(self, n_players: int, partition: Partition) -> int:
+    def least(self, task: Task) -> int:
         """Return the evaluations of the first round, including the two ends."""
-        return 2 if n_players == 1 else 2 + 2 * max(1, self.round_size // 2)
+        return 2 if task.n_players == 1 else 2 + 2 * max(1, self.round_size // 2)
 
     def start(self, problem: Problem) -> ComplementaryEstimator:
         """Return an estimator that knows only the ends."""
@@ -105,9 +104,9 @@ class OneForAll:
         sampling.check_count("round_size", self.round_size)
         check_unseen(self.unseen)
 
-    def least(self, n_players: int, partition: Partition) -> int:
+    def least(self, task: Task) -> int:
         """Return the evaluations of the first round, sizes 0, 1, n - 1 and n."""
-        return {1: 2, 2: 4}.get(n_players, 2 + 2 * n_players)
+        return {1: 2, 2: 4}.get(task.n_players, 2 + 2 * task.n_players)
 
     def start(self, problem: Problem) -> OneForAllEstimator:
         """Return an estimator that knows only the ends."""

@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.methods.baselines.sampling import check_count, check_shapley, draw_masks, draw_sizes, equal_shares
-from fgsv.methods.method import Draws, Problem
-from fgsv.partition import Partition
+from fgsv.methods.method import Draws, Problem, Task
+from fgsv.methods.sampling import check_count, check_shapley, draw_masks, draw_sizes, equal_shares
 from fgsv.types import Floats, Masks
 from fgsv.valuation import Estimate
 
@@ -36,9 +35,9 @@ class GroupTesting:
     def __post_init__(self) -> None:
         check_count("round_size", self.round_size)
 
-    def least(self, n_players: int, partition: Partition) -> int:
+    def least(self, task: Task) -> int:
         """Return the largest number of evaluations in the first round, including the two ends."""
-        return 2 if n_players == 1 else 2 + self.round_size
+        return 2 if task.n_players == 1 else 2 + self.round_size
 
     def start(self, problem: Problem) -> GroupTestingEstimator:
         """Return an estimator that knows only the ends."""

@@ -9,9 +9,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from fgsv.coalitions import Coalitions
-from fgsv.methods.baselines import sampling
-from fgsv.methods.method import Draws, Problem
-from fgsv.partition import Partition
+from fgsv.methods import sampling
+from fgsv.methods.method import Draws, Problem, Task
 from fgsv.types import Floats
 from fgsv.valuation import Estimate
 
@@ -38,9 +37,9 @@ class KernelSHAP:
     def __post_init__(self) -> None:
         sampling.check_count("round_size", self.round_size)
 
-    def least(self, n_players: int, partition: Partition) -> int:
+    def least(self, task: Task) -> int:
         """Return the evaluations of the first round, including the two ends."""
-        return _least(n_players, self.round_size, self.paired)
+        return _least(task.n_players, self.round_size, self.paired)
 
     def start(self, problem: Problem) -> RegressionEstimator:
         """Return an estimator that knows only the ends."""
@@ -67,9 +66,9 @@ class LeverageSHAP:
     def __post_init__(self) -> None:
         sampling.check_count("round_size", self.round_size)
 
-    def least(self, n_players: int, partition: Partition) -> int:
+    def least(self, task: Task) -> int:
         """Return the evaluations of the first round, including the two ends."""
-        return _least(n_players, self.round_size, paired=True)
+        return _least(task.n_players, self.round_size, paired=True)
 
     def start(self, problem: Problem) -> RegressionEstimator:
         """Return an estimator that knows only the ends."""
@@ -100,9 +99,9 @@ class UnbiasedKernelSHAP:
     def __post_init__(self) -> None:
         sampling.check_count("round_size", self.round_size)
 
-    def least(self, n_players: int, partition: Partition) -> int:
+    def least(self, task: Task) -> int:
         """Return the evaluations of the first round, including the two ends."""
-        return _least(n_players, self.round_size, self.paired)
+        return _least(task.n_players, self.round_size, self.paired)
 
     def start(self, problem: Problem) -> UnbiasedKernelSHAPEstimator:
         """Return an estimator that knows only the ends."""

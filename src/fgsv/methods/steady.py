@@ -1,4 +1,4 @@
-"""Units: very small or large utilities are scaled before a method sees them."""
+"""Steady: no step of an estimator depends on interrupts, threads, or the scale of the utility."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import numpy as np
 
 from fgsv.methods.method import Draws, Method, Problem
 from fgsv.partition import Partition
+from fgsv.signals import held_interrupts, one_thread
 from fgsv.types import Floats
 from fgsv.valuation import Estimate
 from fgsv.valuation.units import unit_of
 
 
-class InUnits:
-    """An estimator that divides utilities of extreme scale by a power of two, one for each output.
+class Steady:
+    """The estimator of a method, one whole step after the other.
 
-    The unit follows from U(0) and U(N). If both are zero, it follows from what is known, or from the first round with
+    An interrupt waits for the end of a step: in the middle of an update, an estimator has no estimate. Libraries use
+    one thread, so that bits are the same everywhere. Utilities of extreme scale are divided by a power of two, one
+    for each output. It follows from U(0) and U(N); if both are zero, from what is known, or from the first round with
     another value: zeros are the same in every unit.
     """
 
@@ -27,7 +30,8 @@ class InUnits:
         if known is not None:
             self._learn_unit(known.values)
             known = known.with_values(lambda values: values / self._unit)
-        self._estimator = method.start(replace(problem, ends=problem.ends / self._unit, known=known))
+        with one_thread():
+            self._estimator = method.start(replace(problem, ends=problem.ends / self._unit, known=known))
 
     @property
     def n_known(self) -> int:
@@ -36,12 +40,14 @@ class InUnits:
 
     def draw(self, rng: np.random.Generator) -> Draws | None:
         """Return the method's draws."""
-        return self._estimator.draw(rng)
+        with held_interrupts(), one_thread():
+            return self._estimator.draw(rng)
 
     def update(self, draws: Draws, values: Floats) -> None:
         """Give the method the values of a round in its units."""
-        self._learn_unit(values)
-        self._estimator.update(draws, values / self._unit)
+        with held_interrupts(), one_thread():
+            self._learn_unit(values)
+            self._estimator.update(draws, values / self._unit)
 
     def _learn_unit(self, values: Floats) -> None:
         if self._unknown.any() and len(values):
@@ -55,7 +61,8 @@ class InUnits:
 
     def estimate(self) -> Estimate:
         """Return the method's estimate in units of the utility."""
-        found = self._estimator.estimate()
+        with held_interrupts(), one_thread():
+            found = self._estimator.estimate()
         if (self._unit == 1).all():
             return found
         values = found.values * self._unit

@@ -1,4 +1,4 @@
-"""Shared by the baselines: drawing coalitions, and checks of arguments."""
+"""Drawing coalitions and checking arguments: what several methods share."""
 
 from __future__ import annotations
 

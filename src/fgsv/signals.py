@@ -1,13 +1,17 @@
-"""Interrupts: Ctrl-C ends a run between two steps, never in the middle of an update."""
+"""What no step of a run may depend on: interrupts, which wait for its end, and how many threads libraries use."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
 
 ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """Signals by which a scheduler, a container or a closed terminal ends a process."""
@@ -61,3 +65,19 @@ def _handled(handle: Callable[[Handler, int, FrameType | None], object]) -> Iter
         for number, handler in before.items():
             if signal.getsignal(number) is meanwhile[number]:  # the block may have set its own
                 signal.signal(number, handler)
+
+
+class _OneThread:
+    """Limits BLAS and OpenMP to one thread: the last bits of a matrix product depend on their number."""
+
+    def __init__(self) -> None:
+        self._n_modules = 0
+
+    def __call__(self) -> Any:
+        if len(sys.modules) != self._n_modules:  # an import may have loaded another library
+            self._controller = ThreadpoolController()
+            self._n_modules = len(sys.modules)
+        return self._controller.limit(limits=1)
+
+
+one_thread = _OneThread()

@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.methods.baselines.sampling import check_count, check_shapley, equal_shares
-from fgsv.methods.method import Draws, Problem
-from fgsv.partition import Partition
+from fgsv.methods.method import Draws, Problem, Task
+from fgsv.methods.sampling import check_count, check_shapley, equal_shares
 from fgsv.types import Floats
 from fgsv.valuation import Estimate
 
@@ -41,9 +40,9 @@ class Permutation:
         """Return the number of permutations in a round."""
         return max(1, self.round_size // max(1, n_players - 1))
 
-    def least(self, n_players: int, partition: Partition) -> int:
+    def least(self, task: Task) -> int:
         """Return the evaluations of the first round, including the two ends."""
-        return 2 + self.per_round(n_players) * (n_players - 1)
+        return 2 + self.per_round(task.n_players) * (task.n_players - 1)
 
     def start(self, problem: Problem) -> PermutationEstimator:
         """Return an estimator that knows only the ends."""

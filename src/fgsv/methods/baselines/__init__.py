@@ -1,1 +1,0 @@
-"""Seven published methods, for comparison."""
