@@ -10,6 +10,7 @@ from typing import Any
 from fgsv.methods.covariance import Covariance
 from fgsv.methods.enumeration import Enumeration
 from fgsv.methods.finite_difference import FiniteDifference, theorem3
+from fgsv.methods.gp import GP
 from fgsv.methods.group_testing import GroupTesting
 from fgsv.methods.kernelshap import KernelSHAP, LeverageSHAP, UnbiasedKernelSHAP
 from fgsv.methods.method import Draws, Estimator, Evaluate, Method, Problem, Task
@@ -17,6 +18,7 @@ from fgsv.methods.permutation import Permutation
 from fgsv.methods.stratified import Complementary, OneForAll
 
 METHODS: dict[str, type[Method]] = {
+    "gp": GP,
     "covariance": Covariance,
     "finite_difference": FiniteDifference,
     "permutation": Permutation,

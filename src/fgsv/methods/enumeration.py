@@ -223,6 +223,14 @@ def everything(n_players: int) -> Iterator[Coalitions]:
         yield Coalitions.from_masks((numbers[:, None] >> np.arange(n_players)) & 1 == 1)
 
 
+def enumerated(masks: Masks, values: Floats, semivalue: Semivalue) -> Estimate:
+    """Return the exact values from every coalition, (2^n, n) in any order, and its (2^n, q) value."""
+    table = np.empty_like(values)
+    table[masks @ (1 << np.arange(masks.shape[1]))] = values
+    found = semivalues(table, semivalue)
+    return Estimate(found, exact=True, efficient=semivalue == SHAPLEY, method=Enumeration.name)
+
+
 def semivalues(values: Floats, semivalue: Semivalue) -> Floats:
     """Return the (n, q) values of the players from the (2^n, q) values of all coalitions."""
     n = len(values).bit_length() - 1
@@ -237,3 +245,30 @@ def semivalues(values: Floats, semivalue: Semivalue) -> Floats:
         marginal = (halves[:, 1] - halves[:, 0]).reshape(2 ** (n - 1), -1)
         result[player] = weight @ marginal
     return result
+
+
+def stated_values(game: object, n_players: int, called: str) -> Floats | None:
+    """Return the Shapley values that a game states as `shapley`, (n, 1) or (n, q); None if it states none."""
+    stated = getattr(game, "shapley", None)
+    if stated is None:
+        return None
+    try:
+        values = np.asarray(stated, dtype=float)
+    except (TypeError, ValueError):
+        values = np.empty(())
+    if values.ndim not in (1, 2) or len(values) != n_players or not np.isfinite(values).all():
+        raise ValueError(
+            f"{called}.shapley must contain a finite number for each of the {n_players} players (and output), "
+            f"got {type(stated).__name__} of shape {values.shape}"
+        )
+    return values.reshape(n_players, -1)
+
+
+def check_adds_up(values: Floats, rise: Floats, called: str) -> None:
+    """Raise an error unless stated Shapley values (n, q) add up to U(N) - U(0), (q,)."""
+    total = values.sum(axis=0)
+    if (np.abs(total - rise) > 1e-6 * np.maximum(np.abs(values).sum(axis=0), np.abs(rise))).any():
+        raise ValueError(
+            f"{called}.shapley sums to {total}, but the {called} is worth {rise} more with all players than with "
+            "none: these are not its Shapley values"
+        )
