@@ -16,7 +16,7 @@ BLOCK = 512
 """Evaluations to which parameters are fitted at once."""
 BLOCKS = 8
 """Blocks, at the most, over which parameters are averaged."""
-STEPS_FIRST, STEPS, STEPS_BLOCKS, STEPS_CAUTIOUS = 25, 40, 20, 12
+STEPS_FIRST, STEPS, STEPS_BLOCKS, STEPS_CAUTIOUS = 25, 20, 20, 12
 """Of the search: up to 64 evaluations, later, in each of several blocks; and while evaluations are fewer than twice the
 parameters, where more would follow chance."""
 

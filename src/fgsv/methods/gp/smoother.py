@@ -83,14 +83,18 @@ def sparse(kernel: Kernel, masks: Masks, values: Floats, n_basis: int = BASIS) -
     fitted[learned] = across.T @ z
     others = np.setdiff1d(np.arange(len(values)), learned, assume_unique=True)
     of_basis = solve_triangular(lower, solve_triangular(second, z, lower=True, trans="T"), lower=True, trans="T")
+    integrals = kernel.player_values(basis)
+    known = np.zeros_like(integrals)
     for start in range(0, len(others), AT_ONCE):
         rows = others[start : start + AT_ONCE]
-        fitted[rows] = kernel(masks[rows], basis) @ of_basis
-    integrals = solve_triangular(lower, kernel.player_values(basis), lower=True)
-    integrals = solve_triangular(second, integrals, lower=True)
+        block = kernel(masks[rows], basis)
+        fitted[rows] = block @ of_basis
+        known += block.T @ weights[rows]
+    inner = solve_triangular(lower, np.hstack([integrals, integrals - known]), lower=True, overwrite_b=True)
+    integrals, unknown = np.hsplit(solve_triangular(second, inner, lower=True, overwrite_b=True), 2)
     prediction = integrals.T @ z + weights.T @ (values - fitted)
     influences = weights
-    influences[learned] += across.T @ (integrals - across @ weights[learned]) / own[:, None]
+    influences[learned] += across.T @ (unknown - across @ weights[learned]) / own[:, None]
     return Smoother(prediction, (values - fitted) / (1 - leverage)[:, None], influences, None)
 
 
