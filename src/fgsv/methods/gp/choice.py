@@ -14,7 +14,9 @@ from fgsv.types import Floats, Masks
 SAME = 1e-6
 """Relative difference of two gains that may be due to rounding."""
 CANDIDATES = 512
-"""Coalitions that stand for all of them when some are chosen; twice as many for the posterior covariance."""
+"""Coalitions that stand for all of them when some are chosen, and for the posterior covariance of many players; for that
+of few, whose closed form is quick, twice as many."""
+FEW_PLAYERS = 64
 
 
 def candidates(target: Target, count: int, rng: np.random.Generator) -> tuple[Masks, Floats]:

@@ -135,13 +135,12 @@ class Kernel:
             sums = np.zeros((n + 1, n + 1, some.shape[1]))  # coefficients after the first j players
             sums[0, 0] = 1.0
             for j in range(n):
-                sums[j + 1] = sums[j] * outside[j]
-                sums[j + 1, 1:] += sums[j, :-1] * inside[j]
+                np.multiply(sums[j, : j + 1], outside[j], out=sums[j + 1, : j + 1])
+                sums[j + 1, 1 : j + 2] += sums[j, : j + 1] * inside[j]
             back = np.repeat(by_size[:, None], some.shape[1], axis=1)
             for j in reversed(range(n)):
-                found[rows, j] = inside[j] * (back[1:] * sums[j, :-1]).sum(axis=0)
-                shifted = np.concatenate([back[1:], np.zeros((1, back.shape[1]))])
-                back = back * outside[j] + shifted * inside[j]
+                found[rows, j] = inside[j] * np.einsum("sr,sr->r", back[1 : j + 2], sums[j, : j + 1])
+                back = back[: j + 1] * outside[j] + back[1 : j + 2] * inside[j]
             if target.has_drift:
                 drifted[rows] = (target.drift * share)[1:n] @ sums[n, 1:n]
         found = centred(found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fgsv.methods.gp.choice import CANDIDATES, candidates, posterior
+from fgsv.methods.gp.choice import CANDIDATES, FEW_PLAYERS, candidates, posterior
 from fgsv.methods.gp.fitting import BLOCK, BLOCKS
 from fgsv.methods.gp.kernel import COMMON, Kernel
 from fgsv.methods.gp.sampler import Sampler
@@ -94,7 +94,7 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
         h = influences * np.sqrt(weighing.left + 1 / (1 + weighing.n_free))[:, None]
         squares = (h**2).sum(axis=1)
         scale = (squares @ found.residuals**2) / max(squares @ found.variances, 1e-300)
-        some, weights = candidates(target, 2 * CANDIDATES, rng)
+        some, weights = candidates(target, CANDIDATES * (1 + (target.n <= FEW_PLAYERS)), rng)
         covariance = posterior(kernel, sampler.is_free(some), some, weights, data.masks, found.influences, unknown)
         deviations = root(covariance)[:, :, None] * ((kappa + MARGIN) * np.sqrt(scale))
         return Values(found.prediction, deviations, 2 * _freedom(squares, found.residuals), 0.0)
