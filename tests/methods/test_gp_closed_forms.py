@@ -7,7 +7,7 @@ from fgsv.methods.enumeration import semivalues
 from fgsv.methods.gp.choice import candidates, posterior
 from fgsv.methods.gp.fitting import cost, prior
 from fgsv.methods.gp.kernel import COMMON, Kernel
-from fgsv.methods.gp.sizes import Target
+from fgsv.methods.target import Target
 from fgsv.methods.gp.smoother import coefficients, exact, precision, sparse
 from fgsv.methods.gp.trend import Saturating
 from fgsv.semivalue import SHAPLEY, Banzhaf, Beta

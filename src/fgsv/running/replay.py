@@ -18,7 +18,6 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
 from fgsv.running.run import with_estimator
 from fgsv.running.start import known_of_run
-from fgsv.running.stop_bias import without_stop_bias
 from fgsv.running.views import View
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation
@@ -87,11 +86,8 @@ def repeat(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | No
     assert settings is not None
     given = dict(own or {})
     regrouped = was_regrouped(valuation)
-    by_old_rules = valuation.end.reason is Reason.TARGET and settings.version != fgsv.__version__
-    if regrouped or by_old_rules:  # targets were met, or not, by other groups or rules: follow it as far as it went
-        given |= {"precision": None, "stderr": None}
-        if regrouped:
-            given["stop"] = None
+    if regrouped:  # targets were met, or not, by other groups: follow it as far as it went
+        given |= {"precision": None, "stderr": None, "stop": None}
         given["max_seconds"] = float("inf") if settings.rules or "stop" in settings.needs else None
     # rounds that ask only for what was known count nothing: such a run is over at its own end
     by_itself = settings.start is not None and valuation.end.reason in (Reason.BUDGET, Reason.EXHAUSTED)
@@ -100,8 +96,6 @@ def repeat(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | No
         as_far = (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known)
         if as_far and (derived.end.reason is not Reason.INTERRUPTED or not by_itself):
             break
-    if regrouped or by_old_rules:
-        derived = without_stop_bias(derived, valuation.stop_shares)
     # each fold of the test rows is an output of the game
     if valuation.weights is not None:
         derived = derived.combined(valuation.weights)

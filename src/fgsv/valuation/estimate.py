@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.types import Floats
-from fgsv.valuation.learned import Learned
 from fgsv.words import counted
 
 
@@ -36,8 +35,6 @@ class Estimate:
     """The method that made it, if not the one requested."""
     correction: float | None = None
     """Of the default method: 0 if the values are predictions, 1 if what predictions miss is corrected, or between."""
-    learned: Learned | None = None
-    """What the method learned from its draws; None if it does not say."""
 
 
 @dataclass(frozen=True)

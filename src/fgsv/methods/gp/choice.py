@@ -6,7 +6,7 @@ import numpy as np
 
 from fgsv.methods.gp.kernel import Kernel
 from fgsv.methods.gp.sampler import Sampler
-from fgsv.methods.gp.sizes import Target
+from fgsv.methods.target import Target
 from fgsv.methods.gp.smoother import precision
 from fgsv.methods.method import OtherLaw
 from fgsv.types import Floats, Masks

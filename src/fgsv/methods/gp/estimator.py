@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.methods.enumeration import enumerated
+from fgsv.methods.enumeration import enumerated, numbered
 from fgsv.methods.gp.choice import choose
 from fgsv.methods.gp.fitting import BLOCK, fitted, prior_kernel
 from fgsv.methods.gp.kernel import Kernel
 from fgsv.methods.gp.proxy import Proxy, regressed
 from fgsv.methods.gp.sampler import Sampler
 from fgsv.methods.gp.schedule import CHOSEN, EXPLORE, round_end, stage
-from fgsv.methods.gp.sizes import Target
+from fgsv.methods.target import Target
 from fgsv.methods.gp.smoother import Smoother, evenly, precision
 from fgsv.methods.gp.trend import saturating
 from fgsv.methods.gp.values import Evaluations, Values, parts_of, stated, unbiased
@@ -211,7 +211,7 @@ class GPEstimator:
         evaluated = Sampler(target)  # what was drawn and not evaluated is unknown
         evaluated.take(self._masks[present, :n])
         if evaluated.is_done:
-            return enumerated(self._masks[present, :n], self._values[present], target.semivalue)
+            return enumerated(numbered(self._masks[present, :n], self._values[present]), target.semivalue)
         data = Evaluations(self._masks, self._above_line(), self._drawn, self._expected)
         found, level, beta = (self._unbiased if self._method.unbiased else self._predicted)(evaluated, data)
         line = self._ends[0] + np.arange(n + 1)[:, None] / n * (self._ends[1] - self._ends[0])
@@ -221,7 +221,7 @@ class GPEstimator:
         deviations = np.concatenate([found.deviations, self._proxy.errors(beta, len(self._masks))])
         return Estimate(
             values,
-            deviations,
+            deviations.astype(np.float32),
             degrees_of_freedom=found.freedom,
             efficient=efficient,
             correction=found.correction,

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.optimize import minimize
 
-from fgsv.methods.gp.kernel import COMMON, CURVE, JITTER, LENGTH, NUGGET, PRODUCT, RATE, SLOPE, Kernel
-from fgsv.methods.gp.sizes import KNOTS, Target, hats
+from fgsv.methods.gp.kernel import COMMON, CURVE, JITTER, KNOTS, LENGTH, NUGGET, PRODUCT, RATE, SLOPE, Kernel, hats
+from fgsv.methods.target import Target
 from fgsv.types import Floats, Masks
 
 BLOCK = 512

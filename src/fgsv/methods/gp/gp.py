@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fgsv.methods.enumeration import Enumeration
+from fgsv.methods.gp.choice import FEW_PLAYERS
 from fgsv.methods.gp.estimator import GPEstimator
 from fgsv.methods.gp.linear import LinearEstimator
 from fgsv.methods.gp.proxy import CheapGame, Proxy, check_proxy
-from fgsv.methods.method import Problem
-from fgsv.partition import Partition
+from fgsv.methods.method import Method, Problem, Task
 
 MOST_PLAYERS = 512
 """Players up to which a rate for each can be learned."""
@@ -20,7 +21,9 @@ QUICK = 1e-3
 CHEAP = 2e-4
 """Seconds of an evaluation below which more of them take less time than to learn what each player adds."""
 LEAST = 8
-"""Evaluations before the first estimate, or all coalitions if they are fewer."""
+"""Evaluations before the first estimate, known ones among them, or all coalitions if they are fewer."""
+LEAST_STARTED = 3
+"""Evaluations, U(0) and U(N) among them, of a run that starts from enough known ones."""
 KERNEL, PLAYERS, SIZES = "kernel", "players", "sizes"
 
 
@@ -47,27 +50,34 @@ class GP:
         if self.learn not in (None, KERNEL, PLAYERS, SIZES):
             raise ValueError(f"learn must be 'kernel', 'players' or 'sizes', got {self.learn!r:.200}")
 
-    def least(self, n_players: int, partition: Partition) -> int:
+    def least(self, task: Task) -> int:
         """Return the evaluations needed for the first estimate, including the two ends; check the proxy."""
+        n = task.n_players
         if self.proxy is not None:
-            check_proxy(self.proxy, n_players)
-        least = max(16, n_players + 2) if self.unbiased else LEAST
-        return min(least, 2 ** min(n_players, 62))
+            check_proxy(self.proxy, n)
+        least = max(16, n + 2) if self.unbiased else max(LEAST_STARTED, LEAST - task.n_known)
+        return int(min(least, 2 ** min(n, 62)))
 
-    def for_seconds(self, seconds: float | None, n_players: int) -> GP:
-        """Return the method that learns what is worth its time, in a game whose evaluations take so long."""
+    def for_task(self, task: Task) -> Method:
+        """Return an enumeration, if there is room for it and no rule may end the run; else what is worth its time."""
+        if task.has_room_for_all and not task.may_stop_early:
+            return Enumeration()
         if self.learn is not None:
             return self
-        if seconds is not None and seconds < CHEAP:
-            return replace(self, learn=SIZES)
-        if n_players > MOST_PLAYERS or (seconds is not None and seconds < QUICK):
-            return replace(self, learn=PLAYERS)
-        return replace(self, learn=KERNEL)
+        seconds = np.inf if task.seconds is None else task.seconds
+        is_few = task.n_players <= (FEW_PLAYERS if task.n_known else 0)  # what is known is learned from, if that is quick
+        if self.proxy is not None or is_few or (task.n_players <= MOST_PLAYERS and seconds >= QUICK):
+            return replace(self, learn=KERNEL)
+        return replace(self, learn=SIZES if seconds < CHEAP else PLAYERS)
+
+    @property
+    def uses_known(self) -> bool:
+        """Whether evaluations that are known before a run are learned from."""
+        return self.learn == KERNEL
 
     def start(self, problem: Problem) -> GPEstimator | LinearEstimator:
         """Return an estimator that knows only the ends."""
-        learn = self.for_seconds(None, problem.n_players).learn
-        if learn != KERNEL and self.proxy is None:
-            return LinearEstimator(problem, learn=learn == PLAYERS)
+        if self.learn != KERNEL:
+            return LinearEstimator(problem, learn=self.learn == PLAYERS)
         n, q = problem.n_players, problem.ends.shape[1]
         return GPEstimator(self, problem, Proxy(n, q) if self.proxy is None else CheapGame(self.proxy, problem))

@@ -28,9 +28,11 @@ from functools import cached_property
 
 import numpy as np
 
-from fgsv.methods.gp.sizes import KNOTS, Target, centred, hats, logit
+from fgsv.methods.target import Target
 from fgsv.types import Floats, Ints, Masks
 
+KNOTS = 6
+"""Of log r, the scale of the sizes."""
 CURVE, LENGTH, PRODUCT, SLOPE, NUGGET, RATE = range(6)
 """Places of the parameters: logs of v_h, l and v, gamma, logs of the nugget and of the mean rate; then the knots of
 log r, then log ratios of the players' rates."""
@@ -150,3 +152,22 @@ class Kernel:
         if target.has_drift:
             found += (target.drift[1:n] @ self.of_sizes[1:n])[sizes][:, None]
         return found
+
+
+def logit(n: int) -> Floats:
+    """Return (n + 1,): log of s over n - s, finite at the ends."""
+    s = np.arange(n + 1)
+    return np.log((s + 0.5) / (n - s + 0.5))
+
+
+def hats(n: int, knots: int = KNOTS) -> Floats:
+    """Return (n + 1, knots): piecewise linear functions of logit s."""
+    at = logit(n)
+    centres = np.linspace(at[1], at[n - 1], knots)
+    inside = np.clip(at, centres[0], centres[-1])[:, None]
+    return np.maximum(0.0, 1 - np.abs(inside - centres) / ((centres[1] - centres[0]) or 1.0))
+
+
+def centred(rows: Floats) -> Floats:
+    """Return rows without their means."""
+    return rows - rows.mean(axis=1, keepdims=True)

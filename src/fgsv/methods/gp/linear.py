@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from fgsv.coalitions import Coalitions, draw_blocks
-from fgsv.methods.enumeration import enumerated
+from fgsv.methods.enumeration import enumerated, numbered
 from fgsv.methods.gp.means import mean_and_spread
 from fgsv.methods.gp.sampler import Sampler
 from fgsv.methods.gp.schedule import EXPLORE, round_end, stage
-from fgsv.methods.gp.sizes import Target
+from fgsv.methods.target import Target
 from fgsv.methods.method import Draws, Problem
 from fgsv.semivalue import SHAPLEY
 from fgsv.types import Floats, Ints, Masks
@@ -133,7 +133,7 @@ class LinearEstimator:
         efficient = target.semivalue == SHAPLEY
         if (self._expected[1:n] >= target.counts[1:n]).all():
             masks = np.concatenate([Coalitions.ends(n).masks(), self._rows.masks()])
-            return enumerated(masks, np.concatenate([self._ends, self._values]), target.semivalue)
+            return enumerated(numbered(masks, np.concatenate([self._ends, self._values])), target.semivalue)
         learned = self._model(self.n_evaluations)
         if not learned.beta.any():  # means are cheap: those of all draws
             learned = fit(target, self._rows, self._values, self._ends, learn=False)

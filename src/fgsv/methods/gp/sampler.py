@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fgsv.coalitions import Coalitions
-from fgsv.methods.gp.sizes import Target
+from fgsv.methods.target import Target
 from fgsv.types import Floats, Ints, Masks
 
 ATTEMPTS = 100

@@ -1,4 +1,4 @@
-"""What depends on sizes alone: weights of a semivalue, the best law of independent draws, functions of logit s."""
+"""The values to estimate, as sums over coalitions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import numpy as np
 from fgsv.coalitions import log_choose
 from fgsv.semivalue import SHAPLEY, Semivalue, SizeWeights
 from fgsv.types import Floats, Masks
-
-KNOTS = 6
-
 
 @dataclass(frozen=True)
 class Target:
@@ -79,22 +76,3 @@ class Target:
     def of_sizes(self, worth: Floats) -> Floats:
         """Return (q,): the value that every player has in a game whose worth (n + 1, q) depends on sizes alone."""
         return np.asarray(self.drift @ worth)
-
-
-def logit(n: int) -> Floats:
-    """Return (n + 1,): log of s over n - s, finite at the ends."""
-    s = np.arange(n + 1)
-    return np.log((s + 0.5) / (n - s + 0.5))
-
-
-def hats(n: int, knots: int = KNOTS) -> Floats:
-    """Return (n + 1, knots): piecewise linear functions of logit s."""
-    at = logit(n)
-    centres = np.linspace(at[1], at[n - 1], knots)
-    inside = np.clip(at, centres[0], centres[-1])[:, None]
-    return np.maximum(0.0, 1 - np.abs(inside - centres) / ((centres[1] - centres[0]) or 1.0))
-
-
-def centred(rows: Floats) -> Floats:
-    """Return rows without their means."""
-    return rows - rows.mean(axis=1, keepdims=True)
