@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 from hypothesis import settings
-from shortened import shorten
 
 from fgsv.cli import main
 
@@ -57,15 +56,6 @@ TORCH = {
     "test_training_plan.py",
 }
 """Files that import torch and packages around it, which takes seconds: one worker of pytest-xdist has them all."""
-WHOLE_OPENING = {
-    "test_docs.py",
-    "test_opening.py",
-    "test_started.py",
-    "test_stops.py",
-    "test_strongest.py",
-    "test_verification_laws.py",
-}
-"""Files that test the opening itself, or compare with what another process gives."""
 
 
 def pytest_collection_modifyitems(items):
@@ -120,14 +110,6 @@ def no_einsum_of_empty_arrays(monkeypatch):
         return einsum(subscripts, *operands, **options)
 
     monkeypatch.setattr(np, "einsum", checked)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def short_opening(request):
-    with pytest.MonkeyPatch.context() as patch:
-        if request.path.name not in WHOLE_OPENING:
-            shorten(patch)
-        yield
 
 
 @pytest.fixture
