@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 from hypothesis import settings
-from shortened import shorten
 
 from fgsv.cli import main
 
@@ -18,18 +17,9 @@ collect_ignore_glob = ["*conftest.py"]  # several modules of one name: none of t
 settings.register_profile("fgsv", deadline=None, derandomize=True)
 settings.load_profile("fgsv")
 
-WHOLE_OPENING = {
-    "test_docs.py",
-    "test_opening.py",
-    "test_started.py",
-    "test_stops.py",
-    "test_strongest.py",
-    "test_verification_laws.py",
-}
-"""Files that test the opening itself, or compare with what another process gives."""
-
 
 def is_marked(item, name):
+    """Say whether a test has a mark, or its module has."""
     return item.get_closest_marker(name) is not None
 
 
@@ -85,14 +75,6 @@ def no_einsum_of_empty_arrays(monkeypatch):
         return einsum(subscripts, *operands, **options)
 
     monkeypatch.setattr(np, "einsum", checked)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def short_opening(request):
-    with pytest.MonkeyPatch.context() as patch:
-        if request.path.name not in WHOLE_OPENING:
-            shorten(patch)
-        yield
 
 
 @pytest.fixture

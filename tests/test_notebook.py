@@ -109,7 +109,7 @@ import time, numpy as np, fgsv
 def game(masks):
     time.sleep(0.12)
     return np.sqrt(masks.sum(axis=1))
-result = fgsv.value(fgsv.Game(game, 20), [i % 3 for i in range(20)], budget=450, seed=3, surrogate=False)
+result = fgsv.value(fgsv.Game(game, 20), [i % 3 for i in range(20)], budget=450, seed=3, learn="sizes")
 print(result.values.tobytes().hex())
 """
 
@@ -142,7 +142,7 @@ def test_a_terminal_has_a_bar_and_the_same_bits():
     assert "widest share ±" in shown
     assert "evaluations" in shown
     game = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1)), 20)
-    silent = fgsv.value(game, [i % 3 for i in range(20)], budget=450, seed=3, surrogate=False, progress=False)
+    silent = fgsv.value(game, [i % 3 for i in range(20)], budget=450, seed=3, learn="sizes", progress=False)
     assert out.strip() == silent.values.tobytes().hex()
 
 

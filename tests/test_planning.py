@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from fgsv.methods.covariance.opening import hand_over
 
 import fgsv
 from fgsv.cli.console import describe
 from fgsv.game import as_game
-from fgsv.methods.covariance.opening import hand_over
 from fgsv.planning import PILOT_STARTED, Limits, Plan, plan_table, value_with_plan
 from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import Reason
@@ -128,7 +128,7 @@ def test_learning_takes_less_for_each_evaluation_after_the_opening():
     within = Plan.of(replace(found, n_evaluations=end // 4), seconds=10.0, evaluating=1.0)
     assert within.seconds_for(end // 2) == pytest.approx(20)
     assert within.seconds_for(8 * end) == pytest.approx(32 + 9 * 4 * 2)
-    quick = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100, opening=False)
+    quick = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
     assert Plan.of(replace(quick, n_evaluations=2 * end), seconds=10.0, evaluating=1.0).seconds_for(4 * end) == 20
 
 

@@ -58,7 +58,7 @@ def test_a_small_error_is_not_called_none():
 
 def test_the_evaluations_needed_are_those_of_the_square_root_law():
     game = fgsv.games.SumOfUnanimity(64)
-    result = fgsv.value(game, [i % 3 for i in range(64)], budget=200, seed=0, surrogate=False)
+    result = fgsv.value(game, [i % 3 for i in range(64)], budget=200, seed=0, learn="sizes")
     wide = replace(result, deviations=result.deviations * 200)
     wide = wide.regroup(wide.partition)
     with pytest.raises(PayoutRefused) as error:
@@ -143,7 +143,7 @@ def test_a_verdict_does_not_depend_on_the_scale_of_utilities(scale):
 
     groups = [player % 4 for player in range(24)]
     plain, scaled = (
-        verdict(fgsv.value(fgsv.Game(game, 24), groups, budget=60, seed=1, opening=False))
+        verdict(fgsv.value(fgsv.Game(game, 24), groups, budget=60, seed=1))
         for game in (roots, lambda masks: scale * roots(masks))
     )
     assert len(plain.between) == 3

@@ -16,7 +16,7 @@ import pandas as pd
 
 from fgsv.checks import check_type, positive_number, whole_number
 from fgsv.game import as_game
-from fgsv.methods import Enumeration, Method, Task, as_method, for_task, opens_with
+from fgsv.methods import Enumeration, Task, as_method, for_task
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
 from fgsv.running.game_access import GameAccess
@@ -50,9 +50,7 @@ class Plan:
 
     The half-width of a share falls with the square root of the evaluations; the default method usually does better,
     because it learns as it goes. Known evaluations count where they still apply, and elsewhere only new ones do; a
-    run that starts from some is expected to lie half way between. Seconds are measured on this machine; those of
-    learning are taken to grow with the evaluations until the opening of the default method ends, and from there, or
-    if it began with known evaluations, with the cube root of the new ones.
+    run that starts from some is expected to lie half way between. Seconds are measured on this machine.
     """
 
     n_players: int
@@ -74,10 +72,6 @@ class Plan:
     """Seconds of the pilot that a longer run takes only once: to start workers, and to learn what was known."""
     exact_after: float = math.inf
     """Evaluations after which the values are exact, because every coalition is evaluated; infinite if never."""
-    learning_seconds: float = 0.0
-    """Seconds of the pilot, besides the fixed ones, to learn from what was known and what was new."""
-    opening: int = 0
-    """Evaluations that the opening takes, in which learning costs most; 0 without one, or if some were known."""
 
     @classmethod
     def of(
@@ -86,20 +80,18 @@ class Plan:
         seconds: float,
         confidence: float = 0.95,
         first: tuple[int, float] = (0, 0.0),
-        evaluating: float = math.inf,
     ) -> Plan:
         """Return the plan extrapolated from the first part of a run, which took `seconds`.
 
         `first` are the evaluations and seconds of its first round; comparing later rounds with it shows which costs
-        are fixed. `evaluating` are the seconds that evaluations took: with an opening, the rest is learning. The
-        intervals of a pilot are also wide because its errors rest on few draws, which is not so in a longer run.
+        are fixed. The intervals of a pilot are also wide because its errors rest on few draws, which is not so in a
+        longer run.
         """
         bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
         half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
         later = valuation.n_evaluations - first[0]
         each = (seconds - first[1]) / later if later > 0 else seconds
         fixed = max(0.0, seconds - each * valuation.n_evaluations)
-        opening = _opening(valuation)
         return cls(
             n_players=valuation.partition.n_players,
             n_groups=valuation.partition.n_groups,
@@ -111,8 +103,6 @@ class Plan:
             by_output=dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
             n_known=valuation.n_known,
             fixed_seconds=fixed,
-            learning_seconds=0.0 if opening is None else max(0.0, seconds - fixed - evaluating),
-            opening=opening or 0,
             exact_after=_exact_after(valuation),
         )
 
@@ -132,8 +122,7 @@ class Plan:
     def evaluations_for(self, precision: float) -> int:
         """Return the expected evaluations for a half-width of `precision`.
 
-        However small the errors of a run are, it takes 3 / `precision` evaluations, to see what is rare. One that
-        samples half of all coalitions without meeting its target goes on to evaluate all of them.
+        However small the errors of a run are, it takes 3 / `precision` evaluations, to see what is rare, or all.
         """
         check_precision(precision)
         if not math.isfinite(self.half_width):
@@ -144,32 +133,14 @@ class Plan:
         fewest = 2 + RULE_OF_THREE / precision - known if self.half_width else 0.0
         wanted = max(n, fewest, (math.sqrt(known**2 + 4 * product) - known) / 2)
         needed = math.ceil(min(wanted, sys.float_info.max))
-        return needed if self.exact or needed <= self.exact_after / 2 else int(self.exact_after)
+        return needed if self.exact else int(min(needed, self.exact_after))
 
     def seconds_for(self, budget: int) -> float:
-        """Return the expected seconds of a run with this budget; one of all coalitions has nothing to learn."""
-        n_then = min(whole_number("budget", budget, least=1), self.exact_after)
-        return self._seconds(n_then, learns=n_then < self.exact_after)
+        """Return the expected seconds of a run with this budget."""
+        return self._seconds(min(whole_number("budget", budget, least=1), self.exact_after))
 
-    def expected_seconds(self, limits: Limits, n_evaluations: int) -> float:
-        """Return the expected seconds of a run with these limits, which takes this many evaluations.
-
-        With a precision or a time limit it learns first, also if it goes on to evaluate all coalitions.
-        """
-        learns = limits.precision is not None or limits.max_seconds is not None
-        return self._seconds(n_evaluations) if learns else self.seconds_for(n_evaluations)
-
-    def _seconds(self, n_then: float, learns: bool = True) -> float:
-        """Return the seconds of so many evaluations, with those to learn from them or without."""
-        n = max(self.n_evaluations, 1)
-        others = self.seconds - self.fixed_seconds - self.learning_seconds
-        learning = self.learning_seconds * self._learning(n_then) / self._learning(n) if learns else 0.0
-        return self.fixed_seconds + learning + others * n_then / n
-
-    def _learning(self, n: float) -> float:
-        """Return what learning from n evaluations costs, up to a factor."""
-        within = min(n, max(self.opening, 1))
-        return within * (n / within) ** (1 / 3)
+    def _seconds(self, n_evaluations: float) -> float:
+        return self.fixed_seconds + (self.seconds - self.fixed_seconds) * n_evaluations / max(self.n_evaluations, 1)
 
     def _evaluations_within(self, seconds: float) -> int:
         """Return the largest number of evaluations that take at most so long: two at least, U(0) and U(N)."""
@@ -224,32 +195,14 @@ class Plan:
 
 
 def _exact_after(valuation: Valuation) -> float:
-    """Return how many coalitions there are, if a run like this one evaluates all of them where it may."""
-    everything = 2**valuation.partition.n_players
-    method = _method_of(valuation)
-    if method is None or not isinstance(for_task(method, _task_of(valuation, everything)), Enumeration):
-        return math.inf
-    return everything
-
-
-def _opening(valuation: Valuation) -> int | None:
-    """Return how many evaluations the opening of a run takes; 0 if it learned from known ones, None without one."""
-    method = _method_of(valuation)
-    return None if method is None else opens_with(method, _task_of(valuation))
-
-
-def _method_of(valuation: Valuation) -> Method | None:
-    """Return the method of a run; None if it was the user's own."""
-    settings = valuation.settings
+    """Return how many coalitions there are, if the method of a run like this one evaluates all of them in the end."""
+    settings, partition = valuation.settings, valuation.partition
     if settings is None or "method" in settings.needs:
-        return None
-    return as_method(settings.method, dict(settings.options))
-
-
-def _task_of(valuation: Valuation, budget: int | None = None) -> Task:
-    """Return the task of a run like this one, with another budget."""
-    partition = valuation.partition
-    return Task(partition.n_players, partition, budget=budget, n_known=valuation.n_known)
+        return math.inf
+    everything = 2**partition.n_players
+    task = Task(partition.n_players, partition, budget=everything, n_known=valuation.n_known)
+    method = for_task(as_method(settings.method, dict(settings.options)), task)
+    return everything if isinstance(method, Enumeration) else math.inf
 
 
 @dataclass(frozen=True)
@@ -365,7 +318,7 @@ class _Stopwatch:
 
     def plan(self, valuation: Valuation, confidence: float) -> Plan:
         """Return what the run will take, from the valuation so far, or what is displayed of it."""
-        return Plan.of(valuation, self.seconds, confidence, self._first or (0, 0.0), self.evaluating)
+        return Plan.of(valuation, self.seconds, confidence, self._first or (0, 0.0))
 
 
 def plan_table(

@@ -53,7 +53,7 @@ def test_accuracy_says_what_learning_is_worth():
     outcomes = [accuracy.Outcome({accuracy.RANDOM: square}, 1000, seconds) for _, square, seconds in runs]
     ours, unopened = accuracy.learnings_worth(accuracy.summarise(tasks, outcomes))
     assert ours.endswith("takes 16.0 times the evaluations: it pays where one takes more than 200 us")
-    assert unopened.startswith("  covariance, opening=False: ")
+    assert unopened.startswith("  covariance: ")
     assert unopened.endswith("takes 4.0 times the evaluations: it pays where one takes more than 200 us")
     assert accuracy.learnings_worth(accuracy.summarise(tasks[:2], outcomes[:2])) == []
     swapped = accuracy.learnings_worth(accuracy.summarise(tasks, outcomes[::-1]))
@@ -120,7 +120,7 @@ def test_slope_is_the_regression_it_says():
 def test_scale_at_a_small_size(tmp_path):
     table = scale.growth([20, 40], stderr=1.0, repeats=2, budget=20_000, jobs=1)
     assert (table["evaluations"] > 2).all()
-    assert scale.overhead("covariance", 20, 500)["own us"] > 0
+    assert scale.overhead("gp", 20, 500)["own us"] > 0
     with pytest.raises(RuntimeError, match="not reached"):
         scale.reach((20, 1e-9, 0, 300))
 

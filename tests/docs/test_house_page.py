@@ -9,7 +9,7 @@ PAGE = (ROOT / "docs" / "how-it-is-built.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\d+) \| `(\w+)` \|", re.MULTILINE)
 FILE = re.compile(r"`([\w/]+\.py)`")
 READING = re.compile(r"^\| (`[\w/]+\.py`.*) \| .* \| ([\d,]+) \|$", re.MULTILINE)
-DEFAULT = SOURCE / "methods" / "covariance"
+DEFAULT = SOURCE / "methods" / "gp"
 
 
 def test_the_table_of_rooms_is_the_order_of_imports():

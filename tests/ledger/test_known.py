@@ -200,7 +200,7 @@ def test_only_draws_by_a_recorded_law_are_draws(tmp_path):
 
     with Ledger(tmp_path / "march.db") as ledger:
         number = ledger.game(game)
-        settings = {"seed": 0, "method": "covariance", "budget": 10}
+        settings = {"seed": 0, "method": "gp", "budget": 10}
         first = ledger.begin_run(number, settings)
         ledger.add_law(first, 0, {"sizes": [1, 2]})
         record(ledger, number, np.concatenate([ends, masks[:2]]), first)

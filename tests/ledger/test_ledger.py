@@ -63,7 +63,7 @@ def test_the_ends_are_found_whatever_the_seed(tmp_path):
 
 def test_independent_rows_are_found_in_any_batch_and_evaluated_once(tmp_path):
     game = Counted(8, independent_rows=True)
-    for method, batch_size in (("covariance", 7), ("finite_difference", 11), ("covariance", 64)):
+    for method, batch_size in (("gp", 7), ("finite_difference", 11), ("gp", 64)):
         options = {"threshold": 3} if method == "finite_difference" else {}
         budget = 200
         fgsv.value(
@@ -133,7 +133,7 @@ def test_packed_coalitions_read_back_in_canonical_form(n):
 
 def test_a_batch_that_a_round_has_twice_is_evaluated_once(tmp_path):
     game = Counted(6)
-    fgsv.value(game, budget=60, batch_size=1, ledger=tmp_path / "run.db", opening=False)
+    fgsv.value(game, budget=60, batch_size=1, ledger=tmp_path / "run.db")
     assert game.asked == len(game.coalitions) < 60
 
 

@@ -27,7 +27,7 @@ def utility(masks):
 
 def value(path, *, independent_rows=False, **options):
     game = fgsv.Game(utility, N, fingerprint="small", independent_rows=independent_rows)
-    return fgsv.value(game, **{"budget": 200, "batch_size": 16, "ledger": path, "surrogate": False} | options)
+    return fgsv.value(game, **{"budget": 200, "batch_size": 16, "ledger": path, "learn": "sizes"} | options)
 
 
 def content(path):
@@ -124,7 +124,7 @@ def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path, kind):
 
 def test_a_second_driver_is_refused_and_readers_are_not(tmp_path):
     path = tmp_path / "run.db"
-    rounds = fgsv.iterate(fgsv.Game(utility, N, fingerprint="small"), budget=200, ledger=path, surrogate=False)
+    rounds = fgsv.iterate(fgsv.Game(utility, N, fingerprint="small"), budget=200, ledger=path, learn="sizes")
     first = next(rounds)
     with pytest.raises(LedgerError, match="another run is using it"):
         value(path)

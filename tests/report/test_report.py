@@ -86,7 +86,7 @@ def large(n):
         player_values=players,
         deviations=rng.normal(size=(32, n, 1)).astype(np.float32),
         degrees_of_freedom=31,
-        method="covariance",
+        method="gp",
         n_evaluations=1000,
         end=End(Reason.BUDGET),
     )

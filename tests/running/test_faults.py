@@ -23,7 +23,7 @@ BUDGET, BATCH = 98, 8
 def expected(row_by_row, budget):
     oracle = Bad("fill")
     oracle.row_by_row = row_by_row
-    result = fgsv.value(oracle, budget=budget, batch_size=BATCH, opening=False)
+    result = fgsv.value(oracle, budget=budget, batch_size=BATCH)
     assert oracle.counted
     return result, oracle.counted
 
@@ -90,7 +90,7 @@ def test_a_game_that_always_fails_is_worth_what_the_policy_says():
     def never(masks):
         raise ValueError
 
-    result = fgsv.value(fgsv.Game(never, N), budget=BUDGET, opening=False, on_error=FILLER)
+    result = fgsv.value(fgsv.Game(never, N), budget=BUDGET, on_error=FILLER)
     assert result.failures.coalitions == result.n_evaluations
     np.testing.assert_allclose(result.values, 0, atol=1e-9)
 
@@ -98,12 +98,12 @@ def test_a_game_that_always_fails_is_worth_what_the_policy_says():
 @pytest.mark.parametrize(("fault", "kind"), [(fault, kind) for fault, kind, _ in HARMLESS])
 def test_by_default_a_failure_stops_the_run_and_says_what_failed(fault, kind):
     with pytest.raises(GameError, match=kind):
-        fgsv.value(Bad(fault), budget=BUDGET, opening=False, batch_size=BATCH)
+        fgsv.value(Bad(fault), budget=BUDGET, batch_size=BATCH)
 
 
 def test_the_error_shows_where_in_the_game_it_was_raised():
     with pytest.raises(GameError) as caught:
-        fgsv.value(Bad("raises"), budget=BUDGET, opening=False, batch_size=BATCH)
+        fgsv.value(Bad("raises"), budget=BUDGET, batch_size=BATCH)
     assert "ZeroDivisionError: no such model" in str(caught.value)
     assert "the coalition of size" in str(caught.value)
     assert "in raises" in caught.value.__notes__[0]
@@ -111,10 +111,10 @@ def test_the_error_shows_where_in_the_game_it_was_raised():
 
 def test_a_failure_is_tried_again_by_whoever_wants_a_value(tmp_path):
     with pytest.raises(GameError):
-        fgsv.value(Bad("raises"), budget=BUDGET, opening=False, batch_size=BATCH, ledger=tmp_path / "run.db")
+        fgsv.value(Bad("raises"), budget=BUDGET, batch_size=BATCH, ledger=tmp_path / "run.db")
     mended = Bad("nan")
     mended.nan = lambda values, bad: values
-    result = fgsv.value(mended, budget=BUDGET, opening=False, batch_size=BATCH, ledger=tmp_path / "run.db")
+    result = fgsv.value(mended, budget=BUDGET, batch_size=BATCH, ledger=tmp_path / "run.db")
     assert result.failures is None
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         assert not any(batch.outcome.failures for batch in ledger.batches())
@@ -128,7 +128,7 @@ def test_a_batch_that_hangs_or_kills_its_worker_fails_alone(fault, kind, indepen
     game = Bad(fault, independent_rows=independent_rows)
     timeout = {} if fault == "die" else {"timeout": 0.3}
     budget = 66  # one coalition is bad: each costs several starts of workers
-    result = fgsv.value(game, budget=budget, batch_size=BATCH, opening=False, n_jobs=2, on_error=FILLER, **timeout)
+    result = fgsv.value(game, budget=budget, batch_size=BATCH, n_jobs=2, on_error=FILLER, **timeout)
     check(result, kind, independent_rows, budget)
     place = "for the coalition of size" if independent_rows else f"in a batch of {BATCH} that begins with"
     assert place in result.failures.first
@@ -142,9 +142,9 @@ def test_a_worker_that_dies_once_is_replaced(tmp_path):
                 os.kill(os.getpid(), signal.SIGKILL)
             return values
 
-    result = fgsv.value(Once("die"), budget=BUDGET, opening=False, batch_size=BATCH, n_jobs=2)
+    result = fgsv.value(Once("die"), budget=BUDGET, batch_size=BATCH, n_jobs=2)
     assert (tmp_path / "died").exists()
-    undisturbed = fgsv.value(Once("die"), budget=BUDGET, opening=False, batch_size=BATCH)
+    undisturbed = fgsv.value(Once("die"), budget=BUDGET, batch_size=BATCH)
     np.testing.assert_array_equal(result.values, undisturbed.values)
     assert result.failures is None
 
@@ -157,7 +157,7 @@ def test_a_batch_that_kills_is_tried_three_times(tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(GameError, match="died: the worker died 3 times"):
-        fgsv.value(Logged("die"), budget=BUDGET, opening=False, batch_size=BATCH, n_jobs=2)
+        fgsv.value(Logged("die"), budget=BUDGET, batch_size=BATCH, n_jobs=2)
     assert (tmp_path / "log").read_text() == "xxx"
 
 
@@ -168,13 +168,13 @@ def test_a_timeout_needs_process_workers(backend):
         joblib.parallel_config(backend=backend, n_jobs=n_jobs),
         pytest.raises(ValueError, match="timeout needs worker processes on this machine"),
     ):
-        fgsv.value(Bad("hang"), budget=BUDGET, opening=False, timeout=1)
+        fgsv.value(Bad("hang"), budget=BUDGET, timeout=1)
 
 
 @pytest.mark.parametrize("on_error", ["ignore", float("nan")])
 def test_a_policy_that_is_none_is_refused(on_error):
     with pytest.raises(ValueError, match="on_error must be"):
-        fgsv.value(Bad("nan"), budget=BUDGET, opening=False, on_error=on_error)
+        fgsv.value(Bad("nan"), budget=BUDGET, on_error=on_error)
 
 
 def test_a_function_of_one_coalition_is_told_how_to_be_a_game():

@@ -19,7 +19,7 @@ from fgsv.valuation import End, Estimate, Reason
 @pytest.mark.parametrize("method", fgsv.METHODS)
 def test_a_list_of_rounds_keeps_the_state_of_each(method):
     game, labels = SumOfUnanimity(16), np.arange(16) % 4
-    options = {"method": method, "seed": 2, "budget": 200 if method == "covariance" else 1500}
+    options = {"method": method, "seed": 2, "budget": 200 if method == "gp" else 1500}
     kept = list(fgsv.iterate(game, labels, **options))
     assert len(kept) > 2
     seen = [(each.n_evaluations, each.values.tobytes(), each.stderr.tobytes()) for each in kept]

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from fgsv.running.stop_bias import without_stop_bias
 from sklearn.linear_model import LinearRegression
 
 import fgsv
 from fgsv.games import Airport, SumOfUnanimity
 from fgsv.running.preparation import settings_of
-from fgsv.running.stop_bias import without_stop_bias
 from fgsv.valuation import Reason
 
 
@@ -56,7 +56,7 @@ def test_a_budget_for_all_coalitions_enumerates_them():
     assert len(np.unique(np.concatenate(game.asked), axis=0)) == 2**10
     np.testing.assert_allclose(result.values, game.game.shapley, atol=1e-12)
     np.testing.assert_array_equal(result.stderr, 0)
-    assert fgsv.value(game, budget=2**10 - 1).method == "covariance"
+    assert fgsv.value(game, budget=2**10 - 1).method == "gp"
 
 
 @pytest.mark.parametrize("method", fgsv.METHODS)
@@ -89,7 +89,7 @@ def test_one_player_and_one_group():
     ends = game(np.array([np.zeros(30), np.ones(30)], dtype=bool))
     assert everyone.values[0] == ends[1] - ends[0]
     assert everyone.stderr[0] == 0
-    for method in ("covariance", "finite_difference"):
+    for method in ("gp", "finite_difference"):
         assert fgsv.value(game, ["all"] * 30, method=method, budget=500).values[0] == ends[1] - ends[0]
 
 
@@ -276,7 +276,7 @@ def test_a_target_does_not_enumerate():
     """Only a budget asks for every coalition; a rule ends a run as soon as it is met, also in a small game."""
     game = Counting(SumOfUnanimity(17))
     result = fgsv.value(game, precision=0.1)
-    assert result.method == "covariance"
+    assert result.method == "gp"
     assert game.n_asked < 2**14
     assert fgsv.value(game, max_seconds=1e-9).n_evaluations == 16
 

@@ -47,7 +47,7 @@ def test_what_is_known_is_neither_evaluated_nor_counted(tmp_path, independent_ro
     assert np.abs(result.values - exact.values).max() < 5 * result.stderr.max()
 
 
-@pytest.mark.parametrize("method", ["covariance", "permutation", "kernelshap"])
+@pytest.mark.parametrize("method", ["gp", "permutation", "kernelshap"])
 def test_same_seed_same_bits_killed_or_not_and_verified_from_the_new_ledger_alone(tmp_path, method):
     options = OPTIONS | {"method": method, "budget": 300}
     fgsv.value(market("abcdefgh"), ledger=tmp_path / "march.db", **options)
@@ -140,7 +140,7 @@ def test_an_altered_count_of_known_evaluations_is_found(tmp_path):
     assert "n_known" in [each.where for each in found]
 
 
-@pytest.mark.parametrize("options", [{"surrogate": False}, {"opening": False}])
+@pytest.mark.parametrize("options", [{"learn": "sizes"}, {"opening": False}])
 def test_a_known_evaluation_is_counted_once_however_often_it_is_drawn(tmp_path, options):
     fgsv.exact(market("abcdef"), ledger=tmp_path / "march.db")
     result = fgsv.value(

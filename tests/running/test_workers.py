@@ -152,7 +152,7 @@ def test_a_game_that_cannot_be_sent_says_what_to_do():
 
 
 def test_a_back_end_is_given_to_joblib():
-    for method in ("covariance", "permutation"):
+    for method in ("gp", "permutation"):
         with pytest.raises(TypeError, match=r"with joblib\.parallel_config\(backend='dask'\): \.\.\."):
             fgsv.value(fgsv.games.Airport([1, 2, 3]), method=method, budget=50, backend="dask")
 

@@ -52,7 +52,7 @@ def sampled(result):
 def test_intervals_hold_the_expected_values_and_without_the_error_of_seeds_they_do_not(budget):
     held, alone = [], []
     for seed in range(80):
-        result = fgsv.value(noisy(seed), GROUPS, budget=budget, seed=seed, opening=False, surrogate=False)
+        result = fgsv.value(noisy(seed), GROUPS, budget=budget, seed=seed, learn="sizes")
         values, shares = np.abs(result.values - TRUTH.values), np.abs(result.shares() - TRUTH.shares())
         held.append([values <= result.half_width(), shares <= result.share_half_width()])
         alone.append(values <= sampled(result).half_width())
@@ -143,9 +143,9 @@ def test_failures_of_trainings_again_are_said():
 
     game = replace(noisy(0), retrain=lambda k: fails)
     with pytest.warns(RuntimeWarning, match="for the error of training seeds 32 evaluations failed"):
-        fgsv.value(game, GROUPS, budget=60, on_error=0.0, opening=False)
+        fgsv.value(game, GROUPS, budget=60, on_error=0.0)
     with pytest.raises(fgsv.GameError, match=rf"trained again.*members from {N} on stand.*ArithmeticError"):
-        fgsv.value(game, GROUPS, budget=60, opening=False)
+        fgsv.value(game, GROUPS, budget=60)
 
 
 @pytest.mark.parametrize("wrong", [lambda values: values[:1], lambda values: values.astype(str)])
@@ -153,13 +153,13 @@ def test_answers_of_trainings_again_are_checked_like_all_others(wrong):
     game = noisy(0)
     game = replace(game, retrain=lambda k: lambda masks: wrong(game.function(masks)))
     with pytest.raises(fgsv.GameError, match=r"the game returned an array of shape|expected real numbers"):
-        fgsv.value(game, GROUPS, budget=60, opening=False)
+        fgsv.value(game, GROUPS, budget=60)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3000])
 def test_any_number_of_players(n):
     game = noisy(0, n=n, function=lambda masks: masks.mean(axis=1))
-    result = fgsv.value(game, np.arange(n) % 2, budget=40, opening=False, surrogate=False)
+    result = fgsv.value(game, np.arange(n) % 2, budget=40, learn="sizes")
     # U(N) and U(0) are 1 and 0, with noise of 0.1 in the first
     assert result.half_width()[0] >= 0.1 / result.partition.n_groups
     assert np.isfinite(result.share_half_width()).all()

@@ -28,14 +28,14 @@ def test_a_run_with_numpy_scalars_is_verified(kind, tmp_path):
 
 @pytest.mark.parametrize("name", ["method", "fingerprint", "start"])
 def test_a_number_in_place_of_a_text_is_refused(name):
-    document = RunSettings("covariance", "shapley", seed=0, budget=100, batch_size=8).to_dict()
+    document = RunSettings("gp", "shapley", seed=0, budget=100, batch_size=8).to_dict()
     with pytest.raises(ValueError, match=f"{name} must be text, got 1"):
         RunSettings.from_dict(document | {name: 1})
 
 
 def test_every_field_survives_json():
     settings = RunSettings(
-        method="covariance",
+        method="gp",
         semivalue="beta(2.0, 1.0)",
         seed=3,
         budget=100,
@@ -71,14 +71,14 @@ def test_every_field_survives_json():
     ],
 )
 def test_bad_settings_say_what_was_expected(change, words):
-    settings = RunSettings(method="covariance", semivalue="shapley", seed=0, budget=100, batch_size=8)
+    settings = RunSettings(method="gp", semivalue="shapley", seed=0, budget=100, batch_size=8)
     with pytest.raises(ValueError, match=words):
         replace(settings, **change)
 
 
 def test_settings_that_lack_a_field_name_it():
     with pytest.raises(ValueError, match="lack the field 'budget'"):
-        RunSettings.from_dict({"method": "covariance", "semivalue": "shapley", "seed": 0, "batch_size": 8})
+        RunSettings.from_dict({"method": "gp", "semivalue": "shapley", "seed": 0, "batch_size": 8})
 
 
 def test_a_limit_without_end_survives_json(tmp_path):

@@ -116,7 +116,7 @@ def test_the_mean_over_test_points_has_both_errors(random_game):
     points = fgsv.value(random_game(12, q=5), groups, budget=500)
     mean = points.combined()
     np.testing.assert_allclose(mean.values, points.values.mean(axis=1))
-    alone = fgsv.value(lambda masks: random_game(12, q=5)(masks).mean(axis=1), groups, budget=500, surrogate=False)
+    alone = fgsv.value(lambda masks: random_game(12, q=5)(masks).mean(axis=1), groups, budget=500, learn="sizes")
     assert mean.total == pytest.approx(alone.total)
     assert mean.player_values.sum() == pytest.approx(mean.total)
     table = points.test_table()

@@ -130,8 +130,8 @@ def show_result(result: Result) -> None:
         say(f"warning: {valuation.about_shares}")
     say_all(f"warning: {warning}" for warning in result.warnings)
     say(f"{valuation.about_evaluations}; {valuation.end}")
-    if valuation.learned is not None:
-        say(str(valuation.learned))
+    if valuation.about_correction is not None:
+        say(valuation.about_correction)
     if valuation.failures is not None:
         say(f"warning: {valuation.failures}")
     if valuation.about_unfitted is not None:
@@ -250,7 +250,7 @@ def describe(plan: Plan | None, limits: Limits) -> str:
     target = plan.expected(limits) or DEFAULT_BUDGET
     new = "new " if plan.n_known else ""
     return (
-        f"plan: about {target:,} {new}evaluations, {duration(plan.expected_seconds(limits, target))}, every share "
+        f"plan: about {target:,} {new}evaluations, {duration(plan.seconds_for(target))}, every share "
         f"within about {percent(plan.half_width_after(target))} at {level(plan.confidence)} confidence "
         f"(pilot: {plan.n_evaluations:,} in {duration(plan.seconds)})"
     )

@@ -7,9 +7,9 @@ from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from fgsv.methods.covariance import Covariance
 from fgsv.methods.enumeration import Enumeration
 from fgsv.methods.finite_difference import FiniteDifference, theorem3
+from fgsv.methods.gp import GP
 from fgsv.methods.group_testing import GroupTesting
 from fgsv.methods.kernelshap import KernelSHAP, LeverageSHAP, UnbiasedKernelSHAP
 from fgsv.methods.method import Draws, Estimator, Evaluate, Method, Problem, Task
@@ -17,7 +17,7 @@ from fgsv.methods.permutation import Permutation
 from fgsv.methods.stratified import Complementary, OneForAll
 
 METHODS: dict[str, type[Method]] = {
-    "covariance": Covariance,
+    "gp": GP,
     "finite_difference": FiniteDifference,
     "permutation": Permutation,
     "group_testing": GroupTesting,
@@ -28,13 +28,13 @@ METHODS: dict[str, type[Method]] = {
     "leverageshap": LeverageSHAP,
 }
 
-DEFAULT = "covariance"
+DEFAULT = "gp"
 """The method of a run that names none."""
 
 __all__ = [
     "DEFAULT",
+    "GP",
     "METHODS",
-    "Covariance",
     "Draws",
     "Enumeration",
     "Estimator",
@@ -44,7 +44,6 @@ __all__ = [
     "Task",
     "as_method",
     "for_task",
-    "opens_with",
     "theorem3",
 ]
 
@@ -83,9 +82,3 @@ def for_task(method: Method, task: Task) -> Method:
     """Return the method that serves a task: itself, unless it knows better."""
     chosen = getattr(method, "for_task", None)
     return method if chosen is None else chosen(task)
-
-
-def opens_with(method: Method, task: Task) -> int | None:
-    """Return the evaluations of the opening of a run, in which learning costs most; None if it has none."""
-    found = getattr(method, "opens_with", None)
-    return None if found is None else found(task)

@@ -134,9 +134,8 @@ class Method(Protocol):
 
     A method may also have `for_task(task) -> Method`, which returns the method that serves a task better than itself:
     one with other settings, or an enumeration. Its name and its fields are recorded, and repeat the run; so
-    `for_task` returns a method unchanged that was chosen for such a task before. And it may have `opens_with(task) ->
-    int | None`: the first evaluations of a run, whose learning costs most, 0 if that is what is known; None if it
-    learns nothing that takes time.
+    `for_task` returns a method unchanged that was chosen for such a task before. And it may have `uses_known`, whether
+    it learns from evaluations that are known before a run.
     """
 
     name: ClassVar[str]

@@ -433,7 +433,7 @@ def _facts(valuation: Valuation, source: Source | None) -> list[tuple[str, str]]
         *([("known before", f"{valuation.n_known:,} evaluations of earlier runs")] if valuation.n_known else []),
         ("seed", str(valuation.seed)),
         ("stopping rules", "; ".join(limits)),
-        ("replicates", "none" if valuation.deviations is None else str(len(valuation.deviations))),
+        *([] if valuation.about_correction is None else [("what is stated", valuation.about_correction)]),
     ]
     if source is not None:
         stated = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgsv.methods.covariance.proxy import check_adds_up, closed_form_of
+from fgsv.methods.enumeration import check_adds_up, stated_values
 from fgsv.partition import Partition
 from fgsv.running.game_access import GameAccess
 from fgsv.valuation import End, Estimate, Reason, Valuation
@@ -14,7 +14,7 @@ NAME = "closed form"
 
 def by_closed_form(game: Any, access: GameAccess, partition: Partition) -> Valuation:
     """Return the valuation by the Shapley values that a game states, checked against U(N) - U(0)."""
-    values = closed_form_of(game, access.game.n_players, "game")
+    values = stated_values(game, access.game.n_players, "game")
     assert values is not None
     ends = access.ends()
     total = ends[1] - ends[0]

@@ -12,7 +12,7 @@ from fgsv.running.game_access import GameAccess
 from fgsv.running.meter import Meter
 from fgsv.running.repeats import Repeats
 from fgsv.running.stopping import Rule
-from fgsv.running.targets import at_last_look, is_look, unreached
+from fgsv.running.targets import is_look, unreached
 from fgsv.types import Floats
 from fgsv.valuation import End, Reason, RunSettings, Valuation
 
@@ -142,4 +142,4 @@ class Progress:
             end = end.with_note(f"{discarded} evaluations of an unfinished enumeration were discarded")
         for note in unreached(rules, valuation):
             end = end.with_note(note)
-        return replace(at_last_look(rules, self) if end.reason is Reason.TARGET else valuation, end=end)
+        return replace(valuation, end=end)

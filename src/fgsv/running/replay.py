@@ -17,7 +17,6 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
 from fgsv.running.run import with_estimator
 from fgsv.running.start import known_of_run
-from fgsv.running.stop_bias import without_stop_bias
 from fgsv.running.views import View
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation
@@ -96,8 +95,6 @@ def repeat(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | No
         as_far = (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known)
         if as_far and (derived.end.reason is not Reason.INTERRUPTED or not by_itself):
             break
-    if regrouped:
-        derived = without_stop_bias(derived, valuation.stop_shares)
     # each fold of the test rows is an output of the game
     if valuation.weights is not None:
         derived = derived.combined(valuation.weights)

@@ -13,7 +13,7 @@ from fgsv.coalitions import Coalitions
 from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, RecordedStart, WrongLedger, known
 from fgsv.ledger.copying import take_over
-from fgsv.methods import DEFAULT, Task, as_method, opens_with
+from fgsv.methods import DEFAULT, Task, as_method, for_task
 from fgsv.methods.known import Known
 from fgsv.partition import Partition
 from fgsv.running.recheck import recheck_known
@@ -112,7 +112,7 @@ def in_words(known: Known, partition: Partition, seconds: float | None = None) -
         players = f"{same:,} of {everyone:,} providers as before{rest} ({players})"
     said = f"{players}: {len(known):,} of {known.n_recorded:,} known evaluations apply"
     task = Task(partition.n_players, partition, n_known=len(known), seconds=seconds)
-    if opens_with(as_method(DEFAULT, {}), task) is not None:
+    if getattr(for_task(as_method(DEFAULT, {}), task), "uses_known", False):
         return said
     return f"{said} where they are drawn again; nothing is learned from them"
 

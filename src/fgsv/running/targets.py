@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fgsv.running.stop_bias import stop_shares, without_stop_bias
 from fgsv.running.stopping import MaxSeconds, Progress, Rule, own_rules
 from fgsv.types import Floats
 from fgsv.valuation import RunSettings, Valuation, positive_total
@@ -109,23 +108,9 @@ def is_look(progress: Progress) -> bool:
     return progress.n_evaluations >= LOOKS * progress.last_look
 
 
-def _shares(rule: StandardError | Precision, valuation: Valuation) -> Floats | None:
-    """Return the share of each replicate in the error that a target is about; None if there are no replicates."""
-    aimed = valuation if rule.weights is None else valuation.combined(rule.weights)
-    return stop_shares(aimed, rule.widths(aimed))
-
-
 def _aimed_at(rule: StandardError | Precision, valuation: Valuation) -> Valuation:
-    """Return the valuation that a target is about, with the errors of a run that stops at it."""
-    stopped = without_stop_bias(valuation, _shares(rule, valuation))
-    return stopped if rule.weights is None else stopped.combined(rule.weights)
-
-
-def at_last_look(rules: Iterable[Rule], progress: Progress) -> Valuation:
-    """Return the valuation of a run that ends; if a target was met, with the bias of that stop corrected."""
-    rule = next((rule for rule in targets_in(rules) if _is_met(rule, progress)), None)
-    valuation = progress.valuation
-    return valuation if rule is None else without_stop_bias(valuation, _shares(rule, valuation))
+    """Return the valuation that a target is about."""
+    return valuation if rule.weights is None else valuation.combined(rule.weights)
 
 
 def _is_met(rule: StandardError | Precision, progress: Progress) -> bool:

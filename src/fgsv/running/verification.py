@@ -31,7 +31,6 @@ RECOMPUTED = {
     "degrees_of_freedom": "degrees_of_freedom",
     "info.failures": "failures",
     "info.known": "n_known",
-    "info.stop_shares": "stop_shares",
     "values": "values",
     "stderr": "stderr",
     "total": "total",

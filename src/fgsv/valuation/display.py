@@ -64,6 +64,5 @@ def _footnotes(valuation: Valuation) -> list[str]:
     notes += [] if valuation.about_unfitted is None else [valuation.about_unfitted]
     if valuation.seed_noise is not None:
         notes.append(f"intervals include training seeds ({valuation.seed_noise.n_evaluations} more trainings)")
-    if valuation.learned is not None:
-        notes.append(str(valuation.learned))
+    notes += [] if valuation.about_correction is None else [valuation.about_correction]
     return [how, *notes, *([] if valuation.about_shares is None else [valuation.about_shares])]

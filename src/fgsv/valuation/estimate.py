@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgsv.types import Floats
-from fgsv.valuation.learned import Learned
 from fgsv.words import counted
 
 
@@ -34,8 +33,8 @@ class Estimate:
     """How many evaluations it uses, including the ends; None for all so far."""
     method: str | None = None
     """The method that made it, if not the one requested."""
-    learned: Learned | None = None
-    """What the method learned from its draws; None if it does not say."""
+    correction: float | None = None
+    """Of the default method: 0 if the values are predictions, 1 if what predictions miss is corrected, or between."""
 
 
 @dataclass(frozen=True)

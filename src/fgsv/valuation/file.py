@@ -22,7 +22,7 @@ from fgsv.partition import Partition
 from fgsv.types import Floats
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Failures
-from fgsv.valuation.learned import Learned
+from fgsv.valuation.group_sums import MOST_DEVIATIONS
 from fgsv.valuation.seed_noise import SeedNoise
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.valuation import Valuation
@@ -40,8 +40,7 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "known": valuation.n_known or None,
         "unfitted": valuation.n_unfitted or None,
         "seed_noise": valuation.seed_noise and valuation.seed_noise.to_dict(),
-        "learned": valuation.learned and valuation.learned.to_dict(),
-        "stop_shares": None if valuation.stop_shares is None else valuation.stop_shares.tolist(),
+        "correction": valuation.correction,
     }
     return {
         "schema": SCHEMA,
@@ -156,8 +155,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         n_known=entry("known", int) or 0,
         n_unfitted=entry("unfitted", int) or 0,
         seed_noise=entry("seed_noise", SeedNoise.from_dict),
-        learned=entry("learned", Learned.from_dict),
-        stop_shares=entry("stop_shares", _parts_of_one),
+        correction=entry("correction", float),
     )
     _check_shapes(loaded, path)
     _check_sums(loaded, path)
@@ -186,8 +184,6 @@ def _check_shapes(valuation: Valuation, path: str | Path) -> None:
         expected["deviations"] = (len(valuation.deviations), n, *(outputs or (1,)))
     if valuation.ends is not None:
         expected["ends"] = (2, *outputs)
-    if valuation.stop_shares is not None:
-        expected["stop_shares"] = () if valuation.deviations is None else (len(valuation.deviations),)
     for name, shape in expected.items():
         found = np.shape(getattr(valuation, name))
         if found != shape:
@@ -207,7 +203,8 @@ def _check_sums(valuation: Valuation, path: str | Path) -> None:
     if valuation.player_values is not None:
         again = replace(valuation, grouped=False).regroup(valuation.partition)
         parts["values"] = valuation.values, again.values
-        parts["stderr"] = valuation.stderr, again.stderr
+        if valuation.deviations is None or len(valuation.deviations) < MOST_DEVIATIONS:  # else they are approximate
+            parts["stderr"] = valuation.stderr, again.stderr
         if valuation.efficient:
             parts["player_values"] = valuation.player_values.sum(axis=0), valuation.total
     # outputs, the last axis, may be of very different scales
@@ -269,13 +266,6 @@ def _json_floats(array: Floats) -> Any:
         return None if np.isnan(x) else "inf" if np.isinf(x) else x
 
     return one(np.asarray(array).tolist())
-
-
-def _parts_of_one(document: Any) -> Floats:
-    parts = np.array(document, dtype=float)
-    if parts.ndim != 1 or not (parts >= 0).all() or not np.isclose(parts.sum(), 1):
-        raise ValueError("stop_shares must be a list of numbers, none below 0, that sum to 1")
-    return parts
 
 
 def _floats(document: Any) -> Floats:

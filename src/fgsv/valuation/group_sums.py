@@ -31,3 +31,15 @@ def group_sums(
     for deviation in deviations:
         variance += partition.sums(deviation.astype(float) / unit) ** 2
     return values, np.sqrt(variance) * unit
+
+
+MOST_DEVIATIONS = 64
+"""Rows of deviations that a valuation keeps."""
+
+
+def compressed(deviations: NDArray[np.floating] | None) -> NDArray[np.floating] | None:
+    """Return at most 64 deviations: more of them are added up with random signs, which keeps variances on average."""
+    if deviations is None or len(deviations) <= MOST_DEVIATIONS:
+        return deviations
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (MOST_DEVIATIONS, len(deviations)))
+    return np.tensordot(signs / np.sqrt(MOST_DEVIATIONS), deviations, 1).astype(deviations.dtype)

@@ -18,9 +18,8 @@ from fgsv.types import Floats
 from fgsv.valuation import display
 from fgsv.valuation.end import End
 from fgsv.valuation.estimate import Estimate, Failures
-from fgsv.valuation.group_sums import group_sums
+from fgsv.valuation.group_sums import compressed, group_sums
 from fgsv.valuation.intervals import bounds, t_quantile
-from fgsv.valuation.learned import Learned
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
 from fgsv.valuation.units import unit_of
@@ -95,11 +94,8 @@ class Valuation:
     """The error of training seeds, if every coalition was trained with its own seed."""
     n_unfitted: int = 0
     """Evaluations of coalitions that the model cannot be fitted to, which count like the empty one."""
-    learned: Learned | None = None
-    """What the method learned from its own draws; None if it does not say, or nothing is left to estimate."""
-    stop_shares: Floats | None = None
-    """(R,): the share of each of R deviations in the error at which a target stopped the run; values and deviations
-    are weighted by them. None if no target did."""
+    correction: float | None = None
+    """Of the default method: 0 if the values are predictions, 1 if what predictions miss is corrected, or between."""
 
     @classmethod
     def of(
@@ -146,7 +142,7 @@ class Valuation:
             stderr=squeeze(stderr),
             total=squeeze(total),
             player_values=None if estimate.of_groups else squeeze(estimate.values),
-            deviations=estimate.deviations,
+            deviations=compressed(estimate.deviations),
             degrees_of_freedom=estimate.degrees_of_freedom,
             method=method,
             n_evaluations=n_evaluations,
@@ -162,7 +158,7 @@ class Valuation:
             is_estimate=is_estimate,
             n_known=n_known,
             n_unfitted=n_unfitted,
-            learned=estimate.learned,
+            correction=estimate.correction,
         )
 
     @property
@@ -175,6 +171,19 @@ class Valuation:
         """How many evaluations the run made, and used of earlier runs, in words."""
         known = f" and {self.n_known:,} known from earlier runs" if self.n_known else ""
         return f"{counted(self.n_evaluations, 'evaluation')}{known}"
+
+    @property
+    def about_correction(self) -> str | None:
+        """Whether the values are predictions or corrected ones, in words; None if the method makes no such difference."""
+        if self.correction is None:
+            return None
+        if self.correction == 0:
+            return (
+                "values are predictions: closer with few evaluations, but biased; unbiased=True states corrected ones"
+            )
+        if self.correction == 1:
+            return "values are unbiased: what predictions miss was sampled, and corrected"
+        return f"values are predictions, corrected by {self.correction:.0%} of what draws say that they miss"
 
     @property
     def about_unfitted(self) -> str | None:
@@ -315,8 +324,9 @@ class Valuation:
     def regroup(self, groups: Any) -> Valuation:
         """Return the valuation of other groups of the same players, without new evaluations.
 
-        The result has the same bits as a run with these groups, this seed and the same number of evaluations, unless
-        a target stopped the run: the correction for the bias of a stop depends on the group that the run waited for.
+        Its values have the same bits as those of a run with these groups, this seed and the same number of evaluations.
+        Its errors, too, up to 64 players; of more, 64 random combinations of deviations are kept, from which errors are
+        right on average, and to about 9% each.
         """
         if self.grouped:
             raise ValueError(

@@ -1,0 +1,305 @@
+"""The order of a run: what is drawn when, which evaluations that may depend on, and what is stated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fgsv.coalitions import Coalitions
+from fgsv.methods.enumeration import enumerated, numbered
+from fgsv.methods.gp.choice import choose
+from fgsv.methods.gp.fitting import BLOCK, fitted, prior_kernel
+from fgsv.methods.gp.kernel import Kernel
+from fgsv.methods.gp.proxy import Proxy, regressed
+from fgsv.methods.gp.sampler import Sampler
+from fgsv.methods.gp.schedule import CHOSEN, EXPLORE, round_end, stage
+from fgsv.methods.gp.smoother import Smoother, evenly, precision
+from fgsv.methods.gp.trend import Saturating, saturating
+from fgsv.methods.gp.values import Evaluations, Values, parts_of, stated, unbiased
+from fgsv.methods.method import Draws, OtherLaw, Problem
+from fgsv.methods.target import Target
+from fgsv.partition import Partition
+from fgsv.semivalue import SHAPLEY
+from fgsv.types import Floats, Ints, Masks
+from fgsv.valuation import Estimate
+
+if TYPE_CHECKING:
+    from fgsv.methods.gp.gp import GP
+
+ENDS_FIRST = 20
+"""Up to so many players, coalitions of one player and of all but one come first."""
+FITS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16_384)
+"""Counts of evaluations at which parameters are fitted; an estimate uses the last ones."""
+FRESH = 64
+"""Up to so many evaluations a fit begins at the prior, later at the parameters before."""
+FOLDED = 256
+"""With `unbiased`: up to so many evaluations parameters are fitted in four folds, then in two."""
+NO_FOLD = -1
+SAME = 1e-3
+"""Parameters, logarithms mostly, that differ by less than this may differ by rounding on another processor."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How the coalitions of a round came about."""
+
+    drawn: Masks
+    """(m,): by the law."""
+    expected: Floats
+    """(n + 1,): draws expected of each size."""
+
+    def __getitem__(self, rows: Ints) -> Plan:
+        """Return the plan of the first rows only: the rest was beyond the budget."""
+        drawn = self.drawn[rows]
+        return Plan(drawn, self.expected * drawn.sum() / max(1, self.drawn.sum()))
+
+
+class GPEstimator:
+    """A run of the default method. Counts of evaluations include the two ends, and exclude what was known before."""
+
+    def __init__(self, method: GP, problem: Problem, proxy: Proxy) -> None:
+        n, q = problem.n_players, problem.ends.shape[1]
+        self._method, self._ends, self._proxy, self._seed = method, problem.ends, proxy, problem.seed
+        self._target = Target(n, problem.semivalue)
+        self._costs = np.ones(n + 1)
+        if problem.cost is not None:
+            self._costs[1:n] = problem.cost(np.arange(1, n))
+        self._sampler = Sampler(self._target)
+        masks, values = _known(problem, related=not proxy.n_features)
+        self.n_known = len(masks) - 2
+        """Evaluations known before the run, which it learns from."""
+        self._masks, self._values = masks, values
+        self._features = proxy.features(masks[:, :n])
+        self._drawn = np.zeros(len(masks), dtype=bool)
+        self._expected = np.zeros(n + 1)
+        self._sampler.take(masks[~masks[:, n:].any(axis=1), :n])
+        self._kernels: dict[tuple[int, int], tuple[Kernel, Floats]] = {}
+        """Kernel and coefficients of the proxy, by the number of evaluations they are fitted to and the fold left out."""
+        self._first = self._singles() if n <= ENDS_FIRST and not method.unbiased else masks[:0, :n]
+        self._stated: Estimate | None = None
+
+    # --- what is drawn
+
+    def _singles(self) -> Masks:
+        """Return the unknown coalitions of one player, then those of all but one; they are to be evaluated first."""
+        rng = np.random.default_rng(self._seed)
+        one = np.eye(self._target.n, dtype=bool)
+        first = np.concatenate([rng.permutation(one), ~rng.permutation(one)])
+        return first[self._sampler.take(first)]
+
+    @property
+    def n_evaluations(self) -> int:
+        """Evaluations so far."""
+        return len(self._masks) - self.n_known
+
+    @property
+    def needs(self) -> int:
+        """Of how many first evaluations the next draws must know the values."""
+        return stage(self.n_evaluations)[1]
+
+    def draw(self, rng: np.random.Generator) -> Draws | None:
+        """Return the next coalitions; None if every one is known."""
+        if not len(self._first) and self._sampler.is_done:
+            return None
+        return self._draw(rng, recorded=None)
+
+    def _draw(self, rng: np.random.Generator, recorded: Mapping[str, Any] | None) -> Draws:
+        n, done = self._target.n, self.n_evaluations
+        wanted = round_end(done) - done
+        first, self._first = self._first[:wanted], self._first[wanted:]
+        kernel = self._kernel_of_draws(recorded)
+        chosen = self._masks[:0, :n]
+        begin, end, most_players = CHOSEN
+        if not self._method.unbiased and n <= most_players and begin <= done and len(self._masks) < end:
+            known = np.concatenate([self._masks, self._widened(first)])
+            among = None if recorded is None else _unpacked(recorded["chosen"], n)
+            chosen = choose(kernel, self._sampler, known, (wanted - len(first)) // 2, rng, self._costs, among)
+        law = self._sampler.law(kernel.scale[: n + 1], EXPLORE, self._costs)
+        draw = self._sampler.draw_independently if self._method.unbiased else self._sampler.draw
+        some, expected = draw(law, wanted - len(first) - len(chosen), rng)
+        masks = np.concatenate([first, chosen, some])
+
+        def follow(law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
+            self._first = np.concatenate([first, self._first])
+            self._sampler.release(masks[len(first) :])
+            return self._draw(rng, law)
+
+        return Draws(
+            Coalitions.from_masks(masks),
+            plan=Plan(np.arange(len(masks)) >= len(first) + len(chosen), expected),
+            law={"parameters": kernel.theta.tolist(), "chosen": _packed(chosen)},
+            follow=follow,
+            order=np.arange(len(masks)),
+        )
+
+    def _kernel_of_draws(self, recorded: Mapping[str, Any] | None) -> Kernel:
+        """Return the kernel that decides the next draws; the recorded one, if it differs by rounding alone."""
+        counts = _fits_until(self.needs)
+        kernel, beta = self._fit(self.needs)
+        if recorded is not None:
+            theta = np.asarray(recorded["parameters"], dtype=float)
+            if theta.shape != kernel.theta.shape or not np.allclose(theta, kernel.theta, rtol=0, atol=SAME):
+                raise OtherLaw("the recorded parameters are not those that the recorded utilities lead to")
+            kernel = Kernel(self._target, theta)
+            self._kernels[counts[-1], NO_FOLD] = kernel, beta
+        return kernel
+
+    def update(self, draws: Draws, values: Floats) -> None:
+        """Take in the values of a round."""
+        masks = draws.coalitions.masks()
+        self._masks = np.concatenate([self._masks, self._widened(masks)])
+        self._values = np.concatenate([self._values, values])
+        self._features = np.concatenate([self._features, self._proxy.features(masks)])
+        self._drawn = np.concatenate([self._drawn, draws.plan.drawn])
+        self._expected = self._expected + draws.plan.expected
+        self._stated = None
+
+    def _widened(self, masks: Masks) -> Masks:
+        """Return coalitions of the players, as coalitions of all coordinates."""
+        return np.pad(masks, ((0, 0), (0, self._masks.shape[1] - masks.shape[1])))
+
+    # --- what is learned
+
+    def _fit(self, n_evaluations: int, fold: int = NO_FOLD, folds: Ints | None = None) -> tuple[Kernel, Floats]:
+        """Return the kernel, and the (p, q) coefficients of the proxy, as the first so many evaluations have them.
+
+        Those of a fold are left out.
+        """
+        counts = _fits_until(n_evaluations)
+        at = counts[-1]
+        if (at, fold) not in self._kernels:
+            kernel = prior_kernel(self._target, self._masks.shape[1])
+            if at > FRESH:
+                kernel, _ = self._fit(counts[-2], fold, folds)
+            rows = np.arange(self.n_known + at if at or self.n_known else 0)
+            if folds is not None:
+                rows = rows[folds[rows] != fold]
+            self._kernels[at, fold] = self._fitted(kernel, rows)
+        return self._kernels[at, fold]
+
+    def _fitted(self, kernel: Kernel, rows: Ints) -> tuple[Kernel, Floats]:
+        """Return the kernel and the coefficients of the proxy, fitted to these rows from those of another kernel on."""
+        masks, values, features = self._masks[rows], self._above_line()[rows], self._features[rows]
+        beta = np.zeros((features.shape[1], values.shape[1]))
+        if not len(rows):
+            return kernel, beta
+        if features.shape[1]:
+            some = evenly(len(rows), BLOCK)
+            beta = regressed(features[some], values[some], precision(kernel, masks[some]))
+        return fitted(kernel, masks, values - features @ beta), beta
+
+    def _above_line(self) -> Floats:
+        """Return (m, q): utilities less the straight line in the size between U(0) and U(N)."""
+        empty, whole = self._ends
+        return self._values - empty - (whole - empty) * (self._masks.sum(axis=1) / self._target.n)[:, None]
+
+    # --- what is stated
+
+    def estimate(self) -> Estimate:
+        """Return V, or exact values if every coalition is known."""
+        if self._stated is None:
+            self._stated = self._estimate()
+        return self._stated
+
+    def _estimate(self) -> Estimate:
+        target, n = self._target, self._target.n
+        efficient = target.semivalue == SHAPLEY
+        present = ~self._masks[:, n:].any(axis=1)
+        evaluated = Sampler(target)  # what was drawn and not evaluated is unknown
+        evaluated.take(self._masks[present, :n])
+        if evaluated.is_done:
+            return enumerated(numbered(self._masks[present, :n], self._values[present]), target.semivalue)
+        data = Evaluations(self._masks, self._above_line(), self._drawn, self._expected)
+        found, level, beta = (self._unbiased if self._method.unbiased else self._predicted)(evaluated, data)
+        line = self._ends[0] + np.arange(n + 1)[:, None] / n * (self._ends[1] - self._ends[0])
+        values = found.values + level + target.of_sizes(line)
+        if efficient:
+            values += (self._ends[1] - self._ends[0]) / n - values.mean(axis=0)
+        deviations = np.concatenate([found.deviations, self._proxy.errors(beta, len(self._masks))])
+        return Estimate(
+            values,
+            deviations.astype(np.float32),
+            degrees_of_freedom=found.freedom,
+            efficient=efficient,
+            correction=found.correction,
+        )
+
+    def _predicted(self, evaluated: Sampler, data: Evaluations) -> tuple[Values, Floats, Floats]:
+        """Return V of what lies above the line and the proxy, the values of that (n, q), and the proxy's coefficients."""
+        kernel, beta = self._fit(self.n_evaluations)
+        above = replace(data, values=data.values - self._features @ beta)
+        rng = np.random.default_rng([self._seed, len(self._masks), 2])
+        found = stated(kernel, evaluated, above, rng)
+        if self._proxy.n_features:
+            return found, self._proxy.values(len(self._masks)) @ beta, beta
+        values = found.values.copy()
+        for output, trend in self._saturating().items():
+            rise = self._ends[1, output] - self._ends[0, output]
+            rest = self._values[:, [output]] - self._ends[0, output] - trend(self._masks)[:, None]
+            refitted = fitted(prior_kernel(self._target), self._masks, rest)
+            predicted = Smoother.of(refitted, self._masks, rest).prediction[:, 0]
+            values[:, output] = predicted + trend.player_values() - rise / self._target.n
+        moved = values - found.values  # an error that the process knows nothing of
+        deviations = np.concatenate([found.deviations, moved[None]]) if moved.any() else found.deviations
+        return replace(found, values=values, deviations=deviations), np.zeros_like(values), beta
+
+    def _saturating(self) -> dict[int, Saturating]:
+        """Return a trend for each output that one describes."""
+        if self._target.semivalue != SHAPLEY or self._masks.shape[1] > self._target.n:
+            return {}
+        worth, rises = self._values - self._ends[0], self._ends[1] - self._ends[0]
+        found = {k: saturating(self._masks, worth[:, k], float(rise)) for k, rise in enumerate(rises)}
+        return {k: trend for k, trend in found.items() if trend is not None}
+
+    def _unbiased(self, evaluated: Sampler, data: Evaluations) -> tuple[Values, Floats, Floats]:
+        """Return the same for C, whose parameters are fitted to other draws than those they correct."""
+        unknown = evaluated.unknown[np.minimum(data.sizes(), self._target.n)]
+        used = data.drawn & (unknown > 0)
+        count = 4 if self.n_evaluations <= FOLDED else 2
+        folds = np.where(used, np.cumsum(used) % count, NO_FOLD)
+        fits = [self._fit(self.n_evaluations, fold, folds) for fold in range(count)]
+        values = [data.values - self._features @ beta for _, beta in fits]
+        found = unbiased([kernel for kernel, _ in fits], values, folds, evaluated, data)
+        beta = np.tensordot(parts_of(folds, count), np.stack([beta for _, beta in fits]), 1)
+        return found, self._proxy.values(len(self._masks)) @ beta, beta
+
+    def influence(self, partition: Partition) -> Floats | None:
+        """Return (m, K): how much each draw moves each group's value, all else held fixed; None with several outputs."""
+        if self._values.shape[1] > 1:
+            return None
+        kernel, _ = self._fit(self.n_evaluations)
+        influences = Smoother.of(kernel, self._masks, self._above_line()).influences
+        return partition.sums(influences[self.n_known + 2 :].T).T
+
+
+def _fits_until(n_evaluations: int) -> list[int]:
+    return [0, *(each for each in FITS if each <= n_evaluations)]
+
+
+def _packed(masks: Masks) -> list[str]:
+    return [row.tobytes().hex() for row in np.packbits(masks, axis=1)]
+
+
+def _unpacked(rows: Sequence[str], n: int) -> Masks:
+    packed = np.frombuffer(bytes.fromhex("".join(rows)), np.uint8).reshape(len(rows), -1)
+    return np.unpackbits(packed, axis=1, count=n).astype(bool)
+
+
+def _known(problem: Problem, *, related: bool) -> tuple[Masks, Floats]:
+    """Return what is known before the run: the ends, then other coalitions, those with players who have left last."""
+    n, known = problem.n_players, problem.known
+    ends = np.array([[False], [True]]).repeat(n, axis=1)
+    if known is None:
+        return ends, problem.ends
+    masks = known.masks()
+    inner = masks.sum(axis=1) % n > 0
+    masks = np.concatenate([ends, masks[inner]])
+    values = np.concatenate([problem.ends, known.values[inner]])
+    if related and known.related is not None:
+        others = known.related.masks()
+        masks = np.concatenate([np.pad(masks, ((0, 0), (0, others.shape[1] - n))), others])
+        values = np.concatenate([values, known.related.values])
+    return masks, values

@@ -1,0 +1,376 @@
+"""Many players, or evaluations quicker than learning: the limit where only what each player adds can be learned.
+
+    U(T)   = mean(t) + r(t) [x_T . beta + noise],  x_T the indicator of T, standardised: mean zero, norm one
+    beta   ~ N(0, v) for each player: the limit of the kernel with many players, where correlations x_S . x_T are about
+             1 / sqrt(n), so that their higher powers cannot be learned
+    v      by moments: E[y_i y_j x_i . x_j] = v E[(x_i . x_j)^2] = v / (n - 1), less its standard error
+    f      = mean + trust r x . beta, beta by conjugate gradients on all rows but a fold's
+    C      = sum over T of W(T) f(T) + sum over draws of c_j (U - f)(T_j),  c_j = W(T_j) C(n, t_j) / (draws expected of t_j)
+    error    sum of d_j d_j', d_j = c_j (U - f)(T_j) sqrt(1 - part of the size that is drawn), in bundles with random signs
+
+Unbiased but for the laws of draws, which follow from earlier utilities. Where evaluations are quicker than learning,
+only means are learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from fgsv.coalitions import Coalitions, draw_blocks
+from fgsv.methods.enumeration import enumerated, numbered
+from fgsv.methods.gp.means import mean_and_spread
+from fgsv.methods.gp.sampler import Sampler
+from fgsv.methods.gp.schedule import EXPLORE, round_end, stage
+from fgsv.methods.method import Draws, Problem
+from fgsv.methods.target import Target
+from fgsv.semivalue import SHAPLEY
+from fgsv.types import Floats, Ints, Masks
+from fgsv.valuation import Estimate
+
+LISTED = 40
+"""Up to so many players no coalition is drawn twice; of more players, that would be rare."""
+BUNDLES = 64
+"""Of deviations; each draw is in one, with a random sign."""
+FOLDS, STEPS = 4, 15
+"""Of the regression on players, and steps of conjugate gradients."""
+CLIP = 8.0
+"""Utilities further from the mean of their size, in standard deviations, count as if so far."""
+LEAST_LEARNED = 64
+"""Evaluations below which nothing is learned."""
+LEAST_VARIANCE = 0.002
+"""Below this v is not worth learning."""
+ENTRIES = 10_000_000
+"""Numbers of indicators held at once."""
+
+
+class LinearEstimator:
+    """A run that learns means by size and, if it is to learn, what each player adds."""
+
+    def __init__(self, problem: Problem, *, learn: bool) -> None:
+        n, q = problem.n_players, problem.ends.shape[1]
+        self._learn, self._ends, self._seed = learn, problem.ends, problem.seed
+        self._target = Target(n, problem.semivalue)
+        self._costs = np.ones(n + 1)
+        if problem.cost is not None:
+            self._costs[1:n] = problem.cost(np.arange(1, n))
+        self._sampler = Sampler(self._target) if n <= LISTED else None
+        if self._sampler is not None:
+            self._sampler.take(Coalitions.ends(n).masks())
+        self._rows = Rows(n)
+        self._values: Floats = np.zeros((0, q))
+        self._expected: Floats = np.zeros(n + 1)
+        self._models: dict[int, Model] = {}
+        self._stated: Estimate | None = None
+
+    @property
+    def n_evaluations(self) -> int:
+        """Evaluations so far, the ends among them."""
+        return len(self._values) + 2
+
+    @property
+    def needs(self) -> int:
+        """Of how many first evaluations the next draws must know the values."""
+        return stage(self.n_evaluations)[1]
+
+    def draw(self, rng: np.random.Generator) -> Draws | None:
+        """Return the next coalitions; None if every one is known."""
+        target, done = self._target, self.n_evaluations
+        wanted = round_end(done) - done
+        law = self._law(self._model(self.needs))
+        if self._sampler is None:
+            sizes = np.searchsorted(np.cumsum(law), (np.arange(wanted) + rng.random(wanted)) / wanted, side="right")
+            coalitions, permutations = draw_blocks(target.n, np.clip(sizes, 1, target.n - 1), rng)
+            expected = wanted * law
+        elif self._sampler.is_done:
+            return None
+        else:
+            masks, expected = self._sampler.draw(law, wanted, rng)
+            coalitions = Coalitions.from_masks(masks)
+            permutations = np.arange(len(masks))
+        return Draws(coalitions, plan=Expected(expected, permutations), order=rng.permutation(len(coalitions)))
+
+    def _law(self, model: Model) -> Floats:
+        """Return (n + 1,): the part of each size in the next draws; outputs count equally."""
+        target = self._target
+        base = target.base_law / np.sqrt(self._costs)
+        if self._sampler is not None:
+            base = base * (self._sampler.unknown / target.counts)
+        if not base.any():
+            return base
+        best = base[:, None] * model.left if len(model.left) else base[:, None]
+        best = np.sqrt(((best / np.maximum(best.sum(axis=0), 1e-300)) ** 2).mean(axis=1))
+        best = best if best.any() else base
+        return EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum()
+
+    def update(self, draws: Draws, values: Floats) -> None:
+        """Take in the values of a round."""
+        self._rows.add(draws.coalitions, draws.plan.permutations)
+        self._values = np.concatenate([self._values, values])
+        self._expected = self._expected + draws.plan.counts
+        self._stated = None
+
+    def _model(self, n_evaluations: int) -> Model:
+        """Return what the first so many evaluations say, at the last power of two."""
+        at = 0 if n_evaluations < LEAST_LEARNED else 1 << (n_evaluations.bit_length() - 1)
+        if at not in self._models:
+            rows = max(0, at - 2)
+            self._models[at] = fit(self._target, self._rows.first(rows), self._values[:rows], self._ends, self._learn)
+        return self._models[at]
+
+    def estimate(self) -> Estimate:
+        """Return C."""
+        if self._stated is None:
+            self._stated = self._estimate()
+        return self._stated
+
+    def _estimate(self) -> Estimate:
+        target, n = self._target, self._target.n
+        efficient = target.semivalue == SHAPLEY
+        sizes = self._rows.sizes
+        if n <= LISTED and len(sizes) == 2**n - 2:
+            masks = np.concatenate([Coalitions.ends(n).masks(), self._rows.masks()])[: 2**n]
+            return enumerated(numbered(masks, np.concatenate([self._ends, self._values])[: 2**n]), target.semivalue)
+        is_complete = np.bincount(sizes, minlength=n + 1) >= target.counts
+        expected = np.where(is_complete & (self._sampler is not None), target.counts, self._expected)
+        learned = self._model(self.n_evaluations)
+        if not learned.beta.any():  # means are cheap: those of all draws
+            learned = fit(target, self._rows, self._values, self._ends, learn=False)
+        residuals = (self._values - learned.predicted(self._rows)) / expected[sizes, None]
+        values = learned.player_values(target) + self._rows.weighted(target, residuals, np.zeros(len(sizes), int))[0]
+        if efficient:
+            values += (self._ends[1] - self._ends[0]) / n - values.mean(axis=0)
+        part = np.minimum(1.0, expected / target.counts)
+        permutations = self._rows.permutations
+        signs = np.random.default_rng([self._seed, 1]).choice([-1.0, 1.0], permutations.max() + 1)
+        spread = residuals * (signs[permutations] * np.sqrt(1 - part[sizes]))[:, None]
+        deviations = self._rows.weighted(target, spread, permutations % BUNDLES)
+        if efficient:
+            deviations -= deviations.mean(axis=1, keepdims=True)
+        energy = ((residuals * target.base_law[sizes, None]) ** 2).sum(
+            axis=1
+        )  # of vectors of length gain sqrt(s (n - s))
+        n_effective = energy.sum() ** 2 / max((energy**2).sum(), 1e-300)
+        return Estimate(
+            values,
+            deviations.astype(np.float32),
+            degrees_of_freedom=1 / (1 / BUNDLES + 1 / max(n_effective, 1.0)),
+            efficient=efficient,
+            correction=1.0,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """How many draws of each size to expect, and the permutation that each of them is cut from."""
+
+    counts: Floats
+    permutations: Ints
+
+    def __getitem__(self, rows: Ints) -> Expected:
+        """Return those of a random part of the draws."""
+        return Expected(self.counts * len(rows) / max(1, len(self.permutations)), self.permutations[rows])
+
+
+class Rows:
+    """Coalitions as bits, and sums over their indicators."""
+
+    def __init__(self, n: int, packed: Sequence[NDArray[np.uint8]] = ()) -> None:
+        self.n, self._packed = n, list(packed)
+        self.sizes: Ints = np.zeros(0, dtype=np.int64)
+        self.permutations: Ints = np.zeros(0, dtype=np.int64)
+        """(m,): coalitions of different permutations are independent."""
+
+    def add(self, coalitions: Coalitions, permutations: Ints) -> None:
+        """Add coalitions, with the numbers of their permutations among these."""
+        self._packed += [np.packbits(part.masks(), axis=1) for part in self._parts(coalitions)]
+        self.sizes = np.concatenate([self.sizes, coalitions.sizes])
+        first = self.permutations[-1] + 1 if len(self.permutations) else 0
+        numbers = np.unique(permutations, return_inverse=True)[1] + first
+        self.permutations = np.concatenate([self.permutations, numbers])
+
+    def _parts(self, coalitions: Coalitions) -> Iterator[Coalitions]:
+        step = max(1, ENTRIES // self.n)
+        for start in range(0, len(coalitions), step):
+            yield coalitions[start : start + step]
+
+    def first(self, count: int) -> Rows:
+        """Return the first so many."""
+        packed, left = [], count
+        for each in self._packed:
+            packed.append(each[:left])
+            left -= len(packed[-1])
+        found = Rows(self.n, [each for each in packed if len(each)])
+        found.sizes, found.permutations = self.sizes[:count], self.permutations[:count]
+        return found
+
+    @property
+    def folds(self) -> Ints:
+        """(m,): coalitions of different folds are independent."""
+        return self.permutations % FOLDS
+
+    def without_folds(self) -> list[Masks]:
+        """Return, for each fold, which rows are not in it."""
+        return [self.folds != fold for fold in range(FOLDS)]
+
+    def masks(self) -> Masks:
+        """Return the coalitions as an (m, n) boolean array."""
+        nothing = np.zeros((0, self.n), dtype=bool)
+        return np.concatenate(
+            [nothing, *(np.unpackbits(each, axis=1, count=self.n) for each in self._packed)]
+        ).astype(bool)
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """Yield slices of rows, and (rows, n) of zeros and ones."""
+        start, step = 0, max(1, ENTRIES // self.n)
+        for packed in self._packed:
+            for first in range(0, len(packed), step):
+                some = np.unpackbits(packed[first : first + step], axis=1, count=self.n).astype(np.float32)
+                yield slice(start + first, start + first + len(some)), some
+            start += len(packed)
+
+    def root(self) -> Floats:
+        """Return (m,): the norms of the indicators about their means."""
+        return np.sqrt(np.maximum(self.sizes * (self.n - self.sizes) / self.n, 1e-9))
+
+    def weighted(self, target: Target, weights: Floats, bundles: Ints) -> Floats:
+        """Return (R, n, q): for each of R bundles, the sum over its rows j of weights (m, q) times W(T_j) C(n, t_j)."""
+        m, q = weights.shape
+        count = int(bundles.max(initial=0)) + 1
+        scaled = weights * target.gain[self.sizes, None]
+        everyone = weights * target.drift[self.sizes, None] - scaled * (self.sizes / self.n)[:, None]
+        found = np.zeros((count * q, self.n))
+        for rows, some in self.blocks():
+            places = (bundles[rows, None] * q + np.arange(q)).reshape(-1)
+            columns = np.repeat(np.arange(len(some)), q)
+            picks = csr_matrix((scaled[rows].reshape(-1), (places, columns)), shape=(count * q, len(some)))
+            found += picks @ some
+            found += np.bincount(places, everyone[rows].reshape(-1), minlength=count * q)[:, None]
+        return found.reshape(count, q, self.n).transpose(0, 2, 1)
+
+    def onto(self, weights: Floats) -> Floats:
+        """Return X' weights, (m, k) -> (n, k), for the standardised indicators X."""
+        scaled = weights / self.root()[:, None]
+        found = np.zeros((self.n, weights.shape[1]))
+        for rows, some in self.blocks():
+            found += some.T @ scaled[rows].astype(np.float32)
+        return found - (scaled * (self.sizes / self.n)[:, None]).sum(axis=0)
+
+    def times(self, beta: Floats) -> Floats:
+        """Return X beta, (n, k) -> (m, k)."""
+        found = np.empty((len(self.sizes), beta.shape[1]))
+        for rows, some in self.blocks():
+            found[rows] = some @ beta.astype(np.float32)
+        return (found - np.outer(self.sizes / self.n, beta.sum(axis=0))) / self.root()[:, None]
+
+    def normal(self, beta: Floats, on: Masks) -> Floats:
+        """Return X' (on * X beta), in one pass."""
+        total, share, squares = beta.sum(axis=0), self.sizes / self.n, self.root() ** 2
+        found, everyone = np.zeros_like(beta), np.zeros(beta.shape[1])
+        for rows, some in self.blocks():
+            inner = (some @ beta.astype(np.float32) - np.outer(share[rows], total)) / squares[rows, None]
+            inner = np.where(on[rows], inner, 0.0)
+            found += some.T @ inner.astype(np.float32)
+            everyone += share[rows] @ inner
+        return found - everyone
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """f, for q outputs: means and spreads by size, and what each player adds."""
+
+    mean: Floats
+    """(n + 1, FOLDS, q): of all rows but a fold's"""
+    spread: Floats
+    """(n + 1, q): r"""
+    left: Floats
+    """(n + 1, q): the spread that f leaves."""
+    beta: Floats
+    """(n, FOLDS, q): fitted to all rows but a fold's, times the trust in them; zeros if nothing is learned."""
+    n_rows: int
+    """Rows that it is fitted to."""
+
+    def predicted(self, rows: Rows) -> Floats:
+        """Return (m, q): f, of rows that it is fitted to without their fold."""
+        each = self.mean[rows.sizes]
+        if self.beta.any():
+            inner = rows.times(self.beta.reshape(rows.n, -1)).reshape(each.shape)
+            each = each + self.spread[rows.sizes, None] * inner
+        found = each.mean(axis=1)
+        found[: self.n_rows] = _out_of_fold(each[: self.n_rows], rows.folds[: self.n_rows])
+        return found
+
+    def player_values(self, target: Target) -> Floats:
+        """Return (n, q): the sum over T of W(T) f(T), ends apart."""
+        n, s = target.n, np.arange(target.n + 1)
+        mean = self.mean.mean(axis=1)
+        found = np.broadcast_to(target.of_sizes(mean), (n, mean.shape[1]))
+        factor = (target.gain * np.sqrt(s * (n - s) / n)) @ self.spread / max(1, n - 1)
+        beta = self.beta.mean(axis=1)
+        return found + factor * (beta - beta.mean(axis=0))
+
+
+def fit(target: Target, rows: Rows, values: Floats, ends: Floats, learn: bool) -> Model:
+    """Return what m evaluations (m, q) say."""
+    n, (m, q), sizes = target.n, values.shape, rows.sizes
+    nothing = np.zeros((n, FOLDS, q))
+    if not m:
+        line = ends[0] + np.arange(n + 1)[:, None] / n * (ends[1] - ends[0])
+        return Model(np.repeat(line[:, None], FOLDS, axis=1), np.ones((n + 1, q)), np.ones((n + 1, q)), nothing, 0)
+    spread = _with_ends(mean_and_spread(n, sizes, values, ends)[1])
+    mean = np.stack([_mean(n, sizes[some], values[some], ends) for some in rows.without_folds()], axis=1)
+    if not learn or m < LEAST_LEARNED:
+        return Model(mean, spread, spread, nothing, m)
+    above = values - _out_of_fold(mean[sizes], rows.folds)
+    y = np.clip(above / np.maximum(spread[sizes], 1e-300), -CLIP, CLIP)
+    square = np.maximum((y**2).sum(axis=0), 1e-300)
+    v = ((rows.onto(y) ** 2).sum(axis=0) - square) * (n - 1) / (m * (m - 1.0)) / (square / m)
+    v = np.minimum(v - np.sqrt(2 * n) / m, 0.98)
+    if not (v > LEAST_VARIANCE).any():
+        return Model(mean, spread, spread, nothing, m)
+    beta = ridge(rows, y, (1 - v) / np.maximum(v, LEAST_VARIANCE)) * (v > LEAST_VARIANCE)
+    inner = _out_of_fold(rows.times(beta.reshape(n, -1)).reshape(m, FOLDS, q), rows.folds)
+    trust = np.clip((inner * y).sum(axis=0) / np.maximum((inner**2).sum(axis=0), 1e-300), 0.0, 1.0)
+    left = mean_and_spread(n, sizes, above - spread[sizes] * trust * inner)[1]
+    return Model(mean, spread, _with_ends(left), beta * trust, m)
+
+
+def ridge(rows: Rows, y: Floats, penalty: Floats) -> Floats:
+    """Return (n, FOLDS, q): (X'X + penalty) beta = X'y without the rows of each fold, by conjugate gradients."""
+    q = y.shape[1]
+    on = np.repeat(rows.folds[:, None] != np.arange(FOLDS), q, axis=1)
+    penalties = np.tile(penalty, FOLDS)
+    residual = rows.onto(on * np.tile(y, FOLDS))
+    beta, direction = np.zeros_like(residual), residual.copy()
+    norm = first = (residual**2).sum(axis=0)
+    for _ in range(STEPS):
+        image = rows.normal(direction, on) + penalties * direction
+        step = norm / np.maximum((direction * image).sum(axis=0), 1e-300)
+        beta += step * direction
+        residual -= step * image
+        last, norm = norm, (residual**2).sum(axis=0)
+        if (norm <= 1e-4 * first).all():
+            break
+        direction = residual + norm / np.maximum(last, 1e-300) * direction
+    return beta.reshape(rows.n, FOLDS, q)
+
+
+def _out_of_fold(each: Floats, folds: Ints) -> Floats:
+    """Return (m, q) of (m, FOLDS, q): row j from the fit without the fold of j."""
+    return each[np.arange(len(each)), folds]
+
+
+def _mean(n: int, sizes: Ints, values: Floats, ends: Floats) -> Floats:
+    """Return (n + 1, q): the mean at each size; a line between the ends if nothing is known."""
+    if not len(sizes):
+        return ends[0] + np.arange(n + 1)[:, None] / n * (ends[1] - ends[0])
+    return np.concatenate([ends[:1], mean_and_spread(n, sizes, values, ends)[0], ends[1:]])
+
+
+def _with_ends(spread: Floats) -> Floats:
+    """Return (n + 1, q) of the (n - 1, q) of the sizes between the ends."""
+    return np.concatenate([spread[:1], spread, spread[-1:]])
