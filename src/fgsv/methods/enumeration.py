@@ -113,7 +113,7 @@ def enumerated(values: Floats, semivalue: Semivalue) -> Estimate:
 
 
 def numbered(masks: Masks, values: Floats) -> Floats:
-    """Return the (2^n, q) values of all coalitions by their numbers, from those of their (2^n, n) masks in any order."""
+    """Return the (2^n, q) values of all coalitions by their numbers, from masks (2^n, n) in any order."""
     found = np.empty_like(values)
     found[masks @ (1 << np.arange(masks.shape[1]))] = values
     return found

@@ -134,8 +134,8 @@ class Method(Protocol):
 
     A method may also have `for_task(task) -> Method`, which returns the method that serves a task better than itself:
     one with other settings, or an enumeration. Its name and its fields are recorded, and repeat the run; so
-    `for_task` returns a method unchanged that was chosen for such a task before. And it may have `uses_known`, whether
-    it learns from evaluations that are known before a run.
+    `for_task` returns a method unchanged that was chosen for such a task before. And it may have `uses_known`,
+    whether it learns from evaluations that are known before a run.
     """
 
     name: ClassVar[str]

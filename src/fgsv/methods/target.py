@@ -56,13 +56,13 @@ class Target:
 
     @cached_property
     def base_law(self) -> Floats:
-        """(n + 1,): gain(s) sqrt(s (n - s)), the best law of independent draws if utilities vary equally at all sizes."""
+        """(n + 1,): in proportion to gain(s) sqrt(s (n - s)), the best law if utilities vary equally at all sizes."""
         s = np.arange(self.n + 1)
         law = self.gain * np.sqrt(s * (self.n - s))
         return law / max(law.sum(), 1e-300)  # one player: there are no such sizes
 
     def per_draw(self, masks: Masks) -> Floats:
-        """Return (m, n): W(T) C(n, t), the weights of coalitions of which one is drawn of its size; none at the ends."""
+        """Return (m, n): W(T) C(n, t), what a coalition counts that stands for all of its size; none at the ends."""
         sizes = masks.sum(axis=1)
         weights = (masks - (sizes / self.n)[:, None]) * self.gain[sizes, None]
         if self.has_drift:

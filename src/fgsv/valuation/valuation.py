@@ -174,7 +174,7 @@ class Valuation:
 
     @property
     def about_correction(self) -> str | None:
-        """Whether the values are predictions or corrected ones, in words; None if the method makes no such difference."""
+        """Whether values are predictions or corrected ones, in words; None if the method makes no such difference."""
         if self.correction is None:
             return None
         if self.correction == 0:
@@ -324,8 +324,8 @@ class Valuation:
     def regroup(self, groups: Any) -> Valuation:
         """Return the valuation of other groups of the same players, without new evaluations.
 
-        Its values have the same bits as those of a run with these groups, this seed and the same number of evaluations.
-        Its errors, too, up to 64 players; of more, 64 random combinations of deviations are kept, from which errors are
+        Its values have the same bits as those of a run with these groups, this seed and as many evaluations. Its
+        errors, too, up to 64 players; of more, 64 random combinations of deviations are kept, from which errors are
         right on average, and to about 9% each.
         """
         if self.grouped:

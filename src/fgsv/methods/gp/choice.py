@@ -14,8 +14,8 @@ from fgsv.types import Floats, Masks
 SAME = 1e-6
 """Relative difference of two gains that may be due to rounding."""
 CANDIDATES = 512
-"""Coalitions that stand for all of them when some are chosen, and for the posterior covariance of many players; for that
-of few, whose closed form is quick, twice as many."""
+"""Coalitions that stand for all of them when some are chosen, and for the posterior covariance of many players; for
+that of few, whose closed form is quick, twice as many."""
 FEW_PLAYERS = 64
 
 
@@ -48,7 +48,8 @@ def choose(
     """Return unknown coalitions that lower the variance of the values most, one after the other; they are known then.
 
     T lowers it by |sum over S of W(S) C(S, T)|^2 / var U(T), with C the covariance given that U is known at `masks`.
-    What it lowers is divided by the (n + 1,) `costs` of an evaluation of each size. A `recorded` choice is followed if it is as good but for rounding.
+    What it lowers is divided by the (n + 1,) `costs` of an evaluation of each size. A `recorded` choice is followed
+    if it is as good but for rounding.
     """
     target = kernel.target
     some, weights = candidates(target, CANDIDATES, rng)

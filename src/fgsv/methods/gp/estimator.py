@@ -61,7 +61,7 @@ class GPEstimator:
     """A run of the default method. Counts of evaluations include the two ends, and exclude what was known before."""
 
     def __init__(self, method: GP, problem: Problem, proxy: Proxy) -> None:
-        n, q = problem.n_players, problem.ends.shape[1]
+        n = problem.n_players
         self._method, self._ends, self._proxy, self._seed = method, problem.ends, proxy, problem.seed
         self._target = Target(n, problem.semivalue)
         self._costs = np.ones(n + 1)
@@ -77,7 +77,7 @@ class GPEstimator:
         self._expected = np.zeros(n + 1)
         self._sampler.take(masks[~masks[:, n:].any(axis=1), :n])
         self._kernels: dict[tuple[int, int], tuple[Kernel, Floats]] = {}
-        """Kernel and coefficients of the proxy, by the number of evaluations they are fitted to and the fold left out."""
+        """Kernel and coefficients of the proxy, by the evaluations that they are fitted to and the fold left out."""
         self._first = self._singles() if n <= ENDS_FIRST and not method.unbiased else masks[:0, :n]
         self._stated: Estimate | None = None
 
@@ -181,7 +181,7 @@ class GPEstimator:
         return self._kernels[at, fold]
 
     def _fitted(self, kernel: Kernel, rows: Ints) -> tuple[Kernel, Floats]:
-        """Return the kernel and the coefficients of the proxy, fitted to these rows from those of another kernel on."""
+        """Return kernel and coefficients of the proxy, fitted to these rows from the parameters of a kernel."""
         masks, values, features = self._masks[rows], self._above_line()[rows], self._features[rows]
         beta = np.zeros((features.shape[1], values.shape[1]))
         if not len(rows):
@@ -228,7 +228,7 @@ class GPEstimator:
         )
 
     def _predicted(self, evaluated: Sampler, data: Evaluations) -> tuple[Values, Floats, Floats]:
-        """Return V of what lies above the line and the proxy, the values of that (n, q), and the proxy's coefficients."""
+        """Return V of what lies above line and proxy, the values of the proxy (n, q), and its coefficients."""
         kernel, beta = self._fit(self.n_evaluations)
         above = replace(data, values=data.values - self._features @ beta)
         rng = np.random.default_rng([self._seed, len(self._masks), 2])
@@ -267,7 +267,7 @@ class GPEstimator:
         return found, self._proxy.values(len(self._masks)) @ beta, beta
 
     def influence(self, partition: Partition) -> Floats | None:
-        """Return (m, K): how much each draw moves each group's value, all else held fixed; None with several outputs."""
+        """Return (m, K): how much each draw moves each group's value, all else fixed; None with several outputs."""
         if self._values.shape[1] > 1:
             return None
         kernel, _ = self._fit(self.n_evaluations)

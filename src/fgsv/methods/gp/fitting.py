@@ -17,8 +17,8 @@ BLOCK = 512
 BLOCKS = 8
 """Blocks, at the most, over which parameters are averaged."""
 STEPS_FIRST, STEPS, STEPS_BLOCKS, STEPS_CAUTIOUS = 25, 20, 20, 12
-"""Of the search: up to 64 evaluations, later, in each of several blocks; and while evaluations are fewer than twice the
-parameters, where more would follow chance."""
+"""Of the search: up to 64 evaluations, later, in each of several blocks; and while evaluations are fewer than twice
+the parameters, where more would follow chance."""
 
 PRIOR_MEAN = (0.0, 0.7, -1.0, 0.0, -6.0, 0.0)
 PRIOR_DEVIATION = (2.0, 0.7, 3.0, 0.5, 2.0, 1.0)
@@ -116,7 +116,7 @@ def cost(theta: Floats, target: Target, masks: Masks, values: Floats) -> tuple[f
 
 
 def inverted(matrix: Floats) -> tuple[Floats | None, float]:
-    """Return the inverse of a covariance matrix, which is overwritten, and its log determinant; None if it has none."""
+    """Return the inverse of a covariance matrix, which is overwritten, and its log determinant; None without one."""
     lower, failed = dpotrf(matrix.T, lower=True, overwrite_a=True)
     if failed:
         return None, np.inf

@@ -8,13 +8,14 @@ Notation of this room (n players, m evaluations; S and T are coalitions of s and
     P        prediction of the values: the sum of W(T) f(T), known utilities in place of f; in closed form
     rho_j    leave-one-out residual, U(T_j) - f_-j(T_j)
     h_j      influence dP / dU(T_j), (n,). P is linear in the utilities, so P - P_-j = h_j rho_j
-    c_j      Horvitz-Thompson weight, (n,): W(T_j) (u_j + 1) / q_j, where u_j coalitions of size t_j are unknown and q_j
-             draws of that size were expected
+    c_j      Horvitz-Thompson weight, (n,): W(T_j) (u_j + 1) / q_j, where u_j coalitions of size t_j are unknown and
+             q_j draws of that size were expected
 
-    C        P + sum over the K draws of rho_j (c_j - h_j / K). Given the others, T_j is uniform among u_j + 1 coalitions,
-             so P_-j + K c_j rho_j has the right mean, whatever f is; C is the mean of these over the draws
-    V        the value that is stated: (1 - a) P + a C, with a = max(0, 1 - BASIS / m): predictions while f interpolates
-             every evaluation, corrected ones in the limit. With `unbiased` C at once, and parameters out of fold
+    C        P + sum over the K draws of rho_j (c_j - h_j / K). Given the others, T_j is uniform among u_j + 1
+             coalitions, so P_-j + K c_j rho_j has the right mean, whatever f is; C is the mean of these
+    V        the value that is stated: (1 - a) P + a C, with a = max(0, 1 - BASIS / m): predictions while f
+             interpolates every evaluation, corrected ones in the limit. With `unbiased` C at once, and parameters out
+             of fold
 
 `kernel.py` has the covariance, `fitting.py` its parameters, `smoother.py` P, rho and h, `sampler.py` what is drawn,
 `choice.py` what is chosen and the posterior covariance of the values, `values.py` V and its error, and
@@ -51,7 +52,8 @@ class Kernel:
         k(S, T) = 4 + 4 x_s x_t + v_h Matern(|logit s - logit t| / l) + v r(s) r(t) exp(- sum of eta_i over S xor T)
 
     with x_s = 2s/n - 1, Matern of order 3/2, and log r(s) = -gamma log((s + 1)/(n + 1)) + a piecewise linear function
-    of logit s. Every utility has a part of its own besides, of variance nugget r(s)^2, which only its evaluation tells.
+    of logit s. Every utility has a part of its own besides, of variance nugget r(s)^2, which only its evaluation
+    tells.
 
     Coalitions may have more coordinates than the target has players: the last ones are players who have left.
     """
@@ -116,8 +118,8 @@ class Kernel:
     def player_values(self, masks: Masks) -> Floats:
         """Return (m, n): the sum over coalitions S of present players of W(S) k(S, T), for each T.
 
-        With a_j and b_j the factors of player j inside and outside S, the coefficient of z^s in prod_j (b_j + a_j z) is
-        the sum of exp(...) over the coalitions of size s. F is the sum of these coefficients, each times
+        With a_j and b_j the factors of player j inside and outside S, the coefficient of z^s in prod_j (b_j + a_j z)
+        is the sum of exp(...) over the coalitions of size s. F is the sum of these coefficients, each times
         gain(s) r(s) / C(n, s); what coalitions with i contribute to F is a_i dF/da_i, by one pass forwards and one
         backwards. All terms are positive: nothing cancels. A function of sizes alone has the same value for all.
         """

@@ -1,12 +1,14 @@
 """Many players, or evaluations quicker than learning: the limit where only what each player adds can be learned.
 
     U(T)   = mean(t) + r(t) [x_T . beta + noise],  x_T the indicator of T, standardised: mean zero, norm one
-    beta   ~ N(0, v) for each player: the limit of the kernel with many players, where correlations x_S . x_T are about
-             1 / sqrt(n), so that their higher powers cannot be learned
+    beta   ~ N(0, v) for each player: the limit of the kernel with many players, where correlations x_S . x_T are
+             about 1 / sqrt(n), so that their higher powers cannot be learned
     v      by moments: E[y_i y_j x_i . x_j] = v E[(x_i . x_j)^2] = v / (n - 1), less its standard error
     f      = mean + trust r x . beta, beta by conjugate gradients on all rows but a fold's
-    C      = sum over T of W(T) f(T) + sum over draws of c_j (U - f)(T_j),  c_j = W(T_j) C(n, t_j) / (draws expected of t_j)
-    error    sum of d_j d_j', d_j = c_j (U - f)(T_j) sqrt(1 - part of the size that is drawn), in bundles with random signs
+    c_j    = W(T_j) C(n, t_j) / (draws expected of size t_j)
+    C      = sum over T of W(T) f(T) + sum over draws of c_j (U - f)(T_j)
+    error    sum of d_j d_j', d_j = c_j (U - f)(T_j) sqrt(1 - part of the size that is drawn), in bundles with
+             random signs
 
 Unbiased but for the laws of draws, which follow from earlier utilities. Where evaluations are quicker than learning,
 only means are learned.
@@ -238,8 +240,8 @@ class Rows:
         return np.sqrt(np.maximum(self.sizes * (self.n - self.sizes) / self.n, 1e-9))
 
     def weighted(self, target: Target, weights: Floats, bundles: Ints) -> Floats:
-        """Return (R, n, q): for each of R bundles, the sum over its rows j of weights (m, q) times W(T_j) C(n, t_j)."""
-        m, q = weights.shape
+        """Return (R, n, q): for each of R bundles, the sum over its rows of weights (m, q) times W(T) C(n, t)."""
+        q = weights.shape[1]
         count = int(bundles.max(initial=0)) + 1
         scaled = weights * target.gain[self.sizes, None]
         everyone = weights * target.drift[self.sizes, None] - scaled * (self.sizes / self.n)[:, None]

@@ -76,13 +76,18 @@ class CheapGame(Proxy):
 
     def values(self, n_evaluations: int) -> Floats:
         """Return (n, p): their player values."""
-        return self._values if self._own is None else self._own.after(n_evaluations).values
+        if self._own is not None:
+            return self._own.after(n_evaluations).values
+        assert self._values is not None
+        return self._values
 
     def errors(self, beta: Floats, n_evaluations: int) -> Floats:
         """Return (R, n, q): deviations of the player values, times the (p, q) coefficients."""
         if self._own is None:
             return super().errors(beta, n_evaluations)
-        return self._own.after(n_evaluations).deviations @ beta
+        deviations = self._own.after(n_evaluations).deviations
+        assert deviations is not None
+        return np.asarray(deviations @ beta, dtype=float)
 
 
 class _OwnRun:
@@ -121,7 +126,7 @@ def regressed(features: Floats, values: Floats, precision: Floats) -> Floats:
     weighted = precision @ features
     square = features.T @ weighted
     square[np.diag_indices(len(square))] += 1e-9 * np.trace(square) + 1e-300
-    return np.linalg.solve(square, weighted.T @ values)
+    return np.asarray(np.linalg.solve(square, weighted.T @ values))
 
 
 def _checked(evaluate: Evaluate, n_outputs: int) -> Evaluate:

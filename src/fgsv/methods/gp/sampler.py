@@ -83,7 +83,7 @@ class Sampler:
         return self._of_sizes(np.bincount(sizes, minlength=self.target.n + 1), rng), expected
 
     def draw_independently(self, law: Floats, count: int, rng: np.random.Generator) -> tuple[Masks, Floats]:
-        """Draw so that the size of a draw tells nothing of the others; sizes that would mostly be drawn are completed."""
+        """Draw with sizes that tell nothing of each other; those that would mostly be drawn are completed."""
         unknown = self.unknown
         full = self._completed(law, count)
         left = count - round(float(unknown[full].sum()))
@@ -96,7 +96,7 @@ class Sampler:
         return self._of_sizes(numbers.astype(int), rng), expected
 
     def _completed(self, law: Floats, count: int) -> Masks:
-        """Return (n + 1,): the sizes of which more than half would be drawn, if enough draws are left for the others."""
+        """Return (n + 1,): sizes of which more than half would be drawn, if enough draws are left for others."""
         unknown = self.unknown
         full = np.zeros(len(law), dtype=bool)
         while (open_law := np.where(full, 0.0, law)).any():

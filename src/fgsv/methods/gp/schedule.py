@@ -9,7 +9,8 @@ EXPLORE = 0.1
 AT_ONCE = 16
 """Evaluations in a round while some are chosen."""
 STAGES = ((64, 0), (96, 48), (160, 64), (256, 128))
-"""Evaluations up to which draws depend on so many of the first ones only; then half as many, in two stages a doubling."""
+"""Evaluations up to which draws depend on so many of the first ones only; then on half as many, in two stages for
+each doubling."""
 
 
 def stage(n_evaluations: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""A trend for games where most of the worth is in few players: together they are worth less than each alone, added up."""
+"""A trend for games where few players hold most of the worth: together less than each alone, added up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_PLAYERS = 20
 PER_PLAYER = 4
 """The trend is tried up to so many evaluations a player, if all players alone are among them."""
 EXPLAINED = 0.3
-"""It is used if it leaves at most this part of the variance within sizes, apart from single players and their complements."""
+"""It is used if it leaves at most this part of the variance within sizes, apart from sizes 1 and n - 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Saturating:
         return np.asarray(self.most * (1 - np.where(masks, 1 - self.alone / self.most, 1.0).prod(axis=1)))
 
     def player_values(self) -> Floats:
-        """Return (n,): a_i times the integral of prod of (1 - t a_j / M) over j other than i, exact by n / 2 points."""
+        """Return (n,): a_i times the integral over t of the product of 1 - t a_j / M over j other than i."""
         points, weights = np.polynomial.legendre.leggauss(len(self.alone) // 2 + 1)
         factors = 1 - (points[:, None] + 1) / 2 * self.alone / self.most
         others = np.stack([np.delete(factors, i, axis=1).prod(axis=1) for i in range(len(self.alone))], axis=1)

@@ -77,10 +77,10 @@ class Weighing:
 def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.Generator) -> Values:
     """Return V = (1 - a) P + a C, and its error.
 
-    The error of P is (kappa + MARGIN)^2 lambda Sigma: Sigma is the posterior covariance of the values, and lambda the sum
-    of |h_j|^2 rho_j^2 over that of |h_j|^2 var(rho_j), which scales what the kernel expects of the jackknife to the
-    jackknife. Beyond BASIS evaluations the error of V is the jackknife itself (known as HC3 in regression): the sum of
-    d_j d_j' with d_j = kappa rho_j [(1 - a) h_j + a c_j]. kappa = 1 + (number of parameters) / (number of evaluations
+    The error of P is (kappa + MARGIN)^2 lambda Sigma: Sigma is the posterior covariance of the values, and lambda the
+    sum of |h_j|^2 rho_j^2 over that of |h_j|^2 var(rho_j), which scales what the kernel expects of the jackknife to
+    the jackknife. Beyond BASIS evaluations the error of V is the jackknife itself (known as HC3 in regression): the
+    sum of d_j d_j', d_j = kappa rho_j [(1 - a) h_j + a c_j]. kappa = 1 + (number of parameters) / (number of evaluations
     that they are fitted to), after Akaike's final prediction error: parameters that were fitted to T_j make rho_j too
     small.
     """
@@ -88,7 +88,7 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
     unknown = sampler.unknown
     found = Smoother.of(kernel, data.masks, data.values)
     weighing = Weighing(kernel, data, unknown)
-    kappa = 1 + (COMMON + kernel.n) / max(1.0, m / 2, min(weighing.n_free, BLOCK * BLOCKS))
+    kappa = 1 + (COMMON + kernel.n) / max(1.0, m / 2, float(min(weighing.n_free, BLOCK * BLOCKS)))
     influences = found.influences if target.has_drift else found.influences - _mean(found.influences)
     if found.variances is not None:
         h = influences * np.sqrt(weighing.left + 1 / (1 + weighing.n_free))[:, None]
@@ -99,7 +99,7 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
         deviations = root(covariance)[:, :, None] * ((kappa + MARGIN) * np.sqrt(scale))
         return Values(found.prediction, deviations, 2 * _freedom(squares, found.residuals), 0.0)
     a = 1 - BASIS / m
-    drawn = data.drawn[:, None] / max(1, np.count_nonzero(data.drawn))
+    drawn = data.drawn[:, None] / max(1, int(np.count_nonzero(data.drawn)))
     corrected = found.prediction + (weighing.weights - drawn * found.influences).T @ found.residuals
     by_prediction = (1 - a) * kappa * np.sqrt(weighing.left)[:, None] * found.residuals
     by_draws = a * kappa * weighing.by_draws(found.residuals)
@@ -110,7 +110,7 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
 
 
 def unbiased(kernels: list[Kernel], values: list[Floats], folds: Ints, sampler: Sampler, data: Evaluations) -> Values:
-    """Return C and its error. Draws of fold k are corrected with the parameters of `kernels[k]`, fitted to the others.
+    """Return C and its error. Draws of fold k are corrected with the parameters of `kernels[k]`, fitted to others.
 
     `values` are the utilities less the trend of each fold; the values of a trend are weighted by `parts_of(folds)`.
     """
@@ -144,19 +144,19 @@ def root(covariance: Floats) -> Floats:
 
 
 def _summed(*terms: tuple[Floats, Floats]) -> Floats:
-    """Return (n, n, q): roots of the sum over rows j of d_j d_j', with d_j the sum of factor times row, for each output.
+    """Return (n, n, q): for each output, a root of the sum over rows j of d_j d_j', d_j the sum of factor times row.
 
     Each of the terms has (m, n) rows and (m, q) factors.
     """
     found = []
     for output in range(terms[0][1].shape[1]):
-        rows = sum(factors[:, output, None] * each for each, factors in terms)
+        rows = np.sum([factors[:, output, None] * each for each, factors in terms], axis=0)
         found.append(root(rows.T @ rows))
     return np.stack(found, axis=2)
 
 
 def _freedom(squares: Floats, residuals: Floats) -> float:
-    """Return how many rows there are in effect, of the output with the fewest; (m,) squared weights, (m, q) residuals."""
+    """Return how many rows there are in effect, given (m,) squared weights and (m, q) residuals."""
     energy = squares[:, None] * residuals**2
     total = energy.sum(axis=0)
     rows = total**2 / np.maximum((energy**2).sum(axis=0), 1e-300)
