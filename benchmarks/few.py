@@ -1,8 +1,8 @@
-"""Errors of player values with few evaluations beside those before and the best peer's, what intervals hold, and time.
+"""Errors of player values with few evaluations beside those before and the best peer's, coverage, and time.
 
-`python -m benchmarks few` runs the default method on games by name, `--unbiased` with values that are corrected. Errors
-of the method before this one are in `few_before.json`; the best peer of each cell is read from `few_peers.json`, which
-`python -m benchmarks peers` makes. `--markdown` prints the tables of what was measured before.
+`python -m benchmarks few` runs the default method on games by name, `--unbiased` with values that are corrected.
+Errors of the default method before this one are in `few_before.json`; the best peer of each cell is read from
+`few_peers.json`, which `python -m benchmarks peers` makes. `--markdown` prints the tables of earlier runs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from benchmarks.few_table import (
     OURS,
     PEERS,
     UNBIASED,
-    best_of,
     by_budget,
     markdown,
+    over,
     pair,
     read,
     same_cell,
@@ -135,19 +135,20 @@ def main() -> None:
     if arguments.markdown:
         kept = sorted(read(OURS), key=lambda each: (GAMES.index(each["game"]), each["budget"]))
         by_name = {name: [each for each in kept if each["estimator"] == name] for name in (DEFAULT, UNBIASED)}
-        print(markdown(*([pair(each, peers) for each in some] for some in by_name.values()), before), end="\n\n")
+        pairs = {name: [pair(each, peers) for each in some] for name, some in by_name.items()}
+        print(markdown(pairs[DEFAULT], pairs[UNBIASED], before), end="\n\n")
         for name, some in by_name.items():
             print(f"{name}\n")
             show(some, before, peers)
         return
     rows: list[dict[str, Any]] = []
+    estimator = UNBIASED if arguments.unbiased else DEFAULT
     players = {game: len(load(game)[1]) for game in arguments.games}  # a name that is unknown is found here
     for game, n in players.items():
         for budget in (each for each in (*OF_FEW_PLAYERS[: 2 * (n <= 8)], *arguments.budgets) if each < 2**n):
-            rows.append(cell(game, budget, arguments.runs, UNBIASED if arguments.unbiased else DEFAULT, arguments.jobs))
+            rows.append(cell(game, budget, arguments.runs, estimator, arguments.jobs))
             write([*(each for each in read(OURS) if not same_cell(each, rows[-1])), rows[-1]], OURS)
-            known, best = best_of(before, game, budget), pair(rows[-1], peers)
-            over = rows[-1]["error"] / known["error"] if known else np.nan
-            line = rows[-1] | {"over before": over, "best peer": best.peer, "over it": str(best)}
+            best = pair(rows[-1], peers)
+            line = rows[-1] | {"over before": over(rows[-1], before), "best peer": best.peer, "over it": str(best)}
             print(pd.DataFrame([line]).to_string(index=False, header=len(rows) == 1), flush=True)
     show(rows, before, peers)

@@ -167,33 +167,40 @@ def markdown(pairs: list[Pair], unbiased: list[Pair], before: list[dict[str, Any
 
 
 def summaries(ours: list[dict[str, Any]], before: list[dict[str, Any]]) -> str:
-    """Return a table in Markdown: for each budget errors over those before, what intervals held, and time."""
+    """Return a table in Markdown: for each budget errors and widths over those before, coverage and time."""
     lines = [
-        "| evaluations | games | error over before | worst | players held | lowest | groups | width over before | ms |",
+        "| evaluations | games | over before | worst | players held | lowest | groups held | width | ms |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for budget in sorted({each["budget"] for each in ours}):
         some = [each for each in ours if each["budget"] == budget]
-        pairs = [(each, best_of(before, each["game"], budget)) for each in some]
-        errors, widths = (
-            {each["game"]: each[what] / known[what] for each, known in pairs if _comparable(each, known, what)}
-            for what in ("error", "width")
-        )
-        worst, lowest = max(errors, key=errors.__getitem__, default=""), min(some, key=lambda each: each["players"])
+        errors, widths = ([(over(each, before, what), each["game"]) for each in some] for what in ("error", "width"))
+        lowest = min(some, key=lambda each: each["players"])
         cells = [
             str(len(some)),
-            f"{_mean(list(errors.values())):.2f}" if errors else "–",
-            f"{errors[worst]:.2f} {worst}" if errors else "–",
+            _mean_known(errors),
+            _worst(errors),
             f"{np.mean([each['players'] for each in some]):.1%}",
             f"{lowest['players']:.1%} {lowest['game']}",
             f"{np.mean([each['groups'] for each in some]):.1%}",
-            f"{_mean(list(widths.values())):.2f}" if widths else "–",
+            _mean_known(widths),
             f"{np.mean([each['ms'] for each in some]):.1f}",
         ]
         lines.append(f"| {budget:,} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _comparable(ours: dict[str, Any], known: dict[str, Any] | None, what: str) -> bool:
-    """Whether both are known, and neither is exact."""
-    return known is not None and what in known and min(ours["error"], known["error"]) > EXACT
+def over(ours: dict[str, Any], before: list[dict[str, Any]], what: str = "error") -> float:
+    """Return our error, or the width of our intervals, over that before; nan if it is unknown or either is exact."""
+    known = best_of(before, ours["game"], ours["budget"]) or {}
+    return ours[what] / known[what] if what in known and min(ours["error"], known["error"]) > EXACT else np.nan
+
+
+def _mean_known(ratios: list[tuple[float, str]]) -> str:
+    known = [ratio for ratio, _ in ratios if ratio > 0]
+    return f"{_mean(known):.2f}" if known else "–"
+
+
+def _worst(ratios: list[tuple[float, str]]) -> str:
+    ratio, game = max((each for each in ratios if each[0] > 0), default=(np.nan, ""))
+    return f"{ratio:.2f} {game}" if game else "–"
