@@ -31,12 +31,10 @@ OF_OTHERS |= {
     "--trainings",
     "--players",
     "--budgets",
-    "--ends",
     "--only",
     "--learn",
     "--markdown",
-    "--plug-in",
-    "--uncorrected",
+    "--unbiased",
     "--no-deps",
     "--wheel-dir",
 }
