@@ -18,8 +18,8 @@ from benchmarks.options import parsed
 from benchmarks.problems import Case, case
 from experiments.repeats import read_method, run_all
 
-OURS, PAPERS = "covariance, surrogate=True", "finite_difference"
-UNOPENED, PLAIN = "covariance, opening=False", "covariance, surrogate=False"
+OURS, PAPERS = "gp, learn='kernel'", "finite_difference"
+PLAYERS, PLAIN = "gp, learn='players'", "gp, learn='sizes'"
 BASELINES = (
     "permutation",
     "group_testing",
@@ -136,7 +136,7 @@ def learnings_worth(mine: pd.DataFrame) -> list[str]:
     if PLAIN not in over_partitions.index:
         return []
     lines, plain = [], over_partitions.loc[PLAIN]
-    for method in [each for each in (OURS, UNOPENED) if each in over_partitions.index]:
+    for method in [each for each in (OURS, PLAYERS) if each in over_partitions.index]:
         ours = over_partitions.loc[method]
         times = float(plain.squares.mean() / ours.squares.mean())
         least = (ours.seconds - plain.seconds) / (plain.evaluations * (times - 1)) * 1e6
@@ -187,7 +187,7 @@ def main() -> None:
     """Run the benchmark and print its tables."""
     parser = argparse.ArgumentParser("accuracy", description=__doc__)
     parser.add_argument("--games", nargs="+", default=["sou64", "sou128", "sou256", "diabetes"])
-    parser.add_argument("--methods", nargs="+", default=[OURS, UNOPENED, PLAIN, PAPERS, *BASELINES])
+    parser.add_argument("--methods", nargs="+", default=[OURS, PLAYERS, PLAIN, PAPERS, *BASELINES])
     parser.add_argument("--budget", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=2)

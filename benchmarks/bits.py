@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fgsv
+from fgsv.methods import DEFAULT
 
 SAMPLED: dict[str, dict[str, Any]] = {"budget": {"budget": 1_500}, "precision": {"precision": 0.05, "budget": 3_000}}
 FEW = {"enumeration": {"precision": 1e-9, "budget": 2**14}}
@@ -101,7 +102,7 @@ def cases(quick: bool) -> Iterator[tuple[str, Callable[[Path], fgsv.Valuation]]]
     """Yield the name of every case, and what runs it with a place for its ledger."""
     for method in fgsv.METHODS:
         for name, (game, more) in GAMES.items():
-            if more and method != "covariance":
+            if more and method != DEFAULT:
                 continue
             n = game.n_players
             groups = np.arange(n) % 4
@@ -109,7 +110,7 @@ def cases(quick: bool) -> Iterator[tuple[str, Callable[[Path], fgsv.Valuation]]]
             if more:
                 options["budget"] = 400
             ends: dict[str, dict[str, Any]] = {**SAMPLED, "interrupt": {}}
-            if n < 14 and method == "covariance":
+            if n < 14 and method == DEFAULT:
                 ends |= FEW
             for end, stop in ends.items():
                 for how in ("plain", "ledger", "workers"):

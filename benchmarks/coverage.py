@@ -1,11 +1,10 @@
-"""Whether the default method's intervals hold what they say, and whether it is unbiased: `make bench-coverage`.
+"""Whether the default method's intervals hold what they say, and its mean errors: `make bench-coverage`.
 
 Three games, 1,000 runs each: a sum of unanimity games; ridge regression with as many features as a small coalition
 has rows, where errors have heavy tails; and the accuracy of a logistic regression, which moves in steps. On request
-(`--games`) two more with heavy tails: ridge regression on other data, with six features (`features6`), and the first
-one as a game whose evaluations are not known to be cheap (`opened`); and a saturating sum that is steep by a narrow
-margin: the first epoch of its opening is short in two of three runs (`narrow`). With `--uncorrected` also runs
-that stop at the first look at which the error is small enough, and get no weights for it.
+(`--games`) two more: ridge regression on other data, with six features (`features6`), and a saturating sum of heavy
+tails (`narrow`). By default a game whose evaluations are known to be cheap is not learned; `--learn` says what is.
+With `--unbiased` values are corrected.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from scipy.stats import kurtosis, norm
 import fgsv
 from benchmarks.options import parsed
 from experiments.repeats import run_all
-from fgsv.running.stopping import Progress
-from fgsv.running.targets import is_look
 
 RUNS_PER_TASK = 25
 
@@ -36,8 +33,6 @@ def game_of(name: str) -> Any:
     from sklearn.linear_model import LogisticRegression, Ridge
 
     rng = np.random.default_rng(0)
-    if name == "opened":  # a game that does not say what an evaluation takes begins with the opening
-        return fgsv.Game(game_of("ridge").__call__, 20)
     if name == "narrow":
         worth = np.random.default_rng(1).pareto(1.5, 14) + 0.3
         return fgsv.Game(lambda masks: masks @ worth / (2 + masks @ worth), 14)
@@ -54,7 +49,7 @@ def game_of(name: str) -> Any:
         X = rng.normal(size=(218, 4))
         positive = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=218) > 0
         return fgsv.utility(LogisticRegression(), X[:18], positive[:18], X[18:], positive[18:], "accuracy")
-    raise ValueError(f"unknown game {name!r}: expected sou64, ridge, features6, opened, narrow or accuracy")
+    raise ValueError(f"unknown game {name!r}: expected sou64, ridge, features6, narrow or accuracy")
 
 
 @cache
@@ -73,20 +68,8 @@ class Task:
     n_runs: int
     budget: int
     stderr: float | None
-    learn: bool = False
-    uncorrected: bool = False
-
-
-@dataclass(frozen=True)
-class FirstLook:
-    """Stop when every standard error looks small enough, in a rule of one's own: values stay as they are."""
-
-    target: float
-
-    def __call__(self, progress: Progress) -> str | None:
-        """Return why to stop, or None to go on."""
-        small = is_look(progress) and progress.n_evaluations >= 66 and progress.valuation.stderr.max() <= self.target
-        return "every standard error is small" if small else None
+    options: dict[str, Any]
+    """Of the default method."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +90,8 @@ def measure(task: Task) -> Outcome:
     """Run the default method several times."""
     game = game_of(task.game)
     groups = np.arange(game.n_players) % 4
-    options: dict[str, Any] = {"surrogate": True, "opening": False} if task.learn else {}
-    if task.stderr is not None:
-        options |= {"stop": FirstLook(task.stderr)} if task.uncorrected else {"stderr": task.stderr}
     results = [
-        fgsv.value(game, groups, budget=task.budget, seed=seed, **options)
+        fgsv.value(game, groups, budget=task.budget, stderr=task.stderr, seed=seed, method="gp", **task.options)
         for seed in range(task.first_seed, task.first_seed + task.n_runs)
     ]
     return Outcome(
@@ -122,12 +102,10 @@ def measure(task: Task) -> Outcome:
     )
 
 
-def repeat(
-    game: str, runs: int, budget: int, stderr: float | None, jobs: int, learn: bool = False, uncorrected: bool = False
-) -> Outcome:
+def repeat(game: str, runs: int, budget: int, stderr: float | None, jobs: int, options: dict[str, Any]) -> Outcome:
     """Run the default method `runs` times on several processes."""
     tasks = [
-        Task(game, start, min(RUNS_PER_TASK, runs - start), budget, stderr, learn, uncorrected)
+        Task(game, start, min(RUNS_PER_TASK, runs - start), budget, stderr, options)
         for start in range(0, runs, RUNS_PER_TASK)
     ]
     parts = run_all(measure, tasks, jobs=jobs, label=f"{game}, {'budget' if stderr is None else 'stderr'}")
@@ -148,9 +126,8 @@ def errors_of_groups(game: str, outcome: Outcome) -> np.ndarray:
 def summarise(game: str, stop: str, outcome: Outcome, fixed: Outcome | None = None) -> dict[str, Any]:
     """Return coverage pooled over groups, and the mean errors of groups and players, in several units.
 
-    A stopped run and one with a fixed budget (`fixed`) that have a seed in common have draws in common. What their
-    errors have in common is chance, since the second kind is unbiased: without it, the bias of the first shows
-    sooner.
+    A stopped run and one with a fixed budget (`fixed`) that have a seed in common have draws in common. Without what
+    their errors have in common, the bias that the stop adds shows sooner.
     """
     errors = outcome.values - truth_of(game)
     runs, n = errors.shape
@@ -202,22 +179,21 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--budget", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--learn", action="store_true", help="also where evaluations are cheap; without the opening")
-    parser.add_argument("--uncorrected", action="store_true", help="also stops without weights for the replicates")
+    parser.add_argument("--learn", choices=["kernel", "players", "sizes"], help="what is learned")
+    parser.add_argument("--unbiased", action="store_true", help="with values that are corrected")
     arguments = parsed(parser, "coverage")
-    runs, budget, jobs, learn = arguments.runs, arguments.budget, arguments.jobs, arguments.learn
+    runs, budget, jobs = arguments.runs, arguments.budget, arguments.jobs
+    options = {"learn": arguments.learn, "unbiased": arguments.unbiased}
     rows = []
     for game in arguments.games:
         game_of(game)  # a name that is unknown is found before the first runs
     for game in arguments.games:
-        fixed = repeat(game, runs, budget, None, jobs, learn)
+        fixed = repeat(game, runs, budget, None, jobs, options)
         rows.append(summarise(game, "budget", fixed))
         # a target that is met after about as many evaluations, sooner or later as the data has it
         target = float(np.median(fixed.stderr.max(axis=1)))
-        for uncorrected in (False, True)[: 1 + arguments.uncorrected]:
-            stopped = repeat(game, runs, 8 * budget, target, jobs, learn, uncorrected)
-            name = f"{'first look at ' if uncorrected else ''}stderr={target:.3g}"
-            rows.append(summarise(game, name, stopped, fixed))
+        stopped = repeat(game, runs, 8 * budget, target, jobs, options)
+        rows.append(summarise(game, f"stderr={target:.3g}", stopped, fixed))
         size, heaviest = tails(game)
         print(f"{game}: excess kurtosis of U up to {heaviest:.3g} (at size {size})")
     table = pd.DataFrame(rows)

@@ -27,6 +27,9 @@ TABLES = (
     "noisy12",
     "global10",
     "tiny8",
+    "coverage8",
+    "coverage8b",
+    "coverage8c",
 )
 LARGER = ("sou40", "sou64", "diabetes")
 TRAINED = ("hospitals24", "sellers30", "clinics50")
@@ -192,6 +195,14 @@ def _vote() -> tuple[Any, int]:
     return lambda masks: (masks @ weights > weights.sum() / 2).astype(float), 14
 
 
+def _coverage(seed: int) -> tuple[Any, int]:
+    """Facts in the sentences of eight documents, each mention worth less than the one before; few facts matter."""
+    rng = np.random.default_rng(seed)
+    worth = rng.pareto(0.6, 12)
+    mentions = np.stack([rng.multinomial(rng.integers(2, 7), rng.dirichlet(np.full(12, 0.3))) for _ in range(8)])
+    return lambda masks: (1 - 0.3 ** (masks @ mentions)) @ worth, 8
+
+
 BUILDERS: dict[str, Callable[[], tuple[Any, int]]] = {
     "hospitals16": _hospitals,
     "clinics18": _clinics,
@@ -209,4 +220,7 @@ BUILDERS: dict[str, Callable[[], tuple[Any, int]]] = {
     "sellers30": _sellers,
     "clinics50": partial(_clinics, 50, 350),
     "tiny8": lambda: (fgsv.games.Airport(np.arange(1.0, 9) ** 2), 8),
+    "coverage8": partial(_coverage, 2),
+    "coverage8b": partial(_coverage, 3),
+    "coverage8c": partial(_coverage, 4),
 }

@@ -13,8 +13,9 @@ from scipy.stats import t as student
 
 OURS = Path("bench-out/few.json")
 PEERS = Path(__file__).with_name("few_peers.json")
-PLUG_IN = "fgsv, plug-in"
-"""The name under which errors of values are kept that are not corrected."""
+BEFORE = Path(__file__).with_name("few_before.json")
+"""Errors of the default method before this one; with the mean width of its intervals, where it is known."""
+DEFAULT, UNBIASED = "gp", "gp, unbiased=True"
 TRAINED = "hospitals", "labels", "clinics", "kernel", "neighbours", "sellers"
 """How the names of games begin in which models are trained on data of at most 50 players."""
 EXACT = 1e-6
@@ -140,19 +141,6 @@ def _mean(ratios: list[float]) -> float:
     return float(np.exp(np.mean(np.log(ratios))))
 
 
-def mean_ratio(ours: list[dict[str, Any]], others: dict[tuple[str, int], float]) -> str:
-    """Return the geometric mean of our errors over others, and the extremes, where neither is exact."""
-    ratios = [
-        each["error"] / others[key]
-        for each in ours
-        if (key := (each["game"], each["budget"])) in others and min(each["error"], others[key]) > EXACT
-    ]
-    if not ratios:
-        return "no cell to compare with"
-    mean = _mean(ratios)
-    return f"geometric mean {mean:.3f} of {len(ratios)} cells, from {min(ratios):.2f} to {max(ratios):.2f}"
-
-
 def ratio(pair: Pair) -> str:
     """Return a cell with a ratio and its interval, in bold if that lies above 1."""
     if pair.peer and not pair.counts:
@@ -160,35 +148,59 @@ def ratio(pair: Pair) -> str:
     return f"**{pair}**" if pair.counts and pair.low > 1 else str(pair)
 
 
-def markdown(pairs: list[Pair], uncorrected: list[Pair], old: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Return the table of the documentation: a line for each pair, beside it the uncorrected values of its cell."""
+def markdown(pairs: list[Pair], unbiased: list[Pair], before: list[dict[str, Any]]) -> str:
+    """Return the table of the documentation: a line for each pair, beside it the corrected values of its cell."""
     lines = [
-        "| game | evaluations | 0.1.0 | best peer | its error | fgsv | over the peer's | plug-in | over the peer's |",
+        "| game | evaluations | before | best peer | its error | gp | over the peer's | unbiased | over the peer's |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    beside = {(each.game, each.budget): each for each in uncorrected}
+    beside = {(each.game, each.budget): each for each in unbiased}
     for each in pairs:
-        before = old.get(each.game, {}).get(str(each.budget))
-        first = f"{before['error']:.3g}" if before else "–"
+        known = best_of(before, each.game, each.budget)
+        first = f"{known['error']:.3g}" if known else "–"
         theirs = f"{each.peer} | {each.theirs:.3g}" if each.peer else "– | –"
         other = beside.get((each.game, each.budget))
-        plug_in = f"{other.ours:.3g} | {ratio(other)}" if other else "– | –"
-        cells = first, theirs, f"{each.ours:.3g}", ratio(each), plug_in
+        corrected = f"{other.ours:.3g} | {ratio(other)}" if other else "– | –"
+        cells = first, theirs, f"{each.ours:.3g}", ratio(each), corrected
         lines.append(f"| {each.game} | {each.budget:,} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def held(ours: list[dict[str, Any]]) -> str:
-    """Return the table of what intervals held, by the number of evaluations: the mean over games, and the lowest."""
+def summaries(ours: list[dict[str, Any]], before: list[dict[str, Any]]) -> str:
+    """Return a table in Markdown: for each budget errors and widths over those before, coverage and time."""
     lines = [
-        "| evaluations | games | of 200 runs | players | lowest | four groups | lowest |",
-        "|---|---|---|---|---|---|---|",
+        "| evaluations | games | over before | worst | players held | lowest | groups held | width | ms |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for budget in sorted({each["budget"] for each in ours}):
         some = [each for each in ours if each["budget"] == budget]
-        cells = [str(len(some)), str(sum(each["runs"] >= 200 for each in some))]
-        for whom in ("players", "groups"):
-            shares = [each[whom] for each in some]
-            cells += [f"{np.mean(shares):.1%}", f"{min(shares):.1%}"]
+        errors, widths = ([(over(each, before, what), each["game"]) for each in some] for what in ("error", "width"))
+        lowest = min(some, key=lambda each: each["players"])
+        cells = [
+            str(len(some)),
+            _mean_known(errors),
+            _worst(errors),
+            f"{np.mean([each['players'] for each in some]):.1%}",
+            f"{lowest['players']:.1%} {lowest['game']}",
+            f"{np.mean([each['groups'] for each in some]):.1%}",
+            _mean_known(widths),
+            f"{np.mean([each['ms'] for each in some]):.1f}",
+        ]
         lines.append(f"| {budget:,} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def over(ours: dict[str, Any], before: list[dict[str, Any]], what: str = "error") -> float:
+    """Return our error, or the width of our intervals, over that before; nan if it is unknown or either is exact."""
+    known = best_of(before, ours["game"], ours["budget"]) or {}
+    return ours[what] / known[what] if what in known and min(ours["error"], known["error"]) > EXACT else np.nan
+
+
+def _mean_known(ratios: list[tuple[float, str]]) -> str:
+    known = [ratio for ratio, _ in ratios if ratio > 0]
+    return f"{_mean(known):.2f}" if known else "–"
+
+
+def _worst(ratios: list[tuple[float, str]]) -> str:
+    ratio, game = max((each for each in ratios if each[0] > 0), default=(np.nan, ""))
+    return f"{ratio:.2f} {game}" if game else "–"

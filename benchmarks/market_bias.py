@@ -1,4 +1,4 @@
-"""Whether runs that start from last month's ledger are unbiased, and how often their intervals hold."""
+"""Whether corrected values are unbiased in runs that start from last month's ledger, and what intervals hold."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def measure(task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         with tempfile.TemporaryDirectory() as folder:
             ledger = Path(folder) / "old.db"
             fgsv.value(before, budget=OLD_LENGTH, seed=seed, ledger=ledger)
-            found = fgsv.value(after, budget=NEW, seed=10**6 + seed, start=ledger)
+            found = fgsv.value(after, budget=NEW, seed=10**6 + seed, start=ledger, unbiased=True)
         errors.append(found.values - truth)
         stated.append(found.stderr)
         widths.append(found.half_width(0.95))

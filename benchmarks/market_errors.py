@@ -91,8 +91,7 @@ def find_truth(task: Task) -> None:
     if path.exists() or task.name == "unanimity":
         return
     n, _, after = players_of(task.shift)
-    options: dict[str, Any] = {"surrogate": False, "opening": False}
-    found = fgsv.value(game_of(task.name, n, after), budget=TRUTH_LENGTH, seed=10**6 + task.seed, **options)
+    found = fgsv.value(game_of(task.name, n, after), budget=TRUTH_LENGTH, seed=10**6 + task.seed, learn="sizes")
     path.parent.mkdir(parents=True, exist_ok=True)
     np.save(path, found.values)
 
@@ -137,7 +136,8 @@ def measure(task: Task) -> list[tuple[str, str, int, str, int, float, float, flo
         for part in PARTS:
             new = new_evaluations(part, task.old_length)
             add("started", new, start=ledger)
-            add("plug-in", new, start=ledger, plug_in=True)
+            if new >= n + 2:  # fewer do not correct
+                add("unbiased", new, start=ledger, unbiased=True)
             add("fresh", new)
     return lines
 
@@ -185,7 +185,7 @@ def run(names: list[str], shifts: list[str], runs: int, jobs: int, old_length: i
 def table(lines: pd.DataFrame, old_length: int) -> pd.DataFrame:
     """Return a row for each game, shift and number of new evaluations: ratios of errors with standard errors.
 
-    Those of uncorrected values, and of the pivot and delta methods, are over the fresh run of the old length.
+    Those of corrected values, and of the pivot and delta methods, are over the fresh run of the old length.
     """
     rows = []
     for (game, shift), cell in lines.groupby(["game", "shift"], sort=False):
@@ -199,7 +199,7 @@ def table(lines: pd.DataFrame, old_length: int) -> pd.DataFrame:
             row = {"game": game, "shift": shift, "new": new, "runs": len(whole), "error": np.sqrt(started.mean())}
             for name, other in ((f"over fresh {old_length}", whole), ("over fresh", square["fresh", new])):
                 row[name], row[f"{name}, error"] = ratio(started, other)
-            for kind in ("plug-in", "pivot", "delta"):
+            for kind in ("unbiased", "pivot", "delta"):
                 theirs = square.get((kind, new), np.zeros(0))
                 row[kind] = ratio(theirs, whole)[0] if len(theirs) == len(whole) else np.nan
             rows.append(row | {"coverage": own["coverage"].mean(), "seconds": own["seconds"].mean()})

@@ -60,8 +60,8 @@ def _case(name: str, folder: str, truth_budget: int) -> Case:
     diabetes, groups = diabetes_game()
     truth, deviations = long_run(name, _diabetes, truth_budget, Path(folder))
     source = (
-        f"mean of {TRUTH_RUNS} runs of the default method without surrogate, {truth_budget:,} evaluations each, "
-        f"seeds from {TRUTH_SEED}"
+        f"mean of {TRUTH_RUNS} runs of the default method that learn nothing but sizes, {truth_budget:,} "
+        f"evaluations each, seeds from {TRUTH_SEED}"
     )
     return Case(diabetes, groups, truth, deviations, source)
 
@@ -86,8 +86,8 @@ def _diabetes() -> Any:
 
 def _truth_run(task: tuple[Callable[[], Any], int, int]) -> tuple[np.ndarray, np.ndarray]:
     make, seed, budget = task
-    # at this length the surrogate takes more time than the evaluations it saves
-    found = fgsv.value(make(), budget=budget, seed=TRUTH_SEED + seed, surrogate=False)
+    # at this length learning takes more time than the evaluations it saves
+    found = fgsv.value(make(), budget=budget, seed=TRUTH_SEED + seed, learn="sizes")
     assert found.player_values is not None
     assert found.deviations is not None
     return found.player_values, found.deviations[:, :, 0]

@@ -155,7 +155,7 @@ def report_size(n_players: int = 50_000) -> float:
         player_values=players,
         deviations=rng.normal(size=(32, n_players, 1)).astype(np.float32),
         degrees_of_freedom=31,
-        method="covariance",
+        method="gp",
         n_evaluations=20_000,
         end=fgsv.End(fgsv.Reason.BUDGET),
     )

@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--probe-players", type=int, default=1_000_000)
     parser.add_argument("--probe-budget", type=int, default=2000)
     parser.add_argument("--overhead-budget", type=int, default=200_000)
-    parser.add_argument("--methods", nargs="+", default=["covariance, surrogate=False", *fgsv.METHODS])
+    parser.add_argument("--methods", nargs="+", default=["gp, learn='sizes'", *fgsv.METHODS])
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parsed(parser, "scale")
     arguments.out.mkdir(parents=True, exist_ok=True)

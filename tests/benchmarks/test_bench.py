@@ -23,7 +23,6 @@ pytestmark = pytest.mark.slow
         (stops, ["--games", "vote of 9", "vote of 10"]),
         (seeds, ["--games", "synthetic", "networks"]),
         (few, ["--games", "tiny8", "tiny9"]),
-        (few, ["--games", "tiny8", "--old", "--plug-in"]),
     ],
 )
 def test_a_benchmark_refuses_before_its_first_run(monkeypatch, tmp_path, module, arguments):
@@ -48,13 +47,13 @@ def test_a_small_run_does_not_replace_the_tables_of_a_full_one(tmp_path, monkeyp
 
 def test_accuracy_says_what_learning_is_worth():
     """Four times the error without it: fifteen times as many evaluations are saved, in three seconds."""
-    runs = [(accuracy.OURS, 0.5, 4.0), (accuracy.UNOPENED, 2.0, 1.6), (accuracy.PLAIN, 8.0, 1.0)]
+    runs = [(accuracy.OURS, 0.5, 4.0), (accuracy.PLAYERS, 2.0, 1.6), (accuracy.PLAIN, 8.0, 1.0)]
     tasks = [accuracy.Task("sou16", method, 0, 1000) for method, _, _ in runs]
     outcomes = [accuracy.Outcome({accuracy.RANDOM: square}, 1000, seconds) for _, square, seconds in runs]
-    ours, unopened = accuracy.learnings_worth(accuracy.summarise(tasks, outcomes))
+    ours, players = accuracy.learnings_worth(accuracy.summarise(tasks, outcomes))
     assert ours.endswith("takes 16.0 times the evaluations: it pays where one takes more than 200 us")
-    assert unopened.startswith("  covariance: ")
-    assert unopened.endswith("takes 4.0 times the evaluations: it pays where one takes more than 200 us")
+    assert players.startswith("  gp, learn='players': ")
+    assert players.endswith("takes 4.0 times the evaluations: it pays where one takes more than 200 us")
     assert accuracy.learnings_worth(accuracy.summarise(tasks[:2], outcomes[:2])) == []
     swapped = accuracy.learnings_worth(accuracy.summarise(tasks, outcomes[::-1]))
     assert swapped[0].endswith("it never pays")
@@ -95,7 +94,7 @@ def test_ratio_and_its_interval():
 
 def test_coverage_counts_intervals_that_hold_the_truth():
     game, truth = coverage.game_of("sou64"), coverage.truth_of("sou64")
-    measured = coverage.measure(coverage.Task("sou64", 0, 3, 300, None))
+    measured = coverage.measure(coverage.Task("sou64", 0, 3, 300, None, {}))
     assert measured.values.shape == (3, game.n_players)
     off = np.zeros((3, 64))
     off[0, 0] = 5.0  # one group of one run in three

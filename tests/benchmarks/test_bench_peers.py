@@ -89,8 +89,8 @@ def test_the_best_peer_of_each_cell_counts_unless_it_is_exact():
     assert [each.peer for each in pairs] == ["b", "a", ""]
     assert [each.counts for each in pairs] == [True, False, False]
     assert pairs[0].ratio == pytest.approx(2 / np.sqrt(1.05), rel=1e-3)
-    uncorrected = few_table.pair(cell(few_table.PLUG_IN, [9.0, 9.0]), theirs)
-    table = few_table.markdown(pairs, [uncorrected], {"vote14": {"64": {"error": 5.0}}})
+    corrected = few_table.pair(cell(few_table.UNBIASED, [9.0, 9.0]), theirs)
+    table = few_table.markdown(pairs, [corrected], [cell("before", [25.0, 25.0])])
     header, _, *rows = [[each.strip() for each in line.strip("|").split("|")] for line in table.splitlines()]
     first, second, third = (dict(zip(range(len(header)), row, strict=True)) for row in rows)
     assert (first[2], first[3], first[5], first[7]) == ("5", "b", "2", "3")
@@ -112,9 +112,19 @@ def test_explainers_are_compared_by_columns_and_by_features(monkeypatch):
     assert (ours["columns"], ours["intervals hold"]) == (pytest.approx(0, abs=1e-20), 1)
 
 
-def test_what_intervals_held_is_pooled_over_games():
-    rows = [{"budget": 64, "runs": runs, "players": held, "groups": 1.0} for runs, held in ((200, 0.9), (30, 1.0))]
-    assert few_table.held(rows).splitlines()[2:] == ["| 64 | 2 | 1 | 95.0% | 90.0% | 100.0% | 100.0% |"]
+def test_summaries_are_over_the_games_that_are_known():
+    before = [
+        cell("before", [squares] * 2) | {"game": game} for game, squares in (("a", 4.0), ("b", 1.0), ("c", 0.0))
+    ]
+    before[0]["width"] = 3.0
+    rows = [
+        cell("gp", [1.0, 1.0]) | {"game": game, "players": held, "groups": 1.0, "width": 1.5, "ms": 0.4}
+        for game, held in (("a", 0.9), ("b", 1.0), ("c", 0.95), ("d", 0.95))
+    ]
+    assert few_table.summaries(rows, before).splitlines()[2:] == [
+        "| 64 | 4 | 0.71 | 1.00 b | 95.0% | 90.0% a | 100.0% | 0.50 | 0.4 |"
+    ]
+    assert np.isnan(few_table.over(rows[3], before))
 
 
 def test_means_by_budget_are_shown_without_sums_of_unanimity_and_of_trained_models_too():

@@ -35,12 +35,10 @@ OF_OTHERS |= {
     "--trainings",
     "--players",
     "--budgets",
-    "--ends",
     "--only",
     "--learn",
     "--markdown",
-    "--plug-in",
-    "--uncorrected",
+    "--unbiased",
     "--no-deps",
     "--wheel-dir",
 }

@@ -80,9 +80,9 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
     The error of P is (kappa + MARGIN)^2 lambda Sigma: Sigma is the posterior covariance of the values, and lambda the
     sum of |h_j|^2 rho_j^2 over that of |h_j|^2 var(rho_j), which scales what the kernel expects of the jackknife to
     the jackknife. Beyond BASIS evaluations the error of V is the jackknife itself (known as HC3 in regression): the
-    sum of d_j d_j', d_j = kappa rho_j [(1 - a) h_j + a c_j]. kappa = 1 + (number of parameters) / (number of evaluations
-    that they are fitted to), after Akaike's final prediction error: parameters that were fitted to T_j make rho_j too
-    small.
+    sum of d_j d_j', d_j = kappa rho_j [(1 - a) h_j + a c_j]. kappa = 1 + (number of parameters) / (number of
+    evaluations that they are fitted to), after Akaike's final prediction error: parameters that were fitted to T_j
+    make rho_j too small.
     """
     target, m = kernel.target, len(data.values)
     unknown = sampler.unknown
