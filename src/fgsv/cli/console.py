@@ -75,8 +75,10 @@ def show(frame: pd.DataFrame, title: str | None = None, headers: Mapping[str, st
     first, *others = _widths([header, *rows])
     gaps, least = len(others), min(first, LEAST_NAME) + sum(others)
     tight = console.width < least + 3 * gaps + 2
-    console.width = max(console.width, least + 2 * gaps + 2)  # rich would drop names and digits
-    table = RichTable(header_style="bold", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=tight)
+    console.width = max(console.width, least + 2 * gaps)  # rich would drop names and digits
+    table = RichTable(
+        header_style="bold", box=SIMPLE_HEAD, pad_edge=False, show_edge=not tight, collapse_padding=tight
+    )
     for number, words in enumerate(header):
         justify: Literal["left", "right"] = "right" if number else "left"
         table.add_column(Text(words), justify=justify, no_wrap=number > 0, overflow="fold")

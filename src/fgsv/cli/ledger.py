@@ -47,7 +47,10 @@ def show(ledger: LedgerFile, as_json: option.Json = False) -> None:
     frames = {game.fingerprint: game.frame for _, game in recorded}
     fingerprints = {number: game.fingerprint for number, game in recorded}
     if as_json:
-        listed = [vars(run) | {"game": fingerprints[run.game]} for run in runs]
+        ends = [None if run.end is None else run.end.to_dict() for run in runs]
+        listed = [
+            vars(run) | {"game": fingerprints[run.game], "end": end} for run, end in zip(runs, ends, strict=True)
+        ]
         framed = [game | {"frame": _parts(frames[game["game"]])} for game in records(games)]
         print_json({"games": framed, "runs": listed})
         return
