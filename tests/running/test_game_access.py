@@ -153,8 +153,24 @@ def test_what_an_audit_does_is_recorded_as_runs(tmp_path):
     with Ledger(tmp_path / "run.db", read_only=True) as ledger:
         methods = [run.settings["method"] for run in ledger.runs()]
         counts = [run.n_evaluations for run in ledger.runs()]
-    assert methods == ["gp", "gp", "shell companies"]
+    assert methods == ["gp", "exact", "shell companies"]
     assert all(count > 0 for count in counts)
+
+
+def test_the_difference_of_two_meters_is_what_was_spent_between_them():
+    game = Watched(fails=lambda masks: masks.sum(axis=1) == 2)
+    pairs = Coalitions.from_masks(np.eye(N, dtype=bool) | np.eye(N, k=1, dtype=bool))
+    with Evaluator(fgsv.game.as_game(game), on_error=0.0) as evaluator:
+        evaluator(pairs)
+        before = evaluator.meter
+        evaluator.ends()
+        begun = evaluator.meter
+        evaluator(pairs[:5])
+        between, of_run = evaluator.meter - before, evaluator.spent_since(begun)
+    assert (between.asked, between.evaluated, between.failures.coalitions) == (7, 7, 5)
+    assert (of_run.asked, of_run.evaluated, of_run.failures.coalitions) == (7, 7, 5)
+    assert 0 < between.seconds < evaluator.meter.seconds
+    assert before.failures.coalitions == N - 1
 
 
 def test_a_run_counts_its_own_failures_on_an_evaluator_that_is_used_again():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fgsv.ledger import Ledger
+from fgsv.methods import Enumeration
 from fgsv.valuation import Valuation
 from fgsv.valuation.file import statement
 
@@ -47,7 +48,8 @@ def longer_runs(ledger: Ledger, valuation: Valuation) -> list[str]:
         (
             run.n_evaluations or 0
             for run in ledger.runs()
-            if all(run.settings.get(name) == getattr(settings, name) for name in ("fingerprint", "method", "seed"))
+            if all(run.settings.get(name) == getattr(settings, name) for name in ("fingerprint", "seed"))
+            and run.settings.get("method") in (settings.method, Enumeration.name)
         ),
         default=0,
     )
