@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from fgsv.methods.covariance.opening import hand_over
 
 import fgsv
 from fgsv.cli.console import describe
@@ -110,28 +109,6 @@ def test_a_plan_knows_what_a_longer_run_takes_only_once():
     assert Plan.of(found, seconds=18.0).seconds_for(1000) == pytest.approx(180)
 
 
-def test_learning_from_known_evaluations_takes_less_for_each_of_many():
-    """2 seconds once, 1 to evaluate, 7 to learn: eight times the evaluations take 8 and 14 seconds besides."""
-    found = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
-    started = Plan.of(replace(found, n_known=50), seconds=10.0, first=(50, 6.0), evaluating=1.0)
-    assert (started.fixed_seconds, started.learning_seconds) == pytest.approx((2, 7))
-    assert started.seconds_for(800) == pytest.approx(24)
-    assert started.expected(Limits(max_seconds=24.0)) == 800
-
-
-def test_learning_takes_less_for_each_evaluation_after_the_opening():
-    """1 second to evaluate and 9 to learn: from twice as many as the opening takes, or from a quarter of these."""
-    found = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
-    end = hand_over(64)
-    after = Plan.of(replace(found, n_evaluations=2 * end), seconds=10.0, evaluating=1.0)
-    assert after.seconds_for(16 * end) == pytest.approx(8 + 9 * 2)
-    within = Plan.of(replace(found, n_evaluations=end // 4), seconds=10.0, evaluating=1.0)
-    assert within.seconds_for(end // 2) == pytest.approx(20)
-    assert within.seconds_for(8 * end) == pytest.approx(32 + 9 * 4 * 2)
-    quick = fgsv.value(fgsv.games.SumOfUnanimity(64), np.arange(64) % 4, budget=100)
-    assert Plan.of(replace(quick, n_evaluations=2 * end), seconds=10.0, evaluating=1.0).seconds_for(4 * end) == 20
-
-
 def test_a_plan_of_all_coalitions_expects_no_more_than_these():
     plan = fgsv.plan(fgsv.games.Airport(np.arange(1.0, 9)))
     assert plan.exact
@@ -139,16 +116,6 @@ def test_a_plan_of_all_coalitions_expects_no_more_than_these():
         assert plan.expected(limits) == 2**8
         assert describe(plan, limits).startswith("plan: about 256 evaluations")
     assert plan.expected(Limits(budget=100)) == 100
-
-
-def test_a_budget_of_all_coalitions_takes_no_time_to_learn():
-    """1 second to evaluate and 9 to learn, from a quarter of all coalitions: a target is sampled for first."""
-    found = fgsv.value(fgsv.games.SumOfUnanimity(9), np.arange(9) % 3, budget=128)
-    plan = replace(Plan.of(found, seconds=10.0, evaluating=1.0), opening=2048)
-    assert plan.seconds_for(256) == pytest.approx(20)
-    assert plan.seconds_for(2**9) == plan.expected_seconds(Limits(budget=2**9), 2**9) == pytest.approx(4)
-    assert plan.expected_seconds(Limits(precision=1e-6), 2**9) == pytest.approx(40)
-    assert plan.to_frame()["minutes"].tolist() == pytest.approx([4 / 60])
 
 
 def test_no_budget_of_a_plan_is_larger_than_all_coalitions():

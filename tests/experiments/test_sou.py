@@ -65,7 +65,7 @@ def test_statements_say_what_the_numbers_say():
     row = {"n": 8, "AUCC_stderr": 0.01, "ARE_stderr": 0.01}
     table = pd.DataFrame(
         [
-            {**row, "method": "covariance", "AUCC": 0.1, "ARE": 0.1, "seconds": 1.0},
+            {**row, "method": "gp", "AUCC": 0.1, "ARE": 0.1, "seconds": 1.0},
             {**row, "method": "finite_difference", "AUCC": 0.2, "ARE": 0.5, "seconds": 2.0},
             {**row, "method": "kernelshap", "AUCC": 0.4, "ARE": 0.3, "seconds": 3.0},
             {**row, "method": "one_for_all, unseen='zero'", "AUCC": 0.01, "ARE": 0.01, "seconds": 0.1},

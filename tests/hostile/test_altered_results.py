@@ -105,7 +105,7 @@ ALTERED = {
     "a payment": lambda d: d["info"]["payout"]["payments"][0].update(payout="999.00"),
     "a field of a payment": lambda d: d["info"]["payout"]["payments"][0].update(payment="999.00"),
     "the budget": lambda d: d["settings"].update(budget=d["settings"]["budget"] + 1),
-    "the options": lambda d: d["settings"]["options"].update(surrogate=not d["settings"]["options"]["surrogate"]),
+    "the options": lambda d: d["settings"]["options"].update(unbiased=not d["settings"]["options"]["unbiased"]),
     "confidence": lambda d: d["settings"].update(shown_confidence=0.5),
     "unfinished": lambda d: d.update(finished=False),
 }

@@ -235,13 +235,13 @@ def noisy(size):
     return lambda masks: honest(masks) + size * rng.normal(size=len(masks))
 
 
-@pytest.mark.parametrize("options", [{"opening": False}, {"method": "permutation"}], ids=["gp", "permutation"])
+@pytest.mark.parametrize("method", ["permutation", "kernelshap"])
 @pytest.mark.parametrize(("size", "independent_rows"), [(0.2, False), (1e-9, True)])
-def test_a_game_that_answers_differently_is_noticed(options, size, independent_rows):
-    """Where coalitions are drawn again: the opening draws each of them once."""
+def test_a_game_that_answers_differently_is_noticed(method, size, independent_rows):
+    """Where coalitions are drawn again: the default method draws each of them once."""
     game = fgsv.Game(noisy(size), N, independent_rows=independent_rows)
     with pytest.warns(RuntimeWarning, match="not deterministic"):
-        result = fgsv.value(game, budget=500, **options)
+        result = fgsv.value(game, budget=500, method=method)
     assert "the game is not deterministic" in result.end.detail
     assert "the coalition of size" in result.end.detail
 
@@ -262,6 +262,6 @@ def test_last_digits_of_a_batch_and_batches_that_fail_are_no_other_answers():
 def test_a_noticed_game_is_noticed_again_by_verify(tmp_path):
     game = fgsv.Game(noisy(0.2), N, fingerprint="noisy")
     with pytest.warns(RuntimeWarning, match="not deterministic"):
-        result = fgsv.value(game, budget=500, ledger=tmp_path / "run.db")
+        result = fgsv.value(game, budget=500, method="permutation", ledger=tmp_path / "run.db")
     with pytest.warns(RuntimeWarning, match="not deterministic"):
         assert fgsv.verify(result, tmp_path / "run.db") == []

@@ -54,7 +54,6 @@ def test_a_failure_counts_as_the_policy_says(tmp_path, fault, kind, row_by_row, 
     options = {
         "budget": BUDGET,
         "batch_size": BATCH,
-        "opening": False,
         "on_error": FILLER,
         "ledger": tmp_path / "run.db",
     }
@@ -76,7 +75,6 @@ def test_a_failed_batch_of_several_outputs_is_resumed(tmp_path):
     options = {
         "budget": BUDGET,
         "batch_size": BATCH,
-        "opening": False,
         "on_error": FILLER,
         "ledger": tmp_path / "run.db",
     }

@@ -164,7 +164,7 @@ def test_a_semivalue_of_ones_own_plugs_in(random_game):
     gains = game(masks | (np.arange(6) == 2)) - game(masks & (np.arange(6) != 2))
     expected = (np.delete(chances, 2, axis=1).prod(axis=1) * gains).sum() / 2  # each set of others stands twice
     assert exact.values[2] == pytest.approx(expected)
-    options = {"semivalue": Binomial(0.3), "budget": 60, "opening": False}
+    options = {"semivalue": Binomial(0.3), "budget": 60}
     runs = [fgsv.value(game, seed=seed, **options).values for seed in range(80)]
     z = (np.mean(runs, axis=0) - exact.values) / (np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs)))
     assert np.abs(z).max() < 4

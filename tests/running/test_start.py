@@ -140,7 +140,7 @@ def test_an_altered_count_of_known_evaluations_is_found(tmp_path):
     assert "n_known" in [each.where for each in found]
 
 
-@pytest.mark.parametrize("options", [{"learn": "sizes"}, {"opening": False}])
+@pytest.mark.parametrize("options", [{"learn": "sizes"}, {}])
 def test_a_known_evaluation_is_counted_once_however_often_it_is_drawn(tmp_path, options):
     fgsv.exact(market("abcdef"), ledger=tmp_path / "march.db")
     result = fgsv.value(

@@ -479,7 +479,7 @@ def test_a_utility_from_another_process_is_valued_with_the_same_bits(tmp_path):
     assert game.seconds is not None
     assert sent.seconds == game.seconds
     here, there = (fgsv.value(each, budget=300, seed=0) for each in (game, sent))
-    assert there.learned == here.learned
+    assert there.settings.options == here.settings.options
     assert there.player_values.tobytes() == here.player_values.tobytes()
     with pytest.raises(ValueError, match="this utility was pickled, which drops the data"):
         fgsv.value(sent, budget=300, ledger=tmp_path / "run.db")

@@ -40,7 +40,7 @@ def test_every_field_survives_json():
         seed=3,
         budget=100,
         batch_size=8,
-        options={"surrogate": np.bool_(False), "round_size": None, "opening": True},
+        options={"unbiased": np.bool_(False), "learn": None},
         max_seconds=2,
         stderr=np.float32(0.5),
         precision=0.25,

@@ -45,7 +45,7 @@ def largest_moves(influence: Floats, values: Floats, low: float, high: float) ->
 def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> str:
     """Say how far forged fractions could have moved a share, from the (N, q) values of all records.
 
-    The surrogate and the law of the draws are held fixed, and U(0) and U(N) are true: they are always checked.
+    What is learned and the law of the draws are held fixed, and U(0) and U(N) are true: they are always checked.
     """
     valuation, source = result.valuation, result.source
     unbounded = "there is no bound on how far forged records could move a share"
@@ -59,7 +59,7 @@ def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> 
     fewest = int(np.searchsorted(moves, ONE_POINT)) + 1
     enough = ceil(np.log(MISSED) / np.log1p(-fewest / len(moves))) if fewest < len(moves) else len(moves)
     return (
-        f"with the surrogate and the law of the draws held fixed, forged records move a share by at most: "
+        f"with what is learned and the law of the draws held fixed, forged records move a share by at most: "
         f"{', '.join(words)} points; one point takes {fewest:,} or more forged records, and "
         f"{min(enough, len(moves)):,} picked records include one of these with {1 - MISSED:.0%} probability"
     )
