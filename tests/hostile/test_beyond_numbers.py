@@ -16,10 +16,10 @@ def test_a_target_too_small_to_square_is_one_that_the_budget_does_not_reach(targ
     found = fgsv.value(SumOfUnanimity(30), GROUPS, budget=100, **target)
     plain = fgsv.value(SumOfUnanimity(30), GROUPS, budget=100, precision=1e-9)
     assert found.values.tobytes() == plain.values.tobytes()
-    assert f"would take all {2**30:,} evaluations" in found.stopped
+    assert f"would take all {2**30:,} evaluations" in found.end.detail
     roots = fgsv.Game(lambda masks: np.sqrt(masks.sum(axis=1) + masks[:, 0]), 1100)
     many = fgsv.value(roots, budget=100, **target)
-    assert "would take over 1e308 evaluations" in many.stopped
+    assert "would take over 1e308 evaluations" in many.end.detail
 
 
 def test_a_plan_for_such_a_target_is_a_number():
