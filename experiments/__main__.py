@@ -24,6 +24,7 @@ def main(name: str, *arguments: str) -> None:
         print("usage: python -m experiments NAME [--help]\n")
         print("\n".join(f"{each:<12}{about}" for each, about in EXPERIMENTS.items()))
         sys.exit(name != "--help")
+    import_module("matplotlib")  # for the figures: a missing package is reported before the work, not after it
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(import_module(f"experiments.{name}").run)
     app(arguments, f"python -m experiments {name}")

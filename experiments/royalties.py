@@ -90,9 +90,9 @@ def table_of(results: Mapping[Scenario, fgsv.Valuation]) -> pd.DataFrame:
 
 def with_providers(table: pd.DataFrame) -> pd.DataFrame:
     """Say of each player whose part it is: a whole provider's own, or, by its name, that of one that is split."""
-    wholes = sorted(set(table.player[table.scenario == "whole"]), key=len)
-    of = {whole + end: whole for whole in wholes for end in TONES}
-    return table.assign(provider=table.player.map(of | {whole: whole for whole in wholes}))
+    wholes = table.player[table.scenario == "whole"].unique()
+    of = {whole + end: whole for end in ("large", "small", "") for whole in wholes}
+    return table.assign(provider=table.player.map(of))
 
 
 def split_minus_whole(table: pd.DataFrame) -> float:
