@@ -68,20 +68,18 @@ def value(
     returns the valuation so far. Same seed and same start give the same bits, however it runs.
 
     A rule that looks at the errors tends to stop when they happen to look small, which biases values if tails are
-    heavy. At a stop by `stderr` or `precision` this bias is corrected to first order; with your own rules it is not
-    (`python -m benchmarks coverage`). Few draws may show too little, or nothing. So no target is met before 66
-    evaluations, nor before 3 divided by the precision, nor soon after with fewer than 8 degrees of freedom, nor
-    (before 20,000 evaluations) on an error of zero, unless the values are exact. On small games that take few values
-    or a rare one (`python -m benchmarks stops`) the intervals then hold in 92 to 97% of runs. Standard errors cannot
-    reflect coalitions that were never sampled: a game that has value only in rare coalitions may meet its target
-    before the first of them is drawn.
+    heavy. So no target is met before 66 evaluations, nor before 3 divided by the precision, nor soon after with fewer
+    than 8 degrees of freedom, nor (before 20,000 evaluations) on an error of zero, unless the values are exact: this
+    keeps the bias small (`python -m benchmarks coverage`), for `stderr` and `precision`, not for rules of your own.
+    Standard errors cannot reflect coalitions that were never sampled: a game that has value only in rare coalitions
+    may meet its target before the first of them is drawn.
 
     Args:
         game: A callable from an (m, n) boolean array, a coalition in each row, to (m,) or (m, q) numbers.
         groups: The group of each player: (n,) labels, a mapping name -> indices, or an (n, K) ownership matrix. None
             makes each player its own group.
-        method: One of `fgsv.METHODS`, or your own. With room for all 2^n coalitions the default method evaluates
-            them; if a rule may end the run earlier, it first samples, at most half as many.
+        method: One of `fgsv.METHODS`, or your own. With a budget of 2^n or more, and no other rule, the default method
+            evaluates every coalition.
         budget: Evaluations in total, U(0) and U(N) among them. Default: 20,000, or a million with another rule.
         max_seconds: The run ends after the first round that ends later than this.
         stderr: Largest standard error of a group's value at which the run ends.
@@ -104,8 +102,7 @@ def value(
         timeout: Seconds that a batch may take; it needs worker processes.
         progress: Whether to show a bar with the widest interval and the time left. Default: in terminals and
             notebooks, and not in `iterate`. If True, elsewhere too: a line every half minute.
-        options: Options of the method; for the default one `surrogate`, `round_size`, `opening`, `plug_in`,
-            `most_known`, `whole_rounds`.
+        options: Options of the method; for the default one `unbiased` and `learn`.
 
     Returns:
         The valuation: `values` and `stderr`, (K,) or (K, q); what the run used, and how it ended.
@@ -114,7 +111,7 @@ def value(
         ValueError, TypeError: An argument is wrong; no evaluation was made.
         GameError: An evaluation failed, and `on_error` is "raise".
 
-    Example:
+    Examples:
         >>> import fgsv
         >>> result = fgsv.value(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"])
         >>> result.names, result.values.round(4).tolist()
@@ -152,7 +149,7 @@ def value(
 def iterate(**arguments: Any) -> Iterator[Valuation]:
     """Yield the valuation after each round of a run; the arguments are those of `value`.
 
-    Example:
+    Examples:
         >>> import fgsv
         >>> game = fgsv.games.SumOfUnanimity(32)
         >>> [v.n_evaluations for v in fgsv.iterate(game, budget=100)]
@@ -287,7 +284,7 @@ def exact(
     at the cost of two evaluations. For the usual Group Shapley Value, where each group is one player, call it on
     `fgsv.grouped(game, groups)`. The arguments are those of `value`.
 
-    Example:
+    Examples:
         >>> import fgsv
         >>> fgsv.exact(fgsv.games.Airport([1, 2, 4]), ["a", "b", "b"]).values.round(4).tolist()
         [0.3333, 3.6667]
