@@ -8,7 +8,7 @@ from importlib import import_module
 
 NAMES = (
     *("accuracy", "coverage", "few", "scale", "peers", "explain", "product", "proxy", "cost", "bits", "stops"),
-    *("market", "months", "language", "twin", "seeds", "seal", "attacks", "hand_over", "oracle"),
+    *("market", "months", "language", "twin", "seeds", "errors", "seal", "attacks", "hand_over", "oracle"),
 )
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:

@@ -28,7 +28,7 @@ from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
-from fgsv.words import duration, level
+from fgsv.words import duration, level, percent
 
 if TYPE_CHECKING:
     from fgsv.data.corpus import Opened
@@ -61,7 +61,7 @@ class Plan:
     """Evaluations in the pilot."""
     seconds: float
     half_width: float
-    """The largest half-width of a share after the pilot."""
+    """The largest half-width of a share after the pilot, by the Monte Carlo error, which evaluations narrow."""
     confidence: float
     exact: bool = False
     by_output: Mapping[str, float] = field(default_factory=dict)
@@ -76,6 +76,8 @@ class Plan:
     """Evaluations after which the values are exact, because every coalition is evaluated; infinite if never."""
     learning_seconds: float = 0.0
     """Seconds of the pilot, besides the fixed ones, to learn from what was known and what was new."""
+    test_rows: float | None = None
+    """What the test rows leave in any case: the largest half-width of a share due to them; None if unknown."""
     opening: int = 0
     """Evaluations that the opening takes, in which learning costs most; 0 without one, or if some were known."""
 
@@ -94,8 +96,8 @@ class Plan:
         are fixed. `evaluating` are the seconds that evaluations took: with an opening, the rest is learning. The
         intervals of a pilot are also wide because its errors rest on few draws, which is not so in a longer run.
         """
-        bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
-        half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
+        half_widths = replace(valuation, degrees_of_freedom=np.inf).sampling_half_width(confidence).max(axis=0)
+        tested = valuation.test_half_width(confidence, lasting=True) if valuation.knows_test_rows else None
         later = valuation.n_evaluations - first[0]
         each = (seconds - first[1]) / later if later > 0 else seconds
         fixed = max(0.0, seconds - each * valuation.n_evaluations)
@@ -113,6 +115,7 @@ class Plan:
             fixed_seconds=fixed,
             learning_seconds=0.0 if opening is None else max(0.0, seconds - fixed - evaluating),
             opening=opening or 0,
+            test_rows=None if tested is None else float(np.max(tested)),
             exact_after=_exact_after(valuation),
         )
 
@@ -220,7 +223,15 @@ class Plan:
     @property
     def _footnote(self) -> str:
         pilot = f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s"
-        return f"{pilot}; half-widths of the widest share at {level(self.confidence)} confidence"
+        widths = f"half-widths of the widest share at {level(self.confidence)} confidence, by the Monte Carlo error"
+        return "; ".join([pilot, widths, *([self.about_test_rows] if self.about_test_rows else [])])
+
+    @property
+    def about_test_rows(self) -> str:
+        """What the test rows leave in any case, in words; empty if it is not known."""
+        if self.test_rows is None or not math.isfinite(self.test_rows):
+            return ""
+        return f"the test rows leave about ± {percent(self.test_rows)} in any case: more of them may help"
 
 
 def _exact_after(valuation: Valuation) -> float:

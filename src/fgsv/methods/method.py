@@ -39,11 +39,19 @@ class Problem:
     seed: int = 0
     other_game: Callable[[Any], Evaluate] = _no_other_game
     """How to evaluate another game of the same players, such as a proxy."""
+    n_folds: int = 0
+    """The last so many outputs are how much a score without a tenth of the test rows differs from the score: they
+    measure the error of the test rows, and must not decide what is drawn, or what is learned of other outputs."""
     known: Known | None = None
     """Evaluations known before the run. A method may ignore them; those that it draws are still looked up here.
 
     The estimator of a method that uses them says how many, as `n_known`.
     """
+
+    @property
+    def n_stated(self) -> int:
+        """Outputs that are not folds: the first ones."""
+        return self.ends.shape[1] - self.n_folds
 
 
 class OtherLaw(ValueError):

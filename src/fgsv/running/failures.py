@@ -26,7 +26,7 @@ class FailureCounter:
 
     def __init__(self, game: Game, counted_as: float | None) -> None:
         self._counted_as = counted_as
-        self._n_outputs = len(game.outputs) if game.outputs else None
+        self._n_outputs = game.width
         self._assumed = False
         self._counts: Counter[str] = Counter()
         self._n_marks = 0

@@ -27,6 +27,7 @@ from fgsv.running.threads import one_thread
 from fgsv.semivalue import Semivalue
 from fgsv.types import Floats, Ints
 from fgsv.valuation import INTERRUPTED, End, Failures, Reason, RunSettings, Valuation
+from fgsv.valuation.test_rows import as_differences
 
 MOST_FREE = 10
 """Known evaluations that a run may draw for each one of its budget: it must end even if it draws nothing new."""
@@ -51,8 +52,14 @@ class Run:
 
     def problem(self, ends: Floats, access: GameAccess) -> Problem:
         """Return the problem that the method works on."""
-        n, seed = self.game.n_players, self.settings.seed
-        return Problem(n, ends, self.partition, self.semivalue, self.cost, seed, access.other_game, access.known)
+        n, seed, known = self.game.n_players, self.settings.seed, access.known
+        known = None if known is None else known.with_values(self.as_differences)
+        ends, n_folds = self.as_differences(ends), self.game.n_folds
+        return Problem(n, ends, self.partition, self.semivalue, self.cost, seed, access.other_game, n_folds, known)
+
+    def as_differences(self, values: Floats) -> Floats:
+        """Return values with the folds of the test rows as differences, which is what methods see."""
+        return as_differences(values, self.game.n_folds, self.game.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +133,7 @@ def rounds(run: Run, access: GameAccess, *, every: bool = True) -> Iterator[Valu
     evaluator.recorder.starts_from(evaluator.known_before.recorded(access.recorded_groups(run.partition)))
     ends, mark, free = access.ends(), evaluator.failures.mark(), evaluator.known_before.counter()
     for check in (rule.check for rule in run.rules if hasattr(rule, "check")):
-        check(ends[1] - ends[0])
+        check((ends[1] - ends[0])[: ends.shape[1] - run.game.n_folds])
     with one_thread():
         estimator = evaluator.estimator = InUnits(run.method, run.problem(ends, access))
     failures, repeats = evaluator.failures_of_run, Repeats(run.game, ends, settings.on_error)
@@ -150,7 +157,7 @@ def rounds(run: Run, access: GameAccess, *, every: bool = True) -> Iterator[Valu
             with held_interrupts():
                 repeats.add(draws.coalitions, values)
                 with one_thread():
-                    estimator.update(draws, values)
+                    estimator.update(draws, run.as_differences(values))
                 now = time.monotonic() - start
                 progress = replace(
                     progress,

@@ -128,6 +128,7 @@ def prepare(
         fingerprint=game.fingerprint,
         groups=partition.fingerprint,
         weights=None if game.weights is None else tuple(game.weights),
+        n_folds=game.n_folds,
         start=None if known is None else known.sha256,
         needs=_own_objects(asked, weights, stop),
     )

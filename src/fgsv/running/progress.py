@@ -18,7 +18,7 @@ from fgsv.running.loop import Run
 from fgsv.running.stopping import MaxSeconds, Progress
 from fgsv.running.targets import evaluations_for, targets_in
 from fgsv.types import Floats
-from fgsv.valuation import Valuation
+from fgsv.valuation import Valuation, t_quantile
 from fgsv.words import percent
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Bar:
 
 def widest(valuation: Valuation, confidence: float) -> str:
     """Return the half-width of the widest share in words, or of the widest value if there are no shares."""
-    half_width = valuation.half_width(confidence)
+    half_width = valuation.stderr * float(t_quantile(confidence, valuation.degrees_of_freedom))
     if np.all(valuation.total > 0):
         return f"widest share ± {percent(float(np.max(half_width / valuation.total)))}"
     return f"widest value ± {np.max(half_width):.3g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -83,7 +84,6 @@ def repeated(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | 
             break
     if regrouped:
         derived = without_stop_bias(derived, valuation.stop_shares)
-    # each fold of the test rows is an output of the game
     return derived if valuation.weights is None else derived.combined(valuation.weights)
 
 
@@ -101,6 +101,7 @@ def has_targets(valuation: Valuation) -> bool:
 
 def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
     """Return an evaluator of a recorded game that only looks values up."""
+    game = replace(game, weights=settings.weights, n_folds=settings.n_folds)
     start = known_of_run(ledger, game, settings.start)
     return Evaluator(game, ledger=ledger, start=start, **_evaluated_as(settings))
 
@@ -115,7 +116,7 @@ def from_values(values: Floats, n_players: int, outputs: tuple[str, ...] | None,
             raise NotRecorded(f"the run needs more than the {len(values)} values in the proof")
         return np.array(found)
 
-    game = Game(answer, n_players, outputs, settings.fingerprint)
+    game = Game(answer, n_players, outputs, settings.fingerprint, weights=settings.weights, n_folds=settings.n_folds)
     return Evaluator(game, **_evaluated_as(settings))
 
 

@@ -48,7 +48,12 @@ class Correction:
 
 
 def correct(
-    target: Target, sample: Sample, values: Floats, folds: Sequence[Fold], step: Floats | float = 0.0
+    target: Target,
+    sample: Sample,
+    values: Floats,
+    folds: Sequence[Fold],
+    step: Floats | float = 0.0,
+    n_stated: int | None = None,
 ) -> Correction | None:
     """Return the estimate from the draws of an epoch, unbiased given what came before; None if a stratum has no draw.
 
@@ -71,7 +76,7 @@ def correct(
     The variance of the mean is that of the last terms, which vary about zero; in a size that fills up, by the factor
     of a finite population. Where all predictions hold, one more may still fail, by the smallest `step` (q,) between
     utilities: residuals are at least as large as if one of all draws had. This matters where utilities have few
-    values.
+    values. The degrees of freedom are those of the first `n_stated` outputs.
     """
     if not sample.ready:
         return None
@@ -116,7 +121,7 @@ def correct(
         every = np.concatenate([every, *(share * lacking for share in shares)])
     every *= COUPLING
     squares = _squares(cells.sizes[sample.cell], values[:m], unpredicted)
-    return Correction(found, _bundled(every), _freedom(every), squares)
+    return Correction(found, _bundled(every), _freedom(every[..., :n_stated]), squares)
 
 
 def short_of_one_miss(residuals: Floats, miss: Floats | float) -> Floats:
@@ -145,11 +150,11 @@ def smallest_step(values: Floats) -> Floats:
     return np.asarray(np.where(np.isfinite(found), found, 0.0))
 
 
-def combined(parts: Sequence[Correction], shares: Floats) -> Correction:
+def combined(parts: Sequence[Correction], shares: Floats, n_stated: int | None = None) -> Correction:
     """Return the estimate from several epochs, each with its share (k,); their errors are uncorrelated."""
     values = sum((share * part.values for share, part in zip(shares, parts, strict=True)), np.zeros(()))
     deviations = [share * part.deviations for share, part in zip(shares, parts, strict=True)]
-    freedom = joint_freedom(deviations, [part.freedom for part in parts])
+    freedom = joint_freedom([each[..., :n_stated] for each in deviations], [part.freedom for part in parts])
     squares = sum((part.squares for part in parts), np.zeros(()))
     return Correction(values, np.concatenate(deviations), freedom, squares)
 
@@ -179,7 +184,7 @@ def opening_share(opening: Floats, epochs: Floats) -> Floats:
 
 
 def with_opening(
-    share: Floats, opened: Correction, deviations: NDArray[np.float32], freedom: float
+    share: Floats, opened: Correction, deviations: NDArray[np.float32], freedom: float, n_stated: int | None = None
 ) -> tuple[NDArray[np.float32], float]:
     """Return the deviations of an estimate with a share (q,) of the opening in it, and its degrees of freedom.
 
@@ -187,7 +192,8 @@ def with_opening(
     """
     theirs = (1 - share).astype(np.float32) * np.nan_to_num(deviations)
     ours = (share * opened.deviations).astype(np.float32)
-    return np.concatenate([theirs, ours]), joint_freedom([theirs, ours], [freedom, max(1.0, opened.freedom)])
+    stated = [each[..., :n_stated] for each in (theirs, ours)]
+    return np.concatenate([theirs, ours]), joint_freedom(stated, [freedom, max(1.0, opened.freedom)])
 
 
 def _freedom(terms: Floats) -> float:

@@ -123,4 +123,6 @@ class Covariance:
             return CovarianceEstimator(Covariance(surrogate=False), replace(problem, ends=ends, cost=None), None)
 
         closed_form = closed_form_of(self.proxy, n) if problem.semivalue == SHAPLEY else None
-        return value_proxy(problem.other_game(self.proxy), n, q, closed_form, start_own, problem.seed)
+        return value_proxy(
+            problem.other_game(self.proxy), n, q, problem.n_folds, closed_form, start_own, problem.seed
+        )

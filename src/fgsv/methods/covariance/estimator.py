@@ -55,6 +55,7 @@ class CovarianceEstimator:
         self, settings: Covariance, problem: Problem, proxy: Proxy | None, opening: Opening | None = None
     ) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
+        self._n_folds, self._n_stated = problem.n_folds, problem.n_stated
         self._settings, self._n, self._ends = settings, n, problem.ends
         self._efficient = problem.semivalue == SHAPLEY
         self._target = Target.of(problem.semivalue, n)
@@ -71,7 +72,7 @@ class CovarianceEstimator:
         # what is known
         self._history = History(n, q, n_bands, keep_masks=few)
         self._gram = surrogate.Gram()
-        self._foresight = Foresight(self._history, problem.ends)
+        self._foresight = Foresight(self._history, problem.ends, problem.n_folds)
         self._enumerated = Enumerated(self._weights, n, n_bands, q)
         self._to_enumerate: list[int] = []
         # counts, and after how many draws the epoch ends
@@ -172,13 +173,15 @@ class CovarianceEstimator:
         if self._opened is not None:
             opened, its_beta = self._opened
             totals, beta = (1 - share) * totals + share * opened.values, (1 - share) * beta + share * its_beta
-            deviations, freedom = with_opening(share, opened, deviations, freedom)
+            deviations, freedom = with_opening(share, opened, deviations, freedom, self._n_stated)
         values = constant + totals + (self._proxy.values * beta).sum(axis=1)
         check_finite(values)
         deviations = self._proxy.add_errors(deviations, beta)
         history, before = self._history, self._opened and self._opened[0]
         predicted = predicted_in(history, self._foresight.forecast, [self._epoch, self._closed], before)
-        found = learned(predicted, self._ends, history.sizes, history.values, self._weights, deviations)
+        stated = slice(self._n_stated)
+        ends, utilities = self._ends[:, stated], history.values[:, stated]
+        found = learned(predicted, ends, history.sizes, utilities, self._weights, deviations[..., stated])
         return Estimate(values, deviations, None, freedom, efficient=self._efficient, learned=found)
 
     def _of_epochs(
@@ -209,10 +212,11 @@ class CovarianceEstimator:
         """Return (m, K): how much each draw moves each group's value, all else held fixed; None if unknown."""
         if self._opening is not None:
             return self._opening.influence(partition)
-        if self._n > surrogate.MOST_PLAYERS or self._ends.shape[1] > 1:
+        if self._n > surrogate.MOST_PLAYERS or self._n_stated > 1:
             return None
         counted = [] if self._enumerated.all else self._counted()
-        *_, share = self._of_epochs(counted) if counted else (0.0,)
+        *_, shares = self._of_epochs(counted) if counted else (np.zeros(1),)
+        share = shares[:1]
         scaled = self._scales(counted, 1 - share)
         found = scaled[:, None] * in_groups(partition, self._history.masks(slice(None)), self._weights)
         if self._opened_by is not None and counted:
@@ -343,10 +347,10 @@ class CovarianceEstimator:
     def _allocate(self, spread: Floats) -> Floats:
         """Return q(s), proportional to gain(s) r(s) sqrt(s (n - s)) / sqrt(cost), a little of it without r.
 
-        Several outputs count equally, each in units of its own error.
+        Several outputs count equally, each in units of its own error; the folds of the test rows do not.
         """
         base = self._sampled_base
-        best = base[:, None] * spread
+        best = base[:, None] * spread[:, : self._n_stated]
         best = np.sqrt(((best / best.sum(axis=0)) ** 2).mean(axis=1))
         return EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum()
 
@@ -363,7 +367,8 @@ class CovarianceEstimator:
         scale = 1 / epoch.allocation[sizes - 1]
         gains = scale * self._weights.gain[sizes - 1]
         shifts = scale * self._weights.drift[sizes - 1] - gains * sizes / self._n
-        added = sums_by_part(coalitions, gains[:, None] * residuals, shifts[:, None] * residuals, parts)
+        moved = gains[:, None] * residuals, shifts[:, None] * residuals
+        added = sums_by_part(coalitions, *moved, parts, self._n_folds)
         epoch.add(parts, residuals, added)
 
     def _refit(self) -> None:
@@ -380,7 +385,7 @@ class CovarianceEstimator:
             betas.append(beta)
             intercepts.append(intercept)
         epoch.betas, epoch.intercepts = np.stack(betas), np.stack(intercepts)
-        fitted = np.full(history.values.shape, np.nan, dtype=np.float32)
+        fitted = np.full((len(history), self._n_stated), np.nan, dtype=np.float32)
         if self._learning:
             rows = evenly(len(history), surrogate.MOST_ROWS)
             sizes = history.sizes[rows]
@@ -393,6 +398,7 @@ class CovarianceEstimator:
                 epoch.outlook.spread,
                 self._gram,
                 epoch.surrogate,
+                self._n_folds,
             )
             fitted[rows] = epoch.surrogate.fitted
         epoch.refit_at = self._next_fit()

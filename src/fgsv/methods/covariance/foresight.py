@@ -27,8 +27,8 @@ class Foresight:
     Its methods take a `base` (n - 1,), which weighs the errors of sizes: zero where a size is no longer sampled.
     """
 
-    def __init__(self, history: History, ends: Floats) -> None:
-        self._history, self._ends = history, ends
+    def __init__(self, history: History, ends: Floats, n_folds: int = 0) -> None:
+        self._history, self._ends, self._n_folds = history, ends, n_folds
         self.forecast: Forecast | Additive | None = None
         self.missed: Floats = np.zeros(ends.shape[1])
         """(q,): how far off the forecast of the opening was, a root mean square."""
@@ -66,7 +66,7 @@ class Foresight:
         if self.weighed or not isinstance(self.forecast, Forecast):
             return None
         self.weighed = True
-        without = _learned_without(self._history, epoch, self.unforeseen_ends, self._ends, base)
+        without = _learned_without(self._history, epoch, self.unforeseen_ends, self._ends, base, self._n_folds)
         if without is not None:
             self.forecast = None
             self._history.foresee(None)
@@ -81,7 +81,7 @@ class Foresight:
         found, drawn = Additive.of(history, self._ends), epoch.owners(history.parts) >= 0
         before = _expected_error(history.n_players, history.sizes[drawn], np.concatenate(epoch.residuals), base)
         left = _expected_error(history.n_players, history.sizes, history.values - found.left_out, base)
-        gain = _ratios(before, left, history.values, base)
+        gain = _ratios(before, left, history.values, base, self._n_folds)
         if not len(gain) or np.log(gain).mean() <= np.log(WORTH_A_SUM) or gain.min() <= 1 / WORTH_A_SUM:
             return None
         self.freshness = max(FRESHNESS, float(gain.min()) ** 2)
@@ -93,7 +93,9 @@ class Foresight:
         self._history.foresee(found.left_out)
 
 
-def _learned_without(history: History, epoch: Epoch, left: Floats, ends: Floats, base: Floats) -> Epoch | None:
+def _learned_without(
+    history: History, epoch: Epoch, left: Floats, ends: Floats, base: Floats, n_folds: int
+) -> Epoch | None:
     """Return an epoch as if nothing had been forecast, if what is learned then predicts its draws better; or None.
 
     The draws of each stream are predicted from the others, with the forecasts and without them. `left` (2, q) is what
@@ -106,14 +108,14 @@ def _learned_without(history: History, epoch: Epoch, left: Floats, ends: Floats,
     def learn(values: Floats, ends: Floats) -> tuple[Surrogate, Floats, Floats, Floats]:
         mean, spread = mean_and_spread(n, sizes, values, ends)
         deviations = values - mean[sizes - 1]
-        found = cross_fit(masks, sizes, np.stack([deviations] * N_STREAMS), owners, spread)
+        found = cross_fit(masks, sizes, np.stack([deviations] * N_STREAMS), owners, spread, n_folds=n_folds)
         explained = found.explained(masks[drawn], sizes[drawn], owners[drawn], found.fitted[drawn])
         residuals = deviations[drawn] - explained
         return found, explained, residuals, _expected_error(n, sizes[drawn], residuals, base)
 
     *_, error = learn(history.unforeseen, left)
     found, explained, residuals, without = learn(history.values, ends)
-    ratio = _ratios(without, error, history.values, base)
+    ratio = _ratios(without, error, history.values, base, n_folds)
     if not len(ratio) or np.log(ratio).mean() >= 0:
         return None
     outlook = replace(epoch.outlook, trust=np.ones(len(without)))
@@ -125,8 +127,12 @@ def _expected_error(n: int, sizes: Ints, residuals: Floats, base: Floats) -> Flo
     return np.asarray(base @ mean_and_spread(n, sizes, residuals)[1])
 
 
-def _ratios(above: Floats, below: Floats, values: Floats, base: Floats) -> Floats:
-    """Return (k,): the ratio of two expected errors (q,) for each output of (m, q) values that varies, bounded."""
+def _ratios(above: Floats, below: Floats, values: Floats, base: Floats, n_folds: int) -> Floats:
+    """Return (k,): the ratio of two expected errors (q,) for each output of (m, q) values that varies, bounded.
+
+    The last `n_folds` outputs do not count.
+    """
+    above, below, values = (each[..., : each.shape[-1] - n_folds] for each in (above, below, values))
     spread = np.ptp(values, axis=0)
     varies = spread > 1e-9 * np.abs(values).max(axis=0)
     least = 1e-9 * base.sum() * spread[varies]

@@ -78,7 +78,8 @@ def learned(
     alone = (np.sqrt(weights.gain**2 * s * (n - s) / n + weights.drift**2 * n) @ spread) ** 2 / len(values)
     varies = spread.max(axis=0) > ROUNDING * np.ptp(np.concatenate([ends, values]), axis=0)
     error = _mean_ratio((deviations.astype(float) ** 2).sum(axis=(0, 1)), alone, varies) ** 0.5
-    explained = np.nan if predicted is None else 1 - _mean_ratio(predicted.squares[1], predicted.squares[0], varies)
+    left = None if predicted is None else predicted.squares[:, : len(varies)]
+    explained = np.nan if left is None else 1 - _mean_ratio(left[1], left[0], varies)
     known = [float(each) if np.isfinite(each) else None for each in (explained, error)]
     return Learned(what, *known)
 

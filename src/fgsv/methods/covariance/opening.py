@@ -92,6 +92,7 @@ class Opening:
         n = problem.n_players
         self._n, self._ends, self._proxy = n, problem.ends, proxy
         self._per_round, self._plug_in = round_size, plug_in
+        self._n_stated = problem.n_stated
         self._efficient = problem.semivalue == SHAPLEY
         self._target = Target.of(problem.semivalue, n)
         cost = costs(problem)
@@ -203,7 +204,8 @@ class Opening:
     @property
     def _steep(self) -> bool:
         """Whether single players vary far more than coalitions of all but one, and these at all, in any output."""
-        alone, but_one = (self.values[self.sizes == size].std(axis=0) for size in (1, self._n - 1))
+        stated = self.values[:, : self._n_stated]
+        alone, but_one = (stated[self.sizes == size].std(axis=0) for size in (1, self._n - 1))
         return bool(((alone > STEEP * but_one) & (but_one > 0)).any())
 
     def _follow(self, law: Mapping[str, Any], rng: np.random.Generator) -> Draws:
@@ -296,13 +298,14 @@ class Opening:
             deviations = np.concatenate([deviations, (corrected - values)[None]])
         check_finite(values)
         predicted, weights = Predicted(Forecast.what, found.squares), self._target.weights
-        drawn = 2 + np.flatnonzero(~self._chosen[2:])
+        drawn, stated = 2 + np.flatnonzero(~self._chosen[2:]), slice(self._n_stated)
+        ends, utilities, parts = self._ends[:, stated], self.values[drawn, stated], deviations[..., stated]
         return Estimate(
             values,
             deviations.astype(np.float32),
             degrees_of_freedom=max(1.0, found.freedom),
             efficient=self._efficient,
-            learned=learned(predicted, self._ends, self.sizes[drawn], self.values[drawn], weights, deviations),
+            learned=learned(predicted, ends, self.sizes[drawn], utilities, weights, parts),
         )
 
     def _epoch_estimates(self) -> list[EpochEstimate]:
@@ -313,7 +316,7 @@ class Opening:
     def combined(self) -> tuple[Correction, Floats]:
         """Return the estimate from all epochs, without ends and proxy, and the coefficients of the proxy."""
         parts, shares = self._counted()
-        found = combined([part.correction for part in parts], shares)
+        found = combined([part.correction for part in parts], shares, self._n_stated)
         return found, sum((share * part.beta for share, part in zip(shares, parts, strict=True)), np.zeros(()))
 
     def _counted(self) -> tuple[list[EpochEstimate], Floats]:
@@ -337,7 +340,7 @@ class Opening:
 
     def corrections_by(self, partition: Partition) -> Floats:
         """Return (m, K): the part of each draw in what `combined` returns, from unit utilities, some at a time."""
-        found, step = np.zeros((self.n_evaluations, partition.n_groups)), smallest_step(self.values)
+        found, step = np.zeros((self.n_evaluations, partition.n_groups)), smallest_step(self.values[:, :1])
         for part, share in zip(*self._counted(), strict=True):
             unit = np.eye(len(part.sample.everything), len(part.rows))
             for some in range(2, len(part.rows), AT_ONCE):
@@ -365,9 +368,9 @@ class Opening:
         folds = self._folds(sample)
         if self._bases is not None and sample.base_of is not None:
             parts = [fold.draws for fold in folds]
-            bases = self._bases.in_folds(sample.masks, values, sample.base_of, parts)
+            bases = self._bases.in_folds(sample.masks, values[:, : self._n_stated], sample.base_of, parts)
             folds = [replace(fold, bases=each) for fold, each in zip(folds, bases, strict=True)]
-        found = correct(self._target, sample, values, folds, smallest_step(self.values))
+        found = correct(self._target, sample, values, folds, smallest_step(self.values), self._n_stated)
         if found is None:
             return None
         weight = epoch_weight(self._base, sample.first - 2, len(sample.masks) - 2)
@@ -459,11 +462,11 @@ class Opening:
         return np.asarray(parts)  # nothing, if every coalition is known
 
     def _fitted(self, start: Process, masks: Masks, values: Floats, steps: int | None = None) -> Process:
-        """Return the process of this epoch or the one before, fitted to these utilities."""
+        """Return the process of this epoch or the one before, fitted to these utilities of the stated outputs."""
         steps = steps or (STEPS if len(self.epochs) == 1 else STEPS_AGAIN)
         if self._n > MANY_PLAYERS and self._are_few(masks):
             steps = STEPS_CAUTIOUS
-        return start.fitted(masks, values, steps, MOST_FITTED)
+        return start.fitted(masks, values[:, : self._n_stated], steps, MOST_FITTED)
 
     def _are_few(self, masks: Masks) -> bool:
         """Say whether coalitions are few, for so many players."""

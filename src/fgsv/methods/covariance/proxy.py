@@ -114,27 +114,32 @@ def value_proxy(
     evaluate: Evaluate,
     n_players: int,
     n_outputs: int,
+    n_folds: int,
     closed_form: Floats | None,
     start: Callable[[Floats], Estimator],
     seed: int,
 ) -> Proxy:
     """Return a proxy with its values in closed form if it has one, else with its own run to estimate them.
 
-    `evaluate` evaluates the proxy; `start` makes an estimator for a game, given its values at both ends. Such a run
-    values the proxy in bands of sizes: it may resemble the game at some sizes more than at others.
+    `evaluate` evaluates the proxy, which says nothing about the `n_folds` last outputs of the game; `start` makes an
+    estimator for a game, given its values at both ends. Such a run values the proxy in bands of sizes: it may
+    resemble the game at some sizes more than at others.
     """
-    n, q = n_players, n_outputs
+    n, stated = n_players, n_outputs - n_folds
     sizes = 1 + np.arange(MEAN_SAMPLE) * (n - 1) // MEAN_SAMPLE
     sample, _ = draw_blocks(n, sizes, np.random.default_rng([seed, 2**62]))  # no round has this number
+
+    def beside_folds(values: Floats) -> Floats:
+        return np.pad(np.broadcast_to(values, (len(values), stated)), ((0, 0), (0, n_folds)))
 
     def evaluated(coalitions: Coalitions) -> Floats:
         try:
             values = evaluate(coalitions)
         except GameError as error:
             raise GameError(f"in the proxy: {error}") from error
-        if values.shape[1] not in (1, q):
-            raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {q}")
-        return np.broadcast_to(values, (len(values), q))
+        if values.shape[1] not in (1, stated):
+            raise ValueError(f"the proxy has {values.shape[1]} outputs; the game has {stated}")
+        return beside_folds(values)
 
     ends, drawn = evaluated(Coalitions.ends(n)), evaluated(sample)
     unit = unit_of(np.concatenate([ends, drawn]))  # its scale is its own: coefficients adapt to it
@@ -149,8 +154,9 @@ def value_proxy(
         return bands[:, :, None] * (evaluated(coalitions) / unit - mean[coalitions.sizes])[:, None, :]
 
     if closed_form is not None:
-        if closed_form.shape[1] not in (1, q):
-            raise ValueError(f"proxy.shapley has {closed_form.shape[1]} outputs; the game has {q}")
+        if closed_form.shape[1] not in (1, stated):
+            raise ValueError(f"proxy.shapley has {closed_form.shape[1]} outputs; the game has {stated}")
+        closed_form = beside_folds(closed_form)
         rise = ends[1] - ends[0]
         check_adds_up(closed_form, rise, "proxy")
         values = (closed_form - rise / n) / unit  # a part that depends only on the size is shared equally

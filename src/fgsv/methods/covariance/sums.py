@@ -25,19 +25,28 @@ def check_finite(values: Floats) -> None:
 
 
 def sums_by_part(
-    coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints
+    coalitions: Coalitions, gains: Floats, shifts: Floats, parts: Ints, n_folds: int = 0
 ) -> Iterator[tuple[slice, Floats]]:
-    """Yield, a few parts at a time, the (n, q) sum over each part's coalitions of gains * 1{i in S} + shifts."""
+    """Yield, a few parts at a time, the (n, q) sum over each part's coalitions of gains * 1{i in S} + shifts.
+
+    The last `n_folds` outputs are summed by products of matrices, which is quickest for many of them.
+    """
     n, n_parts = coalitions.n_players, int(parts.max()) + 1
     listed = np.where(coalitions.inverted[:, None], -gains, gains)
     everyone = np.where(coalitions.inverted[:, None], gains, 0.0) + shifts
     if n <= DENSE_PLAYERS:
         places = np.repeat(parts * n, coalitions.n_listed) + coalitions.listed
         sums = np.empty((n_parts, n, gains.shape[1]))
-        for output in range(gains.shape[1]):
+        stated = gains.shape[1] - n_folds
+        for output in range(stated):
             weights = np.repeat(listed[:, output], coalitions.n_listed)
             sums[:, :, output] = np.bincount(places, weights, minlength=n_parts * n).reshape(n_parts, n)
             sums[:, :, output] += np.bincount(parts, everyone[:, output], minlength=n_parts)[:, None]
+        masks = coalitions.masks() if n_folds else None
+        for part in range(n_parts if n_folds else 0):
+            assert masks is not None
+            rows = np.flatnonzero(parts == part)
+            sums[part, :, stated:] = (gains[rows, stated:].T @ masks[rows]).T + shifts[rows, stated:].sum(axis=0)
         yield slice(n_parts), sums
     else:
         ones = np.ones(len(coalitions.listed))

@@ -200,6 +200,8 @@ class Surrogate:
     """(J, M, q)"""
     fitted: Singles
     """(R, q): f_j(S) / r(s) of the coalitions that it was fitted to, j the stream of each; NaN if not computed."""
+    n_folds: int = 0
+    """Outputs after the q that it explains nothing of."""
 
     @cached_property
     def _right(self) -> Singles:
@@ -212,7 +214,7 @@ class Surrogate:
         return "an embedding of the players and a kernel" if placed else "a kernel over coalitions"
 
     def explained(self, masks: Masks, sizes: Ints, streams: Ints, fitted: Singles | None = None) -> Floats:
-        """Return (m, q) values f_j(S), j the stream of each coalition; `fitted` are theirs, where they are known."""
+        """Return (m, q + n_folds) values f_j(S), j the stream of each coalition; `fitted` are theirs, where known."""
         nothing = np.full((len(sizes), self.spread.shape[1]), np.nan, dtype=np.float32)
         shape = nothing if fitted is None else fitted.copy()
         unknown = np.isnan(shape[:, 0])
@@ -223,20 +225,23 @@ class Surrogate:
                 left = self.kernel.features(masks[rows], sizes[rows], 1)
                 shape[rows] = self.kernel(left, self._right) @ coefficients
                 shape[rows] += embedding(standardise(masks[rows], sizes[rows]), size_hats(self.kernel.n, sizes[rows]))
-        return self.spread[sizes - 1] * shape
+        return self._beside_folds(self.spread[sizes - 1] * shape)
+
+    def _beside_folds(self, values: Floats) -> Floats:
+        return np.pad(values, ((0, 0), (0, self.n_folds))) if self.n_folds else values
 
     def trust(self, sizes: Ints, explained: Floats, seen: Floats) -> Floats:
-        """Return (q,): how much of f the draws confirm, as its coefficient in the deviations `seen`.
+        """Return (q + n_folds,): how much of f the draws confirm, as its coefficient in the deviations `seen`.
 
         In units of r(s), with outliers clipped, and as if a few more draws had agreed with f.
         """
-        spread = self.spread[sizes - 1]
+        spread = np.pad(self.spread[sizes - 1], ((0, 0), (0, self.n_folds)), constant_values=1.0)
         explained, seen = explained / spread, _clipped(seen, spread)
         agreement = (_PRIOR + (explained * seen).sum(axis=0)) / (_PRIOR + (explained**2).sum(axis=0))
         return np.clip(agreement, _LEAST_TRUST, 1)
 
     def player_values(self, weights: SizeWeights, sampled: Masks) -> Floats:
-        """Return (n, q): each player's value of the mean f_j, from the sampled sizes."""
+        """Return (n, q + n_folds): each player's value of the mean f_j, from the sampled sizes."""
         covariance, mean = self.kernel.moments()
         coefficients = self.coefficients.mean(axis=0, dtype=float)
         gain = (weights.gain * sampled)[:, None] * self.spread
@@ -244,7 +249,7 @@ class Surrogate:
         values = self.masks.T @ by_point - by_point.T @ self.sizes / self.kernel.n
         values += sum(embedding.covariances(gain) for embedding in self.embeddings) / len(self.embeddings)
         drift = (weights.drift * sampled)[:, None] * self.spread
-        return values + (coefficients * (mean.T @ drift)[self.sizes - 1]).sum(axis=0)
+        return self._beside_folds(values + (coefficients * (mean.T @ drift)[self.sizes - 1]).sum(axis=0))
 
 
 def cross_fit(
@@ -255,6 +260,7 @@ def cross_fit(
     spread: Floats,
     gram: Gram | None = None,
     last: Surrogate | None = None,
+    n_folds: int = 0,
 ) -> Surrogate:
     """Fit f_j for each stream j on the coalitions not its own: an embedding, then the kernel to what that leaves.
 
@@ -262,10 +268,11 @@ def cross_fit(
     of each coalition, -1 where it belongs to none and serves all; `gram` is that of the fit before, `last` what that
     found. The kernel takes at most `MOST_POINTS` of the coalitions. All systems share one kernel matrix, and each
     product with it, in conjugate gradients. They need not be solved to the last digit: any coefficients make a valid
-    surrogate, because prediction and closed form use the same ones.
+    surrogate, because prediction and closed form use the same ones. The last `n_folds` outputs are left alone.
     """
     n = masks.shape[1]
     kernel = SetKernel.of(n)
+    deviations, spread = (each[..., : each.shape[-1] - n_folds] for each in (deviations, spread))
     n_streams, _, n_outputs = deviations.shape
     targets = _clipped(deviations, spread[sizes - 1]).astype(np.float32)
     others = owners[None, :] != np.arange(n_streams)[:, None]
@@ -294,7 +301,7 @@ def cross_fit(
         coefficients = _solve(gram, kernel(left, right[basis]), used * targets[:, points], used, common, basis)
         everywhere = gram @ coefficients + embedded[:, points]
         fitted[points[owned]] = everywhere[owners[owned], owned]
-    return Surrogate(kernel, spread, tuple(embeddings), masks, sizes, coefficients, fitted)
+    return Surrogate(kernel, spread, tuple(embeddings), masks, sizes, coefficients, fitted, n_folds)
 
 
 def _clipped(deviations: Floats, spread: Floats) -> Floats:
