@@ -60,7 +60,7 @@ def test_every_form_of_the_same_documents_is_the_same_game(tmp_path, kind):
         given = pytest.importorskip("datasets").Dataset.from_pandas(frame)
     else:
         given = frame
-    opened = fgsv.open_text(given, **COLUMNS)
+    opened = fgsv.open_text(given, **COLUMNS, monte_carlo_only=True)
     train = frame[frame["split"] == "train"]
     expected = language.ngram(train["body"].tolist(), {"all": frame.loc[frame["split"] == "test", "body"].tolist()})
     assert opened.game.fingerprint == expected.fingerprint
@@ -229,7 +229,7 @@ def test_test_documents_chosen_by_their_text_stay_whoever_comes_or_goes():
 
 
 def test_a_mask_of_documents_makes_the_game_of_their_players():
-    opened = fgsv.open_text(corpus(), **COLUMNS, unit="author")
+    opened = fgsv.open_text(corpus(), **COLUMNS, unit="author", monte_carlo_only=True)
     units, texts = opened.dataset.units, opened.dataset.texts
     rows = np.ones(len(texts), dtype=bool)
     rows[units == units[0]] = False
@@ -246,7 +246,7 @@ def test_a_model_is_fine_tuned_with_the_settings_given(monkeypatch):
         return language.ngram(documents, tests)
 
     monkeypatch.setattr(language, "fine_tuned", fine_tuned, raising=False)
-    opened = fgsv.open_text(corpus(), **COLUMNS, model="folder", training={"rank": 4})
+    opened = fgsv.open_text(corpus(), **COLUMNS, model="folder", training={"rank": 4}, monte_carlo_only=True)
     assert (seen["model"], seen["rank"]) == ("folder", 4)
     assert seen["tests"] == opened.dataset.tests
     assert opened.source.model == "folder, fine-tuned by LoRA (rank=4, per=token)"

@@ -180,7 +180,7 @@ def test_the_root_is_that_of_the_records_in_draw_order(run):
     assert Tree(leaves).root.hex() == sealed.root
     masks = np.array([np.unpackbits(np.frombuffer(each.coalition, np.uint8)[1:]) for each in in_order])
     game = opened().game
-    assert np.allclose(game(masks[:, : game.n_players]), proof.values[:, 0], atol=1e-12)
+    assert np.allclose(game(masks[:, : game.n_players]), proof.values, atol=1e-12)
     assert masks[0].sum() == 0
     assert masks[1].sum() == game.n_players
 
@@ -248,7 +248,7 @@ def test_a_forged_value_is_found_by_who_has_the_data(tmp_path):
     honest = as_game(table.game)
 
     def forged(masks):
-        return honest(masks) + 0.2 * masks[:, 0]
+        return honest(masks) + 0.2 * masks[:, :1]
 
     made = Run(tmp_path, replace(table, game=replace(honest, function=forged, evaluate_lists=None)))
     proof = made.proof(n_records=10)
