@@ -1,5 +1,5 @@
 # Benchmarks: each prints its tables and writes them to bench-out. Times are for two cores.
-.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost bench-seeds bench-attacks
+.PHONY: bench bench-sou bench-coverage bench-stops bench-scale bench-few bench-peers bench-explain bench-ledger bench-product bench-utilities bench-proxy bench-cost bench-seeds bench-errors bench-attacks
 
 bench: .venv/test  ## errors at an equal budget: Algorithm 1, the seven baselines and the default method
 	$(PY) -m benchmarks accuracy
@@ -15,6 +15,9 @@ bench-stops: .venv/test  ## coverage where runs stop at a target, on small games
 
 bench-seeds: .venv/test  ## coverage of a network's expected score over training seeds, fresh and fixed
 	$(PY) -m benchmarks seeds
+
+bench-errors: .venv/test  ## coverage of intervals that hold the error of the test rows
+	$(PY) -m benchmarks errors
 
 bench-scale: .venv/test  ## evaluations, seconds and memory up to a million players
 	$(PY) -m benchmarks scale

@@ -231,7 +231,8 @@ def texts():
 def test_a_plan_for_few_evaluations_does_not_look_back_from_many(texts):
     run = fgsv.value(texts.game, texts.partition, budget=100)
     found = plan_table(texts, limits=Limits(budget=100))
-    half_width = replace(run, degrees_of_freedom=np.inf).share_half_width().max()
+    half_width = replace(run, degrees_of_freedom=np.inf).sampling_half_width().max()
+    assert 0 < found.test_rows <= run.test_half_width().max()
     assert found.n_evaluations == found.expected(Limits(budget=100)) == 100
     assert found.half_width_after(100) == pytest.approx(half_width)
     assert plan_table(texts, limits=Limits(budget=10**6), pilot=200).n_evaluations == 200

@@ -10,10 +10,10 @@ from test_payout import valuation_of
 
 import fgsv
 from fgsv.audit import close_calls
-from fgsv.data.folds import TestError
 from fgsv.payout import Decision, Doubt, PayoutRefused, Terms, Verdict, split, verdict
 from fgsv.report import Result
 from fgsv.valuation import t_quantile
+from fgsv.valuation.test_rows import TestRows
 
 QUANTILE = float(t_quantile(0.95, 31))
 
@@ -25,6 +25,16 @@ def with_error(values, half_width, n_evaluations=1000):
     valuation = valuation_of(values, deviations=deviations)
     players = replace(valuation.partition, names=("a", "b", "c", "d")[: len(values)])
     return replace(valuation, partition=players, n_evaluations=n_evaluations)
+
+
+def with_test_rows(valuation, noise, moved):
+    """Return a valuation with these half-widths due to test rows: of U(N) - U(0), and of what moves between two."""
+    quantile = float(t_quantile(0.95, 9)) * np.sqrt(10)
+    players = noise * valuation.player_values / valuation.player_values.sum()
+    players = (players + moved * np.r_[1.0, -1.0, np.zeros(len(players) - 2)]) / quantile
+    return replace(
+        valuation, test_rows=TestRows(np.tile(players[:, None], (10, 1, 1)), np.full((10, 1), noise / quantile), None)
+    )
 
 
 def test_what_is_known_is_settled_and_paid():
@@ -85,34 +95,55 @@ def test_a_payment_of_more_than_all_is_refused_and_a_policy_without_charges_is_n
     assert verdict(uncertain).decision is not Decision.UNRESOLVABLE
 
 
-@pytest.mark.parametrize(("noise", "decision"), [(None, "settled"), (9.9, "settled"), (10.1, "unresolvable")])
-def test_a_total_within_the_noise_of_the_test_rows_is_not_shared(noise, decision):
-    valuation = with_error([6, 3, 1], 0.02)
-    assert verdict(valuation, test_noise=noise).decision == decision
+@pytest.mark.parametrize(("noise", "is_noise"), [(0.1, False), (9.9, False), (10.1, True)])
+def test_a_total_within_the_noise_of_the_test_rows_is_not_shared(noise, is_noise):
+    valuation = with_test_rows(with_error([6, 3, 1], 0.02), noise, 0.0)
+    assert ("other test rows could reverse it" in verdict(valuation).detail) == is_noise
+    found = split(valuation, 100, pay_anyway=True).objections
+    noisy = [each for each in found if each.doubt is Doubt.WITHIN_NOISE]
+    assert [(each.evaluations, each.groups) for each in noisy] == [(None, ())] * is_noise
+    assert Result(valuation).test_noise == pytest.approx(noise)
+
+
+@pytest.mark.parametrize(("half_width", "decision"), [(0.05, "settled"), (0.11, "unresolvable")])
+def test_what_the_test_rows_leave_no_evaluations_remove(half_width, decision):
+    valuation = with_test_rows(with_error([6, 3, 1], 0.02), 0.0, 10 * half_width)
+    found = verdict(valuation)
+    assert found.decision == decision
+    np.testing.assert_allclose(valuation.lasting_half_width(), [half_width, half_width, 0])
     if decision == "settled":
-        assert split(valuation, 100, test_noise=noise).objections == ()
+        assert found.half_width > half_width
+        assert split(valuation, 100).objections == ()
         return
+    assert "the choice of test rows alone leaves the widest share" in found.detail
     with pytest.raises(PayoutRefused) as error:
-        split(valuation, 100, test_noise=noise)
-    [objection] = error.value.objections
-    assert (objection.doubt, objection.evaluations, objection.groups) == (Doubt.WITHIN_NOISE, None, ())
+        split(valuation, 100)
+    assert [(each.doubt, each.evaluations) for each in error.value.objections] == [(Doubt.TOO_WIDE, None)]
+
+
+def test_without_the_error_of_test_rows_nothing_is_called_certain():
+    exact = fgsv.exact(fgsv.games.Airport([1, 2, 3]), ["a", "b", "c"])
+    for valuation in (exact, with_error([6, 3, 1], 0.02)):
+        assert verdict(valuation).detail.endswith("(Monte Carlo error only)")
+        assert "intervals hold the Monte Carlo error only, not that of the test rows" in split(valuation, 100).notes
+    known = with_test_rows(with_error([6, 3, 1], 0.02), 0.1, 0.0)
+    assert "Monte Carlo" not in verdict(known).detail + repr(split(known, 100))
+
+
+@pytest.mark.parametrize("terms", [{}, {"floor": 5}])
+def test_payments_have_the_error_of_the_test_rows(terms):
+    valuation = valuation_of([6, 3, 1])
+    wide = split(with_test_rows(valuation, 0.0, 0.5), 100, **terms)
+    for paid, low, high, half_width in zip(wide.payments, wide.low, wide.high, (5, 5, 0), strict=True):
+        assert float(high - paid) == pytest.approx(half_width, abs=0.8)
+        assert float(paid - low) == pytest.approx(half_width, abs=0.8)
 
 
 def test_a_second_objection_begins_a_sentence():
     with pytest.raises(PayoutRefused) as error:
-        split(with_error([4, 3, 2, 1], 5.0), 100, test_noise=20.0)
+        split(with_test_rows(with_error([4, 3, 2, 1], 5.0), 20.0, 0.0), 100)
     assert len(error.value.objections) == 2
     assert ". Also, all the data together" in str(error.value)
-
-
-def test_a_result_knows_the_noise_of_its_test_rows():
-    valuation = with_error([6, 3, 1], 0.02)
-    for total, decision in ((9.0, "settled"), (11.0, "unresolvable")):
-        result = Result(valuation, test_error=TestError(10, (0.1,) * 10, (), total, (1.0,) * 10))
-        assert result.verdict.decision == decision
-        paid = result.paid_by(Terms("100.00"))
-        assert (paid.payout is None, isinstance(paid.unpaid, PayoutRefused)) == (decision == "unresolvable",) * 2
-        assert TestError.from_dict(result.test_error.to_dict()) == result.test_error
 
 
 def test_the_order_of_neighbours_is_undecided_unless_they_are_equal():
@@ -184,7 +215,7 @@ def test_verdicts_and_refusals_are_documents():
     found = verdict(with_error([4.0, 1.0, 1.0, 3.9], 0.05))
     assert Verdict.from_dict(found.to_dict()) == found
     with pytest.raises(PayoutRefused) as error:
-        split(with_error([8, 1, 1], 0.3), 100, test_noise=20.0)
+        split(with_test_rows(with_error([8, 1, 1], 0.3), 20.0, 0.0), 100)
     for again in (PayoutRefused.from_dict(error.value.to_dict()), pickle.loads(pickle.dumps(error.value))):
         assert (str(again), again.objections) == (str(error.value), error.value.objections)
 

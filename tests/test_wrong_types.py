@@ -223,8 +223,6 @@ NAMED = [
     (lambda: gains(parts=[1]), "parts must be numbers of companies, 2 or more, such as [2, 3, 5], got [1]"),
     (lambda: gains(seed="x"), "seed must be a whole number, got 'x'"),
     (lambda: payout.split(VALUED_ROOTS, b"9"), "amount must be int, str or Decimal, not bytes"),
-    (lambda: payout.verdict(VALUED_ROOTS, test_noise="x"), "test_noise must be a number, 0 or more; got 'x'"),
-    (lambda: payout.verdict(VALUED_ROOTS, test_error=0.1), "test_error must be that of a result"),
     (
         lambda: report.sensitivity(report.Result(VALUED_ROOTS), report.Result(VALUED_ROOTS), labels=["a", "b"]),
         "labels must have a name for each further result, 1 in all; got ['a', 'b']",

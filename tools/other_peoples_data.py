@@ -186,7 +186,6 @@ def examine(case: Case, folder: Path) -> Found:
     expect("verify", "verify", saved, "--ledger", ledger)
     expect("ledger", "ledger", "show", ledger)
     expect("seal", "seal", path, *options, "--budget", BUDGET, "--out", folder / f"{case.name}.seal")
-    expect("test error", "value", path, *options, "--test-error", "--budget", BUDGET)
     for model in case.models:
         expect(f"model {model}", "value", path, *options, "--model", model, "--budget", BUDGET_OF_MODELS)
     found.seconds = time.monotonic() - start

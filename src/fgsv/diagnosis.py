@@ -14,6 +14,7 @@ from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
 from fgsv.ledger import Ledger, Purpose
 from fgsv.running.preparation import access_to, read_players
+from fgsv.running.views import without_folds
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
 from fgsv.valuation.notebook import html_of
@@ -162,6 +163,7 @@ def diagnose(
     access, opened = access_to(game, read, n_jobs=n_jobs, ledger=ledger, on_error=on_error, timeout=timeout)
     settings = {"method": "diagnose", "budget": budget, "seed": seed, "fingerprint": read.fingerprint}
     with opened, access.evaluator.recorded(settings, Purpose.DIAGNOSIS) as record:
+        access = without_folds(access)
         ends = access.ends()
         if not 0 <= output < ends.shape[1]:
             raise ValueError(f"output must be a position from 0 to {ends.shape[1] - 1}, got {output}")

@@ -70,6 +70,10 @@ class Game:
     trains some coalitions again, and its intervals hold for the expected utility."""
     weights: Sequence[float] | None = None
     """Weights of the outputs: a precision or standard error refers to their weighted sum, not to every output."""
+    n_folds: int = 0
+    """The last so many outputs are the same scores on all test rows but a tenth: they measure the error of the test
+    rows, and decide nothing. Fold by fold, each has the stated outputs, or their weighted sum if there are `weights`;
+    `outputs` does not name them."""
     unfitted: Callable[[Coalitions, Floats], Masks] | None = None
     """Coalitions and their (m, q) values -> (m,) whether a coalition has the value of the empty one only because a
     model cannot be fitted to it; a run counts these."""
@@ -94,9 +98,27 @@ class Game:
             object.__setattr__(self, "outputs", _names_of(self.outputs))
             if self.weights is not None and np.shape(self.weights) != (q := len(self.outputs),):
                 raise ValueError(f"weights must list a weight for each of the {q} outputs, got {self.weights!r:.200}")
+        if self.n_folds:
+            self._check_folds()
         if self.fingerprint is None and self.frame is not None and self.players is not None:
             content = json.dumps(self.frame, sort_keys=True).encode() + (self.player_digests() or b"")
             object.__setattr__(self, "fingerprint", hashlib.sha256(content).hexdigest())
+
+    def _check_folds(self) -> None:
+        """Raise an error unless the outputs that are folds make up at least two folds."""
+        each = 1 if self.weights is not None else len(self.outputs or (None,))
+        if not isinstance(self.n_folds, int | np.integer) or self.n_folds < 2 * each or self.n_folds % each:
+            raise ValueError(
+                f"n_folds must be 0, or count {each} {'outputs' if each > 1 else 'output'} for each of at least two "
+                f"folds; got {self.n_folds!r:.200}"
+            )
+
+    @property
+    def width(self) -> int | None:
+        """How many outputs it has, folds included; None if it does not say."""
+        if self.outputs is None:
+            return 1 + self.n_folds if self.n_folds else None
+        return len(self.outputs) + self.n_folds
 
     def player_digests(self) -> bytes | None:
         """Return 16 bytes for each player that identify it in any game of its frame; None if nothing does."""
@@ -330,6 +352,8 @@ def trained_again(game: Game, coalitions: Masks, numbers: Ints) -> tuple[Game, M
         fingerprint=game.fingerprint and f"{game.fingerprint}/trained again",
         independent_rows=game.independent_rows,
         batch_size=game.batch_size,
+        weights=game.weights,
+        n_folds=game.n_folds,
         players=None if game.players is None else lambda: (game.player_digests() or b"") + nobody,
     )
     return repeated, np.concatenate([coalitions, bits], axis=1)

@@ -28,7 +28,7 @@ from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision
-from fgsv.words import duration, level
+from fgsv.words import duration, level, percent
 
 if TYPE_CHECKING:
     from fgsv.data.corpus import Opened
@@ -59,7 +59,7 @@ class Plan:
     """Evaluations in the pilot."""
     seconds: float
     half_width: float
-    """The largest half-width of a share after the pilot."""
+    """The largest half-width of a share after the pilot, by the Monte Carlo error, which evaluations narrow."""
     confidence: float
     exact: bool = False
     by_output: Mapping[str, float] = field(default_factory=dict)
@@ -72,6 +72,8 @@ class Plan:
     """Seconds of the pilot that a longer run takes only once: to start workers, and to learn what was known."""
     exact_after: float = math.inf
     """Evaluations after which the values are exact, because every coalition is evaluated; infinite if never."""
+    test_rows: float | None = None
+    """What the test rows leave in any case: the largest half-width of a share due to them; None if unknown."""
 
     @classmethod
     def of(
@@ -87,8 +89,8 @@ class Plan:
         are fixed. The intervals of a pilot are also wide because its errors rest on few draws, which is not so in a
         longer run.
         """
-        bounds = replace(valuation, degrees_of_freedom=np.inf).share_interval(confidence)
-        half_widths = (bounds[..., 1] - bounds[..., 0]).max(axis=0) / 2
+        half_widths = replace(valuation, degrees_of_freedom=np.inf).sampling_half_width(confidence).max(axis=0)
+        tested = valuation.test_half_width(confidence, lasting=True) if valuation.knows_test_rows else None
         later = valuation.n_evaluations - first[0]
         each = (seconds - first[1]) / later if later > 0 else seconds
         fixed = max(0.0, seconds - each * valuation.n_evaluations)
@@ -103,6 +105,7 @@ class Plan:
             by_output=dict(zip(valuation.outputs or (), np.atleast_1d(half_widths).tolist(), strict=False)),
             n_known=valuation.n_known,
             fixed_seconds=fixed,
+            test_rows=None if tested is None else float(np.max(tested)),
             exact_after=_exact_after(valuation),
         )
 
@@ -191,7 +194,15 @@ class Plan:
     @property
     def _footnote(self) -> str:
         pilot = f"pilot: {self.n_evaluations} evaluations in {self.seconds:.1f} s"
-        return f"{pilot}; half-widths of the widest share at {level(self.confidence)} confidence"
+        widths = f"half-widths of the widest share at {level(self.confidence)} confidence, by the Monte Carlo error"
+        return "; ".join([pilot, widths, *([self.about_test_rows] if self.about_test_rows else [])])
+
+    @property
+    def about_test_rows(self) -> str:
+        """What the test rows leave in any case, in words; empty if it is not known."""
+        if self.test_rows is None or not math.isfinite(self.test_rows):
+            return ""
+        return f"the test rows leave about ± {percent(self.test_rows)} in any case: more of them may help"
 
 
 def _exact_after(valuation: Valuation) -> float:

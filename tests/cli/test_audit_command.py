@@ -11,9 +11,6 @@ from fgsv.running import batches
 
 
 def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
-    code, text, notes = fgsv_command("audit", train, *COLUMNS, "--test-error")
-    assert code == 2  # 15 test rows are too few for ten folds
-    assert "at least 20" in notes
     options = ["--budget", 200, "--payout", 100, "--pay-anyway", "--clip", "--parts", "2,4"]
     code, text, notes = fgsv_command("audit", train, *COLUMNS, *options, "--json")
     assert code == 0, notes
@@ -51,8 +48,7 @@ def test_an_audit_keeps_to_its_budget_whatever_it_looks_at(fgsv_command, tmp_pat
     code, text, notes = fgsv_command(*command, "--audit-budget", 2300)
     assert code == 0, notes
     document = json.loads(text)
-    of_noise = 2  # U(0) and U(N), without some of the test rows
-    beside = document["n_evaluations"] + document["without"]["n_evaluations"] + of_noise
+    beside = document["n_evaluations"] + document["without"]["n_evaluations"]
     assert document["audit"]["n_evaluations"] == sum(asked) - beside <= 2300
     assert document["audit"]["spent"]["the valuation without copies"] > 100
     remedies = next(table for table in document["audit"]["tables"] if "two remedies" in table["title"])

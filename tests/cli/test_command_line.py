@@ -11,7 +11,7 @@ import fgsv
 from fgsv.cli import command_line
 
 OF_TABLES = (
-    "--group --target --regroup --unit --test --test-fraction --test-by --test-error --model --metric --task "
+    "--group --target --regroup --unit --test --test-fraction --test-by --monte-carlo-only --model --metric --task "
     "--ignore --group-missing --refit-preprocessing --encoding --seed --budget --precision --max-time --confidence "
     "--jobs --ledger --json"
 )

@@ -19,7 +19,7 @@ def more(tmp_path):
 
 
 def test_three_errors_stand_side_by_side_and_verify(fgsv_command, more, tmp_path):
-    command = ["value", more, *COLUMNS, *TREE, "--ignore", "area", "--training-seeds", "fresh", "--test-error"]
+    command = ["value", more, *COLUMNS, *TREE, "--ignore", "area", "--training-seeds", "fresh"]
     command += ["--unit", "lot", "--test-fraction", 0.4]
     command += ["--budget", 34, "--no-without", "--ledger", tmp_path / "run.db"]
     code, text, notes = fgsv_command(*command)
@@ -33,7 +33,7 @@ def test_three_errors_stand_side_by_side_and_verify(fgsv_command, more, tmp_path
     assert code == 0, notes
 
 
-@pytest.mark.parametrize("option", [["--also-metric", "neg_log_loss"], ["--test-error"]], ids=["also", "folds"])
+@pytest.mark.parametrize("option", [["--also-metric", "neg_log_loss"], ["--monte-carlo-only"]], ids=["also", "only"])
 def test_further_outputs_drop_no_note(fgsv_command, more, option):
     command = ["value", more, *COLUMNS, "--ignore", "area,lot", "--budget", 34, "--no-without", "--json"]
     alone, with_more = (json.loads(fgsv_command(*command, *given)[1])["notes"] for given in ([], option))

@@ -77,8 +77,6 @@ MISTAKES = [
     ("good.csv narrow.csv", TABLE, {}, 'ignore="c"', "--ignore c"),
     ("good.csv", {**TABLE, "training_seeds": "fresh"}, {}, 'training_seeds="fresh"', "--training-seeds fresh"),
     ("no-texts.csv", TEXT, {}, 'text_missing="drop"', "--target-missing drop"),
-    ("texts.csv", {**TEXT, "output_by": "domain", "test_error": True}, {}, "output_by", "--output-by"),
-    ("good.csv", {**TABLE, "test": "good.csv", "test_error": True}, {"precision": 0.1}, "precision", "--precision"),
     ("good.csv", TABLE, {"public": "4 2"}, "give seal,", "give --seal,"),
     ("good.csv", TABLE, {"audit": True, "audit_budget": 5}, "audit_budget", "--audit-budget"),
     ("good.csv", TABLE, {"n_jobs": 0}, "n_jobs", "--jobs"),

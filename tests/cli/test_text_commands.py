@@ -216,8 +216,6 @@ def test_one_output_without_anything_to_share_is_named(fgsv_command, tmp_path):
         (["--group", "publisher"], "--target"),
         ([*OPTIONS, "--target", "split"], "--text"),
         ([*OPTIONS, "--metric", "r2"], "--metric"),
-        ([*OPTIONS, "--test-error"], "20 test texts"),
-        ([*OPTIONS, "--test-error", "--output-by", "domain"], "--output-by"),
         ([*OPTIONS, "--training", "order"], "--training"),
         ([*OPTIONS, "--training", "orders=2"], "orders"),
         (["--target", "split", "--group", "publisher", "--output-by", "domain"], "--output-by"),

@@ -151,17 +151,20 @@ def test_the_error_from_the_test_rows(fgsv_command, tmp_path):
     providers(240).to_csv(tmp_path / "t.csv", index=False)
     command = ["value", tmp_path / "t.csv", *COLUMNS, "--metric", "neg_log_loss", "--budget", 300, "--json"]
     ledger, out = tmp_path / "run.db", tmp_path / "out"
-    code, text, _ = fgsv_command(*command, "--test-error", "--ledger", ledger, "--out", out)
+    code, text, _ = fgsv_command(*command, "--ledger", ledger, "--out", out)
     assert code == 0
     assert fgsv_command("verify", out / "valuation.json", "--ledger", ledger)[0] == 0
-    with_folds = json.loads(text)
-    code, _, notes = fgsv_command(*command, "--test-error", "--precision", 0.1)
-    assert (code, "--precision cannot be used with --test-error" in notes) == (2, True)
-    plain = json.loads(fgsv_command(*command)[1])
-    for one, other in zip(with_folds["groupings"]["provider"], plain["groupings"]["provider"], strict=True):
-        assert abs(one["share"] - other["share"]) < 4 * (one["share_high"] - one["share_low"])
-    for row in with_folds["test_error"]["rows"]:
-        assert 0 < row["test"] < 1
+    tested, plain = json.loads(text), json.loads(fgsv_command(*command, "--monte-carlo-only")[1])
+    for one, other in zip(tested["groupings"]["provider"], plain["groupings"]["provider"], strict=True):
+        assert one["share"] == pytest.approx(other["share"])
+        assert one["share_high"] - one["share_low"] > other["share_high"] - other["share_low"]
+    assert all(0 < row["test_rows"] < 1 for row in tested["errors_of_shares"])
+    assert plain["errors_of_shares"] is None
+    assert "Monte Carlo error only" in plain["intervals"]
+    code, text, _ = fgsv_command("payout", out / "valuation.json", "--amount", 100, "--pay-anyway", "--json")
+    widths = [float(row["high"]) - float(row["low"]) for row in json.loads(text)["payments"]]
+    shares = [row["share_high"] - row["share_low"] for row in tested["groupings"]["provider"]]
+    assert widths == pytest.approx([100 * each for each in shares], abs=0.03)
 
 
 def test_the_test_error_where_there_is_nothing_to_share(fgsv_command, tmp_path):
@@ -169,7 +172,7 @@ def test_the_test_error_where_there_is_nothing_to_share(fgsv_command, tmp_path):
     frame["fold"] = frame.index % 2
     frame.loc[frame["fold"] == 1, "y"] = 1 - frame["y"]
     frame.to_csv(tmp_path / "t.csv", index=False)
-    command = ["value", tmp_path / "t.csv", *COLUMNS, "--test-by", "fold", "--test-error", "--metric", "accuracy"]
+    command = ["value", tmp_path / "t.csv", *COLUMNS, "--test-by", "fold", "--metric", "accuracy"]
     code, text, notes = fgsv_command(*command, "--budget", 100, "--out", tmp_path / "o")
     assert (code, "north" in text) == (0, True), notes
     assert notes.count("plan: ") == 1
@@ -216,11 +219,12 @@ def test_a_finished_valuation_is_not_replaced_in_silence(fgsv_command, train, tm
 
 def test_the_test_error_is_printed(fgsv_command, tmp_path):
     providers(200).to_csv(tmp_path / "more.csv", index=False)
-    command = ["value", tmp_path / "more.csv", *COLUMNS, "--test-error", "--budget", 100]
-    rows = json.loads(fgsv_command(*command, "--json")[1])["test_error"]["rows"]
-    code, text, _ = fgsv_command(*command)
+    command = ["value", tmp_path / "more.csv", *COLUMNS, "--budget", 100]
+    rows = json.loads(fgsv_command(*command, "--json")[1])["errors_of_shares"]
+    code, text, notes = fgsv_command(*command)
     assert code == 0
     assert "± test rows" in text
+    assert "the test rows leave about ±" in notes
     for row in rows:
         assert f"{row['monte_carlo']:.2%}" in text
-        assert f"{row['test']:.2%}" in text
+        assert f"{row['test_rows']:.2%}" in text

@@ -34,7 +34,7 @@ def made(tmp_path_factory):
         regroup="site",
         model="ridge",
         metric="neg_mean_squared_error",
-        test_error=True,
+        also_metric="r2",
     )
     make_result(
         table,
@@ -84,7 +84,7 @@ ALTERED = {
     "a player moved": lambda d: bits(d, "groups", lambda a: a.__setitem__(0, 1 - a[0] % 2)),
     "the seed": lambda d: (d.update(seed=d["seed"] + 1), d["settings"].update(seed=d["seed"])),
     "the number of evaluations": lambda d: d.update(n_evaluations=d["n_evaluations"] + 32),
-    "weights of the test folds": shift_weights,
+    "weights of the outputs": shift_weights,
     "GSV for FGSV": lambda d: d.update(grouped=True),
     "exact": lambda d: d.update(exact=True),
     "efficient": lambda d: d.update(efficient=False),
@@ -101,7 +101,7 @@ ALTERED = {
     "warnings": lambda d: d["info"].update(warnings=["all is well"]),
     "the audit": lambda d: d["info"]["audit"].update(warnings=[]) or d["info"]["audit"].update(extra=1),
     "the audit removed": lambda d: d["info"].pop("audit"),
-    "the test error": lambda d: d["info"].pop("test_error"),
+    "the test error": lambda d: d["info"].pop("test_rows"),
     "a payment": lambda d: d["info"]["payout"]["payments"][0].update(payout="999.00"),
     "a field of a payment": lambda d: d["info"]["payout"]["payments"][0].update(payment="999.00"),
     "the budget": lambda d: d["settings"].update(budget=d["settings"]["budget"] + 1),

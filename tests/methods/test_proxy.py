@@ -108,6 +108,7 @@ def test_a_useless_proxy_is_harmless(proxy):
     [
         ({"proxy": SumOfUnanimity(9)}, "the proxy has 9 players, but the game has 20"),
         ({"proxy": SumOfUnanimity(20), "method": "permutation"}, "method 'permutation' takes no proxy"),
+        ({"proxy": SumOfUnanimity(20), "learn": "sizes"}, "a proxy is used beside the Gaussian process alone"),
     ],
 )
 def test_bad_arguments(arguments, message):

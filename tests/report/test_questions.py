@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import fgsv
-from fgsv.data.folds import TestError
 from fgsv.data.reading import TableError
 from fgsv.payout import Terms
 from fgsv.report import Result, make_result, render, sensitivity, verify_result
 from fgsv.report.answers import Answers
+from fgsv.valuation.test_rows import TestRows
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +30,15 @@ ALSO = {"also_metric": "neg_log_loss,roc_auc", "also_slice": "area"}
 QUESTIONS = ("accuracy", "neg_log_loss", "roc_auc", "area: city", "area: land")
 
 
-@pytest.mark.parametrize("test_error", [False, True])
-def test_further_outputs_are_those_of_runs_of_their_own(frame, test_error):
-    table = opened(frame, test_error=test_error, **ALSO)
+@pytest.mark.parametrize("only", [False, True])
+def test_further_outputs_are_those_of_runs_of_their_own(frame, only):
+    table = opened(frame, monte_carlo_only=only, **ALSO)
     made = make_result(table, budget=100, without=False)
     assert made.answers.questions == QUESTIONS
-    alone = make_result(opened(frame, test_error=test_error), budget=100, without=False)
+    alone = make_result(opened(frame, monte_carlo_only=only), budget=100, without=False)
     assert made.valuation.outputs is None
     assert made.valuation.total == pytest.approx(alone.valuation.total)
-    assert (made.noise, made.test_noise) == (pytest.approx(alone.noise), pytest.approx(alone.test_noise))
+    assert made.test_noise == (None if only else pytest.approx(alone.test_noise))
     # oracles of U(N) - U(0): a table with that score alone, and a utility of that slice alone
     log_loss = make_result(opened(frame, metric="neg_log_loss"), budget=100, without=False).valuation
     assert made.answers.totals[1] == pytest.approx(log_loss.total)
@@ -56,7 +56,7 @@ def test_targets_and_payments_look_at_the_first_output(frame, tmp_path):
     made = make_result(table, precision=0.25, payout=Terms("100.00", pay_anyway=True), ledger=tmp_path / "run.db")
     assert made.valuation.settings.weights == (1.0, 0.0, 0.0, 0.0, 0.0)
     assert made.valuation.end.reason is fgsv.Reason.TARGET
-    assert made.valuation.share_half_width().max() <= 0.25
+    assert made.valuation.sampling_half_width().max() <= 0.25
     assert sum(made.payout.payments) == 100
     made.save(tmp_path / "valuation.json")
     assert verify_result(tmp_path / "valuation.json", tmp_path / "run.db")[1] == []
@@ -125,12 +125,15 @@ def test_resampled_test_rows_have_the_spread_of_the_test_error():
     rng = np.random.default_rng(1)
     values = np.array([[0.5], [0.3], [0.2]]) + 0.05 * rng.normal(size=(3, 10))
     totals = values.sum(axis=0)
-    rows = tuple({"group": f"p{k}", "share": 0.0, "folds": values[k].tolist()} for k in range(3))
-    error = TestError(10, (0.1,) * 10, rows, 0.1, tuple(totals.tolist()))
-    result = replace(answers_of([[0.5, 0.3, 0.2]]), answers=None, test_error=error)
+    rest = (values.sum(axis=1, keepdims=True) - values) / 9, (totals.sum() - totals) / 9  # means without each fold
+    parts = [(each - each.mean(axis=-1, keepdims=True)).T * np.sqrt(0.9) for each in rest]
+    result = replace(answers_of([values.mean(axis=1)]), answers=None)
+    tested = TestRows(parts[0][:, :, None], parts[1][:, None], None)
+    valuation = replace(result.valuation, test_rows=tested, total=np.float64(totals.mean()))
+    result = replace(result, valuation=valuation)
     found = sensitivity(result).groups
     spread = (found["test_high"] - found["test_low"]) / 2 / 1.96
-    expected = np.sqrt((error.deviations**2).sum(axis=0) * 0.9)  # a bootstrap divides by F, not by F - 1
+    expected = np.sqrt((valuation.test_deviations[:, :, 0] ** 2).sum(axis=0)) / totals.mean()
     np.testing.assert_allclose(spread, expected, rtol=0.1)
     assert (found["rank_kept"] > 0.9).all()
 

@@ -44,10 +44,10 @@ def frame():
     ("of_table", "of_run"),
     [
         ({}, {"audit": True, "parts": (2,), "audit_budget": 1200, "payout": Terms("100", pay_anyway=True)}),
-        ({"test_error": True}, {}),
+        ({"monte_carlo_only": True}, {}),
         ({"metric": "accuracy,neg_log_loss"}, {"payout": Terms(["1", "2"])}),
         ({"also_metric": "neg_log_loss", "also_slice": "area", "ignore": "area"}, {}),
-        ({"training_seeds": "fresh", "model": "sklearn.tree:ExtraTreeClassifier", "test_error": True}, {}),
+        ({"training_seeds": "fresh", "model": "sklearn.tree:ExtraTreeClassifier"}, {}),
     ],
 )
 def test_what_value_and_audit_print_and_write(frame, of_table, of_run):

@@ -180,7 +180,7 @@ def test_the_root_is_that_of_the_records_in_draw_order(run):
     assert Tree(leaves).root.hex() == sealed.root
     masks = np.array([np.unpackbits(np.frombuffer(each.coalition, np.uint8)[1:]) for each in in_order])
     game = opened().game
-    assert np.allclose(game(masks[:, : game.n_players]), proof.values[:, 0], atol=1e-12)
+    assert np.allclose(game(masks[:, : game.n_players]), proof.values, atol=1e-12)
     assert masks[0].sum() == 0
     assert masks[1].sum() == game.n_players
 
@@ -204,13 +204,13 @@ def test_without_the_values_nobody_can_tell_whether_the_shares_follow(run):
 @pytest.mark.parametrize(
     ("of_table", "of_run"),
     [
-        ({"test_error": True, "frame": rows(100)}, {}),
+        ({"also_metric": "neg_log_loss", "frame": rows(100)}, {}),
         ({"metric": "accuracy,neg_log_loss"}, {}),
         ({"group": "provider,site", "ignore": ""}, {"precision": 0.7, "budget": None}),
         ({"model": "sklearn.discriminant_analysis:LinearDiscriminantAnalysis"}, {"budget": 40, "on_error": 0.0}),
         ({"unit": "c", "frame": rows().assign(c=lambda f: f.index % 10), "shared_units": "co-own"}, {}),
     ],
-    ids=["folds", "outputs", "groupings and a target", "one by one", "few players, owned together"],
+    ids=["questions", "outputs", "groupings and a target", "one by one", "few players, owned together"],
 )
 def test_every_kind_of_run_can_be_challenged(tmp_path, of_table, of_run):
     frame = of_table.pop("frame", rows())
@@ -223,17 +223,17 @@ def test_every_kind_of_run_can_be_challenged(tmp_path, of_table, of_run):
         assert (found.code, found.lines()) == (2 if unknown else 0, found.lines()), path
 
 
-def test_the_weights_of_folds_are_sealed(tmp_path):
+def test_the_weights_of_outputs_are_sealed(tmp_path):
     """Other weights of the outputs give other shares, from the same records."""
-    made = Run(tmp_path, opened(rows(100), test_error=True))
+    made = Run(tmp_path, opened(rows(100), also_metric="neg_log_loss"))
     raw = made.result.valuation
-    folds = fgsv.value(opened(rows(100), test_error=True).game, raw.partition, budget=200, seed=raw.seed)
-    tilted = folds.combined(np.linspace(0.05, 0.15, len(raw.weights)))
+    both = fgsv.value(opened(rows(100), also_metric="neg_log_loss").game, raw.partition, budget=200, seed=raw.seed)
+    tilted = both.combined([1.0, 0.1])
     assert not np.allclose(tilted.shares(), raw.shares())
-    replace(made.result, valuation=tilted, test_error=None).save(tmp_path / "tilted.json")
+    replace(made.result, valuation=tilted).save(tmp_path / "tilted.json")
     proof = replace(made.proof(), statement=file.statement(file.read(tmp_path / "tilted.json")))
     found = check_proof(proof, tmp_path / "tilted.json")
-    assert [each.where for each in found.differences] == ["weights.0"]
+    assert [each.where for each in found.differences] == ["weights.1"]
 
 
 def test_texts_can_be_sealed(tmp_path):
@@ -248,7 +248,7 @@ def test_a_forged_value_is_found_by_who_has_the_data(tmp_path):
     honest = as_game(table.game)
 
     def forged(masks):
-        return honest(masks) + 0.2 * masks[:, 0]
+        return honest(masks) + 0.2 * masks[:, :1]
 
     made = Run(tmp_path, replace(table, game=replace(honest, function=forged, evaluate_lists=None)))
     proof = made.proof(n_records=10)

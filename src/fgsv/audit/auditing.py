@@ -24,7 +24,7 @@ from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
 from fgsv.running.preparation import access_to, read_players
 from fgsv.running.run import value
-from fgsv.running.views import by_groups
+from fgsv.running.views import by_groups, without_folds
 from fgsv.valuation import Valuation, check_confidence, check_valuation, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
 
@@ -183,7 +183,7 @@ def audit_through(
     seed: int,
 ) -> Audit:
     """Audit a valuation with open access, within its deadline; a warning names what there was no time for."""
-    partition, evaluator = valuation.partition, access.evaluator
+    partition, evaluator, access = valuation.partition, access.evaluator, without_folds(access)
     spare = budget - least_budget(partition, parts=parts, classes=classes)
     everything = 2**partition.n_groups if partition.n_groups < 24 else budget
     part = everything if everything <= budget // 2 else budget // 4

@@ -166,15 +166,14 @@ def say_payout(payout: Payout) -> None:
 
 def show_errors(result: Result) -> None:
     """Print the half-widths of each share by cause: the run, training seeds, and the choice of test rows."""
-    frame, tested = result.errors_of_shares(), result.test_error
-    if tested is not None and not tested.rows:
-        say("test error: not known, because there are no shares")
+    valuation, frame = result.valuation, result.errors_of_shares()
+    if not valuation.knows_test_rows:
+        say(valuation.about_intervals)
     if frame is None:
         return
     causes = {"monte_carlo": "the run", "training_seeds": "training seeds", "test_rows": "the choice of test rows"}
     named = [words for name, words in causes.items() if name in frame]
-    folds = "" if tested is None else f" ({tested.n_folds} folds)"
-    title = f"how far shares may be off at {level(result.confidence)} confidence, by {', by '.join(named)}{folds}"
+    title = f"how far shares may be off at {level(result.confidence)} confidence, by {', by '.join(named)}"
     show(frame, title)
 
 
@@ -252,9 +251,10 @@ def describe(plan: Plan | None, limits: Limits) -> str:
     target = plan.expected(limits) or DEFAULT_BUDGET
     new = "new " if plan.n_known else ""
     return (
-        f"plan: about {target:,} {new}evaluations, {duration(plan.seconds_for(target))}, every share "
-        f"within about {percent(plan.half_width_after(target))} at {level(plan.confidence)} confidence "
+        f"plan: about {target:,} {new}evaluations, {duration(plan.seconds_for(target))}, by which every "
+        f"share is within about {percent(plan.half_width_after(target))} at {level(plan.confidence)} confidence "
         f"(pilot: {plan.n_evaluations:,} in {duration(plan.seconds)})"
+        f"{'; ' if plan.about_test_rows else ''}{plan.about_test_rows}"
     )
 
 

@@ -61,8 +61,8 @@ TestFraction = Annotated[
 ]
 SplitSeed = Annotated[int, typer.Option(help="Change this number to hold out other test rows", min=0)]
 TestBy = Annotated[str | None, typer.Option(help="Column that says train or test", metavar="COLUMN")]
-TestError = Annotated[
-    bool, typer.Option("--test-error", help="Report how much the shares depend on the choice of test rows")
+MonteCarloOnly = Annotated[
+    bool, typer.Option("--monte-carlo-only", help="Leave the error of the test rows out of all intervals")
 ]
 Model = Annotated[
     str | None,

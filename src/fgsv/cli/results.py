@@ -174,7 +174,7 @@ def sensitivity(
     """Show how shares depend on scores, slices and test rows.
 
     Also shows how much of that is error. The run declares other scores and slices beforehand (--also-metric,
-    --also-slice). Test rows are resampled if the run had --test-error.
+    --also-slice). Test rows are resampled, if the run knows their error.
 
     Example: fgsv sensitivity result/valuation.json with-knn/valuation.json
     """
@@ -190,8 +190,11 @@ def sensitivity(
     shown = _in_words(found.shares.drop(columns=["difference_low", "difference_high"]))
     title = f"shares by question, at {level(confidence)} confidence, and the difference from the first"
     console.show(shown, title, {"clear": "moved"})
-    if found.shares["question"].nunique() > 1 or "test_low" in found.groups:
+    of_test_rows = [name for name in ("test_low", "test_high", "rank_kept") if name in found.groups]
+    if found.shares["question"].nunique() > 1:
         console.show(found.groups, "over all questions")
+    elif of_test_rows:  # every spread and error over one question would be 0
+        console.show(found.groups[["group", "share", "rank", *of_test_rows]], "over resampled test rows")
     console.say_all(found.facts)
 
 

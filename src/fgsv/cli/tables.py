@@ -146,6 +146,7 @@ def plan(
     if as_json:
         document: dict[str, Any] = {
             "plan": records(found.to_frame()),
+            "test_rows": found.test_rows,
             "evaluations": evaluations,
             "notes": table.notes,
         }

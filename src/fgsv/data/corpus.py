@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from fgsv.checks import check_type
-from fgsv.data.documents import EVERYTHING, Documents, TestText, prepare_texts
+from fgsv.data.documents import Documents, TestText, prepare_texts
 from fgsv.data.folders import PROVIDER, read_folder
-from fgsv.data.folds import FOLDS, Folds
+from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, too_few
 from fgsv.data.inputs import read_all
 from fgsv.data.leaks import warnings_of_test_texts
 from fgsv.data.opening import OpenedData, Table
@@ -31,8 +31,6 @@ NGRAM = "ngram"
 """The name of the model that is used if none is chosen."""
 UNSTATED = ("tokenizer", "base", "device", "compile", "evaluations", "adapters_at_once")
 """Settings that a result does not state: objects, texts, and settings that change no value."""
-LEAST_TEXTS = 5
-"""Test texts from which the error from their choice is estimated."""
 SCORES = {"token": "log-likelihood per token", "byte": "minus bits per byte"}
 
 
@@ -46,8 +44,6 @@ class Corpus(OpenedData):
     build: Callable[..., Any]
     """From the documents of players to the game of these players, with the same model and (unless given) `tests`."""
     warnings: tuple[str, ...] = ()
-    folds: Folds | None = None
-    """How the test texts are cut into folds, if the error from their choice is asked for."""
 
     @property
     def twin(self) -> Any:
@@ -61,20 +57,6 @@ class Corpus(OpenedData):
     def game_of_single_rows(self) -> Any:
         """Return the game in which every document is a player, whatever the units are."""
         return self.build([[text] for text in self.dataset.texts.tolist()])
-
-    def in_folds(self) -> tuple[Any, Floats] | None:
-        """Return the game with an output for each fold of the test texts, and the folds' weights in the score.
-
-        None with several outputs, and with fewer than five texts, which are too few to show how much texts differ.
-        """
-        if self.outputs is not None or len(self.dataset.test_texts) < LEAST_TEXTS:
-            return None
-        tests = _cut([text for texts in self.dataset.tests.values() for text in texts], seed=0)
-        if hasattr(self.game.function, "with_tests"):  # a network, which is not loaded again
-            game = self.game.function.with_tests(tests).game(self.game.frame)
-        else:
-            game = self.build(self.dataset.players(), tests=tests)
-        return game, _weights(game)
 
 
 Opened = Table | Corpus
@@ -105,7 +87,7 @@ def open_text(
     text_missing: Literal["drop"] | None = None,
     shared_units: SharedUnits | None = None,
     ignore: str | Sequence[str] = "",
-    test_error: bool = False,
+    monte_carlo_only: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
     registered: str | None = None,
@@ -124,7 +106,8 @@ def open_text(
 
     `test`, `test_by`, `test_fraction` and `split_seed` choose the test texts as `open_table` does. Each value of
     column `output_by` among them is an output of the game. `prompt` is the column with the prompt that precedes each
-    test text. `test_error` makes the folds of the test texts outputs of the game (see `fgsv.data.folds`).
+    test text. The scores without each of ten random folds of the test texts are further outputs, from which intervals
+    hold the error of the test texts, as in `open_table`; `monte_carlo_only` leaves them out.
 
     `model` is the folder or hub name of a causal language model, which is fine-tuned for each coalition
     (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which needs no
@@ -134,8 +117,6 @@ def open_text(
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     if test is not None and test_by is not None:
         raise TableError(f"give the test texts with {option('test')} or {option('test_by')}, not both")
-    if test_error and output_by is not None:
-        raise TableError(f"the error from the test texts needs a single output: leave out {option('output_by')}")
     for name in ("text", "encoding", "output_by", "prompt"):
         if given[name] is not None or name in ("text", "encoding"):
             check_type(given[name], str, f"a text as {option(name)}")
@@ -151,14 +132,11 @@ def open_text(
     dataset = prepare_texts(
         file, roles, text=text, text_missing=text_missing, test=tested, output_by=output_by, prompt=prompt
     )
-    if test_error:
-        tests = dataset.tests[EVERYTHING]
-        if len(tests) < 2 * FOLDS:
-            raise TableError(f"the test error needs at least {2 * FOLDS} test texts, got {len(tests)}")
-        dataset = replace(dataset, tests=_cut(tests, seed))
-    build = partial(make, tests=dataset.tests)
+    n_tests = min(map(len, dataset.tests.values()))
+    why = ASKED if monte_carlo_only else too_few(n_tests, "test texts")
+    tested_by = [only_monte_carlo(why)] if why else known_roughly(n_tests, "test texts")
+    build = partial(make if why else partial(_with_folds, make), tests=dataset.tests)
     game = build(dataset.players())
-    folds = Folds({}, np.zeros(0), _weights(game)) if test_error else None
     columns = {"group": roles.group, "text": text, "unit": unit, "output": output_by, "ignored": roles.ignore}
     source = Source.of(
         file,
@@ -170,25 +148,49 @@ def open_text(
         task="text",
         model=words,
         metric=score,
-        notes=(*dataset.notes, *_described(dataset, game, words, score)),
+        notes=(*dataset.notes, *_described(dataset, game, words, score), *tested_by),
         opened_with=given if _is_plain(model, *(training or {}).values()) else None,
         split_seed=dataset.split_seed,
     )
     warnings = (*warnings_of_test_texts(dataset), *dataset.warnings, *warnings_of_names(dataset.partition.names))
-    return Corpus(game, dataset, source, build, warnings, folds)
+    return Corpus(game, dataset, source, build, warnings)
 
 
-def _cut(tests: Sequence[TestText], seed: int) -> dict[str, list[TestText]]:
-    """Cut test texts at random into at most ten folds."""
-    order, n_folds = np.random.default_rng(seed).permutation(len(tests)), min(FOLDS, len(tests))
-    parts = [np.sort(order[number::n_folds]) for number in range(n_folds)]
-    return {f"fold {number}": [tests[place] for place in part] for number, part in enumerate(parts)}
+@dataclass(frozen=True, eq=False)
+class OnFolds:
+    """Scores on all test texts, and without each fold of them, as weighted sums of the scores on the folds."""
+
+    parts: Callable[[Masks], Any]
+    """(m, n) coalitions -> (m, P) scores on the folds of each domain."""
+    weights: Floats
+    """(P, q + F)"""
+
+    def __call__(self, masks: Masks) -> Floats:
+        """Return (m, q + F): the scores of q domains on all of their texts, and then without each fold."""
+        return np.asarray(self.parts(masks) @ self.weights)
 
 
-def _weights(game: Any) -> Floats:
-    """Return (q,) the fraction that each output of a game of texts has in the score of all of its texts."""
-    divisors: Floats = game.function.divisors
-    return divisors / divisors.sum()
+def _with_folds(
+    make: Callable[..., Any], documents: Sequence[Sequence[str]], tests: Mapping[str, Sequence[TestText]]
+) -> Any:
+    """Return the game of documents whose last outputs are the scores without each fold of the test texts."""
+    parts: dict[str, list[TestText]] = {}
+    places: list[tuple[int, int]] = []
+    for domain, (name, texts) in enumerate(tests.items()):
+        folds = folds_of([repr(text).encode("utf-8", "surrogatepass") for text in texts])
+        for fold in np.unique(folds).tolist():
+            parts[f"{name}, fold {fold}"] = [
+                text for text, number in zip(texts, folds, strict=True) if number == fold
+            ]
+            places.append((domain, fold))
+    game = make(documents, tests=parts)
+    domain_of, fold_of = np.array(places).T
+    within = (domain_of[:, None] == np.arange(len(tests))).astype(float) * game.function.divisors[:, None]
+    sums = [within, *(within * (fold_of != fold)[:, None] for fold in range(int(fold_of.max()) + 1))]
+    weights = np.concatenate([each / each.sum(axis=0) for each in sums], axis=1)
+    n_folds = weights.shape[1] - len(tests)
+    outputs = tuple(tests) if len(tests) > 1 else None
+    return replace(game, function=OnFolds(game.function, weights), outputs=outputs, n_folds=n_folds)
 
 
 def _model(model: Any, training: dict[str, Any]) -> tuple[Callable[..., Any], str, str]:
@@ -231,6 +233,7 @@ def _described(dataset: Documents, game: Any, words: str, score: str) -> list[st
         players = f"{dataset.partition.n_players:,} units of {players}"
     domains = [f"{domain} ({len(texts)})" for domain, texts in dataset.tests.items()]
     outputs = [f"outputs, with their numbers of test texts: {', '.join(domains)}"] if len(domains) > 1 else []
-    describe = getattr(game.function, "describe", None)
+    model = game.function.parts if isinstance(game.function, OnFolds) else game.function
+    describe = getattr(model, "describe", None)
     how = [f"model: {words}", f"score: {score}"] if describe is None else describe().splitlines()
     return [f"players: {players}, {sum(counts):,} words", *how, *outputs]

@@ -34,33 +34,30 @@ def range_of(metric: str) -> tuple[float, float] | None:
     return (0.0, 1.0) if metric in _WITHIN_ONE or f"{metric}_".startswith(_WITHIN_ONE_OF_ANY_KIND) else None
 
 
-def default_metric(dataset: Dataset, model: Any, *, test_error: bool = False) -> tuple[str, str]:
+def default_metric(dataset: Dataset, model: Any) -> tuple[str, str]:
     """Return the score that is used if none was chosen, and the reason.
 
     Regression: r2. Classification: accuracy, unless one class has more than two thirds of all rows: then the area
     under the ROC curve, because always guessing that class has a high accuracy already. The area needs every class
-    among the test rows, and the test error a mean over test rows: where it cannot be used, neg_log_loss is, and
-    accuracy for a model without probabilities. With the test error, regression uses neg_mean_squared_error, which
-    gives the same shares as r2.
+    among the test rows: where it cannot be used, neg_log_loss is, and accuracy for a model without probabilities.
     """
     other = "the option metric chooses another"
     if dataset.task == "regression":
-        metric = "neg_mean_squared_error" if test_error else "r2"
-        return metric, f"scored by {metric}, the default for a regression; {other}"
+        return "r2", f"scored by r2, the default for a regression; {other}"
     y = np.concatenate([dataset.target, dataset.test_target])
     classes, counts = np.unique(y, return_counts=True)
     fraction, commonest = counts.max() / len(y), classes[counts.argmax()]
     skewed = f"{fraction:.0%} of the rows have class {commonest}"
     if fraction <= SKEWED:
         return "accuracy", f"scored by accuracy, because no class has more than two thirds of the rows; {other}"
-    metric = _of_skewed(classes, dataset.test_target, model, test_error)
+    metric = _of_skewed(classes, dataset.test_target, model)
     return metric, f"scored by {metric} and not by accuracy, because {skewed}; {other}"
 
 
-def _of_skewed(classes: NDArray[Any], y_test: NDArray[Any], model: Any, test_error: bool) -> str:
+def _of_skewed(classes: NDArray[Any], y_test: NDArray[Any], model: Any) -> str:
     likely = hasattr(model, "predict_proba")
     ranked = likely or (hasattr(model, "decision_function") and len(classes) == 2)
-    if ranked and not test_error and len(np.unique(y_test)) == len(classes):
+    if ranked and len(np.unique(y_test)) == len(classes):
         return "roc_auc" if len(classes) == 2 else "roc_auc_ovr"
     return "neg_log_loss" if likely else "accuracy"
 

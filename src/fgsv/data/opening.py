@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from fgsv.checks import as_list, check_type, whole_number
 from fgsv.data.carried_over import CarriedOver
 from fgsv.data.dataset import Dataset, Task, prepare
-from fgsv.data.folds import Folds, without_each_fold
+from fgsv.data.folds import ASKED, folds_of, known_roughly, only_monte_carlo, rare_class, too_few
 from fgsv.data.inputs import read_all
 from fgsv.data.leaks import warnings_of_features, warnings_of_test_rows
 from fgsv.data.models import model_of, task_of
@@ -26,8 +26,10 @@ from fgsv.data.reading import TableError, listed_names
 from fgsv.data.roles import Roles, SharedUnits
 from fgsv.data.scores import Scores
 from fgsv.data.source import Source
+from fgsv.data.test_rows import contents_with_target
 from fgsv.partition import Partition
-from fgsv.types import Floats, Masks
+from fgsv.types import Floats, Ints, Masks
+from fgsv.utilities.folds import FoldsError
 from fgsv.utilities.seeds import TrainingSeeds
 from fgsv.valuation import Valuation
 from fgsv.words import option
@@ -39,7 +41,6 @@ class OpenedData:
     game: Any
     dataset: Any
     source: Source
-    folds: Folds | None
     warnings: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
 
@@ -56,9 +57,7 @@ class OpenedData:
     @property
     def weights(self) -> Floats | None:
         """The weights with which the outputs make up the score on all test rows; None if it is the only output."""
-        if self.folds is None and not self.also:
-            return None
-        return np.array([*(np.ones(1) if self.folds is None else self.folds.weights), *np.zeros(len(self.also))])
+        return np.array([1.0, *np.zeros(len(self.also))]) if self.also else None
 
     @property
     def outputs(self) -> tuple[str, ...] | None:
@@ -66,7 +65,7 @@ class OpenedData:
         return self.game.outputs if self.weights is None else None
 
     def on_all_test_rows(self, valuation: Valuation) -> Valuation:
-        """Convert a valuation of the game to one of the score on all test rows, with or without folds."""
+        """Convert a valuation of the game to one of the score that payments are by, without further scores."""
         return valuation if self.weights is None else valuation.combined(self.weights)
 
     def __repr__(self) -> str:
@@ -85,8 +84,6 @@ class Table(OpenedData):
     dataset: Dataset
     inputs: Inputs
     source: Source
-    folds: Folds | None = None
-    """How the test rows are cut into folds, if the error from their choice is asked for."""
     warnings: tuple[str, ...] = ()
     """Features that look like ids or predict the target almost alone, test rows that are also training rows, numbers
     of test rows that chance does not explain, and names of providers that look alike."""
@@ -100,12 +97,6 @@ class Table(OpenedData):
     def game_of_single_rows(self) -> Any:
         """Return the game in which every row is a player, whatever the units are."""
         return replace(self.inputs, units=None).game()
-
-    def without_each_fold(self) -> Any:
-        """Return the game with an output for each fold of the test rows, the score without it; one metric only."""
-        scoring = without_each_fold(self.source.metric, len(self.inputs.y_test), seed=self.inputs.seed)
-        empty = self.inputs.empty[0] if self.also else self.inputs.empty
-        return replace(self.inputs, scoring=scoring, empty=empty).game()
 
 
 def open_table(
@@ -130,7 +121,7 @@ def open_table(
     refit_preprocessing: bool = False,
     reference: Any = None,
     start: str | Path | Sequence[str | Path] = (),
-    test_error: bool = False,
+    monte_carlo_only: bool = False,
     encoding: str = "utf-8",
     seed: int = 0,
     training_seeds: TrainingSeeds = "fixed",
@@ -153,7 +144,11 @@ def open_table(
 
     `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas; a name that has
     commas goes in double quotes. Columns of `group` are not features; those of `regroup` are, and group the same
-    players in other ways. `test_error` makes the folds of the test rows outputs of the game (`fgsv.data.folds`).
+    players in other ways.
+
+    The scores without each of ten random folds of the test rows are further outputs of the same trainings
+    (`fgsv.data.folds`): intervals, verdicts and refusals then hold the error of the test rows. `monte_carlo_only`
+    leaves them out, and so do fewer than five test rows; a note then says so.
 
     `training_seeds="fresh"` trains every coalition with its own seed, derived from `seed` (see `fgsv.utility`).
 
@@ -198,11 +193,11 @@ def open_table(
     )
     learner = model_of(model, dataset.task, seed)
     metrics = listed_names(metric or ("" if carried is None else carried.metric))
-    scores = Scores.of(dataset, learner, metrics, listed_names(also_metric), seed if test_error else None)
+    scores = Scores.of(dataset, learner, metrics, listed_names(also_metric))
     fitted, how = _fitted(dataset, carried, reference, encoding)
     worth = scores.worth_of_nothing(empty)
     inputs = _inputs(dataset, fitted, learner, scores, worth, refit_preprocessing, seed, training_seeds)
-    game = inputs.game()
+    game, inputs, tested_by = _with_folds(inputs, dataset, monte_carlo_only)
     inputs = replace(inputs, model=getattr(game.learner, "model", inputs.model))  # with its seed: one warning will do
     named = all(each is None or isinstance(each, (str, Path)) for each in (model, reference))
     columns = {"group": roles.group, "target": target, "unit": unit, "ignored": roles.ignore}
@@ -222,14 +217,28 @@ def open_table(
             f"features: {fitted.columns.describe()}",
             f"preprocessing is {'refitted for each coalition' if refit_preprocessing else how}",
             *scores.describe(game),
+            *tested_by,
         ),
         features=fitted.columns.used,
         opened_with=given if named else None,
         split_seed=dataset.split_seed,
     )
-    table = Table(game, dataset, inputs, source, scores.folds, _warnings(dataset, fitted), tuple(scores.also))
-    weights = table.weights if scores.also else None
-    return table if weights is None else replace(table, game=replace(game, weights=tuple(weights.tolist())))
+    return Table(game, dataset, inputs, source, _warnings(dataset, fitted), tuple(scores.also))
+
+
+def _with_folds(inputs: Inputs, dataset: Dataset, monte_carlo_only: bool) -> tuple[Any, Inputs, list[str]]:
+    """Return the game, with folds of the test rows if they are wanted and can be had, and what to know about them."""
+    why = ASKED if monte_carlo_only else too_few(len(dataset.test_target))
+    if not why:
+        folds = folds_of(contents_with_target(dataset.test_features, dataset.test_target))
+        tested = replace(inputs, folds=folds)
+        try:
+            labels = dataset.test_target
+            notes = rare_class(labels) if dataset.task == "classification" else known_roughly(len(labels))
+            return tested.game(), tested, notes
+        except FoldsError as error:
+            why = str(error)
+    return inputs.game(), inputs, [only_monte_carlo(why)]
 
 
 def _warnings(dataset: Dataset, fitted: Fitted) -> tuple[str, ...]:
@@ -279,6 +288,9 @@ class Inputs:
     carried_over: Mapping[str, str] = field(default_factory=dict)
     """What the table adds to the frame of the game, from which a later period can take it."""
     training_seeds: TrainingSeeds = "fixed"
+    weights: tuple[float, ...] | None = None
+    folds: Ints | None = None
+    """(t,): the fold of each test row."""
 
     def game(self, rows: Masks | None = None) -> Any:
         """Return the utility, of all training rows or of those that a mask selects."""
@@ -298,6 +310,8 @@ class Inputs:
             empty=self.empty,
             seed=self.seed,
             training_seeds=self.training_seeds,
+            folds=self.folds,
+            weights=self.weights,
         )
         return game if game.frame is None else replace(game, frame={**game.frame, **self.carried_over})
 
@@ -334,4 +348,5 @@ def _inputs(
         numbers=numbers,
         carried_over=carried.parts(),
         training_seeds=training_seeds,
+        weights=scores.weights,
     )

@@ -353,7 +353,7 @@ class _Found:
         for position, key in enumerate(self._runs):
             renumbered[position] = kept.index(key) if key in kept else NOT_DRAWN
         n, width = self._game.n_players, (self._game.n_players + 7) // 8
-        q = len(self._game.outputs or (0,))
+        q = self._game.width or 1
         nothing = _Evaluations(np.zeros((0, width), np.uint8), np.zeros((0, q)), np.zeros(0, np.int64))
         packed, values, run = map(np.concatenate, zip(*(self._evaluations or [nothing]), strict=True))
         self._evaluations = []  # the parts would take as much memory as the whole

@@ -66,6 +66,9 @@ class Problem:
     """Evaluations known before the run. A method may ignore them; those that it draws are still looked up here."""
     other_game: Callable[[Any], Evaluate] = _no_other_game
     """How to evaluate another game of the same players, such as a proxy."""
+    n_folds: int = 0
+    """The last so many outputs are how much a score without a tenth of the test rows differs from the score: they
+    measure the error of the test rows, and must not decide what is drawn, or what is learned of other outputs."""
 
     @property
     def n_players(self) -> int:
@@ -76,6 +79,11 @@ class Problem:
     def semivalue(self) -> Semivalue:
         """How much each size of coalition counts."""
         return self.task.semivalue
+
+    @property
+    def n_stated(self) -> int:
+        """Outputs that are not folds: the first ones."""
+        return self.ends.shape[1] - self.n_folds
 
 
 class OtherLaw(ValueError):

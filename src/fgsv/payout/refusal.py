@@ -97,7 +97,6 @@ def objections(
     payments: Sequence[Decimal],
     half_widths: Floats,
     currency: str,
-    test_noise: float | None = None,
     confidence: float = 0.95,
 ) -> tuple[Objection, ...]:
     """Return the objections to (K,) payments with these half-widths; an unknown error is not an objection."""
@@ -109,14 +108,17 @@ def objections(
         order = wide[np.argsort(-half_widths[wide], kind="stable")]
         widest = float(half_widths[order[0]])
         names = tuple(str(valuation.names[k]) for k in order)
-        by_seeds = bool((valuation.seed_half_width(confidence) > WIDEST).any())
+        lasting = valuation.lasting_half_width(confidence).reshape(len(valuation), -1).max(axis=1)[order[0]]
+        room = WIDEST**2 - lasting**2
         found.append(
             Objection(
                 Doubt.TOO_WIDE,
                 f"the payment to {names[0]} is known only to within {widest:,.2f} {currency}, more than a tenth of "
                 f"{whole:,}{_others(names[1:])}",
                 names,
-                None if by_seeds else evaluations_to_narrow(valuation, widest / (WIDEST * float(whole))),
+                None
+                if room <= 0
+                else evaluations_to_narrow(valuation, _factor(widest / float(whole), lasting, room)),
             )
         )
     beyond = [k for k, payment in enumerate(payments) if payment > whole]
@@ -135,9 +137,14 @@ def objections(
                 None if certain else evaluations_to_narrow(valuation, float(factors.max())),
             )
         )
-    if within_noise(valuation, test_noise):
-        found.append(Objection(Doubt.WITHIN_NOISE, noise_in_words(valuation, test_noise)))
+    if (noisy := within_noise(valuation, confidence)) is not None:
+        found.append(Objection(Doubt.WITHIN_NOISE, noise_in_words(valuation, confidence, noisy)))
     return tuple(found)
+
+
+def _factor(widest: float, lasting: float, room: float) -> float:
+    """Return by what factor evaluations have to narrow their part of a half-width, if `lasting` of it stays."""
+    return float(np.sqrt(max(widest**2 - lasting**2, 0.0) / room))
 
 
 def _others(names: Sequence[str]) -> str:

@@ -49,9 +49,9 @@ class Terms:
         """Return the amount for each output, or raise an error if the terms cannot be met, whatever the values."""
         return terms(self.amount, self.currency, n_groups=n_groups, outputs=outputs, **self.policy)[1]
 
-    def split(self, valuation: Valuation, confidence: float = 0.95, test_noise: float | None = None) -> Payout:
+    def split(self, valuation: Valuation, confidence: float = 0.95) -> Payout:
         """Split the amount by a valuation, or raise `PayoutRefused`."""
-        return split(valuation, **vars(self), confidence=confidence, test_noise=test_noise)
+        return split(valuation, **vars(self), confidence=confidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +95,10 @@ class Payout:
         parts = some(f"{amount:,} for {output}" for output, amount in self.by_output.items())
         return f"{self.amount:,} {self.currency}{parts and f' ({parts})'}, {self.policy.describe()}"
 
-    def split_again(self, valuation: Valuation, confidence: float, test_noise: float | None = None) -> Payout:
+    def split_again(self, valuation: Valuation, confidence: float) -> Payout:
         """Split the same amounts by a valuation in the same way, despite any objections."""
         how: dict[str, Any] = {"unit": self.unit, **vars(self.policy)}
-        doubts: dict[str, Any] = {"confidence": confidence, "test_noise": test_noise, "pay_anyway": True}
-        return split(valuation, self.amounts, self.currency, **how, **doubts)
+        return split(valuation, self.amounts, self.currency, **how, confidence=confidence, pay_anyway=True)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with a row for each group; money is `Decimal`."""
@@ -191,7 +190,6 @@ def split(
     floor: Money | None = None,
     cap: Money | None = None,
     confidence: float = 0.95,
-    test_noise: float | None = None,
     pay_anyway: bool = False,
 ) -> Payout:
     """Split an amount of money in proportion to the values; the parts add up to it exactly.
@@ -207,12 +205,12 @@ def split(
     `amount` and the other sums are int, str or Decimal, in whole units of the currency (`unit` overrides the
     smallest one, and is required for a code that no currency has). A game with several outputs takes an amount for
     each: in their order, or by name; 0 leaves one out. `clip`, `floor` and `cap` are described at `Policy`; with any
-    of them the result says "not faithful". Intervals contain each payment with the given confidence. They cover the
-    Monte Carlo error and, if every coalition was trained with its own seed, the error of training seeds, but not the
-    choice of test rows.
+    of them the result says "not faithful". Intervals contain each payment with the given confidence. They hold the
+    Monte Carlo error, that of the test rows (if the valuation does not know it, a note says so) and, if every
+    coalition was trained with its own seed, that of training seeds.
 
     Raises `PayoutRefused` if a payment is not known to within a tenth of the amount or is more than all of it, or if
-    U(N) - U(0) is no larger than `test_noise`, its half-width due to the choice of test rows; `pay_anyway` pays.
+    U(N) - U(0) is no larger than its error due to the choice of test rows; `pay_anyway` pays.
     """
     check_valuation(valuation)
     smallest, amounts, policy = terms(
@@ -236,10 +234,12 @@ def split(
         notes.append("not faithful: under this policy a provider can gain by splitting; the audit says how much")
     elif valuation.grouped:
         notes.append("not faithful: these are Group Shapley Values, which splitting a provider changes")
-    against = objections(paid_for, payments, (half[0] + half[1]) / 2, currency, test_noise, confidence)
+    against = objections(paid_for, payments, (half[0] + half[1]) / 2, currency, confidence)
     if against and not pay_anyway:
         raise PayoutRefused(whole, currency, against)
     # `differences` compares these notes with those in saved files, so rewording one is a change of format
+    if not paid_for.knows_test_rows:
+        notes.append(paid_for.about_intervals)
     notes.append(f"rounding to {smallest:f} {currency} moves each part by less than that")
     return Payout(
         names=valuation.names,
@@ -302,7 +302,7 @@ def differences(payout: Payout, valuation: Valuation) -> list[Difference]:
     check_type(payout, Payout, "a payout", "fgsv.payout.split makes one")
     check_valuation(valuation)
     stated, derived = payout.to_dict(), payout.split_again(valuation, payout.confidence).to_dict()
-    # objections are opinions on the numbers, and may rest on the test rows, which no ledger has
+    # objections are opinions on the numbers
     found = [
         Difference(f"{name} of the payout", stated[name], derived[name])
         for name in sorted(set(derived) - {"payments", "objections"})
@@ -424,9 +424,21 @@ def _deviations(valuation: Valuation) -> tuple[Floats, float]:
         deviations = np.eye(len(values))[:, :, None] * alone if alone.any() else alone[None]
     if noise is not None and valuation.seed_noise is not None:
         deviations, freedom = np.concatenate([deviations, noise]), min(freedom, *valuation.seed_noise.freedom)
+    if (tested := valuation.test_deviations) is not None and valuation.test_rows is not None:
+        sampled, lasting = deviations, tested
+        deviations = np.concatenate([sampled, lasting])
+        freedom = _joint_freedom(sampled, freedom, lasting, valuation.test_rows.freedom)
     if not valuation.efficient:
         deviations = deviations - values / values.sum(axis=0) * deviations.sum(axis=1, keepdims=True)
     return deviations, freedom
+
+
+def _joint_freedom(first: Floats, freedom: float, second: Floats, its_freedom: float) -> float:
+    """Return the fewest degrees of freedom of any group's error, of which two parts have their own (Welch)."""
+    one, other = ((each**2).sum(axis=0) for each in (first, second))
+    by_part = one**2 / freedom + other**2 / its_freedom
+    varies = by_part > 0
+    return float(((one + other) ** 2 / np.where(varies, by_part, np.inf))[varies].min(initial=np.inf))
 
 
 def _blocks(count: int, size: int) -> list[slice]:

@@ -6,19 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fgsv.checks import as_number
 from fgsv.planning import evaluations_to_narrow
 from fgsv.types import Floats, Ints
 from fgsv.valuation import Valuation, check_valuation, t_quantile
 from fgsv.valuation.units import unit_of
 from fgsv.words import counted, level, percent
-
-if TYPE_CHECKING:
-    from fgsv.data.folds import TestError
 
 WIDEST = 0.1
 """Shares and payments must be known to within this fraction of the whole."""
@@ -66,50 +62,40 @@ class Verdict:
         return cls(decision, detail, between, document["half_width"], document["evaluations"])
 
 
-def verdict(
-    valuation: Valuation,
-    *,
-    confidence: float = 0.95,
-    test_noise: float | None = None,
-    linear: bool = True,
-    test_error: TestError | None = None,
-) -> Verdict:
+def verdict(valuation: Valuation, *, confidence: float = 0.95, linear: bool = True) -> Verdict:
     """Say whether the shares of a valuation are settled, undecided or unresolvable.
 
     >>> import fgsv
     >>> str(verdict(fgsv.exact(fgsv.games.Airport([1, 2, 3]), ["a", "b", "c"])))
-    'settled: every share is exact'
+    'settled: every share is exact (Monte Carlo error only)'
 
     *Settled*: every share is known to within ten percentage points, and any two neighbours in the ranking are either
     ordered or equal to within a tenth of an equal part. *Unresolvable*: U(N) - U(0) is not positive, or no larger
-    than `test_noise`, its half-width due to the choice of test rows; or, if payments are `linear`, one group's share
-    is certainly more than everything, which the others would have to pay for; or the errors of training seeds and of
-    test rows (`test_error`), which more evaluations do not reduce, are too large by themselves.
+    than its error due to the choice of test rows; or, if payments are `linear`, one group's share is certainly more
+    than everything, which the others would have to pay for; or the errors of training seeds and of test rows, which
+    more evaluations do not reduce, are too large by themselves. If the valuation does not know the error of the test
+    rows (`knows_test_rows`), the verdict is about the Monte Carlo error only, and says so.
     """
     check_valuation(valuation)
-    if test_error is not None and not hasattr(test_error, "deviations"):
-        raise TypeError(f"test_error must be that of a result (`Result.test_error`), got {test_error!r:.200}")
-    shared = _unresolvable(valuation, confidence, test_noise, linear)
+    only = "" if valuation.knows_test_rows else " (Monte Carlo error only)"
+    shared = _unresolvable(valuation, confidence, linear)
     if shared is not None:
         return Verdict(Decision.UNRESOLVABLE, shared)
-    lasting = Lasting(valuation, confidence, test_error)
-    half_widths = np.hypot(valuation.share_half_width(confidence), lasting.test)
+    lasting = Lasting(valuation, confidence)
+    half_widths = valuation.share_half_width(confidence)
     widest, stays = float(np.max(half_widths)), float(np.max(lasting.half_width))
     if not np.isfinite(widest):
         return Verdict(Decision.UNDECIDED, f"method {valuation.method!r} does not estimate the errors of its values")
     if valuation.exact and not lasting.causes:
-        return Verdict(Decision.SETTLED, "every share is exact", half_width=0.0)
+        return Verdict(Decision.SETTLED, f"every share is exact{only}", half_width=0.0)
     pairs = list(_undecided_pairs(valuation, confidence, lasting))
     hopeless = tuple(dict.fromkeys((upper, lower) for upper, lower, factor in pairs if not np.isfinite(factor)))
     if stays >= WIDEST or hopeless:
         detail = lasting.in_words(stays if stays >= WIDEST else None, hopeless, confidence)
         return Verdict(Decision.UNRESOLVABLE, detail, hopeless, widest)
     if widest <= WIDEST and not pairs:
-        return Verdict(
-            Decision.SETTLED,
-            f"every share is known to within {percent(widest)} at {level(confidence)} confidence",
-            half_width=widest,
-        )
+        known = f"every share is known to within {percent(widest)} at {level(confidence)} confidence"
+        return Verdict(Decision.SETTLED, f"{known}{only}", half_width=widest)
     reducible = np.maximum(half_widths**2 - lasting.half_width**2, 0.0) / (WIDEST**2 - lasting.half_width**2)
     between = tuple(dict.fromkeys((upper, lower) for upper, lower, _ in pairs))  # once, also if by several outputs
     words, needed = [], {}
@@ -124,23 +110,28 @@ def verdict(
     return Verdict(Decision.UNDECIDED, f"{' and '.join(words)}; {costs}", between, widest, max(counts.values()))
 
 
-def within_noise(valuation: Valuation, test_noise: float | None) -> bool:
-    """Say whether U(N) - U(0) is no larger than its error due to the choice of test rows, where that is known."""
-    if test_noise is not None and not as_number(test_noise) >= 0:
-        raise ValueError(f"test_noise must be a number, 0 or more; got {test_noise!r:.200}")
-    return test_noise is not None and float(np.min(valuation.total)) <= test_noise
+def within_noise(valuation: Valuation, confidence: float) -> int | None:
+    """Return the output whose U(N) - U(0) is no larger than its error due to the test rows; None if there is none."""
+    noise = valuation.total_half_width(confidence)
+    if noise is None:
+        return None
+    beyond = np.atleast_1d(valuation.total - noise)
+    return int(np.argmin(beyond)) if beyond.min() <= 0 else None
 
 
-def noise_in_words(valuation: Valuation, test_noise: float | None) -> str:
-    """Say that U(N) - U(0) is within the noise of the test rows."""
+def noise_in_words(valuation: Valuation, confidence: float, output: int) -> str:
+    """Say that U(N) - U(0) of an output is within the noise of the test rows."""
+    noise = valuation.total_half_width(confidence)
+    assert noise is not None
+    total, reach = (float(np.atleast_1d(each)[output]) for each in (valuation.total, noise))
     return (
-        f"all the data together raises the score by {float(np.min(valuation.total)):.4g}, which is within the error "
-        f"from the choice of test rows, ± {test_noise:.4g}: other test rows could reverse it. "
+        f"all the data together raises the score{_for_output(valuation, output)} by {total:.4g}, which is within the "
+        f"error from the choice of test rows, ± {reach:.4g}: other test rows could reverse it. "
         "More test rows may help, more evaluations cannot"
     )
 
 
-def _unresolvable(valuation: Valuation, confidence: float, test_noise: float | None, linear: bool) -> str | None:
+def _unresolvable(valuation: Valuation, confidence: float, linear: bool) -> str | None:
     """Return why no number of evaluations can settle the shares; None if some number can."""
     flat = "A flat fee is the honest answer"
     if not np.all(valuation.total > 0):
@@ -148,8 +139,8 @@ def _unresolvable(valuation: Valuation, confidence: float, test_noise: float | N
         return (
             f"with all the data the model scores no better than with none{which}: there is nothing to share. {flat}"
         )
-    if within_noise(valuation, test_noise):
-        return f"{noise_in_words(valuation, test_noise)}. {flat}"
+    if (noisy := within_noise(valuation, confidence)) is not None:
+        return f"{noise_in_words(valuation, confidence, noisy)}. {flat}"
     low = valuation.share_interval(confidence)[..., 0].reshape(valuation.partition.n_groups, -1)
     if linear and np.any(low > 1):
         largest, output = map(int, np.unravel_index(low.argmax(), low.shape))
@@ -225,24 +216,20 @@ def pairs_in_words(pairs: Sequence[tuple[str, str]], most: int = SHOWN) -> str:
 class Lasting:
     """The errors of shares that no number of evaluations reduces: those of training seeds and of test rows."""
 
-    def __init__(self, valuation: Valuation, confidence: float, test_error: TestError | None) -> None:
+    def __init__(self, valuation: Valuation, confidence: float) -> None:
         rows: dict[str, tuple[Floats, float]] = {}
-        self.test = np.zeros_like(valuation.values)
-        """(K,): the half-widths due to test rows, with the Monte Carlo error of the folds."""
         if valuation.seed_deviations is not None and valuation.seed_noise is not None:
             quantile = float(t_quantile(confidence, min(valuation.seed_noise.freedom)))
             rows["training seeds"] = valuation.seed_deviations / valuation.total, quantile
-        deviations, lasting = None if test_error is None else test_error.deviations, np.zeros_like(self.test)
-        if test_error is not None and deviations is not None and valuation.values.ndim == 1:
-            quantile = float(t_quantile(confidence, test_error.n_folds - 1))
-            self.test = quantile * np.sqrt((deviations**2).sum(axis=0))
-            lasting = np.array([row["lasting"] for row in test_error.rows])
-            part = lasting / np.where(self.test > 0, self.test, 1.0)
-            rows["the choice of test rows"] = (deviations * part)[:, :, None], quantile
+        if valuation.test_deviations is not None and valuation.test_rows is not None:
+            whole, lasting = (valuation.test_half_width(confidence, lasting=each) for each in (False, True))
+            part = (lasting / np.where(whole > 0, whole, 1.0)).reshape(len(valuation), -1)
+            quantile = float(t_quantile(confidence, valuation.test_rows.freedom))
+            rows["the choice of test rows"] = valuation.test_deviations * part / valuation.total, quantile
         self._rows = list(rows.values())
         self.causes = list(rows)
         """Where they come from, in words."""
-        self.half_width = np.hypot(valuation.seed_half_width(confidence), lasting)
+        self.half_width = valuation.lasting_half_width(confidence)
         """(K,) or (K, q)"""
 
     def of_pair(self, upper: int, lower: int, output: int) -> float:

@@ -50,6 +50,7 @@ def document_of(result: Result) -> dict[str, Any]:
         "groupings": tables,
         "warnings": result.warnings,
         "failures": None if valuation.failures is None else asdict(valuation.failures),
+        "intervals": valuation.about_intervals,
         "errors_of_shares": None if errors is None else records(errors),
         **result.parts,
     }

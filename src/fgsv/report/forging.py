@@ -48,6 +48,7 @@ def moves_in_words(result: Result, values: Floats, influence: Floats | None) -> 
     What is learned and the law of the draws are held fixed, and U(0) and U(N) are true: they are always checked.
     """
     valuation, source = result.valuation, result.source
+    values = values[:, : values.shape[1] - (0 if valuation.settings is None else valuation.settings.n_folds)]
     unbounded = "there is no bound on how far forged records could move a share"
     within = None if source is None else range_of(source.metric)
     if within is None:

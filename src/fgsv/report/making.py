@@ -13,7 +13,6 @@ from fgsv.audit.splits import PARTS
 from fgsv.audit.table_audit import n_valuations
 from fgsv.checks import check_type
 from fgsv.data.corpus import Corpus, Opened, check_opened
-from fgsv.data.folds import error_of_test_rows, half_width_of_total, jackknife_half_width
 from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
@@ -36,9 +35,8 @@ from fgsv.running.preparation import worth_of_failure
 from fgsv.running.replay import Records
 from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.start import Start, in_words
-from fgsv.running.views import weighted
+from fgsv.running.views import weighted, without_folds
 from fgsv.semivalue import SHAPLEY
-from fgsv.types import Floats
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation
 from fgsv.words import now, option
@@ -79,10 +77,9 @@ def make_result(
     saved before the payout and the audit, and if one of them fails, or a file cannot be written, the result has the
     rest and the error (`Result.errors`). With an audit, half of `max_seconds` is reserved for it. An interrupt ends
     the run, or the audit, and returns the result so far. `without` computes the score without each provider, if there
-    are at most 200, with one evaluation each. These do not count towards the budget; nor do one more evaluation of
-    U(0) and U(N), which measures how much they depend on the choice of test rows, and the 32 to 128 that measure the
-    error of training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open the table with
-    the same), `before` is the result of the previous period. `command` is shown in the report.
+    are at most 200, with one evaluation each. These do not count towards the budget; nor do the 32 to 128 that
+    measure the error of training seeds, if each coalition has its own. `start` names ledgers of earlier runs (open
+    the table with the same), `before` is the result of the previous period. `command` is shown in the report.
 
     A run that was sealed (`seal_run`) takes its `seal`, and its seed from that and from `public`, a text that was not
     known when the seal was made. It must be the run that was sealed, and has a ledger, which can answer challenges.
@@ -112,9 +109,9 @@ def make_result(
     with folder_of_run(folder, force=force, run=described), evaluator:
         _announce(making)
         _check_something_to_share(making)
-        noise, used = noise_of_test_rows(table, evaluator, confidence), Records()
+        used = Records()
         raw, history = _run(making, evaluator if seal is None else used.watch(evaluator))
-        result = replace(_result(making, raw, before), history=history, noise=noise, command=command)
+        result = replace(_result(making, raw, before), history=history, command=command)
         if seal is not None:
             root = Tree(used.leaves()).root.hex()
             result = replace(result, sealed=Sealed(seal.commitment, seal, str(public), root, len(used)))
@@ -160,11 +157,6 @@ def _check_fits(table: Opened, limits: Limits, payout: Terms | None, before: Res
         payout.check(table.partition.n_groups, table.outputs)
     if before is not None:
         check_before(before, names=table.partition.names, outputs=table.outputs, game=table.source.game)
-    if limits.precision is not None and table.folds is not None:
-        raise ValueError(
-            f"{option('precision')} cannot be used with {option('test_error')}, which values each fold separately: "
-            f"use {option('budget')}"
-        )
 
 
 def _check_sealed(given: Mapping[str, Any], ledger: str | Path | None) -> None:
@@ -198,7 +190,7 @@ def _check_something_to_share(making: _Making) -> None:
         return
     anyway = payout is not None and payout.pay_anyway
     least = LEAST_OF_TEXT if isinstance(table, Corpus) and not anyway else 0.0
-    ends = weighted(making.evaluator, table.weights).ends()
+    ends = without_folds(weighted(making.evaluator, table.weights)).ends()
     amounts = [None] * ends.shape[1] if payout is None else payout.check(table.partition.n_groups, table.outputs)
     for output, nobody, everybody, amount in zip(table.outputs or ("",), *ends, amounts, strict=True):
         if everybody - nobody <= least and amount != 0:
@@ -209,32 +201,6 @@ def _check_something_to_share(making: _Making) -> None:
                 f"value without {option('payout')} and {option('audit')}"
                 f"{', or pay 0 for this output' if output else ''}"
             )
-
-
-def noise_of_test_rows(table: Opened, evaluator: Evaluator, confidence: float) -> float | None:
-    """Return the half-width of U(N) - U(0) due to the choice of test rows, from one more evaluation of each.
-
-    None with folds, which tell it themselves, with several outputs, with fewer than two test rows or five test texts,
-    and where the metric is unknown without some of them.
-    """
-    if table.folds is not None:
-        return None
-    try:
-        if isinstance(table, Corpus):
-            folds = table.in_folds()
-            return None if folds is None else half_width_of_total(_gain(folds[0], evaluator), folds[1], confidence)
-        if table.outputs is not None or len(table.inputs.y_test) < 2:
-            return None
-        return jackknife_half_width(_gain(table.without_each_fold(), evaluator), confidence)
-    except (GameError, ValueError):
-        return None
-
-
-def _gain(game: Any, evaluator: Evaluator) -> Floats:
-    """Return (q,) U(N) - U(0) of another game, with the same ledger."""
-    with evaluator.beside(as_game(game), n_jobs=1) as beside:
-        nobody, everybody = beside.ends()
-    return everybody - nobody
 
 
 def _run(making: _Making, game: GameAccess) -> tuple[Valuation, tuple[HistoryPoint, ...]]:
@@ -264,7 +230,6 @@ def _result(making: _Making, raw: Valuation, before: Result | None) -> Result:
         main,
         table.source,
         making.confidence,
-        test_error=None if table.folds is None else error_of_test_rows(raw, table.folds, making.confidence),
         answers=Answers.of(raw, valuation, metric, table.also) if table.also else None,
         others=dict(others),
         own_warnings=(*table.warnings, *unknown, *uncompared, *poor),
@@ -312,7 +277,7 @@ def _with_scores_without(making: _Making, result: Result) -> Result:
         if not table.partition.is_disjoint:
             raise GameError("some players belong to several providers")
         with evaluator.within(making.seconds_left()):
-            scores = scores_without_each(weighted(evaluator, table.weights), table.partition)
+            scores = scores_without_each(without_folds(weighted(evaluator, table.weights)), table.partition)
     except KeyboardInterrupt:
         unfinished, warning = replace(result.valuation, finished=False), INTERRUPTED_FIRST
         result = replace(result, valuation=unfinished)

@@ -354,17 +354,18 @@ def _covered(result: Result) -> str:
     valuation, tested = result.valuation, _tested(result.source)
     has_shares = bool(np.all(valuation.total > 0))
     shown = "intervals" if has_shares else "standard errors"
-    seeds = " and that of training seeds" if has_shares and valuation.seed_noise is not None else ""
-    below = ", which is given below" if result.test_error is not None and result.test_error.rows else ""
-    return (
-        f"The {shown} cover the Monte Carlo error of {valuation.about_evaluations}{seeds}, not the error "
-        f"from the choice of {tested}{below}"
-    )
+    covered = [f"the Monte Carlo error of {valuation.about_evaluations}"]
+    if has_shares and valuation.seed_noise is not None:
+        covered.append("that of training seeds")
+    if has_shares and valuation.knows_test_rows:
+        covered.append(f"that from the choice of {tested}")
+        return f"The {shown} cover {some(covered[:-1])} and {covered[-1]}"
+    return f"The {shown} cover {' and '.join(covered)}, not the error from the choice of {tested}"
 
 
 def _errors(result: Result) -> Section | None:
     """Return the half-widths of the shares by cause, and where they come from in words; None if one is known."""
-    frame, tested, noise = result.errors_of_shares(), result.test_error, result.valuation.seed_noise
+    frame, tested, noise = result.errors_of_shares(), result.valuation.test_rows, result.valuation.seed_noise
     if frame is None:
         return None
     words = []
@@ -376,10 +377,12 @@ def _errors(result: Result) -> Section | None:
     if "test_rows" in frame and tested is not None:
         words.append(
             f"The test rows were split at random into {tested.n_folds} parts. Their error is estimated from how much "
-            "the shares differ between the parts."
+            "the shares differ without each part, and holds a part of the error from evaluations."
         )
-        if tested.total is not None:
-            words.append(f"The value of all the data together is known to within ± {significant(tested.total, 3)}.")
+        if result.test_noise is not None:
+            words.append(
+                f"The value of all the data together is known to within ± {significant(result.test_noise, 3)}."
+            )
     causes = {"monte_carlo": "± from evaluations", "training_seeds": "± from training seeds"}
     causes["test_rows"] = "± from test rows"
     names = [name for name in causes if name in frame]

@@ -70,23 +70,27 @@ def panel_of(
 
 
 def _deviations(valuation: Valuation, players: Floats) -> NDArray[np.floating]:
-    """Return (R, n, q) deviations of the players' shares, in units of the utility, with those of training seeds."""
+    """Return (R, n, q) deviations of the players' shares, in units of the utility, those of all known errors."""
     deviations = valuation.deviations
     if deviations is None:  # the values are exact
         deviations = np.zeros((1, *players.shape), dtype=np.float32)
-    if valuation.seed_noise is None:
-        return deviations
-    each = Partition.of(None, len(players))
-    return np.concatenate([deviations, valuation.seed_noise.deviations(each, players / valuation.total)])
+    each, shares, parts = Partition.of(None, len(players)), players / valuation.total, [deviations]
+    if valuation.seed_noise is not None:
+        parts.append(valuation.seed_noise.deviations(each, shares))
+    if valuation.knows_test_rows and valuation.test_rows is not None:
+        parts.append(valuation.test_rows.deviations(each, shares))
+    return deviations if len(parts) == 1 else np.concatenate(parts)
 
 
 def _quantile(valuation: Valuation, confidence: float) -> float:
-    """Return by how much deviations are multiplied; with training seeds it is the largest of any group."""
+    """Return by how much deviations are multiplied; with several errors it is the largest of any group."""
     quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
-    if valuation.seed_deviations is None:
+    others = [each for each in (valuation.seed_deviations, valuation.test_deviations) if each is not None]
+    if not others:
         return quantile
     shape = valuation.values.shape
-    variance = valuation.stderr**2 + (valuation.seed_deviations**2).sum(axis=0).reshape(shape)
+    variance = valuation.stderr**2 + sum((each**2).sum(axis=0).reshape(shape) for each in others)
+    quantile = 0.0 if valuation.exact else quantile
     reach = valuation.share_half_width(confidence) * valuation.total
     return float(np.max(reach / np.sqrt(np.where(variance > 0, variance, 1.0)), initial=quantile))
 

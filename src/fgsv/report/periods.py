@@ -91,7 +91,8 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
     """
     for each in (first, second):
         check_result(each)
-    frame = compare(first.valuation, second.valuation, confidence)
+    same_test_rows = _has_same_test_rows(first, second)
+    frame = compare(first.valuation, second.valuation, confidence, same_test_rows=same_test_rows)
     names, warnings = renamed(first.valuation, second.valuation), notes_on(first, second)
     holders = regrouped(first.valuation, second.valuation)
     settlement, settled_as = None, ""
@@ -99,7 +100,7 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
         due, settled_as = second.payout, "the payout of the later result"
         try:
             if due is None:
-                due = first.payout.split_again(second.valuation, second.confidence, second.test_noise)
+                due = first.payout.split_again(second.valuation, second.confidence)
                 settled_as = f"the same {first.payout.amount:,} {first.payout.currency}, by the later values"
             settlement = settle(first.payout, due)
             warnings += [f"in the settlement, {objection}" for objection in due.objections]
@@ -112,6 +113,14 @@ def compare_results(first: Result, second: Result, confidence: float = 0.95) -> 
     if {"joined", "left"} <= set(frame["status"]):
         warnings.append("a provider that was renamed, split or merged while rows changed counts as left and joined")
     return Comparison(frame, settlement, settled_as, tuple(facts), tuple(warnings), names, holders)
+
+
+def _has_same_test_rows(first: Result, second: Result) -> bool:
+    """Say whether two results were tested on the same rows, in the same folds."""
+    frames = [dict(each.source.frame or {}) if each.source is not None else {} for each in (first, second)]
+    parts = ("test rows", "folds of the test rows", "tests")
+    before, now = ([frame.get(name) for name in parts] for frame in frames)
+    return any(before) and before == now
 
 
 def _facts(

@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 
 from fgsv.checks import as_list
-from fgsv.data.folds import TestError
 from fgsv.partition import by_text
 from fgsv.report.answers import Answers
 from fgsv.report.documents import records
 from fgsv.report.result import Result, check_result
 from fgsv.types import Floats, Ints
-from fgsv.valuation import check_confidence, t_quantile
+from fgsv.valuation import Valuation, check_confidence, t_quantile
 from fgsv.valuation.intervals import ROUNDING, is_clear
 from fgsv.valuation.notebook import html_of
 from fgsv.words import counted, option, some
@@ -36,8 +35,8 @@ class Sensitivity:
     first question with its interval and whether it is `clear`, more than error."""
     groups: pd.DataFrame
     """For each group: its share by the first question, `lowest` and `highest` over all, `rank`, `best_rank` and
-    `worst_rank`; the standard deviation over questions, `spread`, and its parts `choice` and `error`. With a test
-    error also `test_low`, `test_high` and `rank_kept`, over resampled test rows."""
+    `worst_rank`; the standard deviation over questions, `spread`, and its parts `choice` and `error`. If the
+    error of the test rows is known, also `test_low`, `test_high` and `rank_kept`, over resampled test rows."""
     reversals: tuple[tuple[str, str, str], ...]
     """(question, before, behind): pairs that the first question orders clearly, and this one the other way."""
     by_choice: float | None
@@ -69,8 +68,8 @@ def sensitivity(
     """Return how shares depend on the question, without any evaluation.
 
     The questions are the score of a result and those that were declared before its run (`also_metric`, `also_slice`
-    of `fgsv.open_table`), then those of `others`, such as runs with other models, which `labels` name. If the result
-    has a test error, its test rows are resampled, fold by fold.
+    of `fgsv.open_table`), then those of `others`, such as runs with other models, which `labels` name. Their errors
+    are those of the runs; if the result knows the error of its test rows, these are resampled, fold by fold.
     """
     check_confidence(confidence)
     for each in (result, *others):
@@ -116,13 +115,13 @@ def sensitivity(
     if lost:
         why = "because all the data together scores no better than none"
         facts.append(f"by {', '.join(lost)} there are no shares, {why}")
-    if result.test_error is not None and result.test_error.by_fold is not None:
-        resampled = _resampled(result.test_error, ranks[0], confidence, seed)
+    if result.valuation.knows_test_rows:
+        resampled = _resampled(result.valuation, ranks[0], confidence, seed)
         groups = pd.concat([groups, resampled], axis=1)
         kept = resampled["rank_kept"].min()
         facts.append(
-            f"over {RESAMPLES:,} resamples of the test rows, by {result.test_error.n_folds} folds, the least certain "
-            f"rank is the same in {kept:.0%}"
+            f"over {RESAMPLES:,} resamples of the test rows, fold by fold, the least certain rank is the same in "
+            f"{kept:.0%}"
         )
     return Sensitivity(table, groups, reversals, by_choice, tuple(facts))
 
@@ -220,13 +219,17 @@ def _reversals(
             yield question, names[upper], names[lower]
 
 
-def _resampled(error: TestError, ranks: Ints, confidence: float, seed: int) -> pd.DataFrame:
-    """Return the shares over resampled folds of the test rows, and how often each group keeps its rank."""
-    by_fold = error.by_fold
-    assert by_fold is not None
-    counts = np.random.default_rng(seed).multinomial(
-        error.n_folds, np.full(error.n_folds, 1 / error.n_folds), RESAMPLES
-    )
+def _resampled(valuation: Valuation, ranks: Ints, confidence: float, seed: int) -> pd.DataFrame:
+    """Return the shares over resampled folds of the test rows, and how often each group keeps its rank.
+
+    What a fold adds is read from the values without it; over resamples, sums have the variance of the jackknife.
+    """
+    tested, total = valuation.test_rows, float(valuation.total)
+    assert tested is not None
+    groups = tested.deviations(None if valuation.player_values is None else valuation.partition)[:, :, 0]
+    by_fold = np.append(valuation.values, total)[:, None] - tested.n_folds * np.append(groups, tested.total, axis=1).T
+    n_folds = tested.n_folds
+    counts = np.random.default_rng(seed).multinomial(n_folds, np.full(n_folds, 1 / n_folds), RESAMPLES)
     sums = by_fold @ counts.T
     sums = sums[:, sums[-1] > 0]
     shares = sums[:-1] / sums[-1]

@@ -12,7 +12,6 @@ import pandas as pd
 from fgsv.audit import Audit, close_calls
 from fgsv.audit.sections import Section
 from fgsv.checks import check_type
-from fgsv.data.folds import TestError
 from fgsv.data.source import Source
 from fgsv.payout import Payout, PayoutRefused, Terms, Verdict, verdict
 from fgsv.payout.splitting import check_payout, paid_shares
@@ -25,7 +24,6 @@ from fgsv.valuation.notebook import html_lines
 
 PARTS: dict[str, Any] = {
     "audit": Audit,
-    "test_error": TestError,
     "without": ScoresWithout,
     "highlights": Section,
     "answers": Answers,
@@ -37,14 +35,13 @@ PARTS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A valuation, its source, and its payout, audit and test error if requested."""
+    """A valuation, its source, and its payout and audit if requested."""
 
     valuation: Valuation
     source: Source | None = None
     confidence: float = 0.95
     payout: Payout | None = None
     audit: Audit | None = None
-    test_error: TestError | None = None
     history: tuple[HistoryPoint, ...] = ()
     own_warnings: tuple[str, ...] = ()
     """Warnings other than the audit's."""
@@ -62,8 +59,6 @@ class Result:
     """The command line that made it."""
     files: tuple[Path, ...] = ()
     """Files written, if a folder was requested."""
-    noise: float | None = None
-    """The half-width of U(N) - U(0) due to the choice of test rows, without folds; None if unknown."""
     before: Result | None = None
     """The result of the previous period, which the report shows beside this one; not saved."""
     highlights: Section | None = None
@@ -84,8 +79,9 @@ class Result:
 
     @property
     def test_noise(self) -> float | None:
-        """The half-width of U(N) - U(0) due to the choice of test rows; None if unknown."""
-        return self.noise if self.test_error is None else self.test_error.total
+        """The half-width of U(N) - U(0) due to the choice of test rows; None if unknown, or of several outputs."""
+        noise = self.valuation.total_half_width(self.confidence)
+        return None if noise is None or noise.ndim else float(noise)
 
     @property
     def verdict(self) -> Verdict:
@@ -93,22 +89,15 @@ class Result:
         linear, valuation = True, self.valuation
         if self.payout is not None:
             linear, valuation = self.payout.policy.is_faithful, paid_shares(valuation, self.payout.amounts)
-        return verdict(
-            valuation,
-            confidence=self.confidence,
-            test_noise=self.test_noise,
-            linear=linear,
-            test_error=self.test_error,
-        )
+        return verdict(valuation, confidence=self.confidence, linear=linear)
 
     def errors_of_shares(self) -> pd.DataFrame | None:
         """Return each share with its half-widths by cause; None unless more than the Monte Carlo error is known.
 
         Columns: group, share, monte_carlo, training_seeds and test_rows, the last two if they are known.
         """
-        valuation, tested = self.valuation, self.test_error
-        rows = () if tested is None else tested.rows
-        if (valuation.seed_noise is None and not rows) or valuation.outputs is not None or not valuation.total > 0:
+        valuation, tested = self.valuation, self.valuation.knows_test_rows
+        if (valuation.seed_noise is None and not tested) or valuation.outputs is not None or not valuation.total > 0:
             return None
         frame = pd.DataFrame(
             {
@@ -119,15 +108,15 @@ class Result:
         )
         if valuation.seed_noise is not None:
             frame["training_seeds"] = valuation.seed_half_width(self.confidence)
-        if rows:
-            frame["test_rows"] = [row["test"] for row in rows]
+        if tested:
+            frame["test_rows"] = valuation.test_half_width(self.confidence)
         return frame
 
     def paid_by(self, terms: Terms) -> Result:
         """Return the result with an amount split by these terms, or with the reason why it was not."""
         terms.check(self.valuation.partition.n_groups, self.valuation.outputs)
         try:
-            paid = terms.split(self.valuation, self.confidence, self.test_noise)
+            paid = terms.split(self.valuation, self.confidence)
         except PayoutRefused as refused:
             return replace(self, payout=None, unpaid=refused)
         except ValueError as error:
@@ -185,8 +174,6 @@ class Result:
             info["history"] = [[point.n_evaluations, point.half_width] for point in self.history]
         info["warnings"] = list(self.own_warnings)  # also if there are none: a ledger then knows that there were none
         info |= {name: part for name, part in self.parts.items() if part is not None}
-        if self.noise is not None:
-            info["test_noise"] = self.noise
         info |= {name: words for name in ("made", "command") if (words := getattr(self, name)) is not None}
         info["verdict"] = self.verdict.to_dict()
         return document | {"settings": settings, "info": info}
@@ -217,7 +204,6 @@ class Result:
                 own_warnings=tuple(info.get("warnings", [])),
                 made=info.get("made"),
                 command=info.get("command"),
-                noise=float(info["test_noise"]) if "test_noise" in info else None,
                 **{name: kind.from_dict(info[name]) for name, kind in PARTS.items() if name in info},
             )
         except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:

@@ -16,7 +16,7 @@ from fgsv.running.first_cost import FirstCost
 from fgsv.running.stopping import MaxSeconds, Progress, Rule
 from fgsv.running.targets import evaluations_for, targets_in
 from fgsv.types import Floats
-from fgsv.valuation import RunSettings, Valuation
+from fgsv.valuation import RunSettings, Valuation, t_quantile
 from fgsv.words import percent
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Bar:
 
 def widest(valuation: Valuation, confidence: float) -> str:
     """Return the half-width of the widest share in words, or of the widest value if there are no shares."""
-    half_width = valuation.half_width(confidence)
+    half_width = valuation.stderr * float(t_quantile(confidence, valuation.degrees_of_freedom))
     if np.all(valuation.total > 0):
         return f"widest share ± {percent(float(np.max(half_width / valuation.total)))}"
     return f"widest value ± {np.max(half_width):.3g}"

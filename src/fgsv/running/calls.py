@@ -42,7 +42,7 @@ class Calls:
         """Coalitions evaluated so far."""
         self.seconds = 0.0
         """Seconds that these took inside the game, all workers together, without starting the workers."""
-        self._n_outputs = len(game.outputs) if game.outputs else width
+        self._n_outputs = game.width or width
         """Outputs of an evaluation: as named, as recorded (`width`), or as in the first one."""
 
     def __call__(self, batches: list[PackedBatch], deadline: float | None = None) -> list[Outcome]:

@@ -18,7 +18,7 @@ class FailureCounter:
 
     def __init__(self, game: Game, counted_as: float | None) -> None:
         self._counted_as = counted_as
-        self._n_outputs = len(game.outputs) if game.outputs else None
+        self._n_outputs = game.width
         self._assumed = False
         self.found: tuple[Failures, ...] = ()
         """What failed in each request in which anything did: one text each, however many failures there are."""

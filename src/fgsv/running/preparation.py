@@ -13,16 +13,17 @@ from numpy.typing import ArrayLike
 
 from fgsv.checks import whole_number
 from fgsv.game import Game, as_game
-from fgsv.methods import METHODS, Enumeration, Method, Task
+from fgsv.methods import METHODS, Enumeration, Method, Problem, Task
 from fgsv.partition import Partition
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.game_access import GameAccess
 from fgsv.running.stopping import Rule, own_rules
 from fgsv.running.views import View
 from fgsv.semivalue import Banzhaf, Beta, Semivalue, as_semivalue
-from fgsv.types import Ints
+from fgsv.types import Floats, Ints
 from fgsv.valuation import RunSettings
 from fgsv.valuation.settings import check_precision
+from fgsv.valuation.test_rows import as_differences
 
 DEFAULT_BUDGET = 20_000
 BUDGET_BESIDE_A_RULE = 50 * DEFAULT_BUDGET
@@ -137,6 +138,7 @@ def settings_of(
         fingerprint=game.fingerprint,
         groups=task.partition.fingerprint,
         weights=None if game.weights is None else tuple(game.weights),
+        n_folds=game.n_folds,
         start=None if evaluator.known is None else evaluator.known.sha256,
         needs=_own_objects(method, task.semivalue, stop),
     )
@@ -163,7 +165,25 @@ def _own_objects(method: Method, semivalue: Semivalue, stop: Any) -> tuple[str, 
     return tuple(name for name, is_own in own.items() if is_own)
 
 
-def cost_by_size(settings: RunSettings) -> Callable[[Ints], ArrayLike] | None:
+def problem_of(access: GameAccess, task: Task, settings: RunSettings, ends: Floats) -> Problem:
+    """Return the problem that a method works on, given U(0) and U(N); folds of test rows are differences in it."""
+    game, known = access.game, access.known
+
+    def differences(values: Floats) -> Floats:
+        return as_differences(values, game.n_folds, game.weights)
+
+    return Problem(
+        task,
+        differences(ends),
+        cost=_by_size(settings),
+        seed=settings.seed,
+        known=None if known is None else known.with_values(differences),
+        other_game=access.other_game,
+        n_folds=game.n_folds,
+    )
+
+
+def _by_size(settings: RunSettings) -> Callable[[Ints], ArrayLike] | None:
     """Return the relative cost of an evaluation by size, as the settings state it; None if it is the same for all."""
     if settings.cost is None:
         return None

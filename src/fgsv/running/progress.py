@@ -15,6 +15,7 @@ from fgsv.running.stopping import Rule
 from fgsv.running.targets import is_look, unreached
 from fgsv.types import Floats
 from fgsv.valuation import End, Reason, RunSettings, Valuation
+from fgsv.valuation.test_rows import as_differences
 
 MOST_FREE = 10
 """Known evaluations that a run may draw for each one of its budget: it must end even if it draws nothing new."""
@@ -38,6 +39,10 @@ class Run:
     """When U(0) and U(N) were evaluated."""
     started: float
     """On the clock `time.monotonic`."""
+
+    def as_differences(self, values: Floats) -> Floats:
+        """Return values with the folds of the test rows as differences, which is what methods see."""
+        return as_differences(values, self.access.game.n_folds, self.access.game.weights)
 
     def spent(self) -> Meter:
         """Return what was spent since the run began, U(0) and U(N) among it."""
@@ -87,7 +92,7 @@ class Progress:
         """Return the state after a round; the estimator takes in its (m, q) values."""
         run = self.run
         run.repeats.add(draws.coalitions, values)
-        run.estimator.update(draws, values)
+        run.estimator.update(draws, run.as_differences(values))
         now = run.seconds()
         return replace(
             self,

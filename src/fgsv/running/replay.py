@@ -95,7 +95,6 @@ def repeat(access: GameAccess, valuation: Valuation, own: Mapping[str, Any] | No
         as_far = (derived.n_evaluations, derived.n_known) >= (valuation.n_evaluations, valuation.n_known)
         if as_far and (derived.end.reason is not Reason.INTERRUPTED or not by_itself):
             break
-    # each fold of the test rows is an output of the game
     if valuation.weights is not None:
         derived = derived.combined(valuation.weights)
     return replace(found, valuation=derived)
@@ -115,6 +114,7 @@ def has_targets(valuation: Valuation) -> bool:
 
 def from_ledger(ledger: Ledger, game: Game, settings: RunSettings) -> Evaluator:
     """Return an evaluator of a recorded game that only looks values up."""
+    game = replace(game, weights=settings.weights, n_folds=settings.n_folds)
     start = known_of_run(ledger, game, settings.start)
     return Evaluator(game, ledger=ledger, start=start, **_evaluated_as(settings))
 

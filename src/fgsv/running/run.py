@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.ledger import Ledger, Purpose
-from fgsv.methods import DEFAULT, Enumeration, Method, Problem, Task, as_method, for_task
+from fgsv.methods import DEFAULT, Enumeration, Method, Task, as_method, for_task
 from fgsv.methods.enumeration import MOST_PLAYERS
 from fgsv.methods.steady import Steady
 from fgsv.running.bar import is_shown, watched
 from fgsv.running.closed_form import by_closed_form
-from fgsv.running.preparation import access_to, cost_by_size, is_open, keywords, read_players, settings_of, task_of
+from fgsv.running.preparation import access_to, is_open, keywords, problem_of, read_players, settings_of, task_of
 from fgsv.running.progress import Run
 from fgsv.running.repeats import Repeats
 from fgsv.running.seed_noise import with_seed_noise
@@ -78,8 +78,8 @@ def value(
         game: A callable from an (m, n) boolean array, a coalition in each row, to (m,) or (m, q) numbers.
         groups: The group of each player: (n,) labels, a mapping name -> indices, or an (n, K) ownership matrix. None
             makes each player its own group.
-        method: One of `fgsv.METHODS`, or your own. With a budget of 2^n or more, and no other rule, the default method
-            evaluates every coalition.
+        method: One of `fgsv.METHODS`, or your own. With a budget of 2^n or more, and no other rule, the default
+            method evaluates every coalition.
         budget: Evaluations in total, U(0) and U(N) among them. Default: 20,000, or a million with another rule.
         max_seconds: The run ends after the first round that ends later than this.
         stderr: Largest standard error of a group's value at which the run ends.
@@ -227,8 +227,8 @@ def _rounds(
         started = time.monotonic()
         ends = access.ends()
         for check in (rule.check for rule in rules if hasattr(rule, "check")):
-            check(ends[1] - ends[0])
-        problem = Problem(task, ends, cost_by_size(settings), settings.seed, access.known, access.other_game)
+            check((ends[1] - ends[0])[: ends.shape[1] - access.game.n_folds])
+        problem = problem_of(access, task, settings, ends)
         estimator = Steady(chosen, problem)
         least = chosen.least(replace(task, n_known=0))
         repeats = Repeats(access.game, ends, settings.on_error)

@@ -41,7 +41,9 @@ def with_seed_noise(valuation: Valuation, access: GameAccess, semivalue: Semival
         values = _again(access, coalitions, numbers)
     except KeyboardInterrupt:
         return replace(valuation, end=INTERRUPTED)
-    of_ends = np.concatenate([access.ends()[:, None], values[: 2 * count].reshape(2, count, -1)], axis=1)
+    stated = slice(values.shape[1] - access.game.n_folds)  # a fold's own noise is part of the error of test rows
+    values = values[:, stated]
+    of_ends = np.concatenate([access.ends()[:, None, stated], values[: 2 * count].reshape(2, count, -1)], axis=1)
     empty, full = (of_ends - of_ends.mean(axis=1, keepdims=True)) / np.sqrt(count)
     twice = values[2 * count :].reshape(len(pairs), 2, values.shape[1])
     gaps = (twice[:, 1] - twice[:, 0]) / np.sqrt(2 * max(len(pairs), 1))

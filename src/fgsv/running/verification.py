@@ -39,6 +39,8 @@ RECOMPUTED = {
     "deviations": "deviations",
 }
 """Fields of a file -> fields of a valuation that follow from the recorded utilities."""
+TEST_ROWS = "info.test_rows"
+"""The field of the error of the test rows, which is recomputed part by part."""
 BY_OUTPUT = ("values", "stderr", "total", "ends", "player_values", "deviations")
 """Fields with an entry for each output, which may be of very different scales."""
 
@@ -56,7 +58,7 @@ def verify(
     """Recompute every draw from the seed and every number from the recorded utilities; return what differs.
 
     This repeats the run with a game that only looks values up in the ledger: it needs neither data nor model, and
-    does not change the ledger. Fields that cannot be recomputed (names, groups, weights of test folds, model, metric,
+    does not change the ledger. Fields that cannot be recomputed (names, groups, weights of outputs, model, metric,
     notes, audit, an end by the clock) are compared with what the ledger recorded when the result was made. `document`
     is the saved file as JSON, by default the file of the valuation alone.
 
@@ -89,7 +91,7 @@ def verify(
     found.to_the_bit = repeats_bits
     if not (repeats_bits or found):
         notes.append("the numbers agree but for rounding, which differs between processors")
-    checked = {*RECOMPUTED, *(() if _end_is_free(valuation) else ("end",))}
+    checked = {*RECOMPUTED, TEST_ROWS, *(() if _end_is_free(valuation) else ("end",))}
     altered = {name: said for name, said in altered.items() if name not in checked}
     on_trust = [name for name in on_trust if name not in checked]
     if was_regrouped(valuation):  # after the run: the ledger knows players, not providers
@@ -104,7 +106,7 @@ def _repeated(ledger: Ledger, valuation: Valuation, own: Mapping[str, Any]) -> V
     settings = valuation.settings
     assert settings is not None
     game = recorded_game(ledger, settings.fingerprint)[1]
-    game = replace(game, grouped_by=valuation.partition if valuation.grouped else None, weights=settings.weights)
+    game = replace(game, grouped_by=valuation.partition if valuation.grouped else None)
     try:
         with from_ledger(ledger, game, settings) as evaluator:
             return repeat(evaluator, valuation, own).valuation
@@ -150,8 +152,24 @@ def differences(stated: Valuation, derived: Valuation, to_the_bit: Collection[st
             yield from different_entries(name, ours, theirs, stated.names, by_output=by_output, **allowed)
         elif ours != theirs:
             yield Difference(name, ours, theirs)
+    yield from _different_test_rows(stated, derived, TEST_ROWS in to_the_bit)
     if not _end_is_free(stated) and stated.end != derived.end:
         yield Difference("end", *(f"{each.end.reason} ({each.end})" for each in (stated, derived)))
+
+
+def _different_test_rows(stated: Valuation, derived: Valuation, to_the_bit: bool) -> Iterator[Difference]:
+    """Yield the entries in which the errors of the test rows differ."""
+    ours, theirs = stated.test_rows, derived.test_rows
+    if ours is None or theirs is None:
+        if ours is not theirs:
+            yield Difference("test_rows", *("unknown" if each is None else "known" for each in (ours, theirs)))
+        return
+    sampled = 0.0 if theirs.sampled is None else np.sqrt((theirs.sampled.astype(float) ** 2).sum(axis=0))
+    slack = {"players": LEARNED * sampled, "sampled": LEARNED * sampled, "total": 0.0}
+    for name, allowed in slack.items():
+        rounding: dict[str, Any] = {} if to_the_bit else {"rounding": ROUNDING, "slack": allowed}
+        both = getattr(ours, name), getattr(theirs, name)
+        yield from different_entries(f"test_rows.{name}", both[0], both[1], stated.names, **rounding)
 
 
 def _slack(derived: Valuation) -> dict[str, Any]:

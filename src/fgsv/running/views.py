@@ -95,10 +95,31 @@ def by_precedence(access: GameAccess, order: Precedence) -> View:
 
 
 def weighted(access: GameAccess, weights: ArrayLike | None) -> GameAccess:
-    """Return the game whose value is a weighted sum of the outputs; without weights, the game itself."""
+    """Return the game whose value is a weighted sum of the stated outputs, or all of them without weights.
+
+    The folds of the test rows stay as they are if the game has them for this sum, by its `weights`.
+    """
+    game = access.game
     if weights is None:
         return access
     numbers = np.asarray(weights, dtype=float)
-    fingerprint = access.game.fingerprint and f"{access.game.fingerprint}/outputs {numbers.tolist()}"
-    game = replace(access.game, outputs=None, fingerprint=fingerprint, weights=None, unfitted=None)
-    return View(access, game, lower=lambda values: (values @ numbers)[:, None])
+    of_game = np.ones(1) if game.weights is None else np.asarray(game.weights, dtype=float)
+    n_folds = game.n_folds if np.array_equal(numbers, of_game) else 0
+
+    def lower(values: Floats) -> Floats:
+        stated, folds = np.split(values, [len(numbers)], axis=1)
+        return np.column_stack([stated @ numbers, folds[:, :n_folds]])
+
+    fingerprint = game.fingerprint and f"{game.fingerprint}/outputs {numbers.tolist()}"
+    summed = replace(game, fingerprint=fingerprint, outputs=None, weights=None, n_folds=n_folds, unfitted=None)
+    return View(access, summed, lower=lower)
+
+
+def without_folds(access: GameAccess) -> GameAccess:
+    """Return the game without the outputs that measure the error of the test rows."""
+    game = access.game
+    if not game.n_folds:
+        return access
+    fingerprint = game.fingerprint and f"{game.fingerprint}/stated outputs"
+    stated = replace(game, fingerprint=fingerprint, n_folds=0, unfitted=None)
+    return View(access, stated, lower=lambda values: values[:, : values.shape[1] - game.n_folds])

@@ -62,6 +62,8 @@ class Given:
     null: str | NullSampler | None = None
     per_test_point: bool = False
     seed: int = 0
+    folds: Any = None
+    weights: Any = None
 
 
 @dataclass(frozen=True, eq=False)

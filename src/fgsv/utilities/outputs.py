@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from fgsv.types import Floats, Ints
+from fgsv.types import Floats, Ints, Masks
 from fgsv.utilities.data import Data, Kind, take_rows, with_all_classes
 from fgsv.utilities.scores import SCORES, Need, Predictions, Score
 from fgsv.words import option
@@ -46,6 +46,8 @@ class Output:
     each_point: bool
     default: Floats
     """(q,) the worth of a coalition that the model cannot be fitted to or scored on."""
+    default_is_given: bool = False
+    """Whether the user chose it; if not, it is what the best constant scores."""
 
     @property
     def need(self) -> Need:
@@ -214,16 +216,20 @@ def _with_defaults(scored: Sequence[Output], empty: Any, data: Data) -> tuple[Ou
         raise ValueError(f"empty must be finite, got {empty!r}")
     cuts = np.split(numbers, np.cumsum(sizes)[:-1])
     return tuple(
-        replace(output, default=cut if np.isfinite(cut).all() else _constant_score(output, data))
+        replace(output, default=cut if given else worth_of_nothing(output, data), default_is_given=given)
         for output, cut in zip(scored, cuts, strict=True)
+        for given in (bool(np.isfinite(cut).all()),)
     )
 
 
-def _constant_score(output: Output, data: Data) -> Floats:
+def worth_of_nothing(output: Output, data: Data, kept: Masks | None = None) -> Floats:
+    """Return what the best constant is worth, on all test rows of an output or on those that are `kept`."""
+    if kept is not None:
+        output = replace(output, truth=output.truth[kept])
     if output.score is None:
         return _constant_scored(output, data)
     whole = replace(output, rows=None)  # the truth is that of the slice already, and so are the predictions
-    return whole.measure(constant_predictions(output.truth, data.n_classes))[0]
+    return whole.measure(constant_predictions(output.truth, output.n_classes))[0]
 
 
 def _constant_scored(output: Output, data: Data) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
 
@@ -23,6 +23,7 @@ from fgsv.utilities.batched import linear, logistic, naive_bayes, neighbours
 from fgsv.utilities.batched.scaling import SCALERS, scaling_of
 from fgsv.utilities.data import Data, Given, Kind, NullSampler, read
 from fgsv.utilities.fingerprint import fingerprint, row_digests
+from fgsv.utilities.folds import WithoutFolds, read_folds
 from fgsv.utilities.one_by_one import OneByOne, is_random, seed_parameters, with_seed
 from fgsv.utilities.outputs import Output, read_scoring
 from fgsv.utilities.row_sets import RowSets, Units, as_masks, pad, slices
@@ -86,6 +87,10 @@ class Utility:
     fingerprint: str | None
     weights: tuple[float, ...] | None = None
     """Weights of the outputs whose sum a run's targets are about; None for every output."""
+    without_folds: tuple[WithoutFolds, ...] = ()
+    """The scores without each fold of the test rows, of the outputs that have them: further outputs."""
+    worth_without_folds: Floats = field(default_factory=lambda: np.zeros(0))
+    """(n_folds,): what these are worth without data."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the data, which the learner has in its own form, but not what a run decides by its shape."""
@@ -106,6 +111,11 @@ class Utility:
     def n_players(self) -> int:
         """Number of players: rows, or units."""
         return self.units.n_players
+
+    @property
+    def n_folds(self) -> int:
+        """Further outputs, the last ones: the scores on all test rows but a fold, fold by fold."""
+        return len(self.worth_without_folds)
 
     @property
     def independent_rows(self) -> bool:
@@ -138,8 +148,16 @@ class Utility:
         """(q,) the worth of a coalition that the model cannot be fitted to, such as the empty one."""
         return np.concatenate([output.default for output in self.scored])
 
+    @cached_property
+    def _worth_of_nothing(self) -> Floats:
+        """(q + n_folds,): the worth of a coalition that the model cannot be fitted to."""
+        return np.append(self.defaults, self.worth_without_folds)
+
     def __call__(self, masks: ArrayLike) -> Floats:
-        """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,), or (m, q) for several outputs."""
+        """Evaluate the coalitions in the rows of an (m, n) boolean array: (m,), or (m, q) for several outputs.
+
+        With folds of the test rows these come last.
+        """
         return self.evaluate_lists(Coalitions.from_masks(as_masks(masks, self.n_players)))
 
     def evaluate_lists(self, coalitions: Coalitions) -> Floats:
@@ -147,13 +165,13 @@ class Utility:
 
         A small coalition costs its size, not n; memory is bounded by `row_sets.CHUNK_BYTES`.
         """
-        values = np.empty((len(coalitions), len(self.defaults)))
+        values = np.empty((len(coalitions), len(self._worth_of_nothing)))
         for some in slices(coalitions, self.units.n_rows):
             values[some] = self._evaluate(coalitions[some])
-        return values[:, 0] if self.outputs is None else values
+        return values[:, 0] if self.outputs is None and not self.n_folds else values
 
     def _evaluate(self, coalitions: Coalitions) -> Floats:
-        values = np.tile(self.defaults, (len(coalitions), 1))
+        values = np.tile(self._worth_of_nothing, (len(coalitions), 1))
         needs = frozenset(output.need for output in self.scored)
         for chunk, sets in self._chunks(coalitions, np.ones(len(coalitions), dtype=bool)):
             at_work = type(self.model).__name__
@@ -162,12 +180,14 @@ class Utility:
                 if not predictions.fitted.any():
                     continue
                 at_work = f"scoring {at_work}"
-                scores = np.concatenate([output.measure(predictions) for output in self.scored], axis=1)
+                scores = [output.measure(predictions) for output in self.scored]
+                if self.without_folds:
+                    scores.append(_summed([each.measure(predictions) for each in self.without_folds], self.weights))
             except Exception as error:
                 if not self.independent_rows:
                     raise
                 raise _failure(at_work, coalitions, int(chunk[0]), error) from error
-            values[chunk[predictions.fitted]] = scores[predictions.fitted]
+            values[chunk[predictions.fitted]] = np.concatenate(scores, axis=1)[predictions.fitted]
         return values
 
     def _chunks(self, coalitions: Coalitions, wanted: Masks) -> Iterator[tuple[Ints, RowSets]]:
@@ -189,7 +209,7 @@ class Utility:
     def _unfitted(self, coalitions: Coalitions, values: Floats) -> Masks:
         learner = cast(Choosy, self.learner)
         found = np.zeros(len(coalitions), dtype=bool)
-        suspects = (values == self.defaults).all(axis=1)
+        suspects = (values[:, : len(self.defaults)] == self.defaults).all(axis=1)
         for some in slices(coalitions, self.units.n_rows):
             for chunk, sets in self._chunks(coalitions[some], suspects[some]):
                 found[some][chunk] = learner.unfitted(sets)
@@ -223,6 +243,14 @@ class Utility:
         return self.describe()
 
 
+def _summed(parts: Sequence[Floats], weights: Sequence[float] | None) -> Floats:
+    """Return (..., n_folds) of (..., K) of each output with folds: fold by fold, or summed with their weights."""
+    if weights is None:
+        return np.stack(parts, axis=-1).reshape(*parts[0].shape[:-1], -1)
+    used = [weight for weight in weights if weight]
+    return np.asarray(sum(weight * part for weight, part in zip(used, parts, strict=True)))
+
+
 def _failure(at_work: str, coalitions: Coalitions, row: int, error: Exception) -> CoalitionError:
     """Return the error that says on which coalition a model, or its scoring, has failed."""
     coalition = describe(coalitions, row)
@@ -246,6 +274,8 @@ def utility(
     per_test_point: bool = False,
     seed: int = 0,
     training_seeds: TrainingSeeds = "fixed",
+    folds: Any = None,
+    weights: Any = None,
 ) -> Utility:
     """Return the game in which a coalition of training rows is worth the score of a model trained on them.
 
@@ -287,9 +317,13 @@ def utility(
     `training_seeds="fresh"`: every `random_state` of the model becomes a hash of `seed` and of the rows' contents, so
     that every coalition is trained with a seed of its own, and U is still a function of the coalition. A run then
     trains some coalitions again, and its intervals hold for the expected score over seeds.
+
+    `folds`: a number for each test row, from 0 (`fgsv.data.folds.folds_of` draws them): the scores without each fold
+    are further outputs, from which a run knows the error of the test rows. Without them its intervals hold the Monte
+    Carlo error only. `weights`: weights of the scores whose sum a precision, and the folds, refer to.
     """
     fresh = check_training_seeds(training_seeds)
-    given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed)
+    given = Given(X, y, X_test, y_test, scoring, units, empty, min_size, null, per_test_point, seed, folds, weights)
     return build(Kind.of(model), _fresh_learner if fresh else _learner, model, given)
 
 
@@ -307,6 +341,14 @@ def build(
     players = Units.of(given.units, data.n_rows)
     scored, outputs = read_scoring(kind, data, given.scoring, given.per_test_point, given.empty)
     learner, reason, content = choose(model, data, scored, given.seed)
+    weights = None if given.weights is None else tuple(map(float, given.weights))
+    folds, worth = None, np.zeros(0)
+    without: tuple[WithoutFolds, ...] = ()
+    if given.folds is not None:
+        folds = read_folds(given.folds, len(data.y_test))
+        aimed_at = [output for place, output in enumerate(scored) if weights is None or weights[place]]
+        without = tuple(WithoutFolds.of(output, folds) for output in aimed_at)
+        worth = _summed([each.worth_of_nothing(data) for each in without], weights)
     frame = {
         "model": fingerprint(learner.name, content, getattr(learner, "own_code", None)),
         "score": fingerprint([[output.name, output.scorer, output.rows, output.each_point] for output in scored]),
@@ -316,6 +358,7 @@ def build(
     }
     seeds = getattr(learner, "seeds", None)
     frame |= {} if seeds is None else {"training seeds": f"fresh, from seed {seeds.seed}"}
+    frame |= {} if folds is None else {"folds of the test rows": fingerprint(folds, weights)}
     known = {name: part for name, part in frame.items() if part is not None}
     rows = [players.rows, players.starts]
     return Utility(
@@ -329,6 +372,9 @@ def build(
         data,
         known if len(known) == len(frame) else None,
         fingerprint("utility", known, data.X, data.y, rows) if len(known) == len(frame) else None,
+        weights,
+        without,
+        worth,
     )
 
 

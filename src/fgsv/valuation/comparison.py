@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from fgsv.valuation.valuation import Valuation, check_valuation
 from fgsv.words import some
 
 
-def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd.DataFrame:
+def compare(
+    first: Valuation, second: Valuation, confidence: float = 0.95, *, same_test_rows: bool = False
+) -> pd.DataFrame:
     """Return the shares of two valuations by group, their difference, and whether it is more than noise.
 
     >>> import fgsv
@@ -27,9 +30,9 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
 
     Columns: group, share_a, share_b, difference, difference_low, difference_high, clear, status. The two runs
     are assumed independent: with the same seed and game, or if one started from the other, the intervals are too
-    wide. A group in only one of them is listed with the other share missing, as one that joined or left, was renamed,
-    or was split or merged ("regrouped"; `status`, otherwise "both"); `clear` is None there, and where an error is
-    unknown.
+    wide. Those with the `same_test_rows`, in the same folds, share most of the error of these. A group in only one
+    of them is listed with the other share missing, as one that joined or left, was renamed, or was split or merged
+    ("regrouped"; `status`, otherwise "both"); `clear` is None there, and where an error is unknown.
     """
     for each in (first, second):
         check_valuation(each)
@@ -39,7 +42,8 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
             "of several"
         )
     shares = [by_text(each.names, each.shares()) for each in (first, second)]
-    errors = [by_text(each.names, _errors(each, confidence)) for each in (first, second)]
+    common = _of_test_rows(first, second) if same_test_rows else {}
+    errors = [by_text(each.names, _errors(each, confidence, bool(common))) for each in (first, second)]
     statuses = _statuses(first, second)
     if {*statuses.values()} <= {"joined", "left"}:
         sides = " against ".join(some(each.names, most=3) for each in (first, second))
@@ -50,6 +54,8 @@ def compare(first: Valuation, second: Valuation, confidence: float = 0.95) -> pd
         a, b = (each.get(name, np.nan) for each in shares)
         variances = (np.square(each.get(name, np.nan)) for each in errors)
         reach = float(joint_half_width(list(zip(variances, freedoms, strict=True)), confidence))
+        if name in common:
+            reach = float(np.hypot(reach, common[name] * t_quantile(confidence, _freedom(first))))
         difference = b - a
         clear = None if np.isnan(reach) else bool(is_clear(difference, reach))
         rows.append([name, a, b, difference, difference - reach, difference + reach, clear, statuses[name]])
@@ -109,7 +115,27 @@ def _holdings(partition: Partition) -> Iterator[tuple[Hashable, bytes]]:
             yield name, part.tobytes()
 
 
-def _errors(valuation: Valuation, confidence: float) -> Floats:
-    """Return the standard errors of the shares, including the error of training seeds."""
+def _errors(valuation: Valuation, confidence: float, without_test_rows: bool) -> Floats:
+    """Return the standard errors of the shares, including the error of training seeds and, mostly, of test rows."""
     quantile = float(t_quantile(confidence, valuation.degrees_of_freedom))
-    return valuation.share_half_width(confidence) / quantile
+    counted = replace(valuation, test_rows=None) if without_test_rows else valuation
+    return counted.share_half_width(confidence) / quantile
+
+
+def _of_test_rows(first: Valuation, second: Valuation) -> dict[str, float]:
+    """Return the standard error of each difference of shares due to test rows that both runs have, fold by fold."""
+    parts = [None if each.test_deviations is None else each.test_deviations[:, :, 0] for each in (first, second)]
+    if parts[0] is None or parts[1] is None or len(parts[0]) != len(parts[1]):
+        return {}
+    names = [by_text(each.names, range(len(each))) for each in (first, second)]
+    shared = {name: (place, names[1][name]) for name, place in names[0].items() if name in names[1]}
+    apart = {
+        name: parts[1][:, now] / second.total - parts[0][:, before] / first.total
+        for name, (before, now) in shared.items()
+    }
+    return {name: float(np.sqrt((each**2).sum())) for name, each in apart.items()}
+
+
+def _freedom(valuation: Valuation) -> float:
+    assert valuation.test_rows is not None
+    return valuation.test_rows.freedom

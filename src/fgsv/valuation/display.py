@@ -62,6 +62,7 @@ def _footnotes(valuation: Valuation) -> list[str]:
     how = f"{valuation.method}: {valuation.about_evaluations}; {valuation.end}; U(N) - U(0) = {total}"
     notes = [] if valuation.failures is None else [str(valuation.failures)]
     notes += [] if valuation.about_unfitted is None else [valuation.about_unfitted]
+    notes.append(valuation.about_intervals)
     if valuation.seed_noise is not None:
         notes.append(f"intervals include training seeds ({valuation.seed_noise.n_evaluations} more trainings)")
     notes += [] if valuation.about_correction is None else [valuation.about_correction]

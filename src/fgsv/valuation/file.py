@@ -25,6 +25,7 @@ from fgsv.valuation.estimate import Failures
 from fgsv.valuation.group_sums import MOST_DEVIATIONS
 from fgsv.valuation.seed_noise import SeedNoise
 from fgsv.valuation.settings import RunSettings
+from fgsv.valuation.test_rows import TestRows
 from fgsv.valuation.valuation import Valuation
 
 SCHEMA = 2
@@ -41,6 +42,7 @@ def to_document(valuation: Valuation) -> dict[str, Any]:
         "unfitted": valuation.n_unfitted or None,
         "seed_noise": valuation.seed_noise and valuation.seed_noise.to_dict(),
         "correction": valuation.correction,
+        "test_rows": None if valuation.test_rows is None else _of_test_rows(valuation.test_rows),
     }
     return {
         "schema": SCHEMA,
@@ -156,6 +158,7 @@ def from_document(document: Mapping[str, Any], path: str | Path) -> Valuation:
         n_unfitted=entry("unfitted", int) or 0,
         seed_noise=entry("seed_noise", SeedNoise.from_dict),
         correction=entry("correction", float),
+        test_rows=entry("test_rows", _read_test_rows),
     )
     _check_shapes(loaded, path)
     _check_sums(loaded, path)
@@ -193,6 +196,13 @@ def _check_shapes(valuation: Valuation, path: str | Path) -> None:
         part.shape[1] != (*outputs, 1)[0] for part in (noise.own, noise.common, noise.total)
     ):
         raise ValueError(f"{path}: the field 'seed_noise' must have a column for each output")
+    tested = valuation.test_rows
+    if tested is not None:
+        rows = n if valuation.player_values is not None else partition.n_groups
+        shapes = {each.shape[1:] for each in (tested.players, tested.sampled) if each is not None}
+        q, p = (*outputs, 1)[0], tested.total.shape[1]
+        if shapes != {(rows, p)} or len(tested.players) != len(tested.total) or p not in (1, q):
+            raise ValueError(f"{path}: the field 'test_rows' must have a row for each fold and player")
     if partition.is_disjoint and n and not 0 <= partition.codes.min() <= partition.codes.max() < groups[0]:
         raise ValueError(f"{path}: the field 'groups' refers to a group that is not among 'names'")
 
@@ -255,6 +265,21 @@ def read_array(document: dict[str, Any]) -> NDArray[Any]:
             f"an array of shape {shape} has {size} bytes, got {'more' if len(content) > size else 'fewer'}"
         )
     return np.frombuffer(content, dtype=dtype).reshape(shape).copy()
+
+
+def _of_test_rows(tested: TestRows) -> dict[str, Any]:
+    sampled = None if tested.sampled is None else json_array(tested.sampled)
+    return {"players": json_array(tested.players), "total": tested.total.tolist(), "sampled": sampled}
+
+
+def _read_test_rows(document: Mapping[str, Any]) -> TestRows:
+    sampled = None if document["sampled"] is None else read_array(document["sampled"])
+    players, total = read_array(document["players"]), np.array(document["total"], dtype=float)
+    if total.ndim != 2 or players.ndim != 3 or len(players) < 2:
+        raise ValueError("the error of the test rows must be a table for each of at least two folds")
+    if not all(np.isfinite(each).all() for each in (players, total)):
+        raise ValueError("the error of the test rows must be finite numbers")
+    return TestRows(players, total, sampled)
 
 
 def _json_floats(array: Floats) -> Any:

@@ -52,6 +52,8 @@ class RunSettings:
     """Hash of the known evaluations that the run started from (`Known.sha256`)."""
     weights: tuple[float, ...] | None = None
     """Weights of the outputs whose sum `precision` and `stderr` are about; None for every output."""
+    n_folds: int = 0
+    """Outputs of the game, the last ones, that measure the error of the test rows."""
     needs: tuple[str, ...] = ()
     """Arguments of `fgsv.value` that are the user's own objects, and must be passed again to repeat the run."""
 

@@ -22,6 +22,7 @@ from fgsv.valuation.group_sums import compressed, group_sums
 from fgsv.valuation.intervals import bounds, t_quantile
 from fgsv.valuation.seed_noise import SeedNoise, joint_half_width
 from fgsv.valuation.settings import RunSettings
+from fgsv.valuation.test_rows import TestRows, as_differences
 from fgsv.valuation.units import unit_of
 from fgsv.words import counted, some
 
@@ -50,8 +51,9 @@ class Valuation:
     """Group values with their standard errors, and the player values they sum up.
 
     `values` and `stderr` are (K,), or (K, q) for a game with q outputs; groups are in the order of `partition.names`.
-    `stderr` is only the Monte Carlo error: NaN if the method cannot tell, 0 if exact. Intervals cover it and, if
-    every coalition was trained with its own seed, the error of training seeds (`seed_noise`).
+    `stderr` is only the Monte Carlo error: NaN if the method cannot tell, 0 if exact. Intervals hold it, the error of
+    the test rows (`test_rows`) if the game has folds of them, and the error of training seeds (`seed_noise`) if every
+    coalition was trained with its own.
     """
 
     partition: Partition
@@ -92,6 +94,8 @@ class Valuation:
     """Evaluations that were known before the run (`start=`) and used; `n_evaluations` does not count them."""
     seed_noise: SeedNoise | None = None
     """The error of training seeds, if every coalition was trained with its own seed."""
+    test_rows: TestRows | None = None
+    """The error of the test rows; None if the game has no folds of them."""
     n_unfitted: int = 0
     """Evaluations of coalitions that the model cannot be fitted to, which count like the empty one."""
     correction: float | None = None
@@ -115,7 +119,11 @@ class Valuation:
         n_known: int = 0,
         n_unfitted: int = 0,
     ) -> Valuation:
-        """Return the valuation of a partition from an estimate; `ends` are U(0) and U(N), (2, q)."""
+        """Return the valuation of a partition from an estimate; `ends` are U(0) and U(N), (2, q).
+
+        Of games with folds of the test rows, the estimate has these as differences from the score (`as_differences`).
+        """
+        estimate, ends, test_rows = _without_folds(estimate, ends, game)
         single = game.outputs is None and ends.shape[1] == 1
         total = ends[1] - ends[0]
         if estimate.of_groups:
@@ -159,6 +167,7 @@ class Valuation:
             n_known=n_known,
             n_unfitted=n_unfitted,
             correction=estimate.correction,
+            test_rows=test_rows,
         )
 
     @property
@@ -209,9 +218,7 @@ class Valuation:
 
     def half_width(self, confidence: float = 0.95) -> Floats:
         """Return half the width of each value's interval."""
-        if self.seed_noise is None:
-            return np.asarray(self.stderr * float(t_quantile(confidence, self.degrees_of_freedom)))
-        return self._with_seeds(confidence)
+        return self._joint(confidence, None, ("sampling", "seeds", "test rows"))
 
     def sampling_half_width(self, confidence: float = 0.95) -> Floats:
         """Return the part of `share_half_width` that is due to sampling, the Monte Carlo error."""
@@ -220,24 +227,80 @@ class Valuation:
 
     def share_half_width(self, confidence: float = 0.95) -> Floats:
         """Return half the width of each share's interval."""
-        if self.seed_noise is None:
-            return self.sampling_half_width(confidence)
-        return np.asarray(self._with_seeds(confidence, self.shares()) / self.total)
+        shares = self.shares()
+        return np.asarray(self._joint(confidence, shares, ("sampling", "seeds", "test rows")) / self.total)
 
     def seed_half_width(self, confidence: float = 0.95) -> Floats:
         """Return the part of `share_half_width` that is due to training seeds; 0 if one seed serves all."""
-        shares = self.shares()
-        if self.seed_noise is None:
-            return np.zeros_like(shares)
-        return np.asarray(self._with_seeds(confidence, shares, sampled=False) / self.total)
+        return np.asarray(self._joint(confidence, self.shares(), ("seeds",)) / self.total)
 
-    def _with_seeds(self, confidence: float, shares: Floats | None = None, *, sampled: bool = True) -> Floats:
-        """Return half-widths with training seeds: of the values, or of the shares in units of the utility."""
-        assert self.seed_noise is not None
+    def test_half_width(self, confidence: float = 0.95, *, lasting: bool = False) -> Floats:
+        """Return the part of `share_half_width` that is due to the test rows; 0 if it is not known.
+
+        It holds what the run's own sampling adds to it, which evaluations reduce; what is left is `lasting`.
+        """
+        return np.asarray(
+            self._joint(confidence, self.shares(), ("lasting" if lasting else "test rows",)) / self.total
+        )
+
+    def lasting_half_width(self, confidence: float = 0.95) -> Floats:
+        """Return the part of `share_half_width` that no evaluations reduce: due to training seeds and test rows."""
+        return np.asarray(self._joint(confidence, self.shares(), ("seeds", "lasting")) / self.total)
+
+    def _joint(self, confidence: float, shares: Floats | None, causes: Sequence[str]) -> Floats:
+        """Return half-widths due to some causes: of the values, or of the shares in units of the utility."""
+        if causes[0] == "sampling" and self.seed_noise is None and self._test_rows is None:
+            return np.asarray(self.stderr * float(t_quantile(confidence, self.degrees_of_freedom)))
         columns = None if shares is None else shares.reshape(len(self), -1)
-        parts = [(self.stderr.reshape(len(self), -1) ** 2, self.degrees_of_freedom)] if sampled else []
-        parts += zip(self.seed_noise.variances(self.partition, columns), self.seed_noise.freedom, strict=True)
+        parts: list[tuple[Floats, float]] = []
+        if "sampling" in causes:
+            parts.append((self.stderr.reshape(len(self), -1) ** 2, self.degrees_of_freedom))
+        if "seeds" in causes and self.seed_noise is not None:
+            parts += zip(self.seed_noise.variances(self.partition, columns), self.seed_noise.freedom, strict=True)
+        if self._test_rows is not None and {"test rows", "lasting"} & {*causes}:
+            variance = (self._test_rows.deviations(self._summed, columns) ** 2).sum(axis=0)
+            if "lasting" in causes:
+                variance = np.maximum(variance - self._test_rows.sampled_variance(self._summed), 0.0)
+            parts.append((variance, self._test_rows.freedom))
+        if not parts:
+            return np.zeros_like(self.values)
         return joint_half_width(parts, confidence).reshape(self.values.shape)
+
+    @property
+    def _test_rows(self) -> TestRows | None:
+        """The error of the test rows of all outputs; None if it is unknown, or known of a sum of outputs only."""
+        found = self.test_rows
+        return None if found is None or found.total.shape[1] != np.size(self.total) else found
+
+    @property
+    def _summed(self) -> Partition | None:
+        """The groups that players are summed over; None for a method that values one group at a time."""
+        return None if self.player_values is None else self.partition
+
+    @property
+    def knows_test_rows(self) -> bool:
+        """Whether intervals hold the error of the test rows; if not, they hold the Monte Carlo error only."""
+        return self._test_rows is not None
+
+    @property
+    def about_intervals(self) -> str:
+        """What intervals hold, and what they leave out, in words."""
+        if self._test_rows is None:
+            return "intervals hold the Monte Carlo error only, not that of the test rows"
+        return f"intervals hold the error of the test rows, by {self._test_rows.n_folds} folds of them"
+
+    def total_half_width(self, confidence: float = 0.95) -> Floats | None:
+        """Return the half-width of U(N) - U(0) due to the test rows, of each output; None if it is not known."""
+        if self._test_rows is None:
+            return None
+        return self._test_rows.half_width_of_total(confidence).reshape(np.shape(self.total))
+
+    @property
+    def test_deviations(self) -> Floats | None:
+        """(K, G, q): deviations of the shares due to the test rows, in units of the utility; None if unknown."""
+        if self._test_rows is None:
+            return None
+        return self._test_rows.deviations(self._summed, self.shares().reshape(len(self), -1))
 
     @property
     def seed_deviations(self) -> Floats | None:
@@ -318,8 +381,16 @@ class Valuation:
             ends=None if self.ends is None else self.ends @ weights,
             weights=tuple(weights.tolist()),
             seed_noise=None if self.seed_noise is None else self.seed_noise.combined(weights),
+            test_rows=self._test_rows_of_sum(weights),
         )
         return replace(single.regroup(self.partition), grouped=self.grouped)
+
+    def _test_rows_of_sum(self, weights: Floats) -> TestRows | None:
+        """Return the error of the test rows of a weighted sum of the outputs; None if it is not known."""
+        if self._test_rows is not None:
+            return self._test_rows.combined(weights)
+        of_run = None if self.settings is None else self.settings.weights
+        return self.test_rows if of_run is not None and np.array_equal(weights, of_run) else None
 
     def regroup(self, groups: Any) -> Valuation:
         """Return the valuation of other groups of the same players, without new evaluations.
@@ -438,7 +509,25 @@ def some_outputs(valuation: Valuation, places: slice | list[int]) -> Valuation:
     parts = {name: part[..., places] for name in names if (part := getattr(valuation, name)) is not None}
     noise = None if valuation.seed_noise is None else valuation.seed_noise.of_outputs(places)
     outputs = tuple(np.array(valuation.outputs, dtype=object)[places])
-    return replace(valuation, outputs=outputs, seed_noise=noise, **parts)
+    tested = valuation.test_rows.of_outputs(places) if valuation.test_rows and valuation.knows_test_rows else None
+    return replace(valuation, outputs=outputs, seed_noise=noise, test_rows=tested, **parts)
+
+
+def _without_folds(estimate: Estimate, ends: Floats, game: Game) -> tuple[Estimate, Floats, TestRows | None]:
+    """Return estimate and ends of the stated outputs, and the error of the test rows if the game has folds."""
+    if not game.n_folds:
+        return estimate, ends, None
+    stated = slice(ends.shape[1] - game.n_folds)
+    folds = slice(stated.stop, None)
+    of_folds = as_differences(ends, game.n_folds, game.weights)[:, folds]
+    n_outputs = 1 if game.weights is not None else stated.stop
+    parts = {
+        name: part for name in ("values", "deviations", "stderr") if (part := getattr(estimate, name)) is not None
+    }
+    sampled = None if estimate.deviations is None else estimate.deviations[..., folds]
+    found = TestRows.of(estimate.values[:, folds], sampled, of_folds, n_outputs)
+    kept = replace(estimate, **{name: part[..., stated] for name, part in parts.items()})
+    return kept, ends[:, stated], found
 
 
 def positive_total(total: Floats, outputs: Sequence[str] | None = None) -> Floats:

@@ -63,6 +63,7 @@ class GPEstimator:
     def __init__(self, method: GP, problem: Problem, proxy: Proxy) -> None:
         n = problem.n_players
         self._method, self._ends, self._proxy, self._seed = method, problem.ends, proxy, problem.seed
+        self._stated = slice(problem.n_stated)  # the other outputs are folds of the test rows, and decide nothing
         self._target = Target(n, problem.semivalue)
         self._costs = np.ones(n + 1)
         if problem.cost is not None:
@@ -79,7 +80,7 @@ class GPEstimator:
         self._kernels: dict[tuple[int, int], tuple[Kernel, Floats]] = {}
         """Kernel and coefficients of the proxy, by the evaluations that they are fitted to and the fold left out."""
         self._first = self._singles() if n <= ENDS_FIRST and not method.unbiased else masks[:0, :n]
-        self._stated: Estimate | None = None
+        self._estimated: Estimate | None = None
 
     # --- what is drawn
 
@@ -155,7 +156,7 @@ class GPEstimator:
         self._features = np.concatenate([self._features, self._proxy.features(masks)])
         self._drawn = np.concatenate([self._drawn, draws.plan.drawn])
         self._expected = self._expected + draws.plan.expected
-        self._stated = None
+        self._estimated = None
 
     def _widened(self, masks: Masks) -> Masks:
         """Return coalitions of the players, as coalitions of all coordinates."""
@@ -188,8 +189,9 @@ class GPEstimator:
             return kernel, beta
         if features.shape[1]:
             some = evenly(len(rows), BLOCK)
-            beta = regressed(features[some], values[some], precision(kernel, masks[some]))
-        return fitted(kernel, masks, values - features @ beta), beta
+            of_game = values[some, self._stated]
+            beta[:, self._stated] = regressed(features[some], of_game, precision(kernel, masks[some]))
+        return fitted(kernel, masks, (values - features @ beta)[:, self._stated]), beta
 
     def _above_line(self) -> Floats:
         """Return (m, q): utilities less the straight line in the size between U(0) and U(N)."""
@@ -200,9 +202,9 @@ class GPEstimator:
 
     def estimate(self) -> Estimate:
         """Return V, or exact values if every coalition is known."""
-        if self._stated is None:
-            self._stated = self._estimate()
-        return self._stated
+        if self._estimated is None:
+            self._estimated = self._estimate()
+        return self._estimated
 
     def _estimate(self) -> Estimate:
         target, n = self._target, self._target.n
@@ -212,7 +214,7 @@ class GPEstimator:
         evaluated.take(self._masks[present, :n])
         if evaluated.is_done:
             return enumerated(numbered(self._masks[present, :n], self._values[present]), target.semivalue)
-        data = Evaluations(self._masks, self._above_line(), self._drawn, self._expected)
+        data = Evaluations(self._masks, self._above_line(), self._drawn, self._expected, self._stated)
         found, level, beta = (self._unbiased if self._method.unbiased else self._predicted)(evaluated, data)
         line = self._ends[0] + np.arange(n + 1)[:, None] / n * (self._ends[1] - self._ends[0])
         values = found.values + level + target.of_sizes(line)
@@ -250,7 +252,8 @@ class GPEstimator:
         """Return a trend for each output that one describes."""
         if self._target.semivalue != SHAPLEY or self._masks.shape[1] > self._target.n:
             return {}
-        worth, rises = self._values - self._ends[0], self._ends[1] - self._ends[0]
+        worth = (self._values - self._ends[0])[:, self._stated]
+        rises = (self._ends[1] - self._ends[0])[self._stated]
         found = {k: saturating(self._masks, worth[:, k], float(rise)) for k, rise in enumerate(rises)}
         return {k: trend for k, trend in found.items() if trend is not None}
 
@@ -268,7 +271,7 @@ class GPEstimator:
 
     def influence(self, partition: Partition) -> Floats | None:
         """Return (m, K): how much each draw moves each group's value, all else fixed; None with several outputs."""
-        if self._values.shape[1] > 1:
+        if self._values[:, self._stated].shape[1] > 1:
             return None
         kernel, _ = self._fit(self.n_evaluations)
         influences = Smoother.of(kernel, self._masks, self._above_line()).influences

@@ -55,6 +55,11 @@ class GP:
         n = task.n_players
         if self.proxy is not None:
             check_proxy(self.proxy, n)
+            if self.learn not in (None, KERNEL) or n > MOST_PLAYERS:
+                raise ValueError(
+                    f"a proxy is used beside the Gaussian process alone: with at most {MOST_PLAYERS} players, and "
+                    f"learn='kernel' or none; got {n} players and learn={self.learn!r}"
+                )
         least = max(16, n + 2) if self.unbiased else max(LEAST_STARTED, LEAST - task.n_known)
         return int(min(least, 2 ** min(n, 62)))
 

@@ -55,7 +55,9 @@ class LinearEstimator:
 
     def __init__(self, problem: Problem, *, learn: bool) -> None:
         n, q = problem.n_players, problem.ends.shape[1]
-        self._learn, self._ends, self._seed = learn, problem.ends, problem.seed
+        self._ends, self._seed = problem.ends, problem.seed
+        self._n_learned = problem.n_stated if learn else 0
+        self._stated = slice(problem.n_stated)  # the other outputs are folds of the test rows, and decide nothing
         self._target = Target(n, problem.semivalue)
         self._costs = np.ones(n + 1)
         if problem.cost is not None:
@@ -67,7 +69,7 @@ class LinearEstimator:
         self._values: Floats = np.zeros((0, q))
         self._expected: Floats = np.zeros(n + 1)
         self._models: dict[int, Model] = {}
-        self._stated: Estimate | None = None
+        self._estimated: Estimate | None = None
 
     @property
     def n_evaluations(self) -> int:
@@ -104,7 +106,7 @@ class LinearEstimator:
             base = base * (self._sampler.unknown / target.counts)
         if not base.any():
             return base
-        best = base[:, None] * model.left if len(model.left) else base[:, None]
+        best = base[:, None] * model.left[:, self._stated]
         best = np.sqrt(((best / np.maximum(best.sum(axis=0), 1e-300)) ** 2).mean(axis=1))
         best = best if best.any() else base
         return EXPLORE * base / base.sum() + (1 - EXPLORE) * best / best.sum()
@@ -114,21 +116,23 @@ class LinearEstimator:
         self._rows.add(draws.coalitions, draws.plan.permutations)
         self._values = np.concatenate([self._values, values])
         self._expected = self._expected + draws.plan.counts
-        self._stated = None
+        self._estimated = None
 
     def _model(self, n_evaluations: int) -> Model:
         """Return what the first so many evaluations say, at the last power of two."""
         at = 0 if n_evaluations < LEAST_LEARNED else 1 << (n_evaluations.bit_length() - 1)
         if at not in self._models:
             rows = max(0, at - 2)
-            self._models[at] = fit(self._target, self._rows.first(rows), self._values[:rows], self._ends, self._learn)
+            self._models[at] = fit(
+                self._target, self._rows.first(rows), self._values[:rows], self._ends, self._n_learned
+            )
         return self._models[at]
 
     def estimate(self) -> Estimate:
         """Return C."""
-        if self._stated is None:
-            self._stated = self._estimate()
-        return self._stated
+        if self._estimated is None:
+            self._estimated = self._estimate()
+        return self._estimated
 
     def _estimate(self) -> Estimate:
         target, n = self._target, self._target.n
@@ -141,7 +145,7 @@ class LinearEstimator:
         expected = np.where(is_complete & (self._sampler is not None), target.counts, self._expected)
         learned = self._model(self.n_evaluations)
         if not learned.beta.any():  # means are cheap: those of all draws
-            learned = fit(target, self._rows, self._values, self._ends, learn=False)
+            learned = fit(target, self._rows, self._values, self._ends, n_learned=0)
         residuals = (self._values - learned.predicted(self._rows)) / expected[sizes, None]
         values = learned.player_values(target) + self._rows.weighted(target, residuals, np.zeros(len(sizes), int))[0]
         if efficient:
@@ -153,9 +157,7 @@ class LinearEstimator:
         deviations = self._rows.weighted(target, spread, permutations % BUNDLES)
         if efficient:
             deviations -= deviations.mean(axis=1, keepdims=True)
-        energy = ((residuals * target.base_law[sizes, None]) ** 2).sum(
-            axis=1
-        )  # of vectors of length gain sqrt(s (n - s))
+        energy = ((residuals[:, self._stated] * target.base_law[sizes, None]) ** 2).sum(axis=1)
         n_effective = energy.sum() ** 2 / max((energy**2).sum(), 1e-300)
         return Estimate(
             values,
@@ -316,8 +318,8 @@ class Model:
         return found + factor * (beta - beta.mean(axis=0))
 
 
-def fit(target: Target, rows: Rows, values: Floats, ends: Floats, learn: bool) -> Model:
-    """Return what m evaluations (m, q) say."""
+def fit(target: Target, rows: Rows, values: Floats, ends: Floats, n_learned: int) -> Model:
+    """Return what m evaluations (m, q) say; what players add is learned of the first so many outputs."""
     n, (m, q), sizes = target.n, values.shape, rows.sizes
     nothing = np.zeros((n, FOLDS, q))
     if not m:
@@ -325,20 +327,23 @@ def fit(target: Target, rows: Rows, values: Floats, ends: Floats, learn: bool) -
         return Model(np.repeat(line[:, None], FOLDS, axis=1), np.ones((n + 1, q)), np.ones((n + 1, q)), nothing, 0)
     spread = _with_ends(mean_and_spread(n, sizes, values, ends)[1])
     mean = np.stack([_mean(n, sizes[some], values[some], ends) for some in rows.without_folds()], axis=1)
-    if not learn or m < LEAST_LEARNED:
+    if not n_learned or m < LEAST_LEARNED:
         return Model(mean, spread, spread, nothing, m)
-    above = values - _out_of_fold(mean[sizes], rows.folds)
-    y = np.clip(above / np.maximum(spread[sizes], 1e-300), -CLIP, CLIP)
+    learned = slice(n_learned)
+    above = (values - _out_of_fold(mean[sizes], rows.folds))[:, learned]
+    scale = spread[sizes, learned]
+    y = np.clip(above / np.maximum(scale, 1e-300), -CLIP, CLIP)
     square = np.maximum((y**2).sum(axis=0), 1e-300)
     v = ((rows.onto(y) ** 2).sum(axis=0) - square) * (n - 1) / (m * (m - 1.0)) / (square / m)
     v = np.minimum(v - np.sqrt(2 * n) / m, 0.98)
     if not (v > LEAST_VARIANCE).any():
         return Model(mean, spread, spread, nothing, m)
     beta = ridge(rows, y, (1 - v) / np.maximum(v, LEAST_VARIANCE)) * (v > LEAST_VARIANCE)
-    inner = _out_of_fold(rows.times(beta.reshape(n, -1)).reshape(m, FOLDS, q), rows.folds)
+    inner = _out_of_fold(rows.times(beta.reshape(n, -1)).reshape(m, FOLDS, n_learned), rows.folds)
     trust = np.clip((inner * y).sum(axis=0) / np.maximum((inner**2).sum(axis=0), 1e-300), 0.0, 1.0)
-    left = mean_and_spread(n, sizes, above - spread[sizes] * trust * inner)[1]
-    return Model(mean, spread, _with_ends(left), beta * trust, m)
+    left, nothing[:, :, learned] = spread.copy(), beta * trust
+    left[:, learned] = _with_ends(mean_and_spread(n, sizes, above - scale * trust * inner)[1])
+    return Model(mean, spread, left, nothing, m)
 
 
 def ridge(rows: Rows, y: Floats, penalty: Floats) -> Floats:

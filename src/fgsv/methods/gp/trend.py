@@ -13,7 +13,7 @@ MOST_PLAYERS = 20
 PER_PLAYER = 4
 """The trend is tried up to so many evaluations a player, if all players alone are among them."""
 EXPLAINED = 0.3
-"""It is used if it leaves at most this part of the variance within sizes, apart from sizes 1 and n - 1."""
+"""It is used if it leaves at most this part of the variance within sizes, apart from that of single players."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def saturating(masks: Masks, values: Floats, whole: float) -> Saturating | None:
     trend = Saturating.of(alone, whole)
     if trend is None:
         return None
-    inner = (sizes > 1) & (sizes < n - 1)
+    inner = (sizes > 1) & (sizes < n)
     left = values - trend(masks)
     is_good = _within(sizes[inner], left[inner]) <= EXPLAINED * _within(sizes[inner], values[inner])
     return trend if is_good else None

@@ -29,6 +29,8 @@ class Evaluations:
     """(m,): by a law; the others were chosen, or known before."""
     expected: Floats
     """(n + 1,): draws expected of each size."""
+    stated: slice
+    """The outputs whose errors count: the others are folds of the test rows."""
 
     def __post_init__(self) -> None:
         assert len(self.masks) == len(self.values) == len(self.drawn)
@@ -97,7 +99,7 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
         some, weights = candidates(target, CANDIDATES * (1 + (target.n <= FEW_PLAYERS)), rng)
         covariance = posterior(kernel, sampler.is_free(some), some, weights, data.masks, found.influences, unknown)
         deviations = root(covariance)[:, :, None] * ((kappa + MARGIN) * np.sqrt(scale))
-        return Values(found.prediction, deviations, 2 * _freedom(squares, found.residuals), 0.0)
+        return Values(found.prediction, deviations, 2 * _freedom(squares, found.residuals[:, data.stated]), 0.0)
     a = 1 - BASIS / m
     drawn = data.drawn[:, None] / max(1, int(np.count_nonzero(data.drawn)))
     corrected = found.prediction + (weighing.weights - drawn * found.influences).T @ found.residuals
@@ -106,7 +108,7 @@ def stated(kernel: Kernel, sampler: Sampler, data: Evaluations, rng: np.random.G
     deviations = _summed((influences, by_prediction), (weighing.weights, by_draws))
     squares = ((1 - a) ** 2 * weighing.left * (influences**2).sum(axis=1)) + a**2 * (weighing.weights**2).sum(axis=1)
     values = (1 - a) * found.prediction + a * corrected
-    return Values(values, deviations, _freedom(squares, found.residuals), a)
+    return Values(values, deviations, _freedom(squares, found.residuals[:, data.stated]), a)
 
 
 def unbiased(kernels: list[Kernel], values: list[Floats], folds: Ints, sampler: Sampler, data: Evaluations) -> Values:
@@ -128,7 +130,7 @@ def unbiased(kernels: list[Kernel], values: list[Floats], folds: Ints, sampler: 
         residuals[mine] = found.residuals[mine]
     by_draws = weighing.by_draws(residuals)
     squares = (weighing.weights**2).sum(axis=1)
-    return Values(corrected, _summed((weighing.weights, by_draws)), _freedom(squares, by_draws), 1.0)
+    return Values(corrected, _summed((weighing.weights, by_draws)), _freedom(squares, by_draws[:, data.stated]), 1.0)
 
 
 def parts_of(folds: Ints, count: int) -> Floats:
