@@ -49,7 +49,6 @@ class Scale:
     stderr: float = 0.02
     """The run stops when the standard error of every share is at most this, but for the roughest output."""
     budget: int = 4000
-    round_size: int = 256
 
 
 FULL = Scale()
@@ -63,7 +62,6 @@ SMALL = Scale(
     model=BaseModel(1024, 64, 2, 2, context=64, files=100, sequences=4000, epochs=2, batch=16, rate=4e-3),
     learning_rate=1e-3,
     budget=98,
-    round_size=32,
 )
 """Enough to see that the parts work, too little to compare projects."""
 
@@ -125,7 +123,6 @@ def run(
         stderr=scale.stderr,
         spared=1,
         budget=scale.budget,
-        round_size=scale.round_size,
         seed=seed,
         max_seconds=max_seconds,
     )

@@ -50,7 +50,6 @@ class Scale:
     """The run stops when the standard error of every share is at most this."""
     budget: int = 20_000
     """The most evaluations that the run may take."""
-    round_size: int = 512
 
 
 FULL = Scale(
@@ -59,7 +58,7 @@ FULL = Scale(
 )
 """120 images, four prompts, and the paper's settings except three. The small model learns a brand in 300 steps at a
 larger learning rate than Stable Diffusion's 1e-4; a rate that falls to zero makes the utility smoother; a guidance of
-7.5 would saturate the colours. Rounds of 512 evaluations end where the estimator's epochs do."""
+7.5 would saturate the colours."""
 
 SMALL = Scale(
     per_brand=6,
@@ -73,7 +72,6 @@ SMALL = Scale(
         learning_rate=1e-2, epochs=8, schedule="linear", denoising_steps=8, guidance=2.0, trajectories=6
     ),
     budget=98,
-    round_size=32,
 )
 """Enough to see that the parts work, too little to compare brands."""
 
@@ -118,7 +116,6 @@ def run(
         out,
         stderr=scale.stderr,
         budget=scale.budget,
-        round_size=scale.round_size,
         seed=seed,
         max_seconds=max_seconds,
     )

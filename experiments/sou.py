@@ -20,7 +20,7 @@ from fgsv.types import Floats, Ints
 
 N_CHECKPOINTS = 100
 N_GROUPS = 4
-OURS, PAPERS = "covariance", "finite_difference"
+OURS, PAPERS = "gp", "finite_difference"
 LABELS = {
     OURS: "default method",
     PAPERS: "Algorithm 1",
@@ -104,7 +104,8 @@ def trace(game: SumOfUnanimity, method: str, budget: int, seed: int) -> tuple[Fl
     step = budget // N_CHECKPOINTS
     checkpoints = step * np.arange(1, N_CHECKPOINTS + 1)
     name, options = read_method(method)
-    how = {"budget": budget, "seed": seed, "batch_size": step, "round_size": step, **options}
+    rounds = {} if name == OURS else {"round_size": step}  # the default method has rounds of its own
+    how = {"budget": budget, "seed": seed, "batch_size": step, **rounds, **options}
     estimates = None
     for valuation in fgsv.iterate(game, groups, method=name, **how):
         if estimates is None:

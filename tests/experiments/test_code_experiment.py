@@ -17,7 +17,7 @@ def tiny_scale():
     model = base_model.BaseModel(
         vocabulary=300, hidden=16, layers=1, heads=2, context=24, sequences=32, epochs=1, batch=16, rate=1e-2
     )
-    sizes = {"projects": 2, "pieces": 3, "sequences": 1, "large": 2, "tests": 2, "budget": 22, "round_size": 8}
+    sizes = {"projects": 2, "pieces": 3, "sequences": 1, "large": 2, "tests": 2, "budget": 22}
     return code.Scale(**sizes, model=model, epochs=1, learning_rate=1e-2, stderr=1e-9)
 
 

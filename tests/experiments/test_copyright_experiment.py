@@ -27,7 +27,6 @@ def tiny():
         settings=Settings(rank=2, learning_rate=1e-2, epochs=1, denoising_steps=2, trajectories=2),
         stderr=1e-9,
         budget=66,
-        round_size=32,
     )
 
 

@@ -72,6 +72,6 @@ def test_a_run_stops_when_the_shares_of_wholes_and_parts_are_known_well(tmp_path
     found = royalties.four_scenarios(several, wholes, parts, tmp_path, stderr=0.02, spared=1, budget=2000, seed=0)
     faithful = found["FSRS", "whole"]
     assert faithful.end.reason == "target"
-    assert faithful.stopped == "every share's standard error is at most 0.02, but for 1 output"
+    assert str(faithful.end) == "every share's standard error is at most 0.02, but for 1 output"
     assert faithful.n_evaluations < 2000
     assert (faithful.regroup(parts).stderr / faithful.total)[:, 0].max() <= 0.02
