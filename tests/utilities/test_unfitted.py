@@ -122,22 +122,22 @@ def test_the_fewest_rows_of_each_class_are_found_by_a_probe():
     assert found.n_unfitted > 0
 
 
-class OfNoSixteen(DecisionTreeClassifier):
-    """A tree that refuses a number of rows which is not too few."""
+class OfFewOrMost(DecisionTreeClassifier):
+    """A tree that refuses numbers of rows which are not too few."""
 
     def fit(self, X, y):
-        if len(X) == 16:
-            raise RuntimeError("sixteen")
+        if 8 < len(X) < 30:
+            raise RuntimeError("neither few rows nor most")
         return super().fit(X, y)
 
 
 def test_an_error_that_is_not_about_too_few_rows_of_a_class_is_an_error():
     rng = np.random.default_rng(0)
     data = rng.normal(size=(40, 3)), np.arange(40) % 2, rng.normal(size=(20, 3)), np.arange(20) % 2
-    game = fgsv.utility(OfNoSixteen(random_state=0), *data)
-    with pytest.raises(GameError, match=r"size 16 .*sixteen.*on_error=\"empty\" counts such coalitions as the empty"):
-        fgsv.value(game, budget=300)
-    assert fgsv.value(game, budget=300, on_error="empty").failures.kinds.keys() == {"raised"}
+    game = fgsv.utility(OfFewOrMost(random_state=0), *data)
+    with pytest.raises(GameError, match=r"neither few rows nor most.*on_error=\"empty\" counts such coalitions"):
+        fgsv.value(game, budget=60)
+    assert fgsv.value(game, budget=60, on_error="empty").failures.kinds.keys() == {"raised"}
     broken = fgsv.utility(LinearDiscriminantAnalysis(solver="none"), *data)
     for on_error in ("raise", "empty", 0.5):
         with pytest.raises(GameError, match=r"size 40 .*solver") as error:  # on all rows: no coalition is to blame
