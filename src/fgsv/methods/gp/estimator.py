@@ -241,15 +241,14 @@ class GPEstimator:
         for output, trend in self._saturating().items():
             rise = self._ends[1, output] - self._ends[0, output]
             rest = self._values[:, [output]] - self._ends[0, output] - trend(self._masks)[:, None]
-            refitted = fitted(prior_kernel(self._target), self._masks, rest)
-            predicted = Smoother.of(refitted, self._masks, rest).prediction[:, 0]
-            values[:, output] = predicted + trend.player_values() - rise / self._target.n
+            beside = Smoother.of(fitted(prior_kernel(self._target), self._masks, rest), self._masks, rest)
+            values[:, output] = beside.prediction[:, 0] + trend.player_values() - rise / self._target.n
         moved = values - found.values  # an error that the process knows nothing of
         deviations = np.concatenate([found.deviations, moved[None]]) if moved.any() else found.deviations
         return replace(found, values=values, deviations=deviations), np.zeros_like(values), beta
 
     def _saturating(self) -> dict[int, Saturating]:
-        """Return a trend for each output that one describes."""
+        """Return a trend for each output that may have one."""
         if self._target.semivalue != SHAPLEY or self._masks.shape[1] > self._target.n:
             return {}
         worth = (self._values - self._ends[0])[:, self._stated]

@@ -10,10 +10,9 @@ from scipy.optimize import brentq
 from fgsv.types import Floats, Masks
 
 MOST_PLAYERS = 20
-PER_PLAYER = 4
-"""The trend is tried up to so many evaluations a player, if all players alone are among them."""
-EXPLAINED = 0.3
-"""It is used if it leaves at most this part of the variance within sizes, apart from that of single players."""
+PER_PLAYER = 1.5
+"""It serves until there are more than so many evaluations a player, besides the ends: from then on the process knows
+more of large coalitions than the trend."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,23 +51,10 @@ class Saturating:
 
 
 def saturating(masks: Masks, values: Floats, whole: float) -> Saturating | None:
-    """Return the trend of utilities less U(0), (m,), if it describes them; `whole` is U(N) - U(0)."""
-    n, sizes = masks.shape[1], masks.sum(axis=1)
-    single = sizes == 1
-    if n > MOST_PLAYERS or len(masks) > PER_PLAYER * n or np.count_nonzero(single) < n:
+    """Return the trend of utilities less U(0), (m,), if all players alone are known; `whole` is U(N) - U(0)."""
+    n = masks.shape[1]
+    single = masks.sum(axis=1) == 1
+    if n > MOST_PLAYERS or len(masks) > 2 + PER_PLAYER * n or np.count_nonzero(single) < n:
         return None
     alone = values[single][masks[single].argmax(axis=1).argsort()]
-    trend = Saturating.of(alone, whole)
-    if trend is None:
-        return None
-    inner = (sizes > 1) & (sizes < n)
-    left = values - trend(masks)
-    is_good = _within(sizes[inner], left[inner]) <= EXPLAINED * _within(sizes[inner], values[inner])
-    return trend if is_good else None
-
-
-def _within(sizes: Floats, values: Floats) -> float:
-    """Return the sum of squares about the means by size."""
-    counts = np.maximum(np.bincount(sizes), 1)
-    means = np.bincount(sizes, values) / counts
-    return float(((values - means[sizes]) ** 2).sum())
+    return Saturating.of(alone, whole)
