@@ -153,7 +153,7 @@ def iterate(**arguments: Any) -> Iterator[Valuation]:
         >>> import fgsv
         >>> game = fgsv.games.SumOfUnanimity(32)
         >>> [v.n_evaluations for v in fgsv.iterate(game, budget=100)]
-        [16, 32, 64, 96, 100]
+        [16, 32, 48, 64, 80, 96, 100]
 
     """
     for valuation, _ in _rounds(every=True, **arguments):
