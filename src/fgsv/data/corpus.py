@@ -94,25 +94,44 @@ def open_text(
 ) -> Corpus:
     """Read texts and return the game of their documents: `fgsv.value(corpus.game, corpus.partition)` values it.
 
-    >>> import pandas as pd
-    >>> rows = pd.DataFrame({"body": ["the cat sat", "a dog ran", "a cat ran", "the dog sat"], "by": ["a", "b"] * 2})
-    >>> corpus = open_text(rows, text="body", group="by", test=[rows[:1]])
-    >>> corpus.partition.names, corpus.game.n_players
-    (('a', 'b'), 4)
+    A row is a document and a player. The scores without each of ten random folds of the test texts are further
+    outputs, from which intervals hold the error of the test texts, as in `open_table`.
 
-    `path` is what `open_table` takes, including a `datasets.Dataset`, or a folder with one subfolder per provider and
-    one document per file (`ignore` then has patterns of file names, such as *.png). A row is a document and a player;
-    rows with the same value in column `unit` are one player.
+    Args:
+        path: What `open_table` takes, including a `datasets.Dataset`; or a folder with one subfolder per provider and
+            one document per file.
+        text: Column of texts: value documents with a language model.
+        group: Provider column, or several; the first one is paid. Default: the name of each file.
+        regroup: More columns to group by.
+        unit: Column that combines rows into one player, such as an author.
+        test: File of test texts, or a data frame.
+        test_fraction: Approximate fraction of texts held out for testing.
+        test_by: Column that says train or test.
+        split_seed: Change this number to hold out other test texts.
+        output_by: Column with the domains of the test texts; each domain is an output.
+        prompt: Column with the prompt that precedes each test text.
+        model: Folder or hub name of a causal language model, which is fine-tuned for each coalition
+            (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which
+            needs no GPU.
+        training: Settings of the model: steps=100,rank=16, or order=2 for the n-gram model; in Python a mapping.
+        group_missing: Provider name for rows without one.
+        text_missing: Rows without a text: drop leaves them out.
+        shared_units: A unit with rows of several providers: one player owned in proportion to rows (co-own), or one
+            each (split).
+        ignore: Columns to leave out; in a folder of texts, files: '*.png' of every provider, 'Acme/a.txt' of one.
+        monte_carlo_only: Leave the error of the test texts out of all intervals.
+        encoding: Text encoding of the file.
+        seed: Random seed: same seed, same result.
+        registered: Column with the registration time of each text, as in `open_table`.
 
-    `test`, `test_by`, `test_fraction` and `split_seed` choose the test texts as `open_table` does. Each value of
-    column `output_by` among them is an output of the game. `prompt` is the column with the prompt that precedes each
-    test text. The scores without each of ten random folds of the test texts are further outputs, from which intervals
-    hold the error of the test texts, as in `open_table`; `monte_carlo_only` leaves them out.
+    Examples:
+        >>> import pandas as pd
+        >>> texts = ["the cat sat", "a dog ran", "a cat ran", "the dog sat"]
+        >>> rows = pd.DataFrame({"body": texts, "by": ["a", "b"] * 2})
+        >>> corpus = open_text(rows, text="body", group="by", test=[rows[:1]])
+        >>> corpus.partition.names, corpus.game.n_players
+        (('a', 'b'), 4)
 
-    `model` is the folder or hub name of a causal language model, which is fine-tuned for each coalition
-    (`fgsv.utilities.language.fine_tuned`). Default: an n-gram model (`fgsv.utilities.language.ngram`), which needs no
-    GPU. `training` has further arguments of these functions, such as `{"steps": 100}`. Column `registered` says when
-    each document was registered, as in `open_table`.
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     if test is not None and test_by is not None:

@@ -131,37 +131,56 @@ def open_table(
 ) -> Table:
     """Read a table and return the game of its rows: `fgsv.value(table.game, table.partition)` values it.
 
-    >>> import pandas as pd
-    >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["north", "south"] * 20})
-    >>> table = open_table(rows, group="provider", target="y")
-    >>> table.partition.names, table.source.metric
-    (('north', 'south'), 'accuracy')
-
-    `path` is a file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (from
-    pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same columns. If
-    one of several files lacks the provider column, or none is named, the provider is the file's name. The provider
-    and the unit may be levels of the index of a data frame; the rest of the index is dropped.
-
-    `group`, `regroup`, `ignore` and `metric` take several names, in a list or separated by commas; a name that has
-    commas goes in double quotes. Columns of `group` are not features; those of `regroup` are, and group the same
-    players in other ways.
-
     The scores without each of ten random folds of the test rows are further outputs of the same trainings
-    (`fgsv.data.folds`): intervals, verdicts and refusals then hold the error of the test rows. `monte_carlo_only`
-    leaves them out, and so do fewer than five test rows; a note then says so.
+    (`fgsv.data.folds`): intervals, verdicts and refusals then hold the error of the test rows. With fewer than five
+    test rows they do not, and a note says so.
 
-    `training_seeds="fresh"` trains every coalition with its own seed, derived from `seed` (see `fgsv.utility`).
+    Args:
+        path: A file (CSV, TSV, JSON lines, Excel, Parquet, also gzipped or zipped; `-` is stdin), a data frame (from
+            pandas, or with a method `to_pandas`, as in polars and Hugging Face), or a list of these with the same
+            columns. The provider and the unit may be levels of a data frame's index; the rest of it is dropped.
+        target: Column to predict.
+        group: Provider column, or several; the first one is paid. Default: the name of each file.
+        regroup: More columns to group by; they remain features.
+        unit: Column that combines rows into one player, such as a patient.
+        test: File of test rows, or a data frame.
+        test_fraction: Approximate fraction of rows held out for testing.
+        test_by: Column that says train or test.
+        split_seed: Change this number to hold out other test rows.
+        model: logistic, ridge, knn, hgb, mlp, package.module:object or file.py:object; in Python also an estimator.
+            Default: logistic or ridge.
+        metric: scikit-learn scorer, or several. Default: depends on the target.
+        empty: Score of no data, one for each metric. Default: that of the best constant.
+        task: Classification or regression. Default: inferred from the target.
+        group_missing: Provider name for rows without one.
+        target_missing: Rows without a target: drop leaves them out, any other word makes them a class.
+        shared_units: A unit with rows of several providers: one player owned in proportion to rows (co-own), or one
+            each (split).
+        ignore: Columns that are not features.
+        refit_preprocessing: Refit the preprocessing for each coalition (slow).
+        reference: File to fit the preprocessing to, or the word test for the test rows. Default: the training rows.
+        start: Ledger of an earlier run, or several: the preprocessing, the test rows and the score are those of the
+            last run of the first, and evaluations of players still present are reused.
+        monte_carlo_only: Leave the error of the test rows out of all intervals.
+        encoding: Text encoding of the file.
+        seed: Random seed: same seed, same result.
+        training_seeds: One seed for all trainings (fixed), or one for each coalition (fresh): shares then refer to
+            the expected score, and intervals hold the error of training seeds (32 to 128 more evaluations).
+        also_metric: Further scores of the same trainings, for `fgsv sensitivity`; payments do not depend on them.
+        also_slice: Column of the test rows: also score the rows with each of its values separately.
+        registered: Column with the registration time of each row, a number or a date such as 2025-03-31, by which an
+            audit decides which of two equal rows came first. It is not a feature. Default: the order of the file.
 
-    `also_metric` names further scores, and `also_slice` columns of the test rows: the score on the test rows with
-    each of a column's values. They are outputs of the same trainings, without effect on payments and stopping;
-    `fgsv.report.sensitivity` shows the shares by each.
+    Arguments that take several names take a list, or one text with commas between them; a name that has commas goes
+    in double quotes.
 
-    To reuse the evaluations of an earlier period, `start` takes the preprocessing, the test rows and the score from
-    the last run of an earlier ledger (the first, if several are named). `reference` is a file, or "test" for the
-    test rows, that the preprocessing is fitted to in place of the training rows.
+    Examples:
+        >>> import pandas as pd
+        >>> rows = pd.DataFrame({"x": range(40), "y": [i // 20 for i in range(40)], "provider": ["n", "s"] * 20})
+        >>> table = open_table(rows, group="provider", target="y")
+        >>> table.partition.names, table.source.metric
+        (('n', 's'), 'accuracy')
 
-    Column `registered` says when each row was registered, in numbers or dates, by which the audit decides which of
-    two equal rows came first. It is not a feature.
     """
     given = {name: argument for name, argument in locals().items() if name not in ("path", "test")}
     expected = f"{option('start')} must be the path of an earlier ledger, or a list of paths"
