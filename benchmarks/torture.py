@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 import fgsv
+from fgsv.evaluation.calls import CALL_SECONDS
 from fgsv.ledger import Ledger
-from fgsv.running.calls import CALL_SECONDS
 
 WORKERS, BATCH, N = 2, 16, 24
 

@@ -19,6 +19,7 @@ LAYERS = [
     ["game"],
     ["valuation"],
     ["methods", "games", "utilities", "ledger"],
+    ["evaluation"],
     ["running"],
     ["payout", "planning", "diagnosis", "plots", "data"],
     ["audit"],
@@ -87,7 +88,7 @@ def callers(*names):
 
 
 def test_one_module_calls_games():
-    assert callers("ask", ".ask") == {"running/batches.py"}
+    assert callers("ask", ".ask") == {"evaluation/batch.py"}
     # a game that is made of others asks them: groups in game.py, the mean of several networks in torch.py
     assert callers(".function", ".evaluate_lists") == {"game.py", "utilities/torch.py"}
 

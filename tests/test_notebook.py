@@ -16,12 +16,12 @@ import pytest
 import fgsv
 from fgsv import planning
 from fgsv.audit import Audit, Section
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.workers import Workers
 from fgsv.report import Result, compare_results
 from fgsv.running import first_cost, progress
-from fgsv.running.evaluator import Evaluator
 from fgsv.running.stopping import MaxSeconds
 from fgsv.running.targets import Precision
-from fgsv.running.workers import Workers
 
 HOSTILE = "<script>alert('1 & 2')</script>"
 

@@ -9,9 +9,9 @@ import pytest
 
 import fgsv
 from fgsv.cli.console import describe
+from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.planning import PILOT_STARTED, Limits, Plan, plan_table, value_with_plan
-from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import Reason
 
 

@@ -12,9 +12,9 @@ import pandas as pd
 
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.views import without_folds
 from fgsv.ledger import Ledger, Purpose
 from fgsv.running.preparation import access_to, read_players
-from fgsv.running.views import without_folds
 from fgsv.types import Floats, Ints
 from fgsv.valuation import End, Failures, Reason
 from fgsv.valuation.notebook import html_of

@@ -15,16 +15,16 @@ import numpy as np
 import pandas as pd
 
 from fgsv.checks import check_type, positive_number, whole_number
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.start import Start, in_words
+from fgsv.evaluation.views import weighted
 from fgsv.game import as_game
 from fgsv.methods import Enumeration, Task, as_method, for_task
-from fgsv.running.evaluator import Evaluator
 from fgsv.running.first_cost import PILOT, FirstCost
-from fgsv.running.game_access import GameAccess
 from fgsv.running.preparation import DEFAULT_BUDGET, access_to, keywords, read_players
 from fgsv.running.run import iterate
-from fgsv.running.start import Start, in_words
 from fgsv.running.targets import RULE_OF_THREE
-from fgsv.running.views import weighted
 from fgsv.valuation import INTERRUPTED, Valuation, check_confidence, positive_total
 from fgsv.valuation.notebook import html_of
 from fgsv.valuation.settings import check_precision

@@ -13,7 +13,7 @@ import fgsv
 from fgsv.audit import AuditPlan, audit_table, find_copies, find_passages, with_precedence
 from fgsv.data.players import ranks_of
 from fgsv.data.reading import TableError, TableFile
-from fgsv.running.evaluator import Evaluator
+from fgsv.evaluation.evaluator import Evaluator
 
 
 @pytest.mark.parametrize("name", ["airport", "majority"])
@@ -169,8 +169,8 @@ def test_the_audit_of_a_table_shows_what_the_first_keep(unit):
 
 def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
     from fgsv.audit import table_audit
+    from fgsv.evaluation.calls import OutOfTime
     from fgsv.game import as_game
-    from fgsv.running.calls import OutOfTime
 
     table = fgsv.open_table(
         market(2), group="provider", target="y", test_by="split", model="ridge", ignore="patient", registered="when"
@@ -188,7 +188,7 @@ def test_an_audit_out_of_time_keeps_the_remedies_it_has(monkeypatch):
 
 def test_an_audit_out_of_time_counts_what_it_used(monkeypatch):
     from fgsv.audit import table_audit
-    from fgsv.running.calls import OutOfTime
+    from fgsv.evaluation.calls import OutOfTime
 
     def interrupted(game, groups, *, budget, max_seconds, seed):
         fgsv.value(game, groups, budget=40, seed=seed)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from cli_cases import COLUMNS, providers
 
-from fgsv.running import batches
+from fgsv.evaluation import batch
 
 
 def test_an_audit_says_what_splitting_earns(fgsv_command, train, tmp_path):
@@ -41,8 +41,8 @@ def test_an_audit_keeps_to_its_budget_whatever_it_looks_at(fgsv_command, tmp_pat
         tmp_path / "t.csv", index=False
     )
     asked = []
-    ask = batches.ask
-    monkeypatch.setattr(batches, "ask", lambda game, sets: asked.append(len(sets)) or ask(game, sets))
+    ask = batch.ask
+    monkeypatch.setattr(batch, "ask", lambda game, sets: asked.append(len(sets)) or ask(game, sets))
     columns = ["--group", "provider", "--target", "y", "--ignore", "site" if unit else "site,patient", *unit]
     command = ["audit", tmp_path / "t.csv", *columns, "--test-by", "fold", "--budget", 400, "--json"]
     code, text, notes = fgsv_command(*command, "--audit-budget", 2300)

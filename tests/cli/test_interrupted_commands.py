@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from cli_cases import COLUMNS, undated
 
+from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.planning import Limits, Watcher, value_with_plan
 from fgsv.report import Result, check_folder, write_result
 from fgsv.report.making import _run as run
-from fgsv.running.evaluator import Evaluator
 from fgsv.valuation import INTERRUPTED
 
 

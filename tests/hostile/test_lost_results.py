@@ -86,7 +86,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_run(
     def evaluated(*_):
         raise AssertionError("work was spent")
 
-    monkeypatch.setattr("fgsv.running.workers.attempt", evaluated)
+    monkeypatch.setattr("fgsv.evaluation.workers.attempt", evaluated)
     out = tmp_path / "o"
     if place == "a file":
         out.write_text("")
@@ -262,7 +262,7 @@ def test_a_request_to_end_keeps_the_valuation_so_far(fgsv_command, train, tmp_pa
 
 
 def test_an_interrupt_before_the_first_estimate_says_so(fgsv_command, train, tmp_path, monkeypatch):
-    monkeypatch.setattr("fgsv.running.workers.attempt", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("fgsv.evaluation.workers.attempt", lambda *_: signal.raise_signal(signal.SIGTERM))
     code, text, notes = fgsv_command("value", train, *OPTIONS, "--out", tmp_path / "o")
     assert (code, text, "interrupted before the first estimate" in notes) == (1, "", True), notes
     assert not (tmp_path / "o").exists()

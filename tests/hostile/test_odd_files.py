@@ -106,7 +106,7 @@ def test_an_output_folder_that_is_a_link(fgsv_command, train, tmp_path, kind):
 
 
 def test_a_name_that_is_too_long_is_refused_before_the_run(fgsv_command, train, tmp_path, monkeypatch):
-    monkeypatch.setattr("fgsv.running.workers.attempt", None)
+    monkeypatch.setattr("fgsv.evaluation.workers.attempt", None)
     code, _, notes = fgsv_command("value", train, *OPTIONS, "--out", tmp_path / ("x" * 300))
     assert (code, "choose another folder" in notes) == (2, True), notes
 

@@ -11,6 +11,7 @@ from test_forged_ledgers import change
 
 import fgsv
 from fgsv.coalitions import Coalitions, pack, split
+from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import as_game
 from fgsv.ledger import Ledger, WrongLedger
 from fgsv.ledger.forgetting import forget
@@ -19,7 +20,6 @@ from fgsv.payout import Terms
 from fgsv.report import Proof, Result, Seal, challenge, check_proof, make_result, seal_run
 from fgsv.report.proofs import Picked, picks
 from fgsv.report.sealing import Sealed
-from fgsv.running.evaluator import Evaluator
 from fgsv.running.record_checks import odds_of_missing
 from fgsv.running.replay import Records
 from fgsv.valuation import INTERRUPTED, file

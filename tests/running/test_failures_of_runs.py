@@ -5,8 +5,8 @@ import pytest
 
 import fgsv
 from fgsv.audit import shell_companies
+from fgsv.evaluation.evaluator import Evaluator
 from fgsv.games import SumOfUnanimity
-from fgsv.running.evaluator import Evaluator
 
 GROUPS = np.arange(12) % 3
 

@@ -9,9 +9,9 @@ import pytest
 from faulty import FILLER, Bad, N, is_bad
 
 import fgsv
+from fgsv.evaluation import workers
 from fgsv.game import GameError
 from fgsv.ledger import Ledger
-from fgsv.running import workers
 from fgsv.running.verification import verify
 from fgsv.valuation import Reason
 

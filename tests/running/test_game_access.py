@@ -11,16 +11,16 @@ import pytest
 import fgsv
 from fgsv.audit import shell_companies
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.calls import OutOfTime
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.views import by_groups, weighted
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
-from fgsv.running.calls import OutOfTime
-from fgsv.running.evaluator import Evaluator
-from fgsv.running.views import by_groups, weighted
 from fgsv.valuation import Reason
 
 N = 12
 GROUPS = np.arange(N) % 3
-CALLER = Path(inspect.getfile(Evaluator)).with_name("batches.py")
+CALLER = Path(inspect.getfile(Evaluator)).with_name("batch.py")
 
 
 class Watched:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import fgsv
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.views import by_groups, by_precedence
 from fgsv.game import Game, Precedence
 from fgsv.ledger import Ledger, known
 from fgsv.ledger.tools import summary
-from fgsv.running.evaluator import Evaluator
 from fgsv.running.run import iterate
 from fgsv.running.verification import verify
-from fgsv.running.views import by_groups, by_precedence
 
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefghijkl")}
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import fgsv
+from fgsv.evaluation.earlier_laws import laws_of_draws
 from fgsv.games import SumOfUnanimity
 from fgsv.ledger import Ledger
 from fgsv.methods.gp import estimator
 from fgsv.methods.gp.kernel import Kernel
-from fgsv.running.earlier_laws import laws_of_draws
 
 GAME = fgsv.Game(SumOfUnanimity(12), 12, fingerprint="sum of unanimity")
 

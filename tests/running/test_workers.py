@@ -14,10 +14,10 @@ from joblib.externals.loky import reusable_executor
 
 import fgsv
 from fgsv.coalitions import Coalitions, pack, unpack
+from fgsv.evaluation import calls, workers
+from fgsv.evaluation.batch import PackedBatch
 from fgsv.game import GameError, as_game
 from fgsv.ledger import Ledger
-from fgsv.running import calls, workers
-from fgsv.running.batches import PackedBatch
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fgsv
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.batch import attempt
 from fgsv.game import CoalitionError, GameError, as_game
-from fgsv.running.batches import attempt
 from fgsv.utilities.fingerprint import row_digests
 
 

@@ -17,14 +17,14 @@ from fgsv.audit.shells import Sample, Shells, measure_shells
 from fgsv.audit.shells import least_budget as least_of_shells
 from fgsv.audit.splits import PARTS, WAYS, Splits
 from fgsv.checks import whole_number
+from fgsv.evaluation.calls import OutOfTime
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.views import by_groups, without_folds
 from fgsv.ledger import Ledger
 from fgsv.payout.verdicts import pairs_in_words, rankings
-from fgsv.running.calls import OutOfTime
-from fgsv.running.evaluator import Evaluator
-from fgsv.running.game_access import GameAccess
 from fgsv.running.preparation import access_to, read_players
 from fgsv.running.run import value
-from fgsv.running.views import by_groups, without_folds
 from fgsv.valuation import Valuation, check_confidence, check_valuation, positive_total, t_quantile
 from fgsv.valuation.notebook import html_of
 

@@ -14,12 +14,12 @@ from scipy.special import comb
 from fgsv.audit.splits import FEWEST_PAIRS, FEWEST_SETS, PARTS, WAYS, Splits, all_pairs, cost, divisible, n_parts
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions, log_choose
+from fgsv.evaluation.calls import OutOfTime
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.views import by_groups
 from fgsv.ledger import Ledger, Purpose
 from fgsv.partition import Partition
-from fgsv.running.calls import OutOfTime
-from fgsv.running.game_access import GameAccess
 from fgsv.running.preparation import access_to, read_players
-from fgsv.running.views import by_groups
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import End, Failures, Reason, check_confidence, t_quantile
 

@@ -22,14 +22,14 @@ from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.dataset import Dataset
 from fgsv.data.leaks import warnings_of_test_rows
 from fgsv.diagnosis import MOST_EVALUATIONS, Diagnosis, diagnose
+from fgsv.evaluation.calls import OutOfTime
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.views import by_precedence, weighted
 from fgsv.game import Precedence, as_game
 from fgsv.partition import Partition
 from fgsv.payout import Policy, Terms
-from fgsv.running.calls import OutOfTime
-from fgsv.running.evaluator import Evaluator
-from fgsv.running.game_access import GameAccess
 from fgsv.running.run import value
-from fgsv.running.views import by_precedence, weighted
 from fgsv.valuation import Valuation, check_valuation
 from fgsv.words import option
 

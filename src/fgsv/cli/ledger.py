@@ -172,8 +172,8 @@ def applies(table: Opened, start: option.Start = None, as_json: option.Json = Fa
 
     Example: fgsv ledger applies april.csv --group provider --target y --start march.db
     """
+    from fgsv.evaluation.start import in_words
     from fgsv.ledger import known
-    from fgsv.running.start import in_words
 
     if not start:
         raise ValueError("name the earlier ledgers with --start")

@@ -14,6 +14,11 @@ from fgsv.audit.table_audit import n_valuations
 from fgsv.checks import check_type
 from fgsv.data.corpus import Corpus, Opened, check_opened
 from fgsv.data.metrics import LEAST_OF_TEXT, alternatives, little_to_share
+from fgsv.evaluation.calls import OutOfTime
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.start import Start, in_words
+from fgsv.evaluation.views import weighted, without_folds
 from fgsv.files import as_path
 from fgsv.game import GameError, as_game
 from fgsv.ledger import LedgerError
@@ -28,14 +33,9 @@ from fgsv.report.periods import check_before
 from fgsv.report.result import Result
 from fgsv.report.scores_without import MOST_GROUPS, scores_without_each
 from fgsv.report.sealing import Seal, Sealed, check_seal, described_run, policy_of
-from fgsv.running.calls import OutOfTime
-from fgsv.running.evaluator import Evaluator
-from fgsv.running.game_access import GameAccess
 from fgsv.running.preparation import worth_of_failure
 from fgsv.running.replay import Records
 from fgsv.running.seed_noise import with_seed_noise
-from fgsv.running.start import Start, in_words
-from fgsv.running.views import weighted, without_folds
 from fgsv.semivalue import SHAPLEY
 from fgsv.utilities.batched.neighbours import Neighbours
 from fgsv.valuation import Reason, Valuation

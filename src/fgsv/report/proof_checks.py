@@ -12,6 +12,7 @@ import numpy as np
 
 from fgsv import payout
 from fgsv.checks import check_type, whole_number
+from fgsv.evaluation.evaluator import Evaluator
 from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import NotRecorded
 from fgsv.ledger.merkle import Tree
@@ -34,7 +35,6 @@ from fgsv.report.sealing import (
     read_commitment,
 )
 from fgsv.running.differences import ROUNDING, Difference
-from fgsv.running.evaluator import Evaluator
 from fgsv.running.recorded_results import compare_with_record
 from fgsv.running.replay import Records, Repeated, coalitions_of, from_values, has_targets, repeat, was_regrouped
 from fgsv.running.verification import differences

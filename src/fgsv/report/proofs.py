@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from fgsv.checks import check_type, whole_number
+from fgsv.evaluation.earlier_laws import laws_of_draws
 from fgsv.files import write_whole
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.ledger.forgetting import has_forgotten
 from fgsv.ledger.merkle import Tree, root_by
 from fgsv.report.result import Result
 from fgsv.report.sealing import Sealed, load_as
-from fgsv.running.earlier_laws import laws_of_draws
 from fgsv.running.replay import Records, from_ledger, leaf, recorded_game, repeat
 from fgsv.types import Floats
 from fgsv.valuation import Valuation, file

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.views import by_groups
 from fgsv.partition import Partition
-from fgsv.running.game_access import GameAccess
-from fgsv.running.views import by_groups
 
 MOST_GROUPS = 200
 """With more groups the scores are not computed: each is an evaluation of nearly all the data."""
@@ -48,7 +48,7 @@ def scores_without_each(access: GameAccess, partition: Partition) -> ScoresWitho
     """Return the score of all data but one group's, for each group of a disjoint partition: K evaluations.
 
     >>> import fgsv
-    >>> from fgsv.running.evaluator import Evaluator
+    >>> from fgsv.evaluation.evaluator import Evaluator
     >>> with Evaluator(fgsv.Game(lambda masks: masks @ [1.0, 2.0, 4.0], 3)) as evaluator:
     ...     scores_without_each(evaluator, fgsv.Partition.of(["a", "b", "b"])).scores
     ((6.0,), (1.0,))

@@ -16,6 +16,7 @@ import numpy as np
 from fgsv.checks import check_type
 from fgsv.data.corpus import Opened, check_opened
 from fgsv.data.source import Source
+from fgsv.evaluation.evaluator import Evaluator
 from fgsv.files import as_path, other_schema, read_json, write_whole
 from fgsv.game import Game, as_game
 from fgsv.methods import DEFAULT, as_method, for_task
@@ -23,7 +24,6 @@ from fgsv.packages import versions
 from fgsv.partition import Partition
 from fgsv.payout.money import Money, read_money, smallest_unit
 from fgsv.running.differences import Difference
-from fgsv.running.evaluator import Evaluator
 from fgsv.running.preparation import settings_of, task_of, worth_of_failure
 from fgsv.valuation import RunSettings
 from fgsv.words import option

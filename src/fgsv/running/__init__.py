@@ -1,1 +1,1 @@
-"""Running: value, iterate and exact, the loop, stopping rules, the evaluator and its workers."""
+"""Running: value, iterate and exact, stopping rules, progress, verification."""

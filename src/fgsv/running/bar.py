@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fgsv.running.evaluator import Evaluator
+from fgsv.evaluation.evaluator import Evaluator
 from fgsv.running.first_cost import FirstCost
 from fgsv.running.stopping import MaxSeconds, Progress, Rule
 from fgsv.running.targets import evaluations_for, targets_in

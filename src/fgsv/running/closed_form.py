@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fgsv.evaluation.game_access import GameAccess
 from fgsv.methods.enumeration import check_adds_up, stated_values
 from fgsv.partition import Partition
-from fgsv.running.game_access import GameAccess
 from fgsv.valuation import End, Estimate, Reason, Valuation
 
 NAME = "closed form"

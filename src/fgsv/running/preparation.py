@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.checks import whole_number
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.views import View
 from fgsv.game import Game, as_game
 from fgsv.methods import METHODS, Enumeration, Method, Problem, Task
 from fgsv.partition import Partition
-from fgsv.running.evaluator import Evaluator
-from fgsv.running.game_access import GameAccess
 from fgsv.running.stopping import Rule, own_rules
-from fgsv.running.views import View
 from fgsv.semivalue import Banzhaf, Beta, Semivalue, as_semivalue
 from fgsv.types import Floats, Ints
 from fgsv.valuation import RunSettings

@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.meter import Meter
 from fgsv.methods import Draws, Task
 from fgsv.methods.steady import Steady
-from fgsv.running.game_access import GameAccess
-from fgsv.running.meter import Meter
 from fgsv.running.repeats import Repeats
 from fgsv.running.stopping import Rule
 from fgsv.running.targets import is_look, unreached

@@ -10,12 +10,12 @@ import numpy as np
 
 from fgsv.checks import as_number, whole_number
 from fgsv.coalitions import unpack
+from fgsv.evaluation.batch import PackedBatch
+from fgsv.evaluation.workers import Workers
 from fgsv.game import as_game
 from fgsv.ledger import Batch, Ledger
-from fgsv.running.batches import PackedBatch
 from fgsv.running.differences import Difference, Differences
 from fgsv.running.replay import recorded_game
-from fgsv.running.workers import Workers
 
 SAMPLE = 60
 """Batches evaluated again by default: if 5% are forged, at least one of them is found with 95% probability."""

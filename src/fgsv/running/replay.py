@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions, join, pack, split, unpack
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.start import known_of_run
+from fgsv.evaluation.views import View
 from fgsv.game import Game
 from fgsv.ledger import Ledger, NotRecorded, WrongLedger
 from fgsv.methods.steady import Steady
-from fgsv.running.evaluator import Evaluator
-from fgsv.running.game_access import GameAccess
 from fgsv.running.run import with_estimator
-from fgsv.running.start import known_of_run
-from fgsv.running.views import View
 from fgsv.types import Floats
 from fgsv.valuation import Reason, RunSettings, Valuation
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fgsv.evaluation.start import Start
 from fgsv.ledger import Ledger, Purpose
 from fgsv.methods import DEFAULT, Enumeration, Method, Task, as_method, for_task
 from fgsv.methods.enumeration import MOST_PLAYERS
@@ -24,7 +25,6 @@ from fgsv.running.progress import Run
 from fgsv.running.repeats import Repeats
 from fgsv.running.seed_noise import with_seed_noise
 from fgsv.running.signatures import same_arguments
-from fgsv.running.start import Start
 from fgsv.running.stopping import Rule, met, own_rules
 from fgsv.running.targets import rules_of
 from fgsv.semivalue import SHAPLEY, Semivalue, as_semivalue

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from fgsv.coalitions import Coalitions, log_choose
+from fgsv.evaluation.game_access import GameAccess
+from fgsv.evaluation.views import View
 from fgsv.game import GameError, trained_again
-from fgsv.running.game_access import GameAccess
-from fgsv.running.views import View
 from fgsv.semivalue import Semivalue, SizeWeights
 from fgsv.types import Floats, Ints, Masks
 from fgsv.valuation import INTERRUPTED, Valuation

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fgsv.coalitions import Coalitions, join, split, unpack
+from fgsv.evaluation.batch import PackedBatch
+from fgsv.evaluation.workers import Workers
 from fgsv.game import Game
 from fgsv.ledger import Batch, Ledger, LedgerError
 from fgsv.methods.known import Known
 from fgsv.packages import versions
-from fgsv.running.batches import PackedBatch
-from fgsv.running.workers import Workers
 from fgsv.types import Floats
 
 COALITIONS = 2

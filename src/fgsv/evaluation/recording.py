@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from fgsv.evaluation.calls import OutOfTime
+from fgsv.evaluation.earlier_laws import drawn_by, laws_of_draws
 from fgsv.game import message_of
 from fgsv.ledger import Ledger, LedgerError, Outcome, Purpose, RecordedStart
 from fgsv.methods import Draws
-from fgsv.running.calls import OutOfTime
-from fgsv.running.earlier_laws import drawn_by, laws_of_draws
 from fgsv.valuation import INTERRUPTED, End, Reason, Valuation
 from fgsv.valuation.file import statement, to_document
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.recheck import recheck_known
+from fgsv.evaluation.workers import Workers
 from fgsv.game import Game, provider_digest
 from fgsv.ledger import Ledger, RecordedStart, WrongLedger, known
 from fgsv.ledger.copying import take_over
 from fgsv.methods import DEFAULT, Task, as_method, for_task
 from fgsv.methods.known import Known
 from fgsv.partition import Partition
-from fgsv.running.recheck import recheck_known
-from fgsv.running.workers import Workers
 from fgsv.types import Floats
 
 Start = str | Path | Sequence[str | Path] | Known | None

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.evaluator import Evaluator
+from fgsv.evaluation.game_access import GameAccess
 from fgsv.game import Game, Precedence, grouped, with_precedence
 from fgsv.methods import Evaluate
 from fgsv.methods.known import Known
 from fgsv.partition import Partition
-from fgsv.running.evaluator import Evaluator
-from fgsv.running.game_access import GameAccess
 from fgsv.types import Floats, Ints
 
 CHUNK_BYTES = 2**26

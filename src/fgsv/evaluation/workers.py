@@ -23,11 +23,11 @@ from joblib.parallel import (
 
 from fgsv.checks import positive_number, whole_number
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.batch import PackedBatch, attempt, timed_out, where
+from fgsv.evaluation.dask_calls import DaskCalls
+from fgsv.evaluation.worker_process import attempt_in_worker, exit_with_driver
 from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import Outcome, failed
-from fgsv.running.batches import PackedBatch, attempt, timed_out, where
-from fgsv.running.dask_calls import DaskCalls
-from fgsv.running.worker_process import attempt_in_worker, exit_with_driver
 from fgsv.signals import one_thread
 from fgsv.words import option
 

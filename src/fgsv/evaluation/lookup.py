@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fgsv.coalitions import join, split, unpack
+from fgsv.evaluation.batch import PackedBatch
 from fgsv.game import Game
 from fgsv.ledger import Ledger, Outcome, Row, by_row, joined
-from fgsv.running.batches import PackedBatch
 
 MOST_RECENT = 2**16
 """Rows cached with their values, to avoid reading the file: some 20 MB."""

@@ -12,7 +12,7 @@ from fgsv.partition import Partition
 from fgsv.types import Floats
 
 if TYPE_CHECKING:
-    from fgsv.running.evaluator import Evaluator
+    from fgsv.evaluation.evaluator import Evaluator
 
 
 class GameAccess(Protocol):

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 from fgsv.coalitions import unpack
+from fgsv.evaluation.batch import attempt
 from fgsv.game import Game, GameError, message_of
 from fgsv.ledger import Outcome
-from fgsv.running.batches import attempt
 from fgsv.signals import ENDINGS, one_thread
 
 _games: dict[str, Game] = {}

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.batch import PackedBatch
+from fgsv.evaluation.workers import Workers
 from fgsv.game import Game, GameError
 from fgsv.ledger import Outcome, by_row, failed, joined
-from fgsv.running.batches import PackedBatch
-from fgsv.running.workers import Workers
 from fgsv.signals import kept_interrupts
 from fgsv.words import option
 

@@ -18,20 +18,20 @@ import numpy as np
 
 from fgsv.checks import whole_number
 from fgsv.coalitions import Coalitions
+from fgsv.evaluation.batch import PackedBatch, default_batch_size
+from fgsv.evaluation.calls import Calls
+from fgsv.evaluation.failures import FailureCounter
+from fgsv.evaluation.lookup import LedgerLookup
+from fgsv.evaluation.meter import Meter
+from fgsv.evaluation.recheck import recheck
+from fgsv.evaluation.recording import Recorded, Recorder
+from fgsv.evaluation.start import KnownBefore, Start
+from fgsv.evaluation.workers import Workers
 from fgsv.files import as_path
 from fgsv.game import Game, GameError, as_game
 from fgsv.ledger import Ledger, Outcome, Purpose
 from fgsv.methods import Evaluate
 from fgsv.partition import Partition
-from fgsv.running.batches import PackedBatch, default_batch_size
-from fgsv.running.calls import Calls
-from fgsv.running.failures import FailureCounter
-from fgsv.running.ledger_lookup import LedgerLookup
-from fgsv.running.meter import Meter
-from fgsv.running.recheck import recheck
-from fgsv.running.recording import Recorded, Recorder
-from fgsv.running.start import KnownBefore, Start
-from fgsv.running.workers import Workers
 from fgsv.types import Floats
 from fgsv.valuation.settings import failure_value
 

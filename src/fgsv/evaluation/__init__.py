@@ -1,0 +1,1 @@
+"""How coalitions get their values: from the ledger if known, otherwise from the workers."""
