@@ -16,7 +16,7 @@ import pytest
 import fgsv
 from fgsv import planning
 from fgsv.audit import Audit, Section
-from fgsv.report import Result, compare_results
+from fgsv.results import Result, compare_results
 from fgsv.running import first_cost, progress
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.stopping import MaxSeconds

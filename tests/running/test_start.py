@@ -11,8 +11,8 @@ from fgsv.ledger import Ledger, known
 from fgsv.ledger.tools import summary
 from fgsv.running.evaluator import Evaluator
 from fgsv.running.run import iterate
-from fgsv.running.verification import verify
 from fgsv.running.views import by_groups, by_precedence
+from fgsv.verification.verify import verify
 
 WEIGHTS = {name: (number + 1) ** 1.5 for number, name in enumerate("abcdefghijkl")}
 
